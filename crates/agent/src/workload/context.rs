@@ -1,0 +1,104 @@
+//! What a workload knows of its surroundings: where its records go, and when it must stop.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use hypertare_plan::{Histogram, Interval, Level, Record, TaskResult, Values};
+
+use crate::emit::Emitter;
+
+/// What a task measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    pub values: Values,
+    pub histograms: BTreeMap<String, Histogram>,
+    pub text: BTreeMap<String, String>,
+}
+
+impl Outcome {
+    pub fn set(&mut self, name: &str, value: f64) -> &mut Self {
+        self.values.insert(name.to_owned(), value);
+        self
+    }
+}
+
+/// Given to every workload.
+pub struct Context {
+    pub node: String,
+    pub trial: u64,
+    pub phase: String,
+    pub task: String,
+    emitter: Arc<Emitter>,
+    stop: Arc<AtomicBool>,
+    ready: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Context {
+    pub fn new(
+        (node, trial, phase, task): (&str, u64, &str, &str),
+        emitter: Arc<Emitter>,
+        stop: Arc<AtomicBool>,
+        ready: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Context {
+            node: node.to_owned(),
+            trial,
+            phase: phase.to_owned(),
+            task: task.to_owned(),
+            emitter,
+            stop,
+            ready: Box::new(ready),
+        }
+    }
+
+    /// For a background workload: it listens, the others may start. Calling it twice is harmless.
+    pub fn ready(&self) {
+        (self.ready)();
+    }
+
+    /// Whether the workload was told to stop. Check at least every 50 ms, also while waiting.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Tells the values of one interval; seconds count from the task's own start of counting.
+    pub fn interval(&self, begin_s: f64, end_s: f64, values: Values) {
+        self.emit(&Record::Interval(Interval {
+            node: self.node.clone(),
+            trial: self.trial,
+            phase: self.phase.clone(),
+            task: self.task.clone(),
+            begin_s,
+            end_s,
+            values,
+        }));
+    }
+
+    pub fn warn(&self, text: String) {
+        self.emit(&Record::Log { node: self.node.clone(), level: Level::Warning, text });
+    }
+
+    pub fn result(&self, outcome: Result<Outcome>) -> TaskResult {
+        let (error, outcome) = match outcome {
+            Ok(outcome) => (None, outcome),
+            Err(error) => (Some(format!("{error:#}")), Outcome::default()),
+        };
+        TaskResult {
+            node: self.node.clone(),
+            trial: self.trial,
+            phase: self.phase.clone(),
+            task: self.task.clone(),
+            error,
+            values: outcome.values,
+            histograms: outcome.histograms,
+            text: outcome.text,
+        }
+    }
+
+    fn emit(&self, record: &Record) {
+        // Whoever stopped reading will also stop this task.
+        let _ = self.emitter.emit(record);
+    }
+}

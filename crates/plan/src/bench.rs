@@ -1,0 +1,139 @@
+//! What a bench is made of: nodes, the links between them, and the files they see.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Nodes and links that the host agent makes, and removes again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bench {
+    pub name: String,
+    pub nodes: Vec<Node>,
+    #[serde(default)]
+    pub links: Vec<Link>,
+}
+
+/// One endpoint. Its name is unique on the bench.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    pub name: String,
+    pub kind: NodeKind,
+    /// CPUs of the machine that this node's work may use; none means all. For a guest they are the
+    /// CPUs of its virtual CPUs' threads, one to one; the VMM's other threads are not bound.
+    #[serde(default)]
+    pub cpus: Vec<u32>,
+    #[serde(default)]
+    pub interfaces: Vec<Interface>,
+    /// Given when the node runs programs of the machine's own root.
+    #[serde(default)]
+    pub files: Option<Files>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum NodeKind {
+    /// A process in the bench's own network namespace, which owns the bridges: the native baseline.
+    Host,
+    /// A process in namespaces of its own, with a cgroup where the machine allows one.
+    Container(Container),
+    /// A virtual machine under QEMU.
+    Guest(Guest),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Container {
+    /// Limit of the cgroup's memory, in bytes.
+    #[serde(default)]
+    pub memory: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Guest {
+    pub cpus: u32,
+    /// Bytes of guest memory.
+    pub memory: u64,
+    pub accelerator: Accelerator,
+    /// Uncompressed kernel (an ELF file with a PVH note boots fastest) or a bzImage.
+    pub kernel: PathBuf,
+    /// Initramfs archives, loaded one after the other; the agent is their `/init`.
+    pub initramfs: Vec<PathBuf>,
+    /// QEMU's CPU model; `None` means `host` with KVM and `max` without.
+    #[serde(default)]
+    pub cpu_model: Option<String>,
+    /// Appended to the kernel's command line.
+    #[serde(default)]
+    pub kernel_args: Vec<String>,
+    /// Time from starting the VMM to the agent's first record, in seconds; longer fails the node.
+    pub boot_limit_s: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Accelerator {
+    Kvm,
+    Tcg,
+}
+
+/// An interface of a node on a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Interface {
+    /// Name inside the node. For a `host` node it is ignored: its interface is the link's bridge.
+    pub name: String,
+    pub link: String,
+    /// Address with prefix length, for example `10.77.0.2/24`.
+    pub address: String,
+    #[serde(default)]
+    pub mac: Option<String>,
+    /// Model of a guest's NIC; other nodes have a veth.
+    #[serde(default)]
+    pub nic: Option<NicModel>,
+    /// Offloads to set (ethtool's short names, `tso: false`); absent ones keep their defaults.
+    #[serde(default)]
+    pub offloads: BTreeMap<String, bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum NicModel {
+    #[serde(rename = "virtio-net")]
+    VirtioNet,
+    #[serde(rename = "e1000")]
+    E1000,
+    #[serde(rename = "e1000e")]
+    E1000e,
+    #[serde(rename = "vmxnet3")]
+    Vmxnet3,
+    #[serde(rename = "rtl8139")]
+    Rtl8139,
+    #[serde(rename = "pcnet")]
+    Pcnet,
+}
+
+/// What joins nodes: today a bridge in the bench's own network namespace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    pub name: String,
+    #[serde(default = "default_mtu")]
+    pub mtu: u32,
+}
+
+fn default_mtu() -> u32 {
+    1500
+}
+
+/// The machine's own files as a node sees them: everything readable, every write in memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Files {
+    /// Copied to memory when the bench is made, and laid afresh, at the same path, for every trial.
+    pub workdir: PathBuf,
+    /// Bytes that writes may take in memory.
+    pub memory: u64,
+}

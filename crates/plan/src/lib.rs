@@ -1,0 +1,29 @@
+//! The seam between the controller and the agent: a **plan** goes in, **records** come out.
+//!
+//! Both are JSON, one object a line. The controller writes [`Step`]s; the host agent carries them
+//! out, hands [`Order`]s to the agents of its nodes, and emits [`Record`]s. The same types serve
+//! whether a plan arrives over a pipe, is baked into a machine's initramfs, or comes over a network.
+//!
+//! Conventions: seconds are `f64` fields that end in `_s`; sizes are bytes unless the name says
+//! otherwise; times `t_s` are the emitter's monotonic clock. Unknown fields are refused.
+
+mod bench;
+mod knob;
+mod limits;
+mod order;
+mod probe;
+mod record;
+mod step;
+mod workload;
+
+pub use bench::*;
+pub use knob::*;
+pub use limits::*;
+pub use order::*;
+pub use probe::*;
+pub use record::*;
+pub use step::*;
+pub use workload::*;
+
+/// Version of the seam. Both sides refuse a partner that speaks another one.
+pub const PROTOCOL: u32 = 1;

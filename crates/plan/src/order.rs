@@ -1,0 +1,38 @@
+//! What the host agent says to the agent of a node. Each order is answered by one `done` record
+//! with its number; what it brings about is told by other records before that.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Files, Interface, Knob, Probe, Task};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NumberedOrder {
+    pub number: u64,
+    pub order: Order,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Order {
+    /// Take this name, set the interfaces up, build the view of the files. First order, once.
+    Setup { node: String, interfaces: Vec<Interface>, mtu: u32, files: Option<Files> },
+    /// Probe, apply, and remember how it was.
+    Apply { trial: u64, knob: Knob },
+    /// Put every applied knob back, the last one first.
+    PutBack { trial: u64 },
+    /// Read these counters and remember them.
+    ProbeBegin { trial: u64, phase: String, probes: Vec<Probe> },
+    /// Read them again and emit the differences.
+    ProbeEnd { trial: u64, phase: String },
+    /// Start a task. `done` comes when it is started (background: when it is ready); its `result`
+    /// comes when it has ended.
+    Start { trial: u64, phase: String, task: Task },
+    /// End a task. Its `result` follows: with values if it ends in good order, else a failure.
+    Stop { task: String },
+    /// Kill whatever still runs for this trial.
+    Kill { reason: String },
+    /// End the agent; a guest powers off.
+    End,
+}

@@ -1,0 +1,34 @@
+//! What is read while a phase runs. A probe is read right before the phase's first task starts and
+//! right after its last foreground task has ended; its values are the differences.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeRequest {
+    pub node: String,
+    pub probe: Probe,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Probe {
+    /// CPU seconds by mode, context switches and forks, from /proc/stat.
+    Stat,
+    /// Softirqs by kind, from /proc/softirqs.
+    Softirqs,
+    /// Interrupts by device, from /proc/interrupts.
+    Interrupts,
+    /// Packets, bytes, drops and errors by interface, from /proc/net/dev.
+    NetDev,
+    /// Page faults, swapping, THP and KSM events, from /proc/vmstat.
+    Vmstat,
+    /// Run and wait time of CPUs, from /proc/schedstat.
+    Schedstat,
+    /// Protocol counters, from /proc/net/snmp, /proc/net/netstat and /proc/net/softnet_stat.
+    NetSnmp,
+    /// CPU time of the node's VMM (and of its vhost threads) as its machine sees it; guests only.
+    /// For a container: of its cgroup.
+    Outside,
+}

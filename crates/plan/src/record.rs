@@ -1,0 +1,174 @@
+//! What an agent tells. One record a line; the host agent adds nothing to its nodes' records but
+//! checks that they name themselves.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Accelerator, Knob, Probe};
+
+/// Measured quantities by name. Names and units: `values.rs` of the agent.
+pub type Values = BTreeMap<String, f64>;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "record")]
+pub enum Record {
+    /// First record of every agent.
+    Hello(Hello),
+    /// An order was carried out, or could not be.
+    Done { node: String, number: u64, error: Option<String> },
+    /// A node is ready to work.
+    Node(NodeReady),
+    /// An interface as it is, after what was asked for was set.
+    Interface(InterfaceState),
+    /// A bench is ready, or could not be made.
+    Bench { bench: String, seconds_s: f64, error: Option<String> },
+    Teardown { seconds_s: f64 },
+    TrialBegin { trial: u64, t_s: f64 },
+    /// `error` is absent when every phase ended in good order.
+    TrialEnd { trial: u64, t_s: f64, elapsed_s: f64, error: Option<String> },
+    /// One interval of a stream, told by the end that counts.
+    Interval(Interval),
+    /// How a task ended.
+    Result(TaskResult),
+    /// Differences of counters over a phase.
+    Probe(ProbeValues),
+    /// A knob was applied or put back, or is not available here.
+    Knob(KnobOutcome),
+    /// Something a person should know; never needed to compute a response.
+    Log { node: String, level: Level, text: String },
+    /// The last lines of a node's console, after it failed.
+    Console { node: String, lines: Vec<String> },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// Empty until the agent has been told its name.
+    pub node: String,
+    pub protocol: u32,
+    pub agent: String,
+    pub kernel: String,
+    pub architecture: String,
+    pub cpus: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    pub clocksource: String,
+    /// Seconds since the node's kernel started.
+    pub uptime_s: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeReady {
+    pub node: String,
+    /// From starting the node to its agent's first record.
+    pub start_s: f64,
+    /// From starting the node to having carried out its setup.
+    pub ready_s: f64,
+    /// What the VMM reports to be using; guests only.
+    pub accelerator: Option<Accelerator>,
+    /// The VMM's version; guests only.
+    pub vmm: Option<String>,
+    /// The VMM's command line; guests only.
+    #[serde(default)]
+    pub vmm_argv: Vec<String>,
+    /// Whether a cgroup accounts for the node, and which version.
+    pub cgroup: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceState {
+    pub node: String,
+    pub interface: String,
+    pub driver: Option<String>,
+    pub mtu: u32,
+    /// Offloads by ethtool's short names.
+    pub offloads: BTreeMap<String, bool>,
+    pub rx_queues: u32,
+    pub tx_queues: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    pub node: String,
+    pub trial: u64,
+    pub phase: String,
+    pub task: String,
+    /// Seconds since the task began to count.
+    pub begin_s: f64,
+    pub end_s: f64,
+    pub values: Values,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskResult {
+    pub node: String,
+    pub trial: u64,
+    pub phase: String,
+    pub task: String,
+    /// Absent when the task did what it should.
+    pub error: Option<String>,
+    #[serde(default)]
+    pub values: Values,
+    #[serde(default)]
+    pub histograms: BTreeMap<String, Histogram>,
+    /// For example the last part of a command's output.
+    #[serde(default)]
+    pub text: BTreeMap<String, String>,
+}
+
+/// Counts by value: each bucket is its highest equivalent value and how often it was seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Histogram {
+    /// Of the values, for example `ns`.
+    pub unit: String,
+    pub buckets: Vec<(u64, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeValues {
+    pub node: String,
+    pub trial: u64,
+    pub phase: String,
+    pub probe: Probe,
+    /// Seconds between the two readings.
+    pub elapsed_s: f64,
+    pub values: Values,
+    /// Given when the probe is not available here; `values` is then empty.
+    pub unavailable: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KnobOutcome {
+    pub node: String,
+    pub trial: u64,
+    pub knob: Knob,
+    pub action: KnobAction,
+    /// How it was before, and how it is now, as read back.
+    pub before: Option<String>,
+    pub after: Option<String>,
+    /// Given when it could not be applied or put back.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KnobAction {
+    Applied,
+    PutBack,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    Info,
+    Warning,
+}

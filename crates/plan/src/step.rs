@@ -1,0 +1,45 @@
+//! What the controller says to the host agent.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Bench, KnobSetting, ProbeRequest, Task};
+
+/// One line of a plan. The end of the input is the end of the plan: everything made is removed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "step")]
+pub enum Step {
+    /// First line, always.
+    Hello { protocol: u32 },
+    /// Make a bench. Answered by `bench` records.
+    Bench { bench: Bench },
+    /// Execute one trial on the bench. Answered by `trial_end`.
+    Trial { trial: Trial },
+    /// Remove the bench; another may follow. Answered by `teardown`.
+    Teardown,
+}
+
+/// One execution of one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    pub id: u64,
+    /// Applied before the first phase, put back after the last one.
+    #[serde(default)]
+    pub knobs: Vec<KnobSetting>,
+    pub phases: Vec<Phase>,
+}
+
+/// Tasks that run at the same time. Background tasks start first, one after the other, each once
+/// the one before is ready; then all foreground tasks start. The phase ends when every foreground
+/// task has ended; the background ones are then stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    pub name: String,
+    pub tasks: Vec<Task>,
+    #[serde(default)]
+    pub probes: Vec<ProbeRequest>,
+    /// Seconds after which whatever still runs is killed and the trial is failed.
+    pub limit_s: f64,
+}

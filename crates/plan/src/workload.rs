@@ -1,0 +1,178 @@
+//! What a node does in a trial.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One workload on one node. Its `id` is unique in its phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    pub id: String,
+    pub node: String,
+    /// Runs until the phase's foreground tasks have ended (a receiver, an echo, a neighbour's load).
+    #[serde(default)]
+    pub background: bool,
+    /// CPUs to bind to, counted from 0 among those that the node may use; none means all of them.
+    #[serde(default)]
+    pub cpus: Vec<u32>,
+    pub workload: Workload,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Workload {
+    Command(Command),
+    StreamSend(StreamSend),
+    StreamReceive(StreamReceive),
+    PingRequest(PingRequest),
+    PingReply(PingReply),
+    Burn(Burn),
+}
+
+/// A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    pub argv: Vec<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    #[serde(default)]
+    pub cwd: Option<PathBuf>,
+    /// Run in the node's view of the machine's files, with the work directory laid afresh first.
+    #[serde(default)]
+    pub in_files: bool,
+    /// A shell command run before the measured one, in the same place, not measured.
+    #[serde(default)]
+    pub prepare: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamProtocol {
+    Tcp,
+    Udp,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSend {
+    pub protocol: StreamProtocol,
+    /// Address and port of the receiver, `10.77.0.2:5201`. Flow k uses port + k.
+    pub to: String,
+    pub duration_s: f64,
+    #[serde(default = "one")]
+    pub flows: u32,
+    /// Bytes of one message: one `write` for TCP, one datagram's payload for UDP.
+    pub message: u32,
+    /// Offered payload rate over all flows, in bits per second; none means as fast as it goes.
+    #[serde(default)]
+    pub rate_bps: Option<f64>,
+    /// SO_SNDBUF in bytes; none keeps the kernel's.
+    #[serde(default)]
+    pub socket_buffer: Option<u32>,
+    /// Messages handed to the kernel in one call, at most (UDP).
+    #[serde(default)]
+    pub batch: Option<u32>,
+    /// UDP segmentation by the kernel (UDP_SEGMENT).
+    #[serde(default)]
+    pub segmentation: bool,
+    #[serde(default = "default_interval")]
+    pub interval_s: f64,
+    /// Seconds at the start that are sent but not counted.
+    #[serde(default)]
+    pub omit_s: f64,
+}
+
+/// Listens, says `ready`, counts what arrives; ends when told to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StreamReceive {
+    pub protocol: StreamProtocol,
+    /// Address and port to bind, `0.0.0.0:5201`. Flow k uses port + k.
+    pub on: String,
+    #[serde(default = "one")]
+    pub flows: u32,
+    /// Largest message expected, in bytes.
+    pub message: u32,
+    /// SO_RCVBUF in bytes; none keeps the kernel's.
+    #[serde(default)]
+    pub socket_buffer: Option<u32>,
+    #[serde(default)]
+    pub batch: Option<u32>,
+    #[serde(default = "default_interval")]
+    pub interval_s: f64,
+    #[serde(default)]
+    pub omit_s: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PingProtocol {
+    Udp,
+    Tcp,
+    Icmp,
+}
+
+/// Sends a request, waits for its answer, notes the round-trip time, and so on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PingRequest {
+    pub protocol: PingProtocol,
+    /// `10.77.0.2:7000`; for ICMP the address alone.
+    pub to: String,
+    #[serde(default = "default_ping_message")]
+    pub message: u32,
+    /// Ends after so many requests, or after `duration_s`, whichever is first.
+    #[serde(default)]
+    pub count: Option<u64>,
+    pub duration_s: f64,
+    /// Seconds between requests; 0 sends the next as soon as the answer is there.
+    #[serde(default)]
+    pub interval_s: f64,
+    /// An answer later than this is lost.
+    #[serde(default = "default_ping_timeout")]
+    pub timeout_s: f64,
+    /// Requests at the start that are not counted.
+    #[serde(default)]
+    pub omit: u64,
+}
+
+/// Answers UDP or TCP requests until told to stop. ICMP is answered by the kernel itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PingReply {
+    pub protocol: PingProtocol,
+    pub on: String,
+    #[serde(default = "default_ping_message")]
+    pub message: u32,
+}
+
+/// Uses a share of each of `cpus` CPUs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Burn {
+    /// 0 to 1, of each CPU.
+    pub share: f64,
+    pub duration_s: f64,
+    #[serde(default = "one")]
+    pub threads: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn default_interval() -> f64 {
+    0.5
+}
+
+fn default_ping_message() -> u32 {
+    64
+}
+
+fn default_ping_timeout() -> f64 {
+    1.0
+}
