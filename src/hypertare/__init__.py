@@ -1,0 +1,3 @@
+"""hypertare weighs virtualisation."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,39 @@
+"""What can go wrong, in words: what happened, to what, and what to do next."""
+
+from __future__ import annotations
+
+
+class HypertareError(Exception):
+    """A failure that a user can act on. Printed as a sentence, never as a traceback.
+
+    `status` is the exit status of the command line: 1 a failure at work, 2 bad input,
+    3 the machine lacks something, 4 a comparison found something worse, 5 an exact record differs.
+    """
+
+    status = 1
+
+    def __init__(self, what: str, do: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.do = do
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{self.do}" if self.do else self.what
+
+
+class InputError(HypertareError):
+    """The user's input is wrong; nothing was started."""
+
+    status = 2
+
+
+class MachineError(HypertareError):
+    """This machine lacks something that the work needs."""
+
+    status = 3
+
+
+class WorseError(HypertareError):
+    """A comparison found something worse beyond the threshold."""
+
+    status = 4

@@ -1,0 +1,250 @@
+"""What goes to the agent. Mirrors `crates/plan`; a test holds both to `schema/`.
+
+Seconds end in `_s`; sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PROTOCOL = 1
+
+Accelerator = Literal["kvm", "tcg"]
+NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
+ProbeName = Literal[
+    "stat", "softirqs", "interrupts", "net_dev", "vmstat", "schedstat", "net_snmp", "outside"
+]
+
+
+class Seam(BaseModel):
+    """Base of everything that crosses the seam: unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# --- bench
+
+
+class Host(Seam):
+    type: Literal["host"] = "host"
+
+
+class Container(Seam):
+    type: Literal["container"] = "container"
+    memory: int | None = None
+
+
+class Guest(Seam):
+    type: Literal["guest"] = "guest"
+    cpus: int
+    memory: int
+    accelerator: Accelerator
+    kernel: Path
+    initramfs: tuple[Path, ...]
+    cpu_model: str | None = None
+    kernel_args: tuple[str, ...] = ()
+    boot_limit_s: float
+
+
+NodeKind = Annotated[Host | Container | Guest, Field(discriminator="type")]
+
+
+class Interface(Seam):
+    name: str
+    link: str
+    address: str
+    mac: str | None = None
+    nic: NicModel | None = None
+    offloads: dict[str, bool] = {}
+
+
+class Files(Seam):
+    workdir: Path
+    memory: int
+
+
+class Node(Seam):
+    name: str
+    kind: NodeKind
+    cpus: tuple[int, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
+    files: Files | None = None
+
+
+class Link(Seam):
+    name: str
+    mtu: int = 1500
+
+
+class Bench(Seam):
+    name: str
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...] = ()
+
+
+# --- workloads
+
+
+class Command(Seam):
+    type: Literal["command"] = "command"
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    cwd: Path | None = None
+    in_files: bool = False
+    prepare: str | None = None
+
+
+class StreamSend(Seam):
+    type: Literal["stream_send"] = "stream_send"
+    protocol: Literal["tcp", "udp"]
+    to: str
+    duration_s: float
+    flows: int = 1
+    message: int
+    rate_bps: float | None = None
+    socket_buffer: int | None = None
+    batch: int | None = None
+    segmentation: bool = False
+    interval_s: float = 0.5
+    omit_s: float = 0.0
+
+
+class StreamReceive(Seam):
+    type: Literal["stream_receive"] = "stream_receive"
+    protocol: Literal["tcp", "udp"]
+    on: str
+    flows: int = 1
+    message: int
+    socket_buffer: int | None = None
+    batch: int | None = None
+    interval_s: float = 0.5
+    omit_s: float = 0.0
+
+
+class PingRequest(Seam):
+    type: Literal["ping_request"] = "ping_request"
+    protocol: Literal["udp", "tcp", "icmp"]
+    to: str
+    message: int = 64
+    count: int | None = None
+    duration_s: float
+    interval_s: float = 0.0
+    timeout_s: float = 1.0
+    omit: int = 0
+
+
+class PingReply(Seam):
+    type: Literal["ping_reply"] = "ping_reply"
+    protocol: Literal["udp", "tcp", "icmp"]
+    on: str
+    message: int = 64
+
+
+class Burn(Seam):
+    type: Literal["burn"] = "burn"
+    share: float
+    duration_s: float
+    threads: int = 1
+
+
+Workload = Annotated[
+    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn,
+    Field(discriminator="type"),
+]
+
+
+# --- knobs and probes
+
+
+class Mtu(Seam):
+    type: Literal["mtu"] = "mtu"
+    interface: str
+    bytes: int
+
+
+class Offload(Seam):
+    type: Literal["offload"] = "offload"
+    interface: str
+    offload: str
+    on: bool
+
+
+class SocketBuffers(Seam):
+    type: Literal["socket_buffers"] = "socket_buffers"
+    bytes: int
+
+
+class InterruptCpus(Seam):
+    type: Literal["interrupt_cpus"] = "interrupt_cpus"
+    interface: str
+    cpus: tuple[int, ...]
+
+
+class ReceiveSteering(Seam):
+    type: Literal["receive_steering"] = "receive_steering"
+    interface: str
+    cpus: tuple[int, ...]
+
+
+Knob = Annotated[
+    Mtu | Offload | SocketBuffers | InterruptCpus | ReceiveSteering, Field(discriminator="type")
+]
+
+
+class KnobSetting(Seam):
+    node: str
+    knob: Knob
+
+
+class ProbeRequest(Seam):
+    node: str
+    probe: ProbeName
+
+
+# --- steps
+
+
+class Task(Seam):
+    id: str
+    node: str
+    background: bool = False
+    cpus: tuple[int, ...] = ()
+    workload: Workload
+
+
+class Phase(Seam):
+    name: str
+    tasks: tuple[Task, ...]
+    probes: tuple[ProbeRequest, ...] = ()
+    limit_s: float
+
+
+class Trial(Seam):
+    id: int
+    knobs: tuple[KnobSetting, ...] = ()
+    phases: tuple[Phase, ...]
+
+
+class HelloStep(Seam):
+    step: Literal["hello"] = "hello"
+    protocol: int = PROTOCOL
+
+
+class BenchStep(Seam):
+    step: Literal["bench"] = "bench"
+    bench: Bench
+
+
+class TrialStep(Seam):
+    step: Literal["trial"] = "trial"
+    trial: Trial
+
+
+class TeardownStep(Seam):
+    step: Literal["teardown"] = "teardown"
+
+
+Step = Annotated[HelloStep | BenchStep | TrialStep | TeardownStep, Field(discriminator="step")]

@@ -1,0 +1,118 @@
+"""`summary.json`: what a run found, for programs. Schema: `schema/summary.schema.json`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Level = str | int | float | bool
+Better = Literal["higher", "lower"]
+Verdict = Literal["costs", "gains", "no difference shown"]
+Judgement = Literal["holds", "fails", "undecided"]
+
+
+class Part(BaseModel):
+    """Base of the summary's parts: closed, unchangeable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Estimate(Part):
+    """A response of one platform in one cell, and its cost against the baseline.
+
+    `estimate`, `low` and `high` are in `unit`: the mean over trials and its interval at `confidence`.
+    `cost` is a share of the baseline: 1 - sut/baseline where higher is better, sut/baseline - 1 where
+    lower is, so a positive cost is always a loss. It comes from `blocks` trials paired by block.
+    """
+
+    response: str
+    unit: str
+    better: Better
+    cell: dict[str, Level]
+    platform: str
+    baseline: str | None = None
+    n: int
+    estimate: float
+    low: float | None = None
+    high: float | None = None
+    confidence: float = 0.95
+    exact: bool = False
+    blocks: int | None = None
+    cost: float | None = None
+    cost_low: float | None = None
+    cost_high: float | None = None
+    verdict: Verdict | None = None
+
+
+class NoiseFloor(Part):
+    """Spread of native against native: the least cost that this run could have shown."""
+
+    response: str
+    cell: dict[str, Level]
+    n: int
+    cost: float
+    cost_low: float
+    cost_high: float
+
+
+class FailedTrial(Part):
+    trial: int
+    platform: str
+    cell: dict[str, Level]
+    reason: str
+    console: tuple[str, ...] = ()
+
+
+class JudgedClaim(Part):
+    text: str
+    judgement: Judgement
+    evidence: str
+
+
+class PlatformState(Part):
+    """What a platform turned out to be: negotiated, not asked for."""
+
+    platform: str
+    node: str
+    kernel: str
+    cpus: int
+    memory: int
+    accelerator: str | None = None
+    vmm: str | None = None
+    clocksource: str
+    interfaces: dict[str, dict[str, Level | None]] = {}
+
+
+class MachineState(Part):
+    """The machine a run was made on."""
+
+    kind: Literal["local", "emulated", "remote"]
+    hostname: str
+    cpu: str
+    cpus: int
+    memory: int
+    kernel: str
+    architecture: str
+    distribution: str
+
+
+class Summary(Part):
+    hypertare: str
+    study: str
+    question: str
+    machine: MachineState
+    clock: Literal["wall", "virtual"]
+    accelerator: str | None
+    versions: dict[str, str]
+    seed: int
+    started: datetime
+    ended: datetime | None
+    complete: bool
+    platforms: tuple[PlatformState, ...]
+    estimates: tuple[Estimate, ...]
+    noise: tuple[NoiseFloor, ...] = ()
+    claims: tuple[JudgedClaim, ...] = ()
+    failed: tuple[FailedTrial, ...] = ()
+    warnings: tuple[str, ...] = ()

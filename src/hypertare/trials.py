@@ -1,0 +1,60 @@
+"""A trial as the controller sees it: what was planned, how it ended, what was measured. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hypertare.summary import Better, Level
+
+Cell = dict[str, Level]
+
+
+@dataclass(frozen=True)
+class Response:
+    """A measured quantity.
+
+    `name` is the field's word for it, `unit` its unit, `better` the direction that a user wants.
+    """
+
+    name: str
+    unit: str
+    better: Better
+    title: str
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One execution of one cell on one platform, with its place in the design.
+
+    `cell` holds every factor's level that applies, `workload` among them. `boot` numbers the bench
+    that it runs on, `block` the set of trials taken close together; both count from 0 over the run.
+    """
+
+    id: int
+    block: int
+    boot: int
+    platform: str
+    cell: Cell
+    kind: Literal["warmup", "measured"] = "measured"
+
+    @property
+    def workload(self) -> str:
+        return str(self.cell["workload"])
+
+
+@dataclass(frozen=True)
+class FinishedTrial:
+    """A planned trial with its outcome. `values` holds responses by name, empty when it failed."""
+
+    planned: PlannedTrial
+    status: Literal["ok", "failed"]
+    error: str | None
+    elapsed_s: float
+    values: dict[str, float] = field(default_factory=dict)
+    console: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> bool:
+        """Whether it may enter an estimate."""
+        return self.status == "ok" and self.planned.kind == "measured"
