@@ -15,9 +15,11 @@ from typing import Any, Protocol
 
 from hypertare import plan, planner, responses
 from hypertare.design import Design, EasyCell, Plot, Variant
-from hypertare.records import BenchReady, Console, Log, Record, TaskResult, TrialEnd
+from hypertare.negotiated import platform_states
+from hypertare.records import BenchReady, Console, Log, Record, TrialEnd
 from hypertare.stats.stop import Decision, decide
 from hypertare.study import BASELINE, Study, StudyFile
+from hypertare.summary import PlatformState
 from hypertare.trials import FinishedTrial, PlannedTrial
 
 MAX_FAILURES = 3
@@ -40,8 +42,10 @@ class Journal(Protocol):
     """Where a campaign writes what happened, after every trial."""
 
     def append(self, finished: FinishedTrial, records: Sequence[Record]) -> None: ...
-    def add_bench(self, boot: int, records: Sequence[Record]) -> None: ...
-    def add_event(self, kind: str, text: str) -> None: ...
+    def add_bench(
+        self, boot: int, platforms: Sequence[PlatformState], records: Sequence[Record]
+    ) -> None: ...
+    def add_event(self, text: str) -> None: ...
     def trials(self) -> list[FinishedTrial]: ...
 
 
@@ -128,7 +132,7 @@ class Campaign:
                     if not self._round(index, plot, boot, repetition):
                         break
         finally:
-            self.journal.add_bench(boot, self.machine.teardown())
+            self._pass_on_logs(self.machine.teardown())
 
     def _make_bench(self, index: int, plot: Plot, boot: int) -> bool:
         live = self._live_plot(index, plot)
@@ -142,7 +146,7 @@ class Campaign:
         study = self.file.cell(levels)
         bench = planner.make_bench(study, live, cells, self.surroundings)
         records = self.machine.make_bench(bench, study.sut.boot_limit)
-        self.journal.add_bench(boot, records)
+        self.journal.add_bench(boot, platform_states(live, records), records)
         self._pass_on_logs(records)
         ready = records[-1]
         assert isinstance(ready, BenchReady)
@@ -400,7 +404,7 @@ class Campaign:
                 self._warn(f"{record.node}: {record.text}" if record.node else record.text)
 
     def _warn(self, text: str) -> None:
-        self.journal.add_event("warning", text)
+        self.journal.add_event(text)
         self.observer.warn(text)
 
 
@@ -425,10 +429,3 @@ def expected_run_s(study: Study, design: Design, blocks: int) -> float:
     warmups = boots / len(design.plots) * study.design.warmup
     return (blocks + warmups) * per_round + boots * _BOOT_ESTIMATE_S
 
-
-def command_output(records: Sequence[Record]) -> str:
-    """The last part of what a failed command printed, for a person."""
-    for record in records:
-        if isinstance(record, TaskResult) and record.error:
-            return record.text.get("stderr", "") or record.text.get("stdout", "")
-    return ""
