@@ -76,6 +76,22 @@ def build(
         return ready or _make(kernel_name, wanted, init, store, progress, refresh)
 
 
+def ready(
+    kernel_name: str = DEFAULT_KERNEL,
+    profile_name: str = DEFAULT_PROFILE,
+    agent: Path | None = None,
+    *,
+    cache: Cache | None = None,
+) -> Image | None:
+    """The image when it is already made.
+
+    Raises:
+        HypertareError: as `build`, where the input is wrong or there is no agent.
+    """
+    init = _agent(agent or agent_binary())
+    return _open(kernel_name, profile(profile_name), init, cache or Cache())
+
+
 def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | None:
     source = kernel.find_source(asked, store)
     if source is None:
@@ -163,7 +179,10 @@ def _contents(
 ) -> tuple[list[cpio.Member], list[str]]:
     _refuse_dynamic(init)
     tree = source.modules()
-    modules = _modules(tree, wanted) if tree else {}
+    # A kernel that comes without modules is taken at its word: all is built in.
+    modules = (
+        _modules(tree, wanted) if tree else {name: [] for name in wanted.required + wanted.wanted}
+    )
     files = {name for order in modules.values() for name in order}
     members = [
         cpio.file("init", init, executable=True),

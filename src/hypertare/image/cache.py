@@ -3,8 +3,8 @@
 An entry is a directory that appears whole, by a rename, or not at all. It holds `entry.json` with
 what it is and the SHA-256 of every file in it; a file is checked when it is opened, so a damaged
 one is noticed and made again. Whoever uses an entry holds a shared lock on its directory; the
-collector takes away only what it can lock alone. The kernel drops locks when a process ends, however
-it ends.
+collector takes away only what it can lock alone. The kernel drops locks when a process ends,
+however it ends.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listed:
-    """An entry as the user sees it. Times are seconds since the epoch, the size is bytes on disk."""
+    """An entry as the user sees it. Times are seconds since the epoch, `size` is bytes."""
 
     kind: Kind
     key: str
