@@ -80,9 +80,13 @@ def _boot(host: Host, image: Image, agent: Path) -> Choice:
         return Choice("kvm", "a guest booted with KVM")
     return Choice(
         "tcg",
-        f"/dev/kvm is there, but a guest does not boot with it: {ran.said}",
+        f"/dev/kvm is there, but a guest does not boot with it: {_first_line(ran.err)}",
         "in a virtual machine: see `nested`; on bare metal: dmesg | grep -i kvm",
     )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0].removeprefix("hypertare-agent: ") or "no message"
 
 
 def _key(host: Host, image: Image) -> str:

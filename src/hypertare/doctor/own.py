@@ -65,7 +65,7 @@ def kvm(host: Host) -> Finding:
         choice = best_accelerator(found, binary, host)
     if choice.accelerator == "kvm":
         return Finding("kvm", "ok", choice.reason)
-    what = f"{choice.reason}; guests are emulated (tcg), about ten times slower"
+    what = f"{choice.reason}; guests are emulated (tcg), many times slower"
     return Finding("kvm", "warn", what, choice.do)
 
 

@@ -55,24 +55,13 @@ def decompress(packed: bytes) -> bytes:
     Raises:
         InputError: another method, or damaged data.
     """
+    method = next((m for magic, m in _METHODS.items() if packed.startswith(magic)), None)
+    if method is None:
+        raise InputError(f"It is compressed in an unknown way (starts with {packed[:6].hex()}).")
     try:
-        if packed.startswith(b"\x1f\x8b"):
-            return zlib.decompressobj(wbits=31).decompress(packed, _LARGEST)
-        if packed.startswith(b"\xfd7zXZ\0"):
-            return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(packed, _LARGEST)
-        if packed.startswith(b"\x28\xb5\x2f\xfd"):
-            import zstandard
-
-            return zstandard.ZstdDecompressor().decompressobj().decompress(packed)
-        if packed.startswith(_LZ4_LEGACY):
-            return _unlz4(packed)
-    except (zlib.error, lzma.LZMAError, RuntimeError, ValueError, struct.error) as error:
+        return method(packed)
+    except (zlib.error, lzma.LZMAError, ValueError, struct.error) as error:
         raise InputError(f"Its compressed kernel is damaged: {error}.") from error
-    except Exception as error:
-        if type(error).__name__ in ("ZstdError", "LZ4BlockError"):
-            raise InputError(f"Its compressed kernel is damaged: {error}.") from error
-        raise
-    raise InputError(f"It is compressed in an unknown way (starts with {packed[:6].hex()}).")
 
 
 def release(data: bytes) -> str | None:
@@ -102,6 +91,26 @@ def has_pvh_entry(vmlinux: bytes) -> bool:
     return any(note["n_name"] == "Xen" and note["n_type"] == _PVH_NOTE for note in notes)
 
 
+def _ungzip(packed: bytes) -> bytes:
+    stream = zlib.decompressobj(wbits=31)
+    return _whole(stream.decompress(packed, _LARGEST), stream.eof)
+
+
+def _unxz(packed: bytes) -> bytes:
+    stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+    return _whole(stream.decompress(packed, _LARGEST), stream.eof)
+
+
+def _unzstd(packed: bytes) -> bytes:
+    import zstandard
+
+    stream = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        return _whole(stream.decompress(packed), stream.eof)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from error
+
+
 def _unlz4(packed: bytes) -> bytes:
     import lz4.block
 
@@ -111,8 +120,23 @@ def _unlz4(packed: bytes) -> bytes:
     while at + 8 <= len(packed):
         (length,) = struct.unpack_from("<I", packed, at)
         block = packed[at + 4 : at + 4 + length]
-        if len(block) < length:
-            raise ValueError("an lz4 block is cut off")
-        parts.append(lz4.block.decompress(block, uncompressed_size=_LZ4_BLOCK))
+        try:
+            parts.append(lz4.block.decompress(block, uncompressed_size=_LZ4_BLOCK))
+        except lz4.block.LZ4BlockError as error:
+            raise ValueError(str(error)) from error
         at += 4 + length
-    return b"".join(parts)
+    return _whole(b"".join(parts), at <= len(packed))
+
+
+def _whole(data: bytes, ended: bool) -> bytes:
+    if not ended:
+        raise ValueError("it ends too early")
+    return data
+
+
+_METHODS = {
+    b"\x1f\x8b": _ungzip,
+    b"\xfd7zXZ\0": _unxz,
+    b"\x28\xb5\x2f\xfd": _unzstd,
+    _LZ4_LEGACY: _unlz4,
+}
