@@ -58,6 +58,7 @@ class BenchReady(Seam):
     bench: str
     seconds_s: float
     error: str | None = None
+    node: str | None = None
 
 
 class Teardown(Seam):
@@ -77,6 +78,7 @@ class TrialEnd(Seam):
     t_s: float
     elapsed_s: float
     error: str | None = None
+    lost: str | None = None
 
 
 class Interval(Seam):

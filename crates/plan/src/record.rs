@@ -22,12 +22,19 @@ pub enum Record {
     Node(NodeReady),
     /// An interface as it is, after what was asked for was set.
     Interface(InterfaceState),
-    /// A bench is ready, or could not be made.
-    Bench { bench: String, seconds_s: f64, error: Option<String> },
+    /// A bench is ready, or could not be made; `node` is the one to blame, if one is.
+    Bench { bench: String, seconds_s: f64, error: Option<String>, node: Option<String> },
     Teardown { seconds_s: f64 },
     TrialBegin { trial: u64, t_s: f64 },
-    /// `error` is absent when every phase ended in good order.
-    TrialEnd { trial: u64, t_s: f64, elapsed_s: f64, error: Option<String> },
+    /// `error` is absent when every phase ended in good order; `lost` names a node that is gone, so
+    /// that the bench has to be made anew.
+    TrialEnd {
+        trial: u64,
+        t_s: f64,
+        elapsed_s: f64,
+        error: Option<String>,
+        lost: Option<String>,
+    },
     /// One interval of a stream, told by the end that counts.
     Interval(Interval),
     /// How a task ended.

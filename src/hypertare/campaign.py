@@ -1,0 +1,434 @@
+"""A run from its design to its last trial: makes benches, asks for trials, decides when to stop.
+
+The order of work is `run` -> `_visit` (one boot of a plot) -> `_round` -> `_block` -> `_trial`.
+Everything measured goes to the journal at once; what is watched goes to the observer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from hypertare import plan, planner, responses
+from hypertare.design import Design, EasyCell, Plot, Variant
+from hypertare.records import BenchReady, Console, Log, Record, TaskResult, TrialEnd
+from hypertare.stats.stop import Decision, decide
+from hypertare.study import BASELINE, Study, StudyFile
+from hypertare.trials import FinishedTrial, PlannedTrial
+
+MAX_FAILURES = 3
+"""Failures in a row after which a variant is given up in a cell; the others go on."""
+
+_BOOT_ESTIMATE_S = 6.0
+_TRIAL_OVERHEAD_S = 0.3
+_UNKNOWN_COMMAND_S = 2.0
+
+
+class Machine(Protocol):
+    """What a campaign needs of a machine."""
+
+    def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]: ...
+    def run(self, trial: plan.Trial) -> list[Record]: ...
+    def teardown(self) -> list[Record]: ...
+
+
+class Journal(Protocol):
+    """Where a campaign writes what happened, after every trial."""
+
+    def append(self, finished: FinishedTrial, records: Sequence[Record]) -> None: ...
+    def add_bench(self, boot: int, records: Sequence[Record]) -> None: ...
+    def add_event(self, kind: str, text: str) -> None: ...
+    def trials(self) -> list[FinishedTrial]: ...
+
+
+class Observer(Protocol):
+    """Who watches a campaign."""
+
+    def bench(self, boot: int, plot: Plot) -> None: ...
+    def begin(self, planned: PlannedTrial) -> None: ...
+    def end(self, finished: FinishedTrial, remaining_s: float) -> None: ...
+    def warn(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Key:
+    """A cell of the design: a plot and an easy cell, by index."""
+
+    plot: int
+    cell: int
+
+
+class Campaign:
+    """Carries a design out on a machine until every cell is precise, at its limit, or time is up."""
+
+    def __init__(
+        self,
+        file: StudyFile,
+        study: Study,
+        design: Design,
+        machine: Machine,
+        journal: Journal,
+        observer: Observer,
+        surroundings: planner.Surroundings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.file = file
+        self.study = study
+        self.design = design
+        self.machine = machine
+        self.journal = journal
+        self.observer = observer
+        self.surroundings = surroundings
+        self.clock = clock
+        self._finished: list[FinishedTrial] = []
+        self._done: set[Key] = set()
+        self._failures: Counter[tuple[Key, str]] = Counter()
+        self._abandoned: set[tuple[Key, str]] = set()
+        self._seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._next_id = 0
+        self._next_block = 0
+        self._next_boot = 0
+        self._resume(journal.trials())
+
+    def run(self) -> bool:
+        """Works until nothing is left to do.
+
+        Returns:
+            Whether every cell came to its end, precise or at its limit of trials; `False` when the
+            time limit ended the run.
+        """
+        self._started = self.clock()
+        boot_round = 0
+        while self._open_keys():
+            for plot in self.design.plot_order(boot_round):
+                if self._out_of_time():
+                    return False
+                if any(key.plot == plot for key in self._open_keys()):
+                    self._visit(plot)
+            boot_round += 1
+        return True
+
+    # --- one boot
+
+    def _visit(self, index: int) -> None:
+        """Makes the bench of a plot, warms up, takes some blocks, removes the bench."""
+        plot = self.design.plots[index]
+        boot = self._next_boot
+        self._next_boot += 1
+        self.observer.bench(boot, plot)
+        if not self._make_bench(index, plot, boot):
+            return
+        try:
+            if self._warm_up(index, plot, boot):
+                for repetition in range(self.study.design.blocks_per_boot):
+                    if not self._round(index, plot, boot, repetition):
+                        break
+        finally:
+            self.journal.add_bench(boot, self.machine.teardown())
+
+    def _make_bench(self, index: int, plot: Plot, boot: int) -> bool:
+        live = self._live_plot(index, plot)
+        if not any(variant.platform != BASELINE for variant in live.variants):
+            self._done |= {key for key in self._open_keys() if key.plot == index}
+            return False
+        levels = plot.levels
+        cells = {
+            variant.node: self.file.cell({**levels, **variant.levels}) for variant in live.variants
+        }
+        study = self.file.cell(levels)
+        bench = planner.make_bench(study, live, cells, self.surroundings)
+        records = self.machine.make_bench(bench, study.sut.boot_limit)
+        self.journal.add_bench(boot, records)
+        self._pass_on_logs(records)
+        ready = records[-1]
+        assert isinstance(ready, BenchReady)
+        if ready.error is None:
+            return True
+        self._bench_failed(index, live, boot, ready, records)
+        return False
+
+    def _bench_failed(
+        self, index: int, plot: Plot, boot: int, ready: BenchReady, records: Sequence[Record]
+    ) -> None:
+        """Counts the failure against the node that is to blame, in every open cell of the plot."""
+        blamed = [variant for variant in plot.variants if variant.node == ready.node]
+        for variant in blamed or plot.variants:
+            for key in [key for key in self._open_keys() if key.plot == index]:
+                planned = self.design.trial(
+                    plot, variant, self.design.cells[key.cell], self._next_block, boot
+                )
+                self._note(key, variant, self._numbered(planned), records, str(ready.error), 0.0)
+        self._next_block += 1
+
+    def _live_plot(self, index: int, plot: Plot) -> Plot:
+        """The plot without the variants that were given up in every cell that is still open."""
+        open_keys = [key for key in self._open_keys() if key.plot == index]
+        live = [
+            variant
+            for variant in plot.variants
+            if any((key, variant.node) not in self._abandoned for key in open_keys)
+        ]
+        return Plot(plot.levels, tuple(live))
+
+    # --- blocks
+
+    def _warm_up(self, index: int, plot: Plot, boot: int) -> bool:
+        """Runs each cell a few times uncounted on every variant; `False` when the boot must end."""
+        for cell, easy in enumerate(self.design.cells):
+            key = Key(index, cell)
+            for _ in range(self.study.design.warmup):
+                if key not in self._done and not self._block(key, plot, easy, boot, warmup=True):
+                    return False
+        return True
+
+    def _round(self, index: int, plot: Plot, boot: int, repetition: int) -> bool:
+        """One block of every open cell of the plot; `False` when the boot must end."""
+        for cell in self.design.cell_order(boot, repetition):
+            key = Key(index, cell)
+            if key in self._done:
+                continue
+            if self._out_of_time():
+                return False
+            if not self._block(key, plot, self.design.cells[cell], boot, warmup=False):
+                return False
+            self._decide(key, plot)
+        return any(key.plot == index for key in self._open_keys())
+
+    def _block(self, key: Key, plot: Plot, easy: EasyCell, boot: int, *, warmup: bool) -> bool:
+        """One trial of every variant, in random order; `False` when a node was lost."""
+        block = self._next_block
+        self._next_block += 1
+        by_levels = {self._identity(variant): variant for variant in plot.variants}
+        for planned in self.design.block(plot, easy, block, boot):
+            variant = by_levels[planned.platform, _frozen(self._variant_levels(planned, plot))]
+            if (key, variant.node) in self._abandoned:
+                continue
+            if warmup:
+                planned = replace(planned, kind="warmup")
+            if not self._trial(key, plot, variant, self._numbered(planned)):
+                return False
+        return True
+
+    def _trial(self, key: Key, plot: Plot, variant: Variant, planned: PlannedTrial) -> bool:
+        """One trial; `False` when its node was lost and the bench must be made anew."""
+        study = self.file.cell({k: v for k, v in planned.cell.items() if k != "workload"})
+        live = self._live_plot(key.plot, plot)
+        trial = planner.make_trial(
+            planned.id, study, planned.workload, variant, live, self.surroundings
+        )
+        self.observer.begin(planned)
+        began = self.clock()
+        records = self.machine.run(trial)
+        seconds = self.clock() - began
+        self._pass_on_logs(records)
+        end = records[-1]
+        assert isinstance(end, TrialEnd)
+        self._note(key, variant, planned, records, end.error, seconds)
+        return end.lost is None
+
+    def _note(
+        self,
+        key: Key,
+        variant: Variant,
+        planned: PlannedTrial,
+        records: Sequence[Record],
+        error: str | None,
+        seconds: float,
+    ) -> None:
+        """Writes a finished trial down, and gives its variant up after too many failures in a row."""
+        values: dict[str, float] = {}
+        if error is None:
+            kind = self.study.workloads[planned.workload].type
+            values = responses.measure(kind, planned.platform, variant.node, records)
+            if responses.HEADLINE[kind] not in values:
+                error = f"the trial ended without its {responses.HEADLINE[kind]}"
+        console = [r.lines for r in records if isinstance(r, Console) and r.node == variant.node]
+        finished = FinishedTrial(
+            planned,
+            "ok" if error is None else "failed",
+            error,
+            seconds,
+            values if error is None else {},
+            console[-1] if console and error is not None else (),
+        )
+        self._finished.append(finished)
+        self.journal.append(finished, records)
+        self._count_failure(key, variant, planned, error)
+        if error is None:
+            self._seconds[planned.workload, variant.node].append(seconds)
+        self.observer.end(finished, self.remaining_s())
+
+    def _count_failure(
+        self, key: Key, variant: Variant, planned: PlannedTrial, error: str | None
+    ) -> None:
+        if error is None:
+            self._failures[key, variant.node] = 0
+            return
+        self._failures[key, variant.node] += 1
+        where = f"{planned.workload} on {variant.platform}"
+        if planned.platform == BASELINE and planned.kind == "warmup":
+            # What fails natively fails everywhere, or means nothing where it does not.
+            self._done.add(key)
+            self._warn(f"{where} fails natively, so {planned.workload} was left out: {error}")
+        elif self._failures[key, variant.node] >= MAX_FAILURES:
+            self._abandoned.add((key, variant.node))
+            self._warn(f"{where} was given up after {MAX_FAILURES} failures in a row: {error}")
+            if variant.platform == BASELINE:
+                self._done.add(key)
+
+    # --- when to stop
+
+    def _decide(self, key: Key, plot: Plot) -> None:
+        """Closes a cell when each of its live variants is precise enough or at its limit."""
+        settings = self.study.design
+        live = [
+            variant
+            for variant in plot.variants
+            if variant.platform != BASELINE and (key, variant.node) not in self._abandoned
+        ]
+        decisions = [
+            decide(
+                self._log_ratios(key, plot, variant),
+                precision=settings.precision,
+                min_trials=settings.min_trials,
+                max_trials=settings.max_trials,
+            )
+            for variant in live
+        ]
+        if self._attempts(key) >= settings.max_trials + MAX_FAILURES or all(
+            decision is not Decision.CONTINUE for decision in decisions
+        ):
+            self._done.add(key)
+
+    def _log_ratios(self, key: Key, plot: Plot, variant: Variant) -> list[float]:
+        """Log of platform over baseline of the headline response, by block."""
+        easy = self.design.cells[key.cell]
+        headline = responses.HEADLINE[self.study.workloads[easy.workload].type]
+        mine: dict[int, float] = {}
+        native: dict[int, float] = {}
+        shared = {**easy.levels, **plot.levels}
+        for trial in self._finished:
+            if not trial.counts or trial.values.get(headline, 0.0) <= 0:
+                continue
+            if trial.planned.platform == BASELINE and trial.planned.cell == shared:
+                native[trial.planned.block] = trial.values[headline]
+            elif (
+                trial.planned.platform == variant.platform
+                and trial.planned.cell == shared | variant.levels
+            ):
+                mine[trial.planned.block] = trial.values[headline]
+        return [math.log(mine[block] / native[block]) for block in sorted(mine.keys() & native)]
+
+    def _attempts(self, key: Key) -> int:
+        """Blocks begun for a cell, warm-ups left out."""
+        plot, easy = self.design.plots[key.plot], self.design.cells[key.cell]
+        shared = {**easy.levels, **plot.levels}
+        return len(
+            {
+                trial.planned.block
+                for trial in self._finished
+                if trial.planned.kind == "measured" and shared.items() <= trial.planned.cell.items()
+            }
+        )
+
+    def _open_keys(self) -> list[Key]:
+        return [
+            key
+            for plot in range(len(self.design.plots))
+            for cell in range(len(self.design.cells))
+            if (key := Key(plot, cell)) not in self._done
+        ]
+
+    def _out_of_time(self) -> bool:
+        return self.clock() - self._started >= self.study.design.time_limit
+
+    def remaining_s(self) -> float:
+        """Most time that the rest may take: every open cell to its limit, but not beyond the time limit."""
+        seconds = 0.0
+        for key in self._open_keys():
+            left = max(0, self.study.design.max_trials - self._attempts(key))
+            easy = self.design.cells[key.cell]
+            block = sum(
+                self._expected(easy.workload, variant.node)
+                for variant in self.design.plots[key.plot].variants
+            )
+            boots = left / self.study.design.blocks_per_boot
+            seconds += left * block + boots * _BOOT_ESTIMATE_S / len(self.design.cells)
+        left_of_limit = self.study.design.time_limit - (self.clock() - self._started)
+        return max(0.0, min(seconds, left_of_limit))
+
+    def _expected(self, workload: str, node: str) -> float:
+        seen = self._seconds.get((workload, node))
+        if seen:
+            return sum(seen) / len(seen)
+        return expected_trial_s(self.study, workload)
+
+    # --- small things
+
+    def _resume(self, trials: Sequence[FinishedTrial]) -> None:
+        """Takes up what an interrupted run left: its trials count, its numbers go on."""
+        self._finished = list(trials)
+        self._started = self.clock()
+        if not trials:
+            return
+        self._next_id = max(trial.planned.id for trial in trials) + 1
+        self._next_block = max(trial.planned.block for trial in trials) + 1
+        self._next_boot = max(trial.planned.boot for trial in trials) + 1
+        for key in self._open_keys():
+            if self._attempts(key):
+                self._decide(key, self.design.plots[key.plot])
+
+    def _numbered(self, planned: PlannedTrial) -> PlannedTrial:
+        numbered = replace(planned, id=self._next_id)
+        self._next_id += 1
+        return numbered
+
+    def _identity(self, variant: Variant) -> tuple[str, Any]:
+        return variant.platform, _frozen(variant.levels)
+
+    def _variant_levels(self, planned: PlannedTrial, plot: Plot) -> dict[str, Any]:
+        names = {name for variant in plot.variants for name in variant.levels}
+        return {name: level for name, level in planned.cell.items() if name in names}
+
+    def _pass_on_logs(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if isinstance(record, Log) and record.level == "warning":
+                self._warn(f"{record.node}: {record.text}" if record.node else record.text)
+
+    def _warn(self, text: str) -> None:
+        self.journal.add_event("warning", text)
+        self.observer.warn(text)
+
+
+def _frozen(levels: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, repr(level)) for name, level in levels.items()))
+
+
+def expected_trial_s(study: Study, workload: str) -> float:
+    """Seconds that one trial is expected to take before any was seen."""
+    expected = planner.expected_seconds(study.workloads[workload])
+    return (_UNKNOWN_COMMAND_S if expected is None else expected) + _TRIAL_OVERHEAD_S
+
+
+def expected_run_s(study: Study, design: Design, blocks: int) -> float:
+    """Seconds of a run that takes this many blocks of every cell, before any was seen."""
+    per_round = sum(
+        expected_trial_s(study, cell.workload) * len(plot.variants)
+        for plot in design.plots
+        for cell in design.cells
+    )
+    boots = math.ceil(blocks / study.design.blocks_per_boot) * len(design.plots)
+    warmups = boots / len(design.plots) * study.design.warmup
+    return (blocks + warmups) * per_round + boots * _BOOT_ESTIMATE_S
+
+
+def command_output(records: Sequence[Record]) -> str:
+    """The last part of what a failed command printed, for a person."""
+    for record in records:
+        if isinstance(record, TaskResult) and record.error:
+            return record.text.get("stderr", "") or record.text.get("stdout", "")
+    return ""

@@ -1,0 +1,152 @@
+"""Which trials, in which order. Pure, and the same for the same study and seed.
+
+- A **variant** is a platform with the levels of the factors that only it has (a guest per NIC model).
+- A **plot** is a combination of hard-to-change levels (a new bench): the outermost loop.
+- A **block** is one trial of every variant for one combination of easy levels, taken close together
+  in random order. Costs are ratios within a block, so what drifts slowly falls out.
+- A **boot** is one life of a plot's bench; every plot is visited again and again, in random order,
+  until each of its cells is precise or at its limit, so that boots are replicated too.
+
+This is a split-plot design: Montgomery, Design and Analysis of Experiments, chapter 14.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypertare.errors import InputError
+from hypertare.study import BASELINE, GUEST_ONLY, Study, combinations
+from hypertare.trials import Cell, PlannedTrial
+
+MAX_GUESTS = 4
+"""Guests on one bench at a time; more variants make more plots."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A platform with the levels that only it has; its node's name and place on the bench."""
+
+    platform: str
+    levels: Cell = field(default_factory=dict)
+    node: str = ""
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Hard-to-change levels, with the variants that share the bench."""
+
+    levels: Cell
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True)
+class EasyCell:
+    """A workload with the levels of its factors and of the knobs."""
+
+    levels: Cell
+
+    @property
+    def workload(self) -> str:
+        return str(self.levels["workload"])
+
+
+@dataclass(frozen=True)
+class Design:
+    """All cells of a study, and their order."""
+
+    plots: tuple[Plot, ...]
+    cells: tuple[EasyCell, ...]
+    seed: int
+
+    @property
+    def trials_per_round(self) -> int:
+        """Trials when every cell of every plot gets one block."""
+        return sum(len(plot.variants) for plot in self.plots) * len(self.cells)
+
+    def plot_order(self, boot_round: int) -> list[int]:
+        """Indices of the plots in the order of this visit."""
+        return self._shuffled(range(len(self.plots)), "plots", boot_round)
+
+    def cell_order(self, boot: int, repetition: int) -> list[int]:
+        """Indices of the easy cells in the order of this repetition in this boot."""
+        return self._shuffled(range(len(self.cells)), "cells", boot, repetition)
+
+    def block(self, plot: Plot, cell: EasyCell, block: int, boot: int) -> Iterator[PlannedTrial]:
+        """One trial of every variant, in random order. Ids are given by the caller (0 here)."""
+        for index in self._shuffled(range(len(plot.variants)), "variants", block):
+            yield self.trial(plot, plot.variants[index], cell, block, boot)
+
+    def trial(
+        self, plot: Plot, variant: Variant, cell: EasyCell, block: int, boot: int
+    ) -> PlannedTrial:
+        levels = {**cell.levels, **plot.levels, **variant.levels}
+        return PlannedTrial(0, block, boot, variant.platform, levels)
+
+    def _shuffled(self, indices: range, *key: object) -> list[int]:
+        order = list(indices)
+        random.Random(f"{self.seed}/{'/'.join(map(str, key))}").shuffle(order)
+        return order
+
+
+def make(study: Study, seed: int) -> Design:
+    """The design of a study.
+
+    Raises:
+        InputError: a factor fits nothing in this study.
+    """
+    hard, guest_only, easy = _sort_factors(study)
+    guests = [Variant("guest", levels) for levels in combinations(guest_only)]
+    others = [Variant(platform) for platform in study.sut.platforms if platform != "guest"]
+    if "guest" not in study.sut.platforms:
+        guests = []
+    groups = [guests[i : i + MAX_GUESTS] for i in range(0, len(guests), MAX_GUESTS)] or [[]]
+    plots = [
+        Plot(levels, tuple(_name_nodes([*others, *group])))
+        for levels in combinations(hard)
+        for group in groups
+    ]
+    cells = [
+        EasyCell({"workload": workload, **levels})
+        for workload in study.workloads
+        for levels in combinations(_factors_of(workload, easy))
+    ]
+    return Design(tuple(plots), tuple(cells), seed)
+
+
+def _name_nodes(variants: list[Variant]) -> Iterator[Variant]:
+    for index, variant in enumerate(variants):
+        node = "host" if variant.platform == BASELINE else f"{variant.platform}{index}"
+        yield Variant(variant.platform, variant.levels, node, index)
+
+
+def _sort_factors(study: Study) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    hard: dict[str, Any] = {}
+    guest_only: dict[str, Any] = {}
+    easy: dict[str, Any] = {}
+    for path, levels in study.factors.items():
+        table, _, key = path.partition(".")
+        if path == "sut.platforms" or table not in ("sut", "bench", "workloads", "knobs"):
+            raise InputError(
+                f'factors: "{path}" cannot be a factor.',
+                "A factor is a key of sut, bench, workloads.NAME or knobs, for example sut.nic.",
+            )
+        if table == "sut" and key in GUEST_ONLY:
+            guest_only[path] = levels
+        elif table in ("sut", "bench"):
+            hard[path] = levels
+        else:
+            easy[path] = levels
+    return hard, guest_only, easy
+
+
+def _factors_of(workload: str, easy: dict[str, Any]) -> dict[str, Any]:
+    """The easy factors that concern a workload: its own and the knobs."""
+    return {
+        path: levels
+        for path, levels in easy.items()
+        if path.startswith((f"workloads.{workload}.", "knobs."))
+    }

@@ -1,0 +1,315 @@
+"""From a plot to a bench, and from a planned trial to a plan for the agent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypertare import plan, responses
+from hypertare.design import Plot, Variant
+from hypertare.errors import InputError
+from hypertare.study import (
+    BurnSettings,
+    CommandSettings,
+    Knobs,
+    PingSettings,
+    StreamSettings,
+    Study,
+)
+
+LINK = "lan"
+PEER = "peer"
+HOST = "host"
+_STREAM_PORT = 5201
+_PING_PORT = 7000
+_SETTLE_S = 10.0
+"""Time that a phase may take beyond what its tasks are asked to do, on a slow emulated guest."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the machine gives: chosen once, the same for the whole run.
+
+    `cpus`: those that the run may use. `kernel` and `initramfs` by kernel source.
+    """
+
+    cpus: tuple[int, ...]
+    accelerator: plan.Accelerator
+    images: dict[str, tuple[Path, Path]]
+    environment: dict[str, str]
+    workdir: Path | None = None
+
+
+def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
+    """The CPUs of the system under test: the last ones, so that the peer can have the first.
+
+    Raises:
+        InputError: there are not so many.
+    """
+    available = surroundings.cpus
+    if count > len(available):
+        raise InputError(
+            f"{count} CPUs were asked for, but this machine lets the run use {len(available)}.",
+            f"Ask for at most {len(available)}.",
+        )
+    return available[-count:]
+
+
+def files_memory(memory: int) -> int:
+    """Of the memory of the system under test, what files may take: the rest is for the work itself."""
+    return memory * 3 // 4
+
+
+def peer_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
+    """The CPUs that the system under test leaves to its peer; all of them when it leaves none."""
+    return surroundings.cpus[:-count] or surroundings.cpus
+
+
+def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundings) -> plan.Bench:
+    """The bench of a plot.
+
+    Args:
+        study: the study with the plot's hard levels in place.
+        plot: the plot.
+        cells: by node, the study with that variant's levels in place too.
+        on: what the machine gives.
+    """
+    cpus = sut_cpus(study.sut.cpus, on)
+    files = None
+    if study.needs_files and on.workdir is not None:
+        files = plan.Files(workdir=on.workdir, memory=files_memory(study.sut.memory))
+    nodes = [
+        plan.Node(
+            name=variant.node,
+            kind=_kind(variant, cells[variant.node], on),
+            cpus=cpus,
+            interfaces=_interfaces(study, cells[variant.node].sut.nic, variant),
+            files=files,
+        )
+        for variant in plot.variants
+    ]
+    links: tuple[plan.Link, ...] = ()
+    if study.needs_network:
+        links = (plan.Link(name=LINK, mtu=study.bench.mtu),)
+        interface = plan.Interface(name="eth0", link=LINK, address=f"{_address(PEER_INDEX)}/24")
+        peer = plan.Node(
+            name=PEER,
+            kind=plan.Container(),
+            cpus=peer_cpus(study.sut.cpus, on),
+            interfaces=(interface,),
+        )
+        nodes.append(peer)
+    return plan.Bench(name=study.name, nodes=tuple(nodes), links=links)
+
+
+PEER_INDEX = 252
+
+
+def _address(index: int) -> str:
+    return f"10.77.0.{index + 2}"
+
+
+def address_of(node: str, plot: Plot) -> str:
+    if node == PEER:
+        return _address(PEER_INDEX)
+    return _address(next(v.index for v in plot.variants if v.node == node))
+
+
+def _interfaces(
+    study: Study, nic: plan.NicModel, variant: Variant
+) -> tuple[plan.Interface, ...]:
+    if not study.needs_network:
+        return ()
+    guest = variant.platform == "guest"
+    interface = plan.Interface(
+        name="eth0",
+        link=LINK,
+        address=f"{_address(variant.index)}/24",
+        mac=f"52:54:00:77:00:{variant.index + 2:02x}" if guest else None,
+        nic=nic if guest else None,
+    )
+    return (interface,)
+
+
+def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
+    if variant.platform == "native":
+        return plan.Host()
+    if variant.platform == "container":
+        return plan.Container(memory=study.sut.memory)
+    kernel, initramfs = on.images[study.sut.kernel]
+    accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
+    return plan.Guest(
+        cpus=study.sut.cpus,
+        memory=study.sut.memory,
+        accelerator=accelerator,
+        kernel=kernel,
+        initramfs=(initramfs,),
+        cpu_model=study.sut.cpu_model,
+        kernel_args=study.sut.kernel_args,
+        boot_limit_s=study.sut.boot_limit,
+    )
+
+
+def make_trial(
+    id: int, study: Study, workload: str, variant: Variant, plot: Plot, on: Surroundings
+) -> plan.Trial:
+    """The plan of one trial.
+
+    Args:
+        id: the trial's number.
+        study: the study with all of the trial's levels in place.
+        workload: the workload's name.
+        variant: the variant under test.
+        plot: the plot on whose bench it runs.
+        on: what the machine gives.
+    """
+    settings = study.workloads[workload]
+    tasks, seconds = _tasks(settings, variant.node, plot, on)
+    probes = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
+    if variant.node != HOST:
+        probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
+    if variant.platform == "guest":
+        own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
+        probes += [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own]
+    phase = plan.Phase(
+        name=responses.PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds + _SETTLE_S
+    )
+    knobs = _knob_settings(study.knobs, variant.node, study.needs_network)
+    return plan.Trial(id=id, knobs=tuple(knobs), phases=(phase,))
+
+
+def expected_seconds(settings: object) -> float | None:
+    """How long a workload is asked to take; none if only a trial can tell."""
+    if isinstance(settings, CommandSettings):
+        return settings.expected
+    return float(getattr(settings, "duration", 0.0))
+
+
+def _tasks(
+    settings: object, node: str, plot: Plot, on: Surroundings
+) -> tuple[Sequence[plan.Task], float]:
+    """The tasks of a workload, and the seconds they may take."""
+    match settings:
+        case CommandSettings():
+            return [_command_task(settings, node, on)], settings.limit
+        case StreamSettings():
+            return _stream_tasks(settings, node, plot), settings.duration + settings.omit
+        case PingSettings():
+            return _ping_tasks(settings, node, plot), settings.duration + settings.timeout
+        case BurnSettings():
+            work = plan.Burn(
+                share=settings.share, duration_s=settings.duration, threads=settings.threads
+            )
+            return [plan.Task(id="burn", node=node, workload=work)], settings.duration
+    raise AssertionError(f"unknown workload settings: {settings!r}")
+
+
+def _command_task(settings: CommandSettings, node: str, on: Surroundings) -> plan.Task:
+    work = plan.Command(
+        argv=settings.argv,
+        env=on.environment,
+        cwd=on.workdir,
+        in_files=True,
+        prepare=settings.prepare,
+    )
+    return plan.Task(id="command", node=node, workload=work)
+
+
+def _stream_tasks(settings: StreamSettings, node: str, plot: Plot) -> list[plan.Task]:
+    pairs = {
+        "transmit": [(node, PEER)],
+        "receive": [(PEER, node)],
+        "both": [(node, PEER), (PEER, node)],
+    }[settings.direction]
+    receivers, senders = [], []
+    for index, (source, sink) in enumerate(pairs):
+        port = _STREAM_PORT + 300 * index
+        mark = f"-{index}" if len(pairs) > 1 else ""
+        receive = plan.StreamReceive(
+            protocol=settings.protocol,
+            on=f"0.0.0.0:{port}",
+            flows=settings.flows,
+            message=settings.message_bytes,
+            socket_buffer=settings.socket_buffer,
+            batch=settings.batch,
+            interval_s=settings.interval,
+            omit_s=settings.omit,
+        )
+        send = plan.StreamSend(
+            protocol=settings.protocol,
+            to=f"{address_of(sink, plot)}:{port}",
+            duration_s=settings.duration,
+            flows=settings.flows,
+            message=settings.message_bytes,
+            rate_bps=settings.rate,
+            socket_buffer=settings.socket_buffer,
+            batch=settings.batch,
+            segmentation=settings.segmentation,
+            interval_s=settings.interval,
+            omit_s=settings.omit,
+        )
+        receivers.append(
+            plan.Task(
+                id=f"receive{mark}",
+                node=sink,
+                background=True,
+                cpus=settings.receiver_cpus,
+                workload=receive,
+            )
+        )
+        senders.append(
+            plan.Task(id=f"send{mark}", node=source, cpus=settings.sender_cpus, workload=send)
+        )
+    return receivers + senders
+
+
+def _ping_tasks(settings: PingSettings, node: str, plot: Plot) -> list[plan.Task]:
+    source, sink = (node, PEER) if settings.direction == "transmit" else (PEER, node)
+    icmp = settings.protocol == "icmp"
+    to = address_of(sink, plot)
+    request = plan.PingRequest(
+        protocol=settings.protocol,
+        to=to if icmp else f"{to}:{_PING_PORT}",
+        message=settings.message,
+        duration_s=settings.duration,
+        interval_s=settings.interval,
+        timeout_s=settings.timeout,
+        omit=settings.omit,
+    )
+    tasks = [plan.Task(id="request", node=source, workload=request)]
+    if not icmp:
+        reply = plan.PingReply(
+            protocol=settings.protocol, on=f"0.0.0.0:{_PING_PORT}", message=settings.message
+        )
+        tasks.insert(0, plan.Task(id="reply", node=sink, background=True, workload=reply))
+    return tasks
+
+
+def _knob_settings(knobs: Knobs, node: str, network: bool) -> list[plan.KnobSetting]:
+    settings: list[plan.KnobSetting] = []
+    ends = (node, PEER) if network else (node,)
+    for end in ends:
+        interface = LINK if end == HOST else "eth0"
+        if knobs.mtu is not None:
+            settings.append(_knob(end, plan.Mtu(interface=interface, bytes=knobs.mtu)))
+        for offload, on in knobs.offloads.items():
+            settings.append(
+                _knob(end, plan.Offload(interface=interface, offload=offload, on=on))
+            )
+        if knobs.socket_buffers is not None:
+            settings.append(_knob(end, plan.SocketBuffers(bytes=knobs.socket_buffers)))
+    interface = LINK if node == HOST else "eth0"
+    if knobs.interrupt_cpus is not None:
+        settings.append(
+            _knob(node, plan.InterruptCpus(interface=interface, cpus=knobs.interrupt_cpus))
+        )
+    if knobs.receive_steering is not None:
+        settings.append(
+            _knob(node, plan.ReceiveSteering(interface=interface, cpus=knobs.receive_steering))
+        )
+    return settings
+
+
+def _knob(node: str, knob: plan.Knob) -> plan.KnobSetting:
+    return plan.KnobSetting(node=node, knob=knob)

@@ -1,0 +1,185 @@
+"""Which responses a workload has, and how they come from its records. Pure.
+
+Values of tasks are named in the agent's `values.rs`; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hypertare.records import ProbeValues, Record, TaskResult
+from hypertare.trials import Response
+
+PHASE = "measure"
+"""The phase that responses come from; others prepare it."""
+
+
+def _response(name: str, unit: str, better: str, title: str) -> Response:
+    return Response(name, unit, better, title)  # type: ignore[arg-type]
+
+
+_CPU = (
+    _response("machine_cpu", "s", "lower", "CPU time of the whole machine while it ran"),
+    _response("outside_cpu", "s", "lower", "CPU time of the platform as its machine sees it"),
+    _response("own_cpu", "s", "lower", "CPU time as the guest itself sees it"),
+)
+
+RESPONSES: dict[str, tuple[Response, ...]] = {
+    "command": (
+        _response("elapsed", "s", "lower", "elapsed time"),
+        _response("user", "s", "lower", "CPU time in user mode"),
+        _response("system", "s", "lower", "CPU time in the kernel"),
+        _response("minor_faults", "faults", "lower", "minor page faults"),
+        _response("major_faults", "faults", "lower", "major page faults"),
+        _response("voluntary_switches", "switches", "lower", "voluntary context switches"),
+        _response("involuntary_switches", "switches", "lower", "involuntary context switches"),
+        _response("peak_memory", "B", "lower", "largest resident set of a process"),
+        *_CPU,
+    ),
+    "stream": (
+        _response("goodput", "b/s", "higher", "payload received over time"),
+        _response("packet_rate", "packets/s", "higher", "datagrams received over time"),
+        _response("sent_rate", "b/s", "higher", "payload sent over time"),
+        _response("loss", "share", "lower", "datagrams sent that never came"),
+        _response("reordered", "packets", "lower", "datagrams that came out of order"),
+        _response("retransmits", "segments", "lower", "TCP segments sent again"),
+        _response("tcp_rtt", "s", "lower", "TCP's smoothed round-trip time under load"),
+        _response("cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"),
+        *_CPU,
+    ),
+    "ping": (
+        _response("rtt_p50", "s", "lower", "median round-trip time"),
+        _response("rtt_mean", "s", "lower", "mean round-trip time"),
+        _response("rtt_p99", "s", "lower", "99th percentile of the round-trip time"),
+        _response("rtt_p999", "s", "lower", "99.9th percentile of the round-trip time"),
+        _response("rtt_jitter", "s", "lower", "mean change from one round trip to the next"),
+        _response("loss", "share", "lower", "requests without an answer in time"),
+        *_CPU,
+    ),
+    "burn": (
+        _response("work_rate", "loops/s", "higher", "units of work done over time"),
+        _response("share", "share", "higher", "CPU share received"),
+        *_CPU,
+    ),
+}
+
+HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn": "work_rate"}
+"""The response that decides when a workload has been measured precisely enough, and leads a report."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What the records of a trial's measured phase say, by role."""
+
+    results: dict[str, TaskResult]
+    probes: dict[tuple[str, str], ProbeValues]
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Phase:
+        results: dict[str, TaskResult] = {}
+        probes: dict[tuple[str, str], ProbeValues] = {}
+        for record in records:
+            if isinstance(record, TaskResult) and record.phase == PHASE:
+                results[record.task] = record
+            elif isinstance(record, ProbeValues) and record.phase == PHASE:
+                probes[record.node, record.probe] = record
+        return cls(results, probes)
+
+    def total(self, prefix: str, value: str) -> float | None:
+        """Sum of a value over the tasks of a role (their ids begin with it); none if none has it."""
+        found = [
+            result.values[value]
+            for task, result in self.results.items()
+            if task.startswith(prefix) and value in result.values
+        ]
+        return sum(found) if found else None
+
+    def probe(self, node: str, probe: str, value: str) -> float | None:
+        reading = self.probes.get((node, probe))
+        return None if reading is None else reading.values.get(value)
+
+
+def measure(workload: str, platform: str, node: str, records: Iterable[Record]) -> dict[str, float]:
+    """Responses of one trial that ended in good order, by name; absent ones could not be had.
+
+    Args:
+        workload: the workload's type.
+        platform: the platform of the system under test.
+        node: its node's name.
+        records: all records of the trial.
+    """
+    phase = Phase.of(records)
+    values = _MEASURES[workload](phase)
+    values["machine_cpu"] = phase.probe("host", "stat", "busy_s")
+    if platform != "native":
+        values["outside_cpu"] = phase.probe(node, "outside", "cpu_s")
+    if platform == "guest":
+        values["own_cpu"] = phase.probe(node, "stat", "busy_s")
+    received = phase.total("receive", "received_bytes")
+    if received and values["machine_cpu"] is not None:
+        values["cpu_per_gigabyte"] = values["machine_cpu"] / (received / 1e9)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _command(phase: Phase) -> dict[str, float | None]:
+    names = {
+        "elapsed": "elapsed_s",
+        "user": "user_s",
+        "system": "system_s",
+        "minor_faults": "minor_faults",
+        "major_faults": "major_faults",
+        "voluntary_switches": "voluntary_switches",
+        "involuntary_switches": "involuntary_switches",
+        "peak_memory": "peak_memory_bytes",
+    }
+    return {response: phase.total("command", value) for response, value in names.items()}
+
+
+def _stream(phase: Phase) -> dict[str, float | None]:
+    sent = phase.total("send", "sent_packets")
+    received = phase.total("receive", "received_packets")
+    lost_known = phase.total("receive", "lost_packets") is not None
+    flows = max(1, sum(task.startswith("send") for task in phase.results))
+    rtt = phase.total("send", "rtt_s")
+    return {
+        "goodput": phase.total("receive", "goodput_bps"),
+        "packet_rate": _packet_rate(phase) if lost_known else None,
+        "sent_rate": phase.total("send", "sent_bps"),
+        # Sent is counted at the sender, received at the receiver: what is between is lost, wherever.
+        "loss": max(0.0, 1 - received / sent) if lost_known and sent and received is not None else None,
+        "reordered": phase.total("receive", "reordered_packets") if lost_known else None,
+        "retransmits": phase.total("send", "retransmits"),
+        "tcp_rtt": None if rtt is None else rtt / flows,
+    }
+
+
+def _packet_rate(phase: Phase) -> float | None:
+    rates = [
+        result.values["received_packets"] / result.values["elapsed_s"]
+        for task, result in phase.results.items()
+        if task.startswith("receive") and result.values.get("elapsed_s")
+    ]
+    return sum(rates) if rates else None
+
+
+def _ping(phase: Phase) -> dict[str, float | None]:
+    values: dict[str, float | None] = {}
+    for name in ("p50", "mean", "p99", "p999", "jitter"):
+        found = phase.total("request", f"rtt_{name}_ns")
+        values[f"rtt_{name}"] = None if found is None else found / 1e9
+    requests = phase.total("request", "requests")
+    lost = phase.total("request", "lost_packets")
+    values["loss"] = lost / requests if requests and lost is not None else None
+    return values
+
+
+def _burn(phase: Phase) -> dict[str, float | None]:
+    loops, elapsed = phase.total("burn", "loops"), phase.total("burn", "elapsed_s")
+    return {
+        "work_rate": loops / elapsed if loops is not None and elapsed else None,
+        "share": phase.total("burn", "share"),
+    }
+
+
+_MEASURES = {"command": _command, "stream": _stream, "ping": _ping, "burn": _burn}

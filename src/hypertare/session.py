@@ -1,0 +1,207 @@
+"""From a study to its results in a run directory: checks, sets up, carries out, sums up.
+
+Everything that can be known to be wrong is found before anything is started.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hypertare import paths
+from hypertare.campaign import Campaign, Observer
+from hypertare.design import Design, make
+from hypertare.doctor.accelerator import best_accelerator
+from hypertare.environment import disturbances, machine_state, versions
+from hypertare.errors import InputError, MachineError
+from hypertare.image.build import build
+from hypertare.machine.local import LocalMachine
+from hypertare.planner import Surroundings, files_memory, sut_cpus
+from hypertare.store import Store
+from hypertare.study import Study, StudyFile
+from hypertare.summarise import summarise
+from hypertare.summary import Summary
+from hypertare.units import human_size
+
+_UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
+"""Variables that belong to the shell that started us, not to the command."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A study that was checked as far as can be without starting anything."""
+
+    file: StudyFile
+    study: Study
+    design: Design
+    cpus: tuple[int, ...]
+    workdir: Path | None
+
+
+def prepare(file: StudyFile, seed: int) -> Prepared:
+    """Checks a study against itself and this machine.
+
+    Raises:
+        InputError: something in it is wrong or does not fit this machine.
+    """
+    study = file.study()
+    design = make(study, seed)
+    cpus = tuple(sorted(os.sched_getaffinity(0)))
+    on = Surroundings(cpus, "tcg", {}, {})
+    workdir = _workdir(file, study)
+    for plot in design.plots:
+        cell = file.cell(plot.levels)
+        sut_cpus(cell.sut.cpus, on)
+        if workdir is not None:
+            _check_size(workdir, cell.sut.memory)
+    for name, settings in study.workloads.items():
+        if settings.type == "command":
+            _check_command(name, settings.argv, workdir)
+    return Prepared(file, study, design, cpus, workdir)
+
+
+def _workdir(file: StudyFile, study: Study) -> Path | None:
+    if not study.needs_files:
+        return None
+    workdir = (file.folder / (study.sut.workdir or ".")).resolve()
+    if not workdir.is_dir():
+        raise InputError(f"the work directory {workdir} is not there", "Choose one: --workdir DIR.")
+    return workdir
+
+
+def _check_size(workdir: Path, memory: int) -> None:
+    """The work directory is held in memory twice: as it was, and as the trial changes it."""
+    room = files_memory(memory) // 2
+    size = 0
+    for folder, _, names in os.walk(workdir, onerror=None):
+        for name in names:
+            try:
+                size += (Path(folder) / name).lstat().st_size
+            except OSError:
+                continue
+            if size > room:
+                raise InputError(
+                    f"the work directory {workdir} is too large: every platform holds it in memory "
+                    f"twice, and {human_size(memory)} of memory leave room for {human_size(room)}.",
+                    "Choose a smaller one with --workdir DIR, or more memory with --memory.",
+                )
+
+
+def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> None:
+    program = argv[0]
+    found = (
+        os.access((workdir or Path.cwd()) / program, os.X_OK)
+        if "/" in program
+        else shutil.which(program) is not None
+    )
+    if not found:
+        raise InputError(
+            f"{name}: there is no program '{program}'.",
+            f"Searched in PATH: {os.environ.get('PATH', '')}"
+            if "/" not in program
+            else f"Searched from the work directory {workdir}.",
+        )
+
+
+def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surroundings:
+    """What the machine gives: guest images, the accelerator that really works, CPUs, environment.
+
+    Raises:
+        MachineError: something that a platform needs is missing.
+    """
+    images: dict[str, tuple[Path, Path]] = {}
+    accelerator = "tcg"
+    if "guest" in prepared.study.sut.platforms:
+        if shutil.which("qemu-system-x86_64") is None:
+            raise MachineError(
+                "QEMU is not installed, and the platform 'guest' needs it.",
+                "Install it (Debian: apt-get install qemu-system-x86), or leave the guest out: "
+                "--on native,container (weigh) or --set 'sut.platforms=[\"native\",\"container\"]'.",
+            )
+        first = None
+        for kernel in _kernels(prepared.study):
+            tell(f"guest kernel: {kernel}")
+            image = build(kernel)
+            first = first or image
+            images[kernel] = (image.kernel, image.initramfs)
+        if prepared.study.sut.accelerator == "auto" and first is not None:
+            tell("accelerator: trying KVM by booting a guest")
+            accelerator, _ = best_accelerator(first)
+    environment = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
+    return Surroundings(
+        prepared.cpus, accelerator, images, environment, prepared.workdir  # type: ignore[arg-type]
+    )
+
+
+def _kernels(study: Study) -> list[str]:
+    return [str(kernel) for kernel in study.factors.get("sut.kernel", (study.sut.kernel,))]
+
+
+def carry_out(
+    prepared: Prepared,
+    on: Surroundings,
+    folder: Path,
+    observer: Observer,
+    *,
+    resume: bool = False,
+) -> tuple[Summary, bool]:
+    """Runs the study into a run directory and sums it up, also when it is interrupted.
+
+    Returns:
+        The summary, and whether Ctrl-C ended the run.
+    """
+    store = Store.open(folder, write=True) if resume else _create(prepared, on, folder)
+    interrupted = False
+    with store:
+        complete = False
+        try:
+            with LocalMachine(paths.agent()) as machine:
+                campaign = Campaign(
+                    prepared.file,
+                    prepared.study,
+                    prepared.design,
+                    machine,
+                    store,
+                    observer,
+                    on,
+                )
+                complete = campaign.run()
+        except KeyboardInterrupt:
+            interrupted = True
+            store.add_event("warning", "the run was interrupted; `--resume` goes on with it")
+        store.end(datetime.now(UTC), complete)
+        summary = summarise(store)
+    (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
+    return summary, interrupted
+
+
+def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
+    meta = {
+        "study": prepared.file.text,
+        "settings": prepared.file.raw,
+        "seed": prepared.design.seed,
+        "machine": machine_state().model_dump(mode="json"),
+        "versions": versions(),
+        "clock": prepared.study.clock,
+        "accelerator": on.accelerator if "guest" in prepared.study.sut.platforms else None,
+        "started": datetime.now(UTC).isoformat(),
+    }
+    store = Store.create(folder, meta)
+    for text in disturbances():
+        store.add_event("warning", text)
+    return store
+
+
+def new_folder(name: str, base: Path) -> Path:
+    """A run directory's name that is not taken: study, date, time."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    folder = base / f"{name}-{stamp}"
+    count = 2
+    while folder.exists():
+        folder = base / f"{name}-{stamp}-{count}"
+        count += 1
+    return folder

@@ -1,0 +1,412 @@
+"""A study: a question, and everything needed to answer it. Read from TOML; no I/O but that.
+
+A factor is a path to a setting (`sut.cpus`, `workloads.udp.rate`) with its levels. A cell is the
+study with each factor's level put in that place and validated again, so whatever can be set can be
+a factor, and `--set`, `[quick]` and factors are one mechanism.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import itertools
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from hypertare.claims import Claim
+from hypertare.errors import InputError
+from hypertare.plan import NicModel
+from hypertare.summary import Level
+from hypertare.units import Duration, Rate, Share, Size
+
+Platform = Literal["native", "container", "guest"]
+BASELINE = "native"
+
+GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
+"""Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Sut(Settings):
+    """The system under test, on every platform."""
+
+    platforms: tuple[Platform, ...] = ("native", "container", "guest")
+    cpus: Annotated[int, Field(ge=1)] = 1
+    memory: Size = 512 << 20
+    nic: NicModel = "virtio-net"
+    kernel: str = "debian"
+    accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    cpu_model: str | None = None
+    kernel_args: tuple[str, ...] = ()
+    boot_limit: Duration = 60.0
+    workdir: Path | None = None
+
+    @field_validator("platforms")
+    @classmethod
+    def _baseline_first(cls, platforms: tuple[Platform, ...]) -> tuple[Platform, ...]:
+        if len(set(platforms)) != len(platforms):
+            raise ValueError("a platform stands twice in the list")
+        if BASELINE not in platforms:
+            raise ValueError("'native' must be among the platforms: it is the baseline")
+        return platforms
+
+
+class BenchSettings(Settings):
+    """What lies around the system under test."""
+
+    mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
+
+
+class CommandSettings(Settings):
+    type: Literal["command"]
+    command: str | tuple[str, ...]
+    prepare: str | None = None
+    limit: Duration = 600.0
+    expected: Duration | None = None
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """A text goes to the shell, a list is taken as it is."""
+        if isinstance(self.command, str):
+            return ("/bin/sh", "-c", self.command)
+        return self.command
+
+    @field_validator("command")
+    @classmethod
+    def _not_empty(cls, command: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        if not command or not command[0].strip():
+            raise ValueError("the command is empty")
+        return command
+
+
+class StreamSettings(Settings):
+    type: Literal["stream"]
+    protocol: Literal["tcp", "udp"] = "tcp"
+    direction: Literal["transmit", "receive", "both"] = "transmit"
+    duration: Duration = 2.0
+    omit: Duration = 0.2
+    flows: Annotated[int, Field(ge=1, le=256)] = 1
+    message: Size | None = None
+    rate: Rate | None = None
+    socket_buffer: Size | None = None
+    batch: int | None = None
+    segmentation: bool = False
+    interval: Duration = 0.25
+    sender_cpus: tuple[int, ...] = ()
+    receiver_cpus: tuple[int, ...] = ()
+
+    @property
+    def message_bytes(self) -> int:
+        """128 KiB writes for TCP; for UDP what fills a packet of the usual MTU."""
+        return self.message or (131072 if self.protocol == "tcp" else 1472)
+
+    @model_validator(mode="after")
+    def _fits(self) -> StreamSettings:
+        if self.protocol == "udp" and not 32 <= self.message_bytes <= 65507:
+            raise ValueError("a UDP message must have 32 to 65507 bytes")
+        if self.omit >= self.duration:
+            raise ValueError("'omit' must be shorter than 'duration'")
+        return self
+
+
+class PingSettings(Settings):
+    type: Literal["ping"]
+    protocol: Literal["udp", "tcp", "icmp"] = "udp"
+    direction: Literal["transmit", "receive"] = "transmit"
+    duration: Duration = 1.0
+    message: Annotated[Size, Field(ge=16, le=65507)] = 64
+    interval: Duration = 0.0
+    timeout: Duration = 1.0
+    omit: int = 20
+
+
+class BurnSettings(Settings):
+    type: Literal["burn"]
+    share: Share = 1.0
+    threads: Annotated[int, Field(ge=1)] = 1
+    duration: Duration = 2.0
+
+    @field_validator("share")
+    @classmethod
+    def _in_range(cls, share: float) -> float:
+        if not 0 < share <= 1:
+            raise ValueError("a share lies above 0 and at most at 1 (100 %)")
+        return share
+
+
+WorkloadSettings = Annotated[
+    CommandSettings | StreamSettings | PingSettings | BurnSettings, Field(discriminator="type")
+]
+
+
+class Knobs(Settings):
+    """Settings applied for each trial and put back after it. Those of a link apply to both its ends."""
+
+    mtu: Annotated[int, Field(ge=576, le=65535)] | None = None
+    offloads: dict[str, bool] = {}
+    socket_buffers: Size | None = None
+    interrupt_cpus: tuple[int, ...] | None = None
+    receive_steering: tuple[int, ...] | None = None
+
+
+class DesignSettings(Settings):
+    """How many trials, and when to stop."""
+
+    warmup: Annotated[int, Field(ge=0)] = 1
+    min_trials: Annotated[int, Field(ge=2)] = 5
+    max_trials: Annotated[int, Field(ge=2)] = 30
+    precision: Share = 0.02
+    time_limit: Duration = 600.0
+    blocks_per_boot: Annotated[int, Field(ge=1)] = 4
+    threshold: Share = 0.0
+
+    @model_validator(mode="after")
+    def _ordered(self) -> DesignSettings:
+        if self.max_trials < self.min_trials:
+            raise ValueError("'max_trials' must be at least 'min_trials'")
+        if not self.precision > 0:
+            raise ValueError("'precision' must be above 0")
+        return self
+
+
+class Study(Settings):
+    """A validated study: the settings of one cell, or of the whole before its factors are put in."""
+
+    name: str
+    question: str
+    description: str = ""
+    machine: Literal["local"] = "local"
+    clock: Literal["wall"] = "wall"
+    sut: Sut = Sut()
+    bench: BenchSettings = BenchSettings()
+    workloads: Annotated[dict[str, WorkloadSettings], Field(min_length=1)]
+    knobs: Knobs = Knobs()
+    factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    design: DesignSettings = DesignSettings()
+    claims: tuple[Claim, ...] = ()
+    quick: dict[str, Any] = {}
+
+    @property
+    def needs_network(self) -> bool:
+        return any(settings.type in ("stream", "ping") for settings in self.workloads.values())
+
+    @property
+    def needs_files(self) -> bool:
+        return any(settings.type == "command" for settings in self.workloads.values())
+
+
+class StudyFile:
+    """A study's text, with overrides, from which the study and its cells are validated."""
+
+    def __init__(self, text: str, source: str, folder: Path | None = None) -> None:
+        self.text = text
+        self.source = source
+        self.folder = folder or Path.cwd()
+        try:
+            self.raw: dict[str, Any] = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{source}: this is no valid TOML: {error}") from None
+
+    @classmethod
+    def read(cls, path: Path) -> StudyFile:
+        try:
+            return cls(path.read_text(encoding="utf-8"), str(path), path.resolve().parent)
+        except OSError as error:
+            raise InputError(f"{path}: the study cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: the study is not UTF-8 text") from None
+
+    def override(self, assignments: list[str], quick: bool) -> None:
+        """Puts `[quick]` and then `a.b=value` assignments in; values are TOML, else text."""
+        if quick:
+            for path, value in self.raw.get("quick", {}).items():
+                put(self.raw, path, value, f"{self.source}: [quick]")
+        for assignment in assignments:
+            path, separator, value = assignment.partition("=")
+            if not separator or not path.strip():
+                raise InputError(
+                    f"--set {assignment}: this is no assignment.",
+                    "Write for example --set sut.cpus=2 or --set 'sut.platforms=[\"native\"]'.",
+                )
+            put(self.raw, path.strip(), _toml_value(value.strip()), f"--set {assignment}")
+
+    def study(self) -> Study:
+        """The study, validated, each of its factors' levels too."""
+        study = self._validate(self.raw)
+        for path, levels in study.factors.items():
+            for level in levels:
+                self.cell({path: level})
+        return study
+
+    def cell(self, levels: dict[str, Any]) -> Study:
+        """The study with these factors' levels in their places."""
+        raw = copy.deepcopy(self.raw)
+        for path, level in levels.items():
+            put(raw, path, level, f'{self.source}: factor "{path}"')
+        return self._validate(raw)
+
+    def _validate(self, raw: dict[str, Any]) -> Study:
+        try:
+            return Study.model_validate(raw)
+        except ValidationError as error:
+            raise InputError(self._explain(error)) from None
+
+    def _explain(self, error: ValidationError) -> str:
+        return "\n".join(self._explain_one(dict(item)) for item in error.errors())
+
+    def _explain_one(self, item: dict[str, Any]) -> str:
+        location = _key_path(item["loc"])
+        key = ".".join(location) or "the study"
+        line = _line_of(self.text, location)
+        where = f"{self.source}:{line}: {key}" if line else f"{self.source}: {key}"
+        if item["type"] == "extra_forbidden":
+            known = _known_keys(self.raw, location[:-1])
+            close = difflib.get_close_matches(location[-1], known, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            return f"{where}: there is no such key.{hint} Allowed: {', '.join(known)}."
+        if item["type"] == "missing":
+            return f"{where}: this key is missing."
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] in ("literal_error", "union_tag_invalid"):
+            given = item["input"] if item["type"] == "literal_error" else item["ctx"]["tag"]
+            allowed = item["ctx"].get("expected") or item["ctx"].get("expected_tags", "")
+            words = [word.strip(" '") for word in allowed.replace(" or ", ",").split(",")]
+            close = difflib.get_close_matches(str(given), words, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            return f"{where}: '{given}' is not allowed here.{hint} Allowed: {', '.join(words)}."
+        given = item.get("input")
+        if isinstance(given, str | int | float | bool) and str(given) not in message:
+            message += f" (given: {given})"
+        return f"{where}: {message}"
+
+
+def _key_path(location: tuple[int | str, ...]) -> list[str]:
+    """The path as the user wrote it: without the names of the union members that pydantic adds."""
+    parts = [str(part) for part in location]
+    if len(parts) > 2 and parts[0] == "workloads":
+        del parts[2]
+    return [part for part in parts if part != "str" and not part.startswith("tuple[")]
+
+
+
+def put(raw: dict[str, Any], path: str, value: object, where: str) -> None:
+    """Puts a value at a dotted path; every table on the way must be or become one.
+
+    Raises:
+        InputError: the path leads through something that is no table, or to no known workload.
+    """
+    *tables, key = path.split(".")
+    target = raw
+    for depth, name in enumerate(tables):
+        if depth == 1 and tables[0] == "workloads" and name not in target:
+            close = difflib.get_close_matches(name, target, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise InputError(
+                f"{where}: there is no workload '{name}'.{hint} There are: {', '.join(target)}."
+            )
+        target = target.setdefault(name, {})
+        if not isinstance(target, dict):
+            raise InputError(f"{where}: '{name}' in '{path}' is no table.")
+    target[key] = value
+
+
+def _toml_value(text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
+    """The keys that a table of a study may have."""
+    models: dict[str, type[BaseModel]] = {
+        "": Study,
+        "sut": Sut,
+        "bench": BenchSettings,
+        "knobs": Knobs,
+        "design": DesignSettings,
+        "claims": Claim,
+    }
+    if len(location) >= 2 and location[0] == "workloads":
+        kind = raw.get("workloads", {}).get(location[1], {}).get("type")
+        model = {
+            "command": CommandSettings,
+            "stream": StreamSettings,
+            "ping": PingSettings,
+            "burn": BurnSettings,
+        }.get(kind)
+        return list(model.model_fields) if model else []
+    model = models.get(location[0] if location else "")
+    return list(model.model_fields) if model else []
+
+
+def _line_of(text: str, location: list[str]) -> int | None:
+    """The line of a key in TOML text, as well as a look at its headers can tell; none if not there."""
+    names = [part for part in location if not part.isdigit()]
+    if not names:
+        return None
+    table: list[str] = []
+    header_line = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if stripped.startswith("["):
+            table = [part.strip(' "') for part in stripped.strip("[] ").split(".")]
+            if table == names[: len(table)]:
+                header_line = number
+            continue
+        key = stripped.split("=", 1)[0].strip(' "')
+        path = [*table, *([key] if key in names else key.split("."))]
+        if path == names or (stripped and path == names[: len(path)] and len(path) > len(table)):
+            return number
+    return header_line
+
+
+# --- built-in studies
+
+
+def builtin_folder() -> Path:
+    """Where the built-in studies are: beside the package in a checkout, inside it when installed."""
+    package = Path(__file__).resolve().parent
+    inside = package / "studies"
+    return inside if inside.is_dir() else package.parents[1] / "studies"
+
+
+def builtin_names() -> list[str]:
+    return sorted(path.stem for path in builtin_folder().glob("*.toml"))
+
+
+def find(name: str) -> StudyFile:
+    """A built-in study by name, or a file by path.
+
+    Raises:
+        InputError: neither is there.
+    """
+    path = Path(name)
+    if path.suffix == ".toml" or path.is_file():
+        return StudyFile.read(path)
+    builtin = builtin_folder() / f"{name}.toml"
+    if builtin.is_file():
+        return StudyFile.read(builtin)
+    names = builtin_names()
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    raise InputError(
+        f"'{name}' is neither a built-in study nor a file.{hint}",
+        f"Built-in: {', '.join(names)}. `hypertare studies` tells their questions.",
+    )
+
+
+# --- cells
+
+
+def combinations(factors: dict[str, tuple[Any, ...]]) -> list[dict[str, Level]]:
+    """All combinations of levels, in the factors' order (a full factorial)."""
+    return [
+        dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())
+    ]
