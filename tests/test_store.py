@@ -27,10 +27,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
         assert store.trials() == expected
         assert store.meta == factory.meta(script)
         assert [m.what for m in store.milestones()] == ["started", "completed"]
-        assert [b.platforms[0] for b in store.benches()] == [
-            factory.platform_state(platform) for platform in script.platforms
-        ]
-        assert len(store.bench_records(0)) == 2
+        assert list(store.benches()) == [(0, factory.bench_records(script))]
         assert [event.text for event in store.events()] == list(script.warnings)
         for trial in expected:
             made = factory.records(trial, script)
@@ -65,12 +62,12 @@ def test_no_row_can_be_changed_or_removed(run: Path, table: str) -> None:
 
 
 def test_a_trial_enters_once_and_whole(run: Path) -> None:
-    with Store.resume(run) as store:
+    with Store.open(run, write=True) as store:
         before = store.trials()
         with pytest.raises(ValueError, match="trial 0 cannot enter"):
             store.append(before[0])
         new = factory.PlannedTrial(store.next_trial_id, 99, 0, "native", {"workload": "build"})
-        bad = factory.FinishedTrial(new, "ok", None, 1.0, {"elapsed_s": float("nan")})
+        bad = factory.FinishedTrial(new, "ok", None, 1.0, {"elapsed": float("nan")})
         with pytest.raises(ValueError, match="cannot enter"):
             store.append(bad)
         assert store.trials() == before
@@ -79,11 +76,11 @@ def test_a_trial_enters_once_and_whole(run: Path) -> None:
 def test_resume_goes_on_where_it_stopped(tmp_path: Path) -> None:
     script = factory.Script(blocks=2, complete=False)
     run = factory.write(tmp_path / "run", script)
-    with Store.resume(run) as store:
+    with Store.open(run, write=True) as store:
         at = store.next_trial_id
         trial = factory.PlannedTrial(at, 99, 0, "native", {"workload": "build", "cpus": 1})
         store.append(factory.finish(trial, script), [Log(node="sut", level="info", text="é\n\r")])
-        store.ended(complete=True)
+        store.end(complete=True)
         assert [m.what for m in store.milestones()] == ["started", "resumed", "completed"]
     with Store.open(run) as store:
         assert store.trials()[-1].planned == trial
@@ -106,13 +103,16 @@ def test_reading_works_while_writing(tmp_path: Path) -> None:
             with Store.open(tmp_path / "run") as reader:
                 assert reader.trials()[-1].planned == trial
                 with pytest.raises(ValueError, match="opened for reading"):
-                    reader.add_event("no")
+                    reader.add_event("info", "no")
 
 
 def test_only_one_writer(run: Path) -> None:
-    with Store.resume(run), pytest.raises(InputError, match="Another hypertare is writing"):
-        Store.resume(run)
-    Store.resume(run).close()
+    with (
+        Store.open(run, write=True),
+        pytest.raises(InputError, match="Another hypertare is writing"),
+    ):
+        Store.open(run, write=True)
+    Store.open(run, write=True).close()
 
 
 def test_a_directory_with_a_run_is_not_overwritten(run: Path) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
-from hypertare import paths
+from hypertare import __version__, paths
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import best_accelerator
@@ -21,8 +22,9 @@ from hypertare.errors import InputError, MachineError
 from hypertare.image.build import build
 from hypertare.machine.local import LocalMachine
 from hypertare.planner import Surroundings, files_memory, sut_cpus
-from hypertare.store import Store
-from hypertare.study import Study, StudyFile
+from hypertare.responses import HEADLINE, RESPONSES
+from hypertare.store import Meta, Store
+from hypertare.study import BASELINE, Study, StudyFile
 from hypertare.summarise import summarise
 from hypertare.summary import Summary
 from hypertare.units import human_size
@@ -173,23 +175,31 @@ def carry_out(
         except KeyboardInterrupt:
             interrupted = True
             store.add_event("warning", "the run was interrupted; `--resume` goes on with it")
-        store.end(datetime.now(UTC), complete)
+        store.end(complete)
         summary = summarise(store)
     (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
     return summary, interrupted
 
 
 def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
-    meta = {
-        "study": prepared.file.text,
-        "settings": prepared.file.raw,
-        "seed": prepared.design.seed,
-        "machine": machine_state().model_dump(mode="json"),
-        "versions": versions(),
-        "clock": prepared.study.clock,
-        "accelerator": on.accelerator if "guest" in prepared.study.sut.platforms else None,
-        "started": datetime.now(UTC).isoformat(),
-    }
+    study = prepared.study
+    meta = Meta(
+        hypertare=__version__,
+        study=study.name,
+        question=study.question,
+        study_text=prepared.file.text,
+        settings=prepared.file.raw,
+        argv=("hypertare", *sys.argv[1:]),
+        seed=prepared.design.seed,
+        machine=machine_state(),
+        clock=study.clock,
+        accelerator=on.accelerator if "guest" in study.sut.platforms else None,
+        versions=versions(),
+        platforms=study.sut.platforms,
+        baseline=BASELINE,
+        responses={name: RESPONSES[work.type] for name, work in study.workloads.items()},
+        headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
+    )
     store = Store.create(folder, meta)
     for text in disturbances():
         store.add_event("warning", text)

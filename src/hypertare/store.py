@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hypertare.errors import HypertareError, InputError, MachineError
 from hypertare.records import Record, parse
-from hypertare.summary import Level, MachineState, PlatformState
+from hypertare.summary import MachineState
 from hypertare.trials import FinishedTrial, PlannedTrial, Response
 
 FILE_NAME = "run.sqlite"
@@ -55,7 +55,6 @@ CREATE TABLE bench (
     id INTEGER PRIMARY KEY,
     at TEXT NOT NULL,
     boot INTEGER NOT NULL,
-    state TEXT NOT NULL CHECK (json_valid(state)),
     lines INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
     zstd BLOB NOT NULL
@@ -132,6 +131,7 @@ class Meta(BaseModel):
 
     `study_text` is the study file as it was read, `settings` what it came to with the command
     line's changes, `argv` the command that started the run. `platforms` is the order of display.
+    `responses` and `headline`, the one that leads, are by workload.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -139,36 +139,25 @@ class Meta(BaseModel):
     hypertare: str
     study: str
     question: str
-    study_text: str = ""
-    settings: dict[str, Any] = {}
-    argv: tuple[str, ...] = ()
+    study_text: str
+    settings: dict[str, Any]
+    argv: tuple[str, ...]
     seed: int
     machine: MachineState
-    clock: Literal["wall", "virtual"] = "wall"
-    accelerator: str | None = None
-    versions: dict[str, str] = {}
+    clock: Literal["wall", "virtual"]
+    accelerator: str | None
+    versions: dict[str, str]
     platforms: tuple[str, ...]
-    baseline: str = "native"
-    factors: dict[str, tuple[Level, ...]] = {}
-    responses: tuple[Response, ...]
-    headline: tuple[str, ...] = ()
-    claims: tuple[str, ...] = ()
+    baseline: str
+    responses: dict[str, tuple[Response, ...]]
+    headline: dict[str, str]
     confidence: float = 0.95
-    planned_trials: int | None = None
 
 
 @dataclass(frozen=True)
 class Milestone:
     at: datetime
     what: Literal["started", "resumed", "stopped", "completed"]
-
-
-@dataclass(frozen=True)
-class BenchState:
-    """The platforms of one bench, as they turned out."""
-
-    boot: int
-    platforms: tuple[PlatformState, ...]
 
 
 @dataclass(frozen=True)
@@ -182,7 +171,7 @@ class Event:
 
 
 class Store:
-    """One run's file. Use `create`, `open` or `resume`; close it, or use it in a `with`."""
+    """One run's file. Use `create` or `open`; close it, or use it in a `with`."""
 
     def __init__(self, path: Path, db: sqlite3.Connection, lock: int | None) -> None:
         self.path = path
@@ -208,52 +197,40 @@ class Store:
                     "Continue it with `hypertare run --resume`, or give another directory "
                     "with `--out`.",
                 )
-            with _sentences(path):
-                db = _connect(path, "rwc")
-                try:
-                    _create_tables(db, meta)
-                except BaseException:
-                    db.close()
-                    raise
-            return cls(path, db, lock)
+            with _sentences(path), _closing(_connect(path, "rwc")) as db:
+                _create_tables(db, meta)
+        return cls(path, db, lock)
 
     @classmethod
-    def open(cls, path: Path) -> Store:
-        """Opens a run for reading, also while it is being written.
+    def open(cls, path: Path, *, write: bool = False) -> Store:
+        """Opens a run: for reading, also while it is being written, or to go on with it.
 
         Raises:
-            InputError: there is no run, or the file is damaged, foreign, or of a newer version.
+            InputError: there is no run; the file is damaged, foreign, or of a newer version; or it
+                is to be written and another process does so already.
+            MachineError: it is to be written and cannot be.
         """
         path = _existing(path)
-        with _sentences(path):
-            db = _connect(path, "rw" if _rolls_back(path) else "ro")
-            try:
-                db.execute("PRAGMA query_only = ON")
-                _check(path, db)
-            except BaseException:
-                db.close()
-                raise
+        return cls._open_to_write(path) if write else cls._open_to_read(path)
+
+    @classmethod
+    def _open_to_read(cls, path: Path) -> Store:
+        with _sentences(path), _closing(_connect(path, "rw" if _rolls_back(path) else "ro")) as db:
+            db.execute("PRAGMA query_only = ON")
+            _check(path, db)
         return cls(path, db, None)
 
     @classmethod
-    def resume(cls, path: Path) -> Store:
-        """Opens a run to go on with it.
-
-        Raises:
-            InputError: as `open`, or another process is writing to it.
-            MachineError: it cannot be written.
-        """
-        path = _existing(path)
-        with _unlocking(_lock(path)) as lock, _sentences(path):
-            db = _connect(path, "rw")
-            try:
-                _check(path, db)
-                with _transaction(db):
-                    _add_milestone(db, "resumed")
-            except BaseException:
-                db.close()
-                raise
-            return cls(path, db, lock)
+    def _open_to_write(cls, path: Path) -> Store:
+        with (
+            _unlocking(_lock(path)) as lock,
+            _sentences(path),
+            _closing(_connect(path, "rw")) as db,
+        ):
+            _check(path, db)
+            with _transaction(db):
+                _add_milestone(db, "resumed")
+        return cls(path, db, lock)
 
     def close(self) -> None:
         self._db.close()
@@ -300,23 +277,20 @@ class Store:
         except sqlite3.IntegrityError as error:
             raise ValueError(f"trial {planned.id} cannot enter {self.path}: {error}") from error
 
-    def add_bench(
-        self, boot: int, platforms: Sequence[PlatformState], records: Sequence[Record] = ()
-    ) -> None:
-        """Adds what a bench turned out to be, with the records that say so."""
-        state = _dump([platform.model_dump(mode="json") for platform in platforms])
-        row = (None, _now(), boot, state, *_pack(records))
+    def add_bench(self, boot: int, records: Sequence[Record]) -> None:
+        """Adds what making or removing a boot's bench told."""
         with self._writing() as db:
-            db.execute("INSERT INTO bench VALUES (?,?,?,?,?,?,?)", row)
+            row = (None, _now(), boot, *_pack(records))
+            db.execute("INSERT INTO bench VALUES (?,?,?,?,?,?)", row)
 
     def add_event(
-        self, text: str, level: Literal["info", "warning"] = "warning", trial: int | None = None
+        self, level: Literal["info", "warning"], text: str, trial: int | None = None
     ) -> None:
         with self._writing() as db:
             row = (None, _now(), level, trial, text)
             db.execute("INSERT INTO event VALUES (?,?,?,?,?)", row)
 
-    def ended(self, complete: bool) -> None:
+    def end(self, complete: bool) -> None:
         """Notes the run's end. `complete` says that nothing planned is missing."""
         with self._writing() as db:
             _add_milestone(db, "completed" if complete else "stopped")
@@ -345,13 +319,11 @@ class Store:
         with _readable(self.path):
             return [Milestone(datetime.fromisoformat(at), what) for at, what in rows]
 
-    def benches(self) -> list[BenchState]:
-        rows = self._rows("SELECT boot, state FROM bench ORDER BY id")
-        with _readable(self.path):
-            return [
-                BenchState(boot, tuple(map(PlatformState.model_validate, json.loads(state))))
-                for boot, state in rows
-            ]
+    def benches(self) -> Iterator[tuple[int, list[Record]]]:
+        """Boots with the records of their benches, as they were made and removed."""
+        for boot, size, blob in self._rows("SELECT boot, bytes, zstd FROM bench ORDER BY id"):
+            with _readable(self.path):
+                yield boot, [parse(line) for line in _unpack(size, blob)]
 
     def trials(self) -> list[FinishedTrial]:
         """Every trial, in the order in which they ended."""
@@ -367,20 +339,14 @@ class Store:
 
     def records(self, trial: int) -> list[Record]:
         """The records of a trial as they came; empty when there is no such trial."""
-        return self._records("SELECT bytes, zstd FROM record WHERE trial = ?", trial)
-
-    def bench_records(self, boot: int) -> list[Record]:
-        return self._records("SELECT bytes, zstd FROM bench WHERE boot = ? ORDER BY id", boot)
+        rows = self._rows("SELECT bytes, zstd FROM record WHERE trial = ?", trial)
+        with _readable(self.path):
+            return [parse(line) for size, blob in rows for line in _unpack(size, blob)]
 
     def events(self) -> list[Event]:
         rows = self._rows("SELECT at, level, text, trial FROM event ORDER BY id")
         with _readable(self.path):
             return [Event(datetime.fromisoformat(at), *rest) for at, *rest in rows]
-
-    def _records(self, query: str, key: int) -> list[Record]:
-        rows = self._rows(query, key)
-        with _readable(self.path):
-            return [parse(line) for size, blob in rows for line in _unpack(size, blob)]
 
     def _rows(self, query: str, *arguments: object) -> list[Any]:
         with _sentences(self.path):
@@ -453,6 +419,16 @@ def _unlocking(lock: int) -> Iterator[int]:
         yield lock
     except BaseException:
         os.close(lock)
+        raise
+
+
+@contextmanager
+def _closing(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Closes the file when opening fails."""
+    try:
+        yield db
+    except BaseException:
+        db.close()
         raise
 
 

@@ -5,7 +5,6 @@ After `gather` nothing is read any more: terminal, HTML and exports are function
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import Literal
 from hypertare.records import (
     Histogram,
     Interval,
-    Log,
     NodeReady,
     ProbeValues,
     Record,
@@ -23,12 +21,13 @@ from hypertare.records import (
 )
 from hypertare.report import verdict
 from hypertare.report.verdict import Sentence, Wording
+from hypertare.responses import PHASE
 from hypertare.store import Meta, Store
 from hypertare.summary import Estimate, Level, Summary
 from hypertare.trials import FinishedTrial, Response
 
 # What a series shows of an interval, the first that it has.
-_SERIES = ("goodput_bps", "received_bps", "sent_bps")
+_SERIES = ("goodput_bps", "sent_bps")
 # Points of a distribution that an eye can tell apart in a chart.
 _ECDF_POINTS = 160
 
@@ -63,6 +62,7 @@ class SeriesPoint:
     trial: int
     platform: str
     cell: str
+    task: str
     what: str
     t_s: float
     value: float
@@ -119,15 +119,21 @@ class Report:
     commands: tuple[str, ...]
     trials: tuple[FinishedTrial, ...]
 
-    @property
-    def responses(self) -> dict[str, Response]:
-        return {response.name: response for response in self.meta.responses}
+    def responses(self, workload: str) -> dict[str, Response]:
+        return {response.name: response for response in self.meta.responses.get(workload, ())}
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """In order of display: the study's, then what else turned up."""
-        found = [trial.planned.platform for trial in self.trials]
-        return tuple(dict.fromkeys([*self.meta.platforms, *found]))
+        """Names of the platforms, variants apart, in order of display."""
+        named = {
+            self.wording.platform(
+                trial.planned.platform, trial.planned.cell
+            ): trial.planned.platform
+            for trial in self.trials
+        }
+        return tuple(
+            sorted(named, key=lambda name: (_index(self.meta.platforms, named[name]), name))
+        )
 
     def cells(self) -> dict[str, dict[str, Level]]:
         """The cells by their labels, in the order in which they were first met."""
@@ -154,22 +160,21 @@ def gather(store: Store, summary: Summary) -> Report:
     """
     meta = store.meta
     trials = tuple(store.trials())
-    wording = _wording(summary, meta, trials)
+    wording = Wording.of(meta, summary, trials)
     series: list[SeriesPoint] = []
     ecdf = _EcdfMaker()
     cpu = _CpuMaker(summary)
     failures: list[Failure] = []
-    warnings = list(summary.warnings)
     for trial in trials:
-        label = wording.label(trial.planned.cell)
+        place = _Place.of(trial, wording)
         records = store.records(trial.planned.id)
-        warnings += _logged(records)
         if trial.status == "failed":
-            failures.append(_failure(trial, label, records))
+            failures.append(_failure(trial, place, records))
         elif trial.counts:
-            series += _series(trial, label, records)
-            ecdf.add(trial, label, records)
-            cpu.add(trial, label, records)
+            records = [record for record in records if getattr(record, "phase", PHASE) == PHASE]
+            series += _series(trial, place, records)
+            ecdf.add(place, records)
+            cpu.add(trial, place, records)
     return Report(
         source=store.path,
         meta=meta,
@@ -181,29 +186,11 @@ def gather(store: Store, summary: Summary) -> Report:
         ecdf=tuple(ecdf.points()),
         cpu=tuple(cpu.times()),
         failures=tuple(failures),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=summary.warnings,
         vmm_commands=_vmm_commands(store),
         commands=tuple(_commands(meta, store.path)),
         trials=trials,
     )
-
-
-def headline(meta: Meta, summary: Summary) -> list[Estimate]:
-    """The costs that answer the question: the headline responses', or the first of each cell."""
-    order = {response.name: place for place, response in enumerate(meta.responses)}
-    against = [e for e in summary.estimates if e.baseline is not None]
-    if meta.headline:
-        return [e for e in against if e.response in meta.headline]
-    first: dict[str, int] = {}
-    for estimate in against:
-        key = json.dumps(estimate.cell, sort_keys=True)
-        place = order.get(estimate.response, len(order))
-        first[key] = min(first.get(key, place), place)
-    return [
-        e
-        for e in against
-        if order.get(e.response, len(order)) == first[json.dumps(e.cell, sort_keys=True)]
-    ]
 
 
 def in_order(
@@ -211,13 +198,14 @@ def in_order(
 ) -> list[Estimate]:
     """By cell as first met, then by response and platform as the study names them."""
     cells = list(dict.fromkeys(wording.label(trial.planned.cell) for trial in trials))
-    responses = [response.name for response in meta.responses]
 
-    def place(estimate: Estimate) -> tuple[int, int, int]:
+    def place(estimate: Estimate) -> tuple[int, int, int, str]:
+        responses = meta.responses.get(str(estimate.cell.get("workload")), ())
         return (
             _index(cells, wording.label(estimate.cell)),
-            _index(responses, estimate.response),
+            _index([response.name for response in responses], estimate.response),
             _index(meta.platforms, estimate.platform),
+            wording.platform(estimate.platform, estimate.cell),
         )
 
     return sorted(estimates, key=place)
@@ -226,10 +214,17 @@ def in_order(
 # --- parts
 
 
-def _wording(summary: Summary, meta: Meta, trials: Sequence[FinishedTrial]) -> Wording:
-    wording = Wording.of(summary, meta.responses)
-    label = verdict.cell_label([trial.planned.cell for trial in trials])
-    return Wording(wording.titles, label, wording.accelerators, wording.clock)
+@dataclass(frozen=True)
+class _Place:
+    """Where a trial's numbers are shown: its platform's and its cell's name."""
+
+    platform: str
+    cell: str
+
+    @classmethod
+    def of(cls, trial: FinishedTrial, wording: Wording) -> _Place:
+        planned = trial.planned
+        return cls(wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
 
 
 def _sentences(
@@ -237,11 +232,18 @@ def _sentences(
 ) -> Iterator[Sentence]:
     labels = [wording.label(trial.planned.cell) for trial in trials]
     several = len(set(labels)) > 1
-    for estimate in in_order(headline(meta, summary), meta, wording, trials):
+    leading = [
+        estimate
+        for estimate in summary.estimates
+        if estimate.baseline is not None
+        and estimate.response == meta.headline.get(str(estimate.cell.get("workload")))
+    ]
+    for estimate in in_order(leading, meta, wording, trials):
         yield verdict.sentence(estimate, wording, several)
     counts: dict[tuple[str, str], int] = {}
     for trial in trials:
-        key = (trial.planned.platform, wording.label(trial.planned.cell))
+        planned = trial.planned
+        key = (wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
         counts[key] = counts.get(key, 0) + 1
     yield from verdict.failures(summary, wording, counts)
     noise = verdict.noise(summary, wording)
@@ -251,34 +253,35 @@ def _sentences(
 
 def _points(trials: Iterable[FinishedTrial], wording: Wording) -> Iterator[Point]:
     for trial in trials:
+        place = _Place.of(trial, wording)
         planned = trial.planned
         for response, value in trial.values.items():
             yield Point(
                 planned.id,
                 planned.block,
                 planned.boot,
-                planned.platform,
-                wording.label(planned.cell),
+                place.platform,
+                place.cell,
                 response,
                 value,
                 planned.kind,
             )
 
 
-def _series(trial: FinishedTrial, label: str, records: Sequence[Record]) -> Iterator[SeriesPoint]:
+def _series(
+    trial: FinishedTrial, place: _Place, records: Sequence[Record]
+) -> Iterator[SeriesPoint]:
     intervals = [record for record in records if isinstance(record, Interval)]
     what = next((name for name in _SERIES if any(name in i.values for i in intervals)), None)
-    if what is None:
-        return
     for interval in intervals:
-        if what in interval.values:
-            middle = (interval.begin_s + interval.end_s) / 2
+        if what is not None and what in interval.values:
             yield SeriesPoint(
                 trial.planned.id,
-                trial.planned.platform,
-                label,
+                place.platform,
+                place.cell,
+                interval.task,
                 what,
-                middle,
+                (interval.begin_s + interval.end_s) / 2,
                 interval.values[what],
             )
 
@@ -287,26 +290,26 @@ class _EcdfMaker:
     """Adds up the round-trip times of every trial of a platform in a cell."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], dict[float, int]] = {}
+        self._counts: dict[_Place, dict[float, int]] = {}
 
-    def add(self, trial: FinishedTrial, label: str, records: Sequence[Record]) -> None:
+    def add(self, place: _Place, records: Sequence[Record]) -> None:
         for record in records:
             histogram = record.histograms.get("rtt") if isinstance(record, TaskResult) else None
             if histogram and histogram.unit in _SECONDS:
-                counts = self._counts.setdefault((trial.planned.platform, label), {})
+                counts = self._counts.setdefault(place, {})
                 for edge, count in _buckets(histogram):
                     counts[edge] = counts.get(edge, 0) + count
 
     def points(self) -> Iterator[EcdfPoint]:
-        for (platform, label), counts in self._counts.items():
+        for place, counts in self._counts.items():
             total = sum(counts.values())
             below, shown = 0, -1.0
             for edge in sorted(counts):
                 below += counts[edge]
                 share = below / total
-                if share - shown >= 1 / _ECDF_POINTS or below == total or shown < 0:
+                if share - shown >= 1 / _ECDF_POINTS or below == total:
                     shown = share
-                    yield EcdfPoint(platform, label, edge, share)
+                    yield EcdfPoint(place.platform, place.cell, edge, share)
 
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -323,72 +326,59 @@ class _CpuMaker:
     """Means of CPU time by platform, cell, place and mode."""
 
     def __init__(self, summary: Summary) -> None:
-        self._guests = {state.platform: state.node for state in summary.platforms if state.vmm}
-        self._sums: dict[tuple[str, str, str], dict[str, float]] = {}
-        self._trials: dict[tuple[str, str, str], set[int]] = {}
+        self._guests = {state.node for state in summary.platforms if state.vmm}
+        self._sums: dict[tuple[_Place, str], dict[str, float]] = {}
+        self._trials: dict[tuple[_Place, str], set[int]] = {}
 
-    def add(self, trial: FinishedTrial, label: str, records: Sequence[Record]) -> None:
-        platform = trial.planned.platform
+    def add(self, trial: FinishedTrial, place: _Place, records: Sequence[Record]) -> None:
         for record in records:
-            if not isinstance(record, ProbeValues) or record.unavailable:
+            seen = self._seen(record) if isinstance(record, ProbeValues) else None
+            if seen is None or not isinstance(record, ProbeValues) or not record.values:
                 continue
-            seen = self._seen(platform, record)
-            modes = {
-                mode: sum(record.values.get(name, 0.0) for name in names)
-                for mode, names in _MODES.items()
-            }
-            if seen is None or not any(modes.values()):
-                continue
-            sums = self._sums.setdefault((platform, label, seen), {})
-            for mode, seconds in modes.items():
+            sums = self._sums.setdefault((place, seen), {})
+            for mode, names in _MODES.items():
+                seconds = sum(record.values.get(name, 0.0) for name in names)
                 sums[mode] = sums.get(mode, 0.0) + seconds
-            self._trials.setdefault((platform, label, seen), set()).add(trial.planned.id)
+            self._trials.setdefault((place, seen), set()).add(trial.planned.id)
 
-    def _seen(self, platform: str, record: ProbeValues) -> str | None:
-        guest = self._guests.get(platform) == record.node
+    def _seen(self, record: ProbeValues) -> str | None:
+        guest = record.node in self._guests
         if record.probe == "outside":
-            return "its VMM, from outside" if guest else "its cgroup"
+            return "VMM, from outside" if guest else "cgroup"
         if record.probe == "stat":
-            return "inside the guest" if guest else "whole machine"
+            return "guest, from inside" if guest else "whole machine"
         return None
 
     def times(self) -> Iterator[CpuTime]:
-        for (platform, label, seen), sums in self._sums.items():
-            trials = len(self._trials[platform, label, seen])
+        for (place, seen), sums in self._sums.items():
+            trials = len(self._trials[place, seen])
             for mode, seconds in sums.items():
-                yield CpuTime(platform, label, seen, mode, seconds / trials, trials)
+                yield CpuTime(place.platform, place.cell, seen, mode, seconds / trials, trials)
 
 
-def _failure(trial: FinishedTrial, label: str, records: Sequence[Record]) -> Failure:
+def _failure(trial: FinishedTrial, place: _Place, records: Sequence[Record]) -> Failure:
     output: dict[str, str] = {}
     for record in records:
         if isinstance(record, TaskResult):
             output |= {f"{record.node}, {name}": text for name, text in record.text.items() if text}
     return Failure(
         trial.planned.id,
-        trial.planned.platform,
-        label,
+        place.platform,
+        place.cell,
         trial.error or "no reason given",
         trial.console,
         output,
     )
 
 
-def _logged(records: Sequence[Record]) -> Iterator[str]:
-    for record in records:
-        if isinstance(record, Log) and record.level == "warning":
-            yield f"{record.node}: {record.text}"
-
-
 def _vmm_commands(store: Store) -> dict[str, str]:
-    made: dict[str, str] = {}
-    for bench in store.benches():
-        nodes = {state.node: state.platform for state in bench.platforms}
-        for record in store.bench_records(bench.boot):
-            if isinstance(record, NodeReady) and record.vmm_argv:
-                platform = nodes.get(record.node, record.node)
-                made.setdefault(platform, shlex.join(record.vmm_argv))
-    return made
+    """The last command line of each node's VMM."""
+    return {
+        record.node: shlex.join(record.vmm_argv)
+        for _, records in store.benches()
+        for record in records
+        if isinstance(record, NodeReady) and record.vmm_argv
+    }
 
 
 def _commands(meta: Meta, path: Path) -> Iterator[str]:

@@ -15,6 +15,7 @@ from hypertare.report import units, verdict
 from hypertare.report.model import Report
 from hypertare.report.verdict import Sentence, Tone
 from hypertare.summary import Estimate
+from hypertare.units import human_size
 
 _STYLES: dict[Tone, str] = {
     "costs": "red",
@@ -59,7 +60,7 @@ def _head(report: Report) -> RenderableType:
     machine = summary.machine
     where = (
         f"{machine.kind} machine {machine.hostname}, {machine.cpus} x {machine.cpu}, "
-        f"{units.memory(machine.memory)}, Linux {machine.kernel}, {summary.clock} clock"
+        f"{human_size(machine.memory)}, Linux {machine.kernel}, {summary.clock} clock"
     )
     return Group(text, Text(_plain(where), style="dim"), Text())
 
@@ -78,50 +79,52 @@ def _tables(report: Report) -> Iterator[RenderableType]:
         return
     confidence = f"{estimates[0].confidence * 100:g} % interval"
     header = ("", "n", "mean", confidence, "change", confidence)
-    rows = {id(estimate): _row(estimate) for estimate in estimates}
+    rows = {id(estimate): _row(report, estimate) for estimate in estimates}
     widths = [max(map(cell_len, column)) for column in zip(header, *rows.values(), strict=True)]
     for label in report.cells():
         of_cell = report.estimates(label)
         for place, (response, group) in enumerate(groupby(of_cell, key=lambda e: e.response)):
             if place == 0:
                 yield Text()
-                yield _line(widths, header, "", first=Text(_plain(label), style="bold underline"))
+                yield Text(_plain(label), style="bold")
+                yield _line(widths, header, "")
             chosen = list(group)
             yield _response(report, response, chosen[0])
             for estimate in chosen:
                 yield _line(widths, rows[id(estimate)], _STYLES[verdict.tone(estimate)])
 
 
-def _line(
-    widths: Sequence[int], cells: Sequence[str], style: str, first: Text | None = None
-) -> RenderableType:
+def _line(widths: Sequence[int], cells: Sequence[str], style: str) -> RenderableType:
     line = Table.grid(padding=(0, 2, 0, 0), expand=False)
     for place, width in enumerate(widths):
         if place == 0:
-            line.add_column(width=width, overflow="fold", ratio=None)
+            line.add_column(width=width, overflow="fold")
         else:
             line.add_column(width=width, justify="right", no_wrap=True)
     texts = [Text(cell, style=style if place >= 4 else "") for place, cell in enumerate(cells)]
-    line.add_row(first or texts[0], *texts[1:])
+    line.add_row(*texts)
     return line
 
 
 def _response(report: Report, response: str, estimate: Estimate) -> Text:
     unit = f"{estimate.unit}, " if _counted(estimate.unit) else ""
-    title = _plain(report.wording.title(response))
-    return Text(f"{title} ({unit}{estimate.better} is better)", style="italic")
+    title = _plain(report.wording.title(estimate.cell, response))
+    name = verdict.word(response)
+    named = title if title.startswith(name) else f"{name}: {title}"
+    return Text(f"{named} ({unit}{estimate.better} is better)", style="italic")
 
 
-def _row(estimate: Estimate) -> tuple[str, ...]:
+def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
+    platform = report.wording.platform(estimate.platform, estimate.cell)
     unit = "" if _counted(estimate.unit) else estimate.unit
     value, interval = units.measured(estimate.estimate, estimate.low, estimate.high, unit)
     change, around = verdict.cost_text(estimate) if estimate.baseline else ("", "")
-    return (f"  {_plain(estimate.platform)}", str(estimate.n), value, interval, change, around)
+    return (f"  {_plain(platform)}", str(estimate.n), value, interval, change, around)
 
 
 def _counted(unit: str) -> bool:
     """Whether a unit is a plural noun, better said once than after every number."""
-    return unit.isalpha() and unit.islower() and len(unit) > 2
+    return unit.isalpha() and unit.endswith("s") and len(unit) > 2
 
 
 def _claims(report: Report) -> list[RenderableType]:

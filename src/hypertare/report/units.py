@@ -8,19 +8,22 @@ _MINUS = "−"
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
-_SCALED_UP = {"b/s", "B", "B/s", "packets/s", "messages/s"}
+_SCALED_UP = {"b/s", "B", "B/s", "packets/s", "messages/s", "loops/s"}
 _PLAIN_DIGITS = 3
 
 
 def scale(value: float, unit: str) -> tuple[float, str]:
     """By what to divide so that `value` reads well, and the unit that it then has.
 
-    Time goes down to nanoseconds, rates and sizes up by thousands; counts stay as they are.
+    Shares become per cent, time goes down to nanoseconds, rates and sizes up by
+    thousands; counts stay as they are.
     """
     magnitude = abs(value)
     if unit == "ns":
         divisor, name = scale(value * 1e-9, "s")
         return divisor * 1e9, name
+    if unit == "share":
+        return 0.01, "%"
     if unit == "s":
         step, prefix = next((p for p in _SMALL if magnitude >= p[0]), _SMALL[-1])
         return (1.0, "s") if magnitude == 0 else (step, f"{prefix}s")
@@ -90,32 +93,6 @@ def measured(value: float, low: float | None, high: float | None, unit: str) -> 
     places = decimals((high - low) / 2 / divisor)
     interval = f"{number(low / divisor, places)} to {number(high / divisor, places)}"
     return _with_unit(number(value / divisor, places), name), interval
-
-
-def memory(size: int) -> str:
-    """A size of memory, in the binary units in which it is sold.
-
-    >>> memory(536870912)
-    '512 MiB'
-    """
-    for step, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= step:
-            return _with_unit(f"{size / step:.3g}", name)
-    return _with_unit(str(size), "B")
-
-
-def duration(seconds: float) -> str:
-    """A length of time as one says it.
-
-    >>> duration(184)
-    '3 min 4 s'
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def _with_unit(text: str, unit: str) -> str:

@@ -5,13 +5,14 @@ A cost is shown as the change of the response: `+38 % elapsed` costs, and so doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from hypertare.report import units
+from hypertare.store import Meta
 from hypertare.summary import Estimate, Level, Summary
-from hypertare.trials import Response
+from hypertare.trials import Cell, FinishedTrial
 
 _FEW = "too few blocks with both it and the baseline"
 
@@ -28,47 +29,77 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Wording:
-    """How this run calls its things: titles of responses, labels of cells, what it ran on."""
+    """How this run calls its responses, cells and platforms.
 
-    titles: Mapping[str, str]
-    label: Callable[[Mapping[str, Level]], str]
-    accelerators: Mapping[str, str | None]
+    A cell of a guest may hold factors that only guests have, such as its NIC. They belong to the
+    platform's name; the others tell the cells apart, and only where they differ.
+    """
+
+    titles: Mapping[tuple[str, str], str]
+    shared: Mapping[str, frozenset[str]]
+    varied: frozenset[tuple[str, str]]
+    workloads: int
     clock: Literal["wall", "virtual"]
+    accelerators: Mapping[str, str | None]
 
     @classmethod
-    def of(cls, summary: Summary, responses: Sequence[Response]) -> Wording:
-        cells = [estimate.cell for estimate in summary.estimates]
-        cells += [trial.cell for trial in summary.failed]
+    def of(cls, meta: Meta, summary: Summary, trials: Sequence[FinishedTrial]) -> Wording:
+        shared: dict[str, frozenset[str]] = {}
+        levels: dict[tuple[str, str], set[str]] = {}
+        for trial in trials:
+            workload = trial.planned.workload
+            factors = frozenset(trial.planned.cell)
+            shared[workload] = shared.get(workload, factors) & factors
+            for factor, level in trial.planned.cell.items():
+                levels.setdefault((workload, factor), set()).add(_level(level))
         return cls(
-            titles={response.name: response.title for response in responses},
-            label=cell_label(cells),
-            accelerators={state.platform: state.accelerator for state in summary.platforms},
+            titles={
+                (workload, response.name): response.title
+                for workload, responses in meta.responses.items()
+                for response in responses
+            },
+            shared=shared,
+            varied=frozenset(key for key, seen in levels.items() if len(seen) > 1),
+            workloads=len(shared),
             clock=summary.clock,
+            accelerators={state.platform: state.accelerator for state in summary.platforms},
         )
 
-    def title(self, response: str) -> str:
-        return self.titles.get(response, response)
+    def title(self, cell: Cell, response: str) -> str:
+        return self.titles.get((str(cell.get("workload", "")), response), response)
 
-
-def cell_label(cells: Sequence[Mapping[str, Level]]) -> Callable[[Mapping[str, Level]], str]:
-    """Names a cell by its workload and by what differs between the cells of that workload."""
-    seen: dict[tuple[Level, str], set[str]] = {}
-    for cell in cells:
-        for factor, level in cell.items():
-            seen.setdefault((cell.get("workload", ""), factor), set()).add(_level(level))
-    several = {workload for workload, factor in seen if factor == "workload"}
-
-    def label(cell: Mapping[str, Level]) -> str:
-        workload = cell.get("workload", "")
-        differs = [
-            f"{factor.replace('_', ' ')} {_level(level)}"
+    def label(self, cell: Cell) -> str:
+        """Names a cell: `tcp receive cpus 2`."""
+        workload = str(cell.get("workload", ""))
+        levels = [
+            _named(factor, level)
             for factor, level in cell.items()
-            if factor != "workload" and len(seen.get((workload, factor), ())) > 1
+            if factor in self.shared.get(workload, ()) and (workload, factor) in self.varied
         ]
-        named = [str(workload)] if len(several) > 1 or not differs else []
-        return ", ".join(named + differs)
+        named = self.workloads > 1 or not levels
+        return " ".join([workload, *levels] if named else levels)
 
-    return label
+    def platform(self, platform: str, cell: Cell) -> str:
+        """Names a platform with the levels that only it has: `guest e1000`."""
+        workload = str(cell.get("workload", ""))
+        levels = [
+            _named(factor, level)
+            for factor, level in cell.items()
+            if factor not in self.shared.get(workload, cell) and (workload, factor) in self.varied
+        ]
+        return " ".join([platform, *levels])
+
+
+def word(response: str) -> str:
+    """A response's name as it stands in a sentence."""
+    return response.replace("_", " ")
+
+
+def _named(factor: str, level: Level) -> str:
+    """A level that is a word speaks for itself; a number needs its factor's name."""
+    if isinstance(level, str) and level[:1].isalpha():
+        return level
+    return f"{factor.rpartition('.')[2].replace('_', ' ')} {_level(level)}"
 
 
 def _level(level: Level) -> str:
@@ -82,24 +113,24 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
 
     For example: guest costs +38 % elapsed (95 % interval 34 to 42), n = 12 blocks, accelerator tcg
     """
-    title = wording.title(estimate.response)
+    title = word(estimate.response)
+    platform = wording.platform(estimate.platform, estimate.cell)
     place = f" in {wording.label(estimate.cell)}" if where else ""
     if estimate.cost is None:
-        return Sentence("unknown", f"{estimate.platform}: no verdict on {title}{place}: {_FEW}")
+        return Sentence("unknown", f"{platform}: no verdict on {title}{place}: {_FEW}")
     change, interval = cost_text(estimate)
     confidence = f"{estimate.confidence * 100:g} % interval"
     basis = _basis(estimate, wording)
     if estimate.exact:
-        text = f"{estimate.platform} {_exactly(estimate, title)}{place}{basis}"
+        text = f"{platform} {_exactly(estimate, title)}{place}{basis}"
         return Sentence(tone(estimate), text)
     if estimate.verdict == "no difference shown" or not interval:
         shown = f": {change} ({confidence} {interval})" if interval else ""
-        text = f"{estimate.platform}: no difference shown in {title}{place}{shown}{basis}"
+        text = f"{platform}: no difference shown in {title}{place}{shown}{basis}"
         return Sentence("same", text)
     return Sentence(
         tone(estimate),
-        f"{estimate.platform} {estimate.verdict} {change} {title}{place} "
-        f"({confidence} {interval}){basis}",
+        f"{platform} {estimate.verdict} {change} {title}{place} ({confidence} {interval}){basis}",
     )
 
 
@@ -140,7 +171,7 @@ def failures(
     """What failed, by platform and cell: how many of how many trials, and the usual reason."""
     groups: dict[tuple[str, str], list[str]] = {}
     for trial in summary.failed:
-        key = (trial.platform, wording.label(trial.cell))
+        key = (wording.platform(trial.platform, trial.cell), wording.label(trial.cell))
         groups.setdefault(key, []).append(trial.reason)
     made = []
     for (platform, label), reasons in groups.items():
@@ -161,7 +192,7 @@ def noise(summary: Summary, wording: Wording) -> Sentence | None:
     return Sentence(
         "same",
         f"noise floor: native against native differs by up to {least:.2g} % "
-        f"({wording.title(worst.response)} in {wording.label(worst.cell)}); "
+        f"({word(worst.response)} in {wording.label(worst.cell)}); "
         "a smaller cost could not have been shown",
     )
 
