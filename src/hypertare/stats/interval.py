@@ -1,0 +1,104 @@
+"""The interval of a mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Values = Sequence[float] | NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its interval, all in the unit of the values.
+
+    `low` and `high` are absent where nothing is known of the spread: a single value, or `constant`
+    values. Values that never vary are no evidence of an error of nought: on the wall clock they are
+    counted or clipped, in virtual time they are exact; which of the two, the caller knows.
+
+    `error` is the standard error and `freedom` its degrees of freedom, 0 where there are none.
+    """
+
+    estimate: float
+    low: float | None
+    high: float | None
+    n: int
+    confidence: float
+    error: float
+    freedom: float
+    constant: bool = False
+
+
+def of_mean(values: Values, confidence: float = 0.95) -> Interval:
+    """Student's t interval: mean ± t(n-1) s/√n.
+
+    Exact for normal values and, at 5 to 30 values, kept by what is symmetric around its mean: for a
+    t distribution with three degrees of freedom it covers 95 to 96 %, where the bootstrap covers 81
+    to 90 % (measured: `docs/method.md`). The bootstrap is no way out at such n: its intervals are
+    too short by about √((n-1)/n) and by the quantile of the normal in place of t's.
+
+    Source: Student (1908), Biometrika 6, 1-25; for the bootstrap at small n, Hesterberg (2015), The
+    American Statistician 69, 371-386.
+
+    Raises:
+        ValueError: no values, one that is not finite, or a confidence outside (0, 1).
+    """
+    checked = finite(values)
+    count = len(checked)
+    if constant(checked):
+        return Interval(
+            float(checked[0]), None, None, count, _share(confidence), 0.0, 0.0, count > 1
+        )
+    error = float(np.std(checked, ddof=1)) / math.sqrt(count)
+    return around(float(np.mean(checked)), error, count - 1, count, confidence)
+
+
+def around(
+    estimate: float, error: float, freedom: float, n: int, confidence: float = 0.95
+) -> Interval:
+    """The t interval of an estimate with its standard error and degrees of freedom (above 0)."""
+    half = float(stats.t.ppf((1 + _share(confidence)) / 2, freedom)) * error
+    return Interval(estimate, estimate - half, estimate + half, n, confidence, error, freedom)
+
+
+def p_value(interval: Interval) -> float:
+    """How likely an estimate this far from 0 would be if the truth were 0: two-sided, Student's t.
+
+    Raises:
+        ValueError: the interval has no degrees of freedom.
+    """
+    if interval.freedom <= 0:
+        raise ValueError("no degrees of freedom, so no p-value")
+    if interval.error == 0:
+        return 1.0 if interval.estimate == 0 else 0.0
+    return float(2 * stats.t.sf(abs(interval.estimate) / interval.error, interval.freedom))
+
+
+def finite(values: Values) -> NDArray[np.float64]:
+    """The values as an array.
+
+    Raises:
+        ValueError: none, or one that is not finite.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not array.size:
+        raise ValueError("no values")
+    if not np.isfinite(array).all():
+        raise ValueError("a value is not finite")
+    return array
+
+
+def constant(values: NDArray[np.float64]) -> bool:
+    """Whether the values do not differ at all (so also when there is one)."""
+    return bool((values == values[0]).all())
+
+
+def _share(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ValueError(f"a confidence of {confidence}; it lies between 0 and 1")
+    return confidence

@@ -1,0 +1,75 @@
+"""Quantiles and distributions from histograms of counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hypertare.errors import HypertareError
+from hypertare.records import Histogram
+
+
+def quantiles(histogram: Histogram, shares: Sequence[float]) -> list[float]:
+    """The least recorded values that these shares (0 to 1) of all do not exceed, in its unit.
+
+    The inverse of the empirical distribution, type 1 of Hyndman & Fan (1996), The American
+    Statistician 50, 361-365. A bucket stands for its highest equivalent value, so a quantile is too
+    high by at most the bucket's width, never too low.
+
+    Raises:
+        HypertareError: the histogram is empty or has a negative count.
+        ValueError: a share outside 0 to 1.
+    """
+    if any(not 0 <= share <= 1 for share in shares):
+        raise ValueError("a share lies between 0 and 1")
+    values, counts = _sorted(histogram)
+    seen = counts.cumsum()
+    # As exact as the count: a share of 0.9 of ten is the ninth, though 0.9 * 10 may round above 9.
+    ranks = np.ceil(np.round(np.asarray(shares, dtype=np.float64) * seen[-1], 9))
+    places = np.searchsorted(seen, np.maximum(ranks, 1))
+    return [float(value) for value in values[places]]
+
+
+def ecdf(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values, ascending, in the histogram's unit, and the share that does not exceed each.
+
+    Raises:
+        HypertareError: as `quantiles`.
+    """
+    values, counts = _sorted(histogram)
+    seen = counts.cumsum()
+    return values, seen / seen[-1]
+
+
+def merge(histograms: Sequence[Histogram]) -> Histogram:
+    """One histogram that counts what all of them count.
+
+    Raises:
+        HypertareError: there is none, or their units differ.
+    """
+    units = {histogram.unit for histogram in histograms}
+    if len(units) != 1:
+        what = f"histograms in {', '.join(sorted(units))}" if units else "no histogram"
+        raise HypertareError(f"Cannot merge {what}.", "Merge histograms of the same unit.")
+    counts: Counter[int] = Counter()
+    for histogram in histograms:
+        for value, count in histogram.buckets:
+            counts[value] += count
+    return Histogram(unit=units.pop(), buckets=tuple(sorted(counts.items())))
+
+
+def _sorted(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    buckets = sorted(bucket for bucket in histogram.buckets if bucket[1])
+    if any(count < 0 for _, count in buckets):
+        raise HypertareError(
+            "A histogram has a negative count.", "Its record is damaged: leave that trial out."
+        )
+    if not buckets:
+        raise HypertareError("A histogram is empty.", "Nothing was measured in that trial.")
+    return (
+        np.array([value for value, _ in buckets], dtype=np.float64),
+        np.array([count for _, count in buckets], dtype=np.int64),
+    )

@@ -1,0 +1,81 @@
+"""A cost from trials of the same block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Better = Literal["higher", "lower"]
+ByBlock = Mapping[int, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The system under test against the baseline, one figure a block.
+
+    `logs` are log(sut / baseline), absent where a value of zero or below forbids a logarithm;
+    `differences` are sut - baseline in the unit of the response. `left_out` counts the blocks that
+    lack one side.
+    """
+
+    blocks: tuple[int, ...]
+    logs: NDArray[np.float64] | None
+    differences: NDArray[np.float64]
+    left_out: int
+
+
+def pair(baseline: ByBlock, sut: ByBlock) -> Pairs:
+    """Pairs what stands in the same block; an empty block was planned and gave nothing.
+
+    Several trials of one side in a block are averaged first: in log space for the ratio, so that it
+    is a ratio of geometric means, and as they are for the difference.
+
+    Why logs: a cost is a factor, its noise is multiplicative, and the log ratio is the only one for
+    which it does not matter which side is called the baseline (Fleming & Wallace 1986, "How not to
+    lie with statistics", CACM 29, 218-221). Why pairs: what a block shares, such as a busy
+    neighbour or a warm machine, cancels (Fisher 1935, The Design of Experiments).
+
+    Why a difference where a value is zero or below: a loss of 0 has no logarithm, and adding a
+    small constant would let the constant decide the cost. Leaving those blocks out would keep only
+    the blocks that lost. So that comparison has no cost; its difference is given in its place.
+
+    A ratio's two sides have the same distribution when virtualisation does nothing. The log ratio
+    is then symmetric around 0 however skewed the noise is, and the t interval
+    (`hypertare.stats.interval`) keeps its coverage.
+    """
+    planned = baseline.keys() | sut.keys()
+    blocks = tuple(
+        block
+        for block in sorted(planned)
+        if len(baseline.get(block, ())) and len(sut.get(block, ()))
+    )
+    below = [np.asarray(baseline[block], dtype=np.float64) for block in blocks]
+    above = [np.asarray(sut[block], dtype=np.float64) for block in blocks]
+    differences = np.array([a.mean() - b.mean() for a, b in zip(above, below, strict=True)])
+    logs = None
+    if all((side > 0).all() for side in (*below, *above)):
+        logs = np.array([_log_ratio(a, b) for a, b in zip(above, below, strict=True)])
+    return Pairs(blocks, logs, differences, len(planned) - len(blocks))
+
+
+def cost(log_ratio: float, better: Better) -> float:
+    """The share of the baseline that is lost: positive is a loss.
+
+    1 - ratio where higher is better, ratio - 1 where lower is.
+    """
+    change = float(np.expm1(log_ratio))
+    return change if better == "lower" else -change
+
+
+def cost_bounds(low: float, high: float, better: Better) -> tuple[float, float]:
+    """The costs at the ends of an interval of log ratios, the lower one first."""
+    ends = cost(low, better), cost(high, better)
+    return min(ends), max(ends)
+
+
+def _log_ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> float:
+    return float(np.log(above).mean() - np.log(below).mean())
