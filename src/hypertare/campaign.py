@@ -15,11 +15,9 @@ from typing import Any, Protocol
 
 from hypertare import plan, planner, responses
 from hypertare.design import Design, EasyCell, Plot, Variant
-from hypertare.negotiated import platform_states
 from hypertare.records import BenchReady, Console, Log, Record, TrialEnd
 from hypertare.stats.stop import Decision, decide
 from hypertare.study import BASELINE, Study, StudyFile
-from hypertare.summary import PlatformState
 from hypertare.trials import FinishedTrial, PlannedTrial
 
 MAX_FAILURES = 3
@@ -42,9 +40,7 @@ class Journal(Protocol):
     """Where a campaign writes what happened, after every trial."""
 
     def append(self, finished: FinishedTrial, records: Sequence[Record]) -> None: ...
-    def add_bench(
-        self, boot: int, platforms: Sequence[PlatformState], records: Sequence[Record]
-    ) -> None: ...
+    def add_bench(self, boot: int, records: Sequence[Record]) -> None: ...
     def add_event(self, text: str) -> None: ...
     def trials(self) -> list[FinishedTrial]: ...
 
@@ -146,7 +142,7 @@ class Campaign:
         study = self.file.cell(levels)
         bench = planner.make_bench(study, live, cells, self.surroundings)
         records = self.machine.make_bench(bench, study.sut.boot_limit)
-        self.journal.add_bench(boot, platform_states(live, records), records)
+        self.journal.add_bench(boot, records)
         self._pass_on_logs(records)
         ready = records[-1]
         assert isinstance(ready, BenchReady)
@@ -294,25 +290,27 @@ class Campaign:
             for variant in plot.variants
             if variant.platform != BASELINE and (key, variant.node) not in self._abandoned
         ]
-        decisions = [
-            decide(
-                self._log_ratios(key, plot, variant),
+        decisions = []
+        for variant in live:
+            ratios = self._log_ratios(key, plot, variant)
+            decision = decide(
+                [ratio for _, ratio in ratios],
+                boots=[boot for boot, _ in ratios],
                 precision=settings.precision,
                 min_trials=settings.min_trials,
                 max_trials=settings.max_trials,
             )
-            for variant in live
-        ]
+            decisions.append(decision)
         if self._attempts(key) >= settings.max_trials + MAX_FAILURES or all(
             decision is not Decision.CONTINUE for decision in decisions
         ):
             self._done.add(key)
 
-    def _log_ratios(self, key: Key, plot: Plot, variant: Variant) -> list[float]:
-        """Log of platform over baseline of the headline response, by block."""
+    def _log_ratios(self, key: Key, plot: Plot, variant: Variant) -> list[tuple[int, float]]:
+        """Boot, and log of platform over baseline of the headline response, of each block."""
         easy = self.design.cells[key.cell]
         headline = responses.HEADLINE[self.study.workloads[easy.workload].type]
-        mine: dict[int, float] = {}
+        mine: dict[int, tuple[int, float]] = {}
         native: dict[int, float] = {}
         shared = {**easy.levels, **plot.levels}
         for trial in self._finished:
@@ -324,8 +322,12 @@ class Campaign:
                 trial.planned.platform == variant.platform
                 and trial.planned.cell == shared | variant.levels
             ):
-                mine[trial.planned.block] = trial.values[headline]
-        return [math.log(mine[block] / native[block]) for block in sorted(mine.keys() & native)]
+                mine[trial.planned.block] = trial.planned.boot, trial.values[headline]
+        return [
+            (boot, math.log(value / native[block]))
+            for block, (boot, value) in sorted(mine.items())
+            if block in native
+        ]
 
     def _attempts(self, key: Key) -> int:
         """Blocks begun for a cell, warm-ups left out."""
