@@ -107,10 +107,11 @@ def _cache_a_debian_kernel(tmp_path, host):
 
     def fill(place):
         made.host(place)
-        return {"asked": "debian", "name": "linux-image-x", "version": "1"}
+        return {"name": "linux-image-x", "version": "1"}
 
     with cache.building(lambda _: None):
         cache.make("packages", "x", "package", fill)
+        cache.make("names", "debian", "name", lambda _: {"key": "x"})
     build(cache=cache)
 
 
@@ -152,6 +153,14 @@ def test_commands_that_hang_or_are_missing_end():
     assert run(("sleep", "30"), 0.2).status is None
     assert run(("no-such-command-here",), 1.0).said == "no-such-command-here is not installed"
     assert run(("sh", "-c", "echo a >&2; echo b >&2; exit 3"), 5.0) == Ran(3, "", "a\nb\n")
+
+
+@pytest.mark.parametrize("name", ["nothing", "tap", "overlay", "perf"])
+def test_an_attempt_works_or_says_why(name):
+    ran = Host().attempt(name, inside=True)
+    assert ran.status in (0, 1)
+    assert ran.said != "no message"
+    assert "Traceback" not in ran.err
 
 
 def test_namespaces_of_an_attempt_are_fresh():

@@ -72,16 +72,33 @@ def test_once_fetched_it_needs_no_apt(bench, archive, monkeypatch):
     assert get(bench).kernel == image.kernel
 
 
-def test_refresh_fetches_again(bench, archive):
-    get(bench)
+def test_refresh_looks_for_a_newer_one(bench, archive):
+    image = get(bench)
     said = []
-    get(bench, refresh=True, progress=said.append)
-    assert any("downloading" in line for line in said)
+    assert get(bench, refresh=True, progress=said.append) == image
+    assert not any("downloading" in line for line in said)
+    stanza = (archive / f"{REAL}.stanza").read_text()
+    (archive / f"{REAL}.stanza").write_text(stanza.replace("1.0-1", "1.0-2"))
+    assert get(bench) == image
+    assert get(bench, refresh=True).kernel_name.endswith("1.0-2)")
+    assert get(bench).kernel_name.endswith("1.0-2)")
+
+
+def test_refresh_of_a_path_is_the_path(bench):
+    assert bench.build(refresh=True) == bench.build()
+
+
+def test_two_names_share_one_package(bench, archive, monkeypatch):
+    image = get(bench)
+    assert get(bench, f"debian:{REAL}") == image
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert get(bench, f"debian:{REAL}") == image
+    assert len(bench.packages()) == 1
 
 
 def test_damaged_module_in_the_cache_is_fetched_again(bench, archive):
     image = get(bench)
-    package = bench.cache.entries("packages")[0]
+    package = bench.packages()[0]
     path = next(package.path.rglob("virtio_ring.ko"))
     path.write_bytes(b"damaged")
     bench.agent.write_bytes(factory.agent("2"))
