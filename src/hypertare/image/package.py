@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
@@ -17,6 +18,10 @@ from hypertare.errors import MachineError
 from hypertare.image.cache import Cache, Entry, Progress
 
 _LIMIT_S = 900
+# What apt says when another apt is just rewriting the lists.
+_REWRITTEN = "could not be parsed or opened"
+_RETRIES = 5
+_RETRY_S = 1.0
 # As root, apt hands downloads to a user that cannot enter private directories, and complains.
 _APT_GET = ("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download")
 
@@ -123,8 +128,20 @@ def _run(argv: list[str], aim: str, cwd: Path | None = None) -> str:
             f"Cannot {aim}: this host has no {argv[0]} (it is not Debian or a relative of it).",
             "Use this host's own kernel with `--kernel host`, or name one with `--kernel PATH`.",
         )
+    done = _once(argv, aim, cwd)
+    for _ in range(_RETRIES):
+        if _REWRITTEN not in done.stderr:
+            break
+        time.sleep(_RETRY_S)
+        done = _once(argv, aim, cwd)
+    if done.returncode == 0:
+        return done.stdout
+    raise _failure(aim, argv, done.stderr)
+
+
+def _once(argv: list[str], aim: str, cwd: Path | None) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(
+        return subprocess.run(
             argv,
             cwd=cwd,
             env={**os.environ, "LC_ALL": "C"},
@@ -138,16 +155,13 @@ def _run(argv: list[str], aim: str, cwd: Path | None = None) -> str:
         raise MachineError(
             f"Cannot {aim}: {argv[0]} took more than {_LIMIT_S} s.", "See to the network."
         ) from late
-    if done.returncode == 0:
-        return done.stdout
-    raise _failure(aim, argv, done.stderr)
 
 
 def _failure(aim: str, argv: list[str], stderr: str) -> Exception:
     if "No space left" in stderr or "File too large" in stderr:
         return OSError(errno.ENOSPC, "No space left on device")
     lines = [line for line in stderr.splitlines() if line.startswith(("E:", "dpkg-deb:"))]
-    said = (lines or stderr.splitlines() or ["no message"])[-1]
+    said = "; ".join(lines or stderr.splitlines()[-1:] or ["no message"])
     unlisted = "No packages found" in stderr or "Unable to locate" in stderr
     do = (
         "Run `apt-get update` as root; if it is still unknown, correct the name."
