@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.image.build import Image, build
-from hypertare.image.cache import Cache
+from hypertare.image.cache import Cache, Entry
 from tests.image import factory
 
 
@@ -21,6 +21,10 @@ class Bench:
 
     def build(self, **options) -> Image:
         return build(str(self.kernel), agent=self.agent, cache=self.cache, **options)
+
+    def packages(self) -> list[Entry]:
+        listed = [listed for listed in self.cache.listing() if listed.kind == "packages"]
+        return [self.cache.find("packages", each.key) for each in listed]
 
 
 @pytest.fixture

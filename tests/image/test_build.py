@@ -147,7 +147,7 @@ def test_dynamic_agent_is_refused(bench):
 
 def test_unknown_profile_and_kernel_are_refused(bench):
     with pytest.raises(InputError, match="no image profile 'gest'"):
-        bench.build(profile_name="gest")
+        bench.build(profile="gest")
     with pytest.raises(InputError, match="There is no kernel"):
         build(str(bench.root / "absent"), agent=bench.agent, cache=bench.cache)
 
@@ -208,7 +208,7 @@ def test_real_kernel_package(tmp_path, bench):
     names = newc.read(image.initramfs.read_bytes())
     assert "modules/virtio_ring.ko" in names
     assert image.initramfs.stat().st_size < 12 << 20
-    package = bench.cache.entries("packages")[0]
+    package = bench.packages()[0]
     net = next(name for name in package.digests if name.endswith("/virtio_net.ko"))
     (package.path / net).write_bytes(b"damaged")
     image.initramfs.unlink()

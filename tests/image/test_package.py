@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from hypertare.errors import InputError, MachineError
+from hypertare.image import package
 from hypertare.image.build import build
 from tests.image import factory
 
@@ -72,17 +73,33 @@ def test_once_fetched_it_needs_no_apt(bench, archive, monkeypatch):
     assert get(bench).kernel == image.kernel
 
 
-def test_refresh_fetches_again(bench, archive):
-    get(bench)
+def test_refresh_looks_for_a_newer_one(bench, archive):
+    image = get(bench)
     said = []
-    get(bench, refresh=True, progress=said.append)
-    assert any("downloading" in line for line in said)
+    assert get(bench, refresh=True, progress=said.append) == image
+    assert not any("downloading" in line for line in said)
+    stanza = (archive / f"{REAL}.stanza").read_text()
+    (archive / f"{REAL}.stanza").write_text(stanza.replace("1.0-1", "1.0-2"))
+    assert get(bench) == image
+    assert get(bench, refresh=True).kernel_name.endswith("1.0-2)")
+    assert get(bench).kernel_name.endswith("1.0-2)")
+
+
+def test_refresh_of_a_path_is_the_path(bench):
+    assert bench.build(refresh=True) == bench.build()
+
+
+def test_two_names_share_one_package(bench, archive, monkeypatch):
+    image = get(bench)
+    assert get(bench, f"debian:{REAL}") == image
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert get(bench, f"debian:{REAL}") == image
+    assert len(bench.packages()) == 1
 
 
 def test_damaged_module_in_the_cache_is_fetched_again(bench, archive):
     image = get(bench)
-    package = bench.cache.entries("packages")[0]
-    path = next(package.path.rglob("virtio_ring.ko"))
+    path = next(bench.packages()[0].path.rglob("virtio_ring.ko"))
     path.write_bytes(b"damaged")
     bench.agent.write_bytes(factory.agent("2"))
     assert get(bench).modules == image.modules
@@ -99,6 +116,22 @@ def test_damaged_download_is_refused(bench, archive):
 def test_unknown_package_says_apt_get_update(bench, archive):
     with pytest.raises(MachineError, match="apt-get update"):
         get(bench, "debian:linux-image-absent")
+
+
+@pytest.mark.parametrize(("failures", "works"), [(2, True), (99, False)])
+def test_lists_that_are_just_rewritten_are_read_again(bench, archive, monkeypatch, failures, works):
+    monkeypatch.setattr(package, "_RETRY_S", 0.0)
+    script = archive / "bin/apt-cache"
+    count = (
+        f'echo x >> "{archive}/count"\n[ $(wc -l < "{archive}/count") -gt {failures} ] || '
+        "{ echo 'E: The package lists could not be parsed or opened.' >&2; exit 100; }"
+    )
+    script.write_text(script.read_text().replace("#!/bin/sh", f"#!/bin/sh\n{count}"))
+    if works:
+        assert get(bench).kernel_release == factory.RELEASE
+    else:
+        with pytest.raises(MachineError, match="could not be parsed"):
+            get(bench)
 
 
 def test_failed_download_names_the_command(bench, archive):

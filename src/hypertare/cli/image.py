@@ -18,7 +18,7 @@ def build(
     ] = "debian",
     profile: Annotated[str, typer.Option(help="What the image is for.")] = "guest",
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Take the newest package, and make all anew.")
+        bool, typer.Option("--refresh", help="Take the distribution's newest kernel.")
     ] = False,
 ) -> None:
     """Make a guest's kernel and initramfs, or find them in the cache."""

@@ -70,7 +70,7 @@ def verdict(findings: list[Finding]) -> str:
     by_name = {finding.name: finding for finding in findings}
     missing = [finding.name for finding in findings if finding.status == "bad"]
     if missing:
-        return f"This machine cannot weigh yet; missing: {', '.join(missing)}."
+        return f"This machine is not ready; missing: {', '.join(missing)}."
     what = f"This machine can weigh native, container and guest ({_guests(by_name['kvm'])})"
     what += ", without networks" if by_name["tap"].status == "warn" else ""
     disturbing = ", ".join(finding.name for finding in disturbances(findings))

@@ -10,7 +10,7 @@ Status = Literal["ok", "info", "warn", "bad"]
 
 @dataclass(frozen=True)
 class Finding:
-    """`bad`: nothing can be weighed without it. `warn`: weighed worse, slower or with more noise.
+    """`bad`: an essential part is missing. `warn`: weighed worse, slower or with more noise.
     `info`: worth knowing. `do` is what to do about it, with the exact command."""
 
     name: str

@@ -15,7 +15,7 @@ from pathlib import Path
 from hypertare.paths import cache_dir
 
 _ATTEMPTS = Path(__file__).with_name("attempts.py")
-_NAMESPACES = ("unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork")
+_NAMESPACES = ("unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--kill-child")
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from io import BytesIO
 from pathlib import Path
 
 from hypertare.errors import InputError, MachineError
-from hypertare.image import cpio, kernel
+from hypertare.image import cpio
+from hypertare.image import kernel as kernels
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.modules import ModuleTree
-from hypertare.image.profile import Profile, profile
+from hypertare.image.profile import Profile, find_profile
 from hypertare.paths import agent_binary
 
 VERSION = 1
@@ -46,8 +47,8 @@ def silent(_: str) -> None:
 
 
 def build(
-    kernel_name: str = DEFAULT_KERNEL,
-    profile_name: str = DEFAULT_PROFILE,
+    kernel: str = DEFAULT_KERNEL,
+    profile: str = DEFAULT_PROFILE,
     agent: Path | None = None,
     progress: Progress = silent,
     *,
@@ -56,29 +57,26 @@ def build(
 ) -> Image:
     """The image, from the cache or made now.
 
-    `kernel_name` is `debian`, `debian:PACKAGE`, `host` or a path. A kernel once fetched stays the
-    same until `refresh`: a run of next week shall not meet another kernel unasked.
+    `kernel` is `debian`, `debian:PACKAGE`, `host` or a path. A kernel once fetched stays the same
+    until `refresh`: a run of next week shall not meet another kernel unasked.
 
     Raises:
         InputError: no such profile, or the path is no kernel.
         MachineError: no agent, no network, no room, or no way to get the kernel on this host.
     """
-    wanted = profile(profile_name)
+    wanted = find_profile(profile)
     init = _agent(agent or agent_binary())
     store = cache or Cache()
-    if not refresh:
-        ready = _open(kernel_name, wanted, init, store)
-        if ready:
-            return ready
+    found = None if refresh else _open(kernel, wanted, init, store)
+    if found:
+        return found
     with store.building(progress):
-        # Another process may have made it while this one waited for its turn.
-        ready = None if refresh else _open(kernel_name, wanted, init, store)
-        return ready or _make(kernel_name, wanted, init, store, progress, refresh)
+        return _make(kernel, wanted, init, store, progress, refresh)
 
 
 def ready(
-    kernel_name: str = DEFAULT_KERNEL,
-    profile_name: str = DEFAULT_PROFILE,
+    kernel: str = DEFAULT_KERNEL,
+    profile: str = DEFAULT_PROFILE,
     agent: Path | None = None,
     *,
     cache: Cache | None = None,
@@ -89,19 +87,17 @@ def ready(
         HypertareError: as `build`, where the input is wrong or there is no agent.
     """
     init = _agent(agent or agent_binary())
-    return _open(kernel_name, profile(profile_name), init, cache or Cache())
+    return _open(kernel, find_profile(profile), init, cache or Cache())
 
 
 def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | None:
-    source = kernel.find_source(asked, store)
-    if source is None:
+    source = kernels.find_source(asked, store)
+    made = source and kernels.open_kernel(source, store)
+    if source is None or made is None:
         return None
-    made = kernel.open_kernel(source, store)
     entry = store.find("images", _key(source, wanted, init))
-    if made is None or entry is None:
-        return None
     try:
-        return _image(source, made, entry)
+        return entry and _image(source, made, entry)
     except DamagedError:
         return None
 
@@ -109,43 +105,55 @@ def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | Non
 def _make(
     asked: str, wanted: Profile, init: bytes, store: Cache, progress: Progress, refresh: bool
 ) -> Image:
-    source = None if refresh else kernel.find_source(asked, store)
-    try:
-        return _from(
-            source or kernel.fetch_source(asked, store, progress), wanted, init, store, progress
-        )
-    except DamagedError as damage:
-        progress(f"{damage}; making it again")
-        store.drop(damage.entry.kind, damage.entry.key)
-    source = kernel.find_source(asked, store) or kernel.fetch_source(asked, store, progress)
-    try:
-        return _from(source, wanted, init, store, progress)
-    except DamagedError as damage:
-        raise MachineError(
-            f"{damage}, and again after it was made anew.", "See to the disk; `dmesg` may say more."
-        ) from damage
+    """Makes what is missing or damaged; what is sound stays, for another process may use it."""
+    for first in (True, False):
+        source = kernels.source(asked, store, progress, refresh and first)
+        try:
+            made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
+            entry = _sound_initramfs(source, wanted, init, store)
+            entry = entry or _write(source, made, wanted, init, store, progress)
+            return _image(source, made, entry)
+        except DamagedError as damage:
+            progress(f"{damage}; making it again")
+            store.drop(damage.entry.kind, damage.entry.key)
+            last = damage
+    raise MachineError(
+        f"{last}, and again after it was made anew.", "See to the disk; `dmesg` may say more."
+    )
 
 
-def _from(
-    source: KernelSource, wanted: Profile, init: bytes, store: Cache, progress: Progress
-) -> Image:
-    made = _sound_kernel(source, store) or kernel.make_kernel(source, store, progress)
-    progress("writing the initramfs")
-
+def _write(
+    source: KernelSource,
+    made: Kernel,
+    wanted: Profile,
+    init: bytes,
+    store: Cache,
+    progress: Progress,
+) -> Entry:
     def fill(place: Path) -> dict[str, str]:
+        progress("writing the initramfs")
         members, modules = _contents(source, wanted, init)
         (place / INITRAMFS).write_bytes(cpio.archive(members))
         return {"modules": " ".join(modules), "profile": wanted.name, "release": made.release}
 
     what = f"{wanted.name} initramfs for {source.name}"
-    entry = store.make("images", _key(source, wanted, init), what, fill)
-    return _image(source, made, entry)
+    return store.make("images", _key(source, wanted, init), what, fill)
 
 
 def _sound_kernel(source: KernelSource, store: Cache) -> Kernel | None:
-    made = kernel.open_kernel(source, store)
+    made = kernels.open_kernel(source, store)
     try:
         return made if made and made.path() else None
+    except DamagedError:
+        return None
+
+
+def _sound_initramfs(
+    source: KernelSource, wanted: Profile, init: bytes, store: Cache
+) -> Entry | None:
+    entry = store.find("images", _key(source, wanted, init))
+    try:
+        return entry if entry and entry.file(INITRAMFS) else None
     except DamagedError:
         return None
 
@@ -166,7 +174,7 @@ def _image(source: KernelSource, made: Kernel, entry: Entry) -> Image:
 def _key(source: KernelSource, wanted: Profile, init: bytes) -> str:
     inputs = {
         "version": VERSION,
-        "kernel": kernel.key_of(source),
+        "kernel": kernels.key_of(source),
         "modules": source.modules_digest,
         "profile": [wanted.name, wanted.required, wanted.wanted, wanted.directories],
         "init": hashlib.sha256(init).hexdigest(),

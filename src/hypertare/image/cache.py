@@ -26,8 +26,8 @@ from typing import Literal
 from hypertare.errors import MachineError
 from hypertare.paths import cache_dir
 
-Kind = Literal["packages", "kernels", "images"]
-KINDS: tuple[Kind, ...] = ("packages", "kernels", "images")
+Kind = Literal["names", "packages", "kernels", "images"]
+KINDS: tuple[Kind, ...] = ("names", "packages", "kernels", "images")
 Progress = Callable[[str], None]
 _META = "entry.json"
 _DAY_S = 86400.0
@@ -141,12 +141,6 @@ class Cache:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return entry if hold.is_of(path) else None
-
-    def entries(self, kind: Kind) -> list[Entry]:
-        """All entries of a kind, newest first; not marked as used."""
-        found = [self._open(kind, path.name) for path in self._directories(kind)]
-        entries = [entry for entry in found if entry]
-        return sorted(entries, key=lambda e: (e.path / _META).stat().st_mtime_ns, reverse=True)
 
     def make(
         self, kind: Kind, key: str, what: str, fill: Callable[[Path], dict[str, str]]

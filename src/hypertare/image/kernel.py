@@ -62,16 +62,21 @@ def find_source(asked: str, cache: Cache) -> KernelSource | None:
     return _from_host() if asked == "host" else _from_path(Path(asked))
 
 
-def fetch_source(asked: str, cache: Cache, progress: Progress) -> KernelSource:
-    """The same, fetched from the distribution. Call it under `cache.building()`."""
+def source(asked: str, cache: Cache, progress: Progress, refresh: bool) -> KernelSource:
+    """The same, fetched from the distribution when it is not there; `refresh` asks for the newest.
+
+    Call it under `cache.building()`.
+
+    Raises:
+        MachineError, InputError: it cannot be had, or it is no kernel.
+    """
     name = _package_name(asked)
-    assert name is not None
+    found = None if name and refresh else find_source(asked, cache)
+    if found:
+        return found
+    assert name is not None, "what is on this host is found or refused"
     progress(f"looking up {name}")
     return _from_package(fetch(_real_package(name), cache, asked, progress))
-
-
-def is_packaged(asked: str) -> bool:
-    return _package_name(asked) is not None
 
 
 def key_of(source: KernelSource) -> str:

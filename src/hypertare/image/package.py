@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import email
+import errno
 import hashlib
 import os
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
@@ -16,6 +18,10 @@ from hypertare.errors import MachineError
 from hypertare.image.cache import Cache, Entry, Progress
 
 _LIMIT_S = 900
+# What apt says when another apt is just rewriting the lists.
+_REWRITTEN = "could not be parsed or opened"
+_RETRIES = 5
+_RETRY_S = 1.0
 # As root, apt hands downloads to a user that cannot enter private directories, and complains.
 _APT_GET = ("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download")
 
@@ -33,8 +39,8 @@ class Package:
 
     @property
     def key(self) -> str:
-        safe = re.sub(r"[^\w.+~-]", "_", f"{self.name}_{self.version}_{self.architecture}")
-        return f"{safe}-{self.sha256[:12]}"
+        name = _file_name(f"{self.name}_{self.version}_{self.architecture}")
+        return f"{name}-{self.sha256[:12]}"
 
 
 def look_up(name: str) -> Package:
@@ -57,29 +63,36 @@ def look_up(name: str) -> Package:
 def fetch(package: Package, cache: Cache, asked: str, progress: Progress) -> Entry:
     """The package unpacked, as a cache entry. Call it under `cache.building()`.
 
-    `asked` is what the user called it, kept so that it is found again without the lists.
+    `asked` is what the user called it, noted so that it is found again without the lists.
 
     Raises:
         MachineError: the download failed or was damaged; no room.
     """
+    entry = cache.find("packages", package.key) or _unpack(package, cache, progress)
+    cache.make("names", _file_name(asked), f"{asked} is {entry.what}", lambda _: {"key": entry.key})
+    return entry
 
+
+def fetched(asked: str, cache: Cache) -> Entry | None:
+    """The package last fetched under this name; needs neither apt nor a network."""
+    name = cache.find("names", _file_name(asked))
+    return name and cache.find("packages", name.facts["key"])
+
+
+def _unpack(package: Package, cache: Cache, progress: Progress) -> Entry:
     def fill(place: Path) -> dict[str, str]:
         progress(f"downloading {package.name} {package.version} ({package.size >> 20} MB)")
         archive = _download(package, place)
         progress(f"unpacking {package.name}")
         _run(["dpkg-deb", "-x", str(archive), str(place)], f"unpack {package.name}")
         archive.unlink()
-        return {"asked": asked, "name": package.name, "version": package.version}
+        return {"name": package.name, "version": package.version}
 
-    what = f"package {package.name} {package.version}"
-    return cache.make("packages", package.key, what, fill)
+    return cache.make("packages", package.key, f"package {package.name} {package.version}", fill)
 
 
-def fetched(asked: str, cache: Cache) -> Entry | None:
-    """The package last fetched under this name; needs neither apt nor a network."""
-    named = (entry for entry in cache.entries("packages") if entry.facts.get("asked") == asked)
-    newest = next(named, None)
-    return newest and cache.find("packages", newest.key)
+def _file_name(text: str) -> str:
+    return re.sub(r"[^\w.+~-]", "_", text)
 
 
 def _package(stanza: Message) -> Package:
@@ -115,8 +128,20 @@ def _run(argv: list[str], aim: str, cwd: Path | None = None) -> str:
             f"Cannot {aim}: this host has no {argv[0]} (it is not Debian or a relative of it).",
             "Use this host's own kernel with `--kernel host`, or name one with `--kernel PATH`.",
         )
+    done = _once(argv, aim, cwd)
+    for _ in range(_RETRIES):
+        if _REWRITTEN not in done.stderr:
+            break
+        time.sleep(_RETRY_S)
+        done = _once(argv, aim, cwd)
+    if done.returncode == 0:
+        return done.stdout
+    raise _failure(aim, argv, done.stderr)
+
+
+def _once(argv: list[str], aim: str, cwd: Path | None) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(
+        return subprocess.run(
             argv,
             cwd=cwd,
             env={**os.environ, "LC_ALL": "C"},
@@ -130,18 +155,13 @@ def _run(argv: list[str], aim: str, cwd: Path | None = None) -> str:
         raise MachineError(
             f"Cannot {aim}: {argv[0]} took more than {_LIMIT_S} s.", "See to the network."
         ) from late
-    if done.returncode == 0:
-        return done.stdout
-    raise _failure(aim, argv, done.stderr)
 
 
 def _failure(aim: str, argv: list[str], stderr: str) -> Exception:
     if "No space left" in stderr or "File too large" in stderr:
-        import errno
-
         return OSError(errno.ENOSPC, "No space left on device")
     lines = [line for line in stderr.splitlines() if line.startswith(("E:", "dpkg-deb:"))]
-    said = (lines or stderr.splitlines() or ["no message"])[-1]
+    said = "; ".join(lines or stderr.splitlines()[-1:] or ["no message"])
     unlisted = "No packages found" in stderr or "Unable to locate" in stderr
     do = (
         "Run `apt-get update` as root; if it is still unknown, correct the name."

@@ -31,7 +31,7 @@ GUEST = Profile(
 PROFILES = {profile.name: profile for profile in (GUEST,)}
 
 
-def profile(name: str) -> Profile:
+def find_profile(name: str) -> Profile:
     """The profile of this name.
 
     Raises:
