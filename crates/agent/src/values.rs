@@ -70,3 +70,13 @@ pub const BURN: &[Definition] = &[
     ("share", "", "used time over elapsed time, per thread"),
     ("loops", "loops", "units of work done: what neighbours left of the CPU"),
 ];
+
+/// By the workload's name in a plan.
+pub const ALL: &[(&str, &[Definition])] = &[
+    ("command", COMMAND),
+    ("stream_send", STREAM_SEND),
+    ("stream_receive", STREAM_RECEIVE),
+    ("ping_request", PING_REQUEST),
+    ("ping_reply", PING_REPLY),
+    ("burn", BURN),
+];
