@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::Values;
 
 const PREFIX: &str = "hypertare-";
 
@@ -143,27 +142,12 @@ impl Cgroup {
         }
     }
 
-    /// CPU seconds used so far: `user_s`, `system_s` and their sum `cpu_s`. From `cpu.stat`
-    /// (version 2), or `cpuacct.usage` and `cpuacct.stat` (version 1, whose split is in ticks).
-    pub fn usage(&self) -> Result<Values> {
-        let (user, system, sum) = match &self.accounting {
-            Accounting::V2(directory) => {
-                let text = fs::read_to_string(directory.join("cpu.stat"))?;
-                let seconds = |key| field(&text, key).map(|microseconds| microseconds / 1e6);
-                (seconds("user_usec")?, seconds("system_usec")?, seconds("usage_usec")?)
-            }
-            Accounting::V1(directory) => {
-                let text = fs::read_to_string(directory.join("cpuacct.stat"))?;
-                let tick = 1.0 / rustix::param::clock_ticks_per_second() as f64;
-                let sum = fs::read_to_string(directory.join("cpuacct.usage"))?;
-                let sum: f64 = sum.trim().parse()?;
-                (field(&text, "user")? * tick, field(&text, "system")? * tick, sum / 1e9)
-            }
-            Accounting::None => bail!("no cgroup accounts for this node"),
-        };
-        Ok([("user_s", user), ("system_s", system), ("cpu_s", sum)]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into())
+    /// The directory whose files account for the node's CPU time.
+    pub fn accounting(&self) -> Option<&Path> {
+        match &self.accounting {
+            Accounting::V2(directory) | Accounting::V1(directory) => Some(directory),
+            Accounting::None => None,
+        }
     }
 
     /// Removes it. Its processes have ended; the kernel may need a moment to notice.
@@ -178,12 +162,6 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         self.remove();
     }
-}
-
-fn field(text: &str, key: &str) -> Result<f64> {
-    text.lines()
-        .find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
-        .with_context(|| format!("no {key} among the cgroup's counters"))
 }
 
 /// Removes what a run that has ended made.

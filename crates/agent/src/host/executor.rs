@@ -4,20 +4,21 @@
 //! nodes, the next steps, the wish to end) arrives in one queue, which is looked at whenever there
 //! is something to wait for. Nothing is waited for without a deadline.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
-    Bench, Hello, Level, NodeKind, NodeReady, Order, PROTOCOL, Phase, Probe, ProbeValues, Record,
-    Step, Trial, Values,
+    Bench, Hello, Level, NodeKind, NodeReady, Order, PROTOCOL, Phase, Probe, Record, Step, Task,
+    Trial,
 };
 
 use super::check;
 use super::event::{Event, Inbox, MemberId, News, Why};
 use super::machine::Machine;
 use super::member::{Heard, Member};
-use crate::host::spawn::signal_name;
+use super::spawn::signal_name;
+use crate::probe::{self, Reading, Surroundings};
 
 /// A node that is told to kill its tasks and does not answer within this is dead.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
@@ -234,7 +235,7 @@ impl<M: Machine> Executor<M> {
                 member.alive() && member.setup.is_none() && !member.owes()
             });
             for index in ready {
-                self.announce(index);
+                self.announce(index)?;
             }
             waiting = rest;
             self.check_failure()?;
@@ -253,9 +254,11 @@ impl<M: Machine> Executor<M> {
         Ok(())
     }
 
-    fn announce(&mut self, index: usize) {
+    fn announce(&mut self, index: usize) -> Outcome {
         let member = &mut self.members[index];
-        let about = member.link.about();
+        let about = member.link.about().map_err(|error| {
+            Stop::Failed(format!("node {} cannot be used: {error:#}", member.node.name))
+        })?;
         let record = Record::Node(NodeReady {
             node: member.node.name.clone(),
             start_s: member.start.unwrap_or_default().as_secs_f64(),
@@ -266,6 +269,7 @@ impl<M: Machine> Executor<M> {
             cgroup: about.cgroup,
         });
         self.emit(record);
+        Ok(())
     }
 
     fn teardown(&mut self) {
@@ -381,7 +385,7 @@ impl<M: Machine> Executor<M> {
         let outside = self.begin_probes(trial, phase)?;
         let (background, foreground): (Vec<_>, Vec<_>) =
             phase.tasks.iter().partition(|task| task.background);
-        let start = |task: &hypertare_plan::Task| Order::Start {
+        let start = |task: &Task| Order::Start {
             trial,
             phase: phase.name.clone(),
             task: task.clone(),
@@ -435,7 +439,7 @@ impl<M: Machine> Executor<M> {
         )))
     }
 
-    fn stop(&mut self, task: &hypertare_plan::Task) -> Outcome {
+    fn stop(&mut self, task: &Task) -> Outcome {
         let index = self.index(&task.node);
         if !self.members[index].runs(&task.id) {
             let text = format!("background task {} ended before it was told to", task.id);
@@ -498,50 +502,40 @@ impl<M: Machine> Executor<M> {
 
     /// Nodes read their own counters; what is read from outside of a node is read here, last before
     /// and first after the phase.
-    fn begin_probes(&mut self, trial: u64, phase: &Phase) -> Outcome<Outside> {
+    fn begin_probes(&mut self, trial: u64, phase: &Phase) -> Outcome<Outsides> {
         for (node, probes) in inside_probes(phase) {
             let order = Order::ProbeBegin { trial, phase: phase.name.clone(), probes };
             self.order_and_wait(&node, "reading probes", order, Instant::now() + ORDER_LIMIT)?;
         }
-        let mut outside = Outside::new();
-        for request in phase.probes.iter().filter(|request| request.probe == Probe::Outside) {
-            let index = self.index(&request.node);
-            outside.insert(index, (Instant::now(), self.read_outside(index)));
-        }
-        Ok(outside)
+        let outside = phase.probes.iter().filter(|request| request.probe == Probe::Outside);
+        Ok(outside
+            .map(|request| {
+                let index = self.index(&request.node);
+                (index, self.begin_outside(index))
+            })
+            .collect())
     }
 
-    fn end_probes(&mut self, trial: u64, phase: &Phase, outside: Outside) -> Outcome {
-        for (index, (begun, before)) in outside {
-            let after = self.read_outside(index);
-            let elapsed_s = begun.elapsed().as_secs_f64();
-            let (values, unavailable) = match (before, after) {
-                (Ok(before), Ok(after)) => (difference(&before, &after), None),
-                (Err(why), _) | (_, Err(why)) => (Values::new(), Some(why)),
-            };
-            self.emit(Record::Probe(ProbeValues {
-                node: self.members[index].name().to_owned(),
-                trial,
-                phase: phase.name.clone(),
-                probe: Probe::Outside,
-                elapsed_s,
-                values,
-                unavailable,
-            }));
+    fn begin_outside(&mut self, index: usize) -> Reading {
+        let outside = self.members[index].link.outside();
+        probe::begin(&[Probe::Outside], &Surroundings { outside, ..Surroundings::default() })
+    }
+
+    fn end_probes(&mut self, trial: u64, phase: &Phase, outside: Outsides) -> Outcome {
+        let measured: Vec<_> =
+            outside.into_iter().map(|(index, begun)| (index, begun.end())).collect();
+        for (index, measured) in measured {
+            let name = self.members[index].name().to_owned();
+            for one in measured {
+                one.notes.iter().for_each(|note| self.warn(&name, note.clone()));
+                self.emit(Record::Probe(one.record(&name, trial, &phase.name)));
+            }
         }
         for (node, _) in inside_probes(phase) {
             let order = Order::ProbeEnd { trial, phase: phase.name.clone() };
             self.order_and_wait(&node, "reading probes", order, Instant::now() + ORDER_LIMIT)?;
         }
         Ok(())
-    }
-
-    fn read_outside(&mut self, index: usize) -> Result<Values, String> {
-        let member = &mut self.members[index];
-        if matches!(member.node.kind, NodeKind::Host) {
-            return Err("a host node has no outside; guests and containers do".to_owned());
-        }
-        member.link.outside().map_err(|error| format!("{error:#}"))
     }
 
     // -- waiting ----------------------------------------------------------------------------------
@@ -633,11 +627,11 @@ impl<M: Machine> Executor<M> {
             return;
         }
         let why = member.link.failure().map_or(why.clone(), |known| format!("{why}: {known}"));
+        let name = member.name().to_owned();
+        let lines = member.console();
         member.link.kill();
         member.forget();
         member.gone = Some(why.clone());
-        let name = member.name().to_owned();
-        let lines = member.console();
         if !lines.is_empty() {
             self.emit(Record::Console { node: name.clone(), lines });
         }
@@ -674,7 +668,7 @@ impl<M: Machine> Executor<M> {
     }
 }
 
-type Outside = HashMap<usize, (Instant, Result<Values, String>)>;
+type Outsides = Vec<(usize, Reading)>;
 
 impl Stop {
     fn reason(&self) -> String {
@@ -711,13 +705,6 @@ fn inside_probes(phase: &Phase) -> Vec<(String, Vec<Probe>)> {
         }
     }
     nodes
-}
-
-fn difference(before: &Values, after: &Values) -> Values {
-    after
-        .iter()
-        .filter_map(|(name, value)| Some((name.clone(), value - before.get(name)?)))
-        .collect()
 }
 
 #[cfg(test)]

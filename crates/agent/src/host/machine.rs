@@ -4,9 +4,10 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use hypertare_plan::{Accelerator, Bench, Interface, NumberedOrder, Values};
+use hypertare_plan::{Accelerator, Bench, Interface, NumberedOrder};
 
 use super::event::Inbox;
+use crate::probe::Outside;
 
 /// Makes what a bench consists of.
 pub trait Machine {
@@ -36,8 +37,8 @@ pub trait NodeLink {
     /// Hands an order over. Never blocks; that a node is gone is told by its inbox.
     fn send(&mut self, order: &NumberedOrder);
 
-    /// What is known once the node's agent has been heard for the first time.
-    fn about(&mut self) -> About;
+    /// What is known once the node is set up.
+    fn about(&mut self) -> Result<About>;
 
     /// What is known of why the node ended, if more than that it did.
     fn failure(&mut self) -> Option<String>;
@@ -45,8 +46,9 @@ pub trait NodeLink {
     /// The last lines that the node printed apart from its records.
     fn console(&mut self) -> Vec<String>;
 
-    /// CPU time that the machine has spent for this node so far.
-    fn outside(&mut self) -> Result<Values>;
+    /// Where the CPU time that the machine spends for this node is counted; nothing for a host node,
+    /// which has no outside.
+    fn outside(&mut self) -> Option<Outside>;
 
     /// Waits until the node has ended; false when it has not by then.
     fn ended(&mut self, deadline: Instant) -> bool;

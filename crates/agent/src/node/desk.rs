@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use hypertare_plan::{KnobOutcome, Level, ProbeValues, Record, TaskResult, Values};
+use hypertare_plan::{KnobOutcome, Level, Record, TaskResult};
 
 use crate::emit::Emitter;
-use crate::probe::Measured;
 
 pub struct Desk {
     node: String,
@@ -45,24 +44,5 @@ impl Desk {
         let error = outcome.error.clone();
         self.emit(Record::Knob(outcome));
         error.map_or(Ok(()), |error| Err(anyhow!(error)))
-    }
-
-    pub fn probes(&self, trial: u64, phase: &str, measured: Vec<Measured>) {
-        for one in measured {
-            one.notes.into_iter().for_each(|note| self.warn(note));
-            let (values, unavailable) = match one.values {
-                Ok(values) => (values, None),
-                Err(why) => (Values::new(), Some(why)),
-            };
-            self.emit(Record::Probe(ProbeValues {
-                node: self.node.clone(),
-                trial,
-                phase: phase.to_owned(),
-                probe: one.probe,
-                elapsed_s: one.elapsed_s,
-                values,
-                unavailable,
-            }));
-        }
     }
 }

@@ -28,7 +28,9 @@ fn set_up_one(desk: &Desk, links: &Links, interface: &Interface, mtu: u32) -> Re
     if found.name != *name {
         links.rename(&found.name, name)?;
     }
-    // Without being asked, a link that is up already is not set again.
+    if let Some(mac) = interface.mac.as_ref().filter(|mac| !mac.eq_ignore_ascii_case(&found.mac)) {
+        links.set_mac(name, mac)?;
+    }
     if found.mtu != mtu {
         links.set_mtu(name, mtu)?;
     }
@@ -43,22 +45,20 @@ fn set_up_one(desk: &Desk, links: &Links, interface: &Interface, mtu: u32) -> Re
     Ok(())
 }
 
-/// By its MAC address if that was given, else by its name.
+/// By its MAC address, which is how a guest knows its NICs apart, else by its name.
 fn find(links: &Links, interface: &Interface) -> Result<Link> {
     let deadline = Instant::now() + APPEAR_LIMIT;
     loop {
         let all = links.list()?;
-        let found = all.iter().find(|link| match &interface.mac {
-            Some(mac) => link.mac.eq_ignore_ascii_case(mac),
-            None => link.name == interface.name,
-        });
+        let mac = interface.mac.as_deref().unwrap_or_default();
+        let by_mac = all.iter().find(|link| !mac.is_empty() && link.mac.eq_ignore_ascii_case(mac));
+        let found = by_mac.or_else(|| all.iter().find(|link| link.name == interface.name));
         if let Some(link) = found {
             return Ok(link.clone());
         }
         if Instant::now() > deadline {
-            let what = interface.mac.as_ref().map_or(String::new(), |mac| format!(" of MAC {mac}"));
             let names: Vec<String> = all.into_iter().map(|link| link.name).collect();
-            bail!("there is no interface{what} here; there are: {}", names.join(", "));
+            bail!("there is no such interface; there are: {}", names.join(", "));
         }
         std::thread::sleep(Duration::from_millis(5));
     }

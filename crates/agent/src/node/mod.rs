@@ -22,8 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{
-    Files, Interface, Knob, KnobAction, KnobOutcome, NumberedOrder, Order, Probe, ProbeValues,
-    Record, Task, Values,
+    Files, Interface, NumberedOrder, Order, Record,
 };
 
 use crate::emit::Emitter;
@@ -36,9 +35,9 @@ use crate::workload::process::Assignment;
 
 use desk::Desk;
 use files::View;
+use hello::hello;
 use task::Running;
 
-pub use hello::hello;
 
 /// Where a guest keeps its view of the files: its root is in memory already.
 const GUEST_PLACE: &str = "/run/hypertare";
@@ -172,13 +171,13 @@ impl Node {
         let Some(desk) = self.desk.clone() else { bail!("the first order was not its setup") };
         match order {
             Order::Apply { trial, knob } => {
-                let outcome = self.ledger.apply(&knob);
-                desk.done(number, desk.knob(trial, outcome));
+                let outcome = self.ledger.apply(desk.node(), trial, &knob);
+                desk.done(number, desk.knob(outcome));
             }
             Order::PutBack { trial } => {
-                let outcomes = self.ledger.put_back();
-                let failed = outcomes.into_iter().map(|outcome| desk.knob(trial, outcome));
-                desk.done(number, failed.fold(Ok(()), Result::and));
+                let outcomes = self.ledger.put_back(desk.node(), trial).into_iter();
+                let outcome = outcomes.map(|outcome| desk.knob(outcome)).fold(Ok(()), Result::and);
+                desk.done(number, outcome);
             }
             Order::ProbeBegin { probes, .. } => {
                 self.reading = Some(probe::begin(&probes, &Surroundings::default()));
@@ -186,7 +185,10 @@ impl Node {
             }
             Order::ProbeEnd { trial, phase } => {
                 let measured = self.reading.take().map(Reading::end).unwrap_or_default();
-                desk.probes(trial, &phase, measured);
+                for one in measured {
+                    one.notes.iter().for_each(|note| desk.warn(note.clone()));
+                    desk.emit(Record::Probe(one.record(desk.node(), trial, &phase)));
+                }
                 desk.done(number, Ok(()));
             }
             Order::Start { trial, phase, task } => {
@@ -271,7 +273,7 @@ impl Node {
         for running in self.running.values() {
             running.kill("the node ends");
         }
-        self.ledger.put_back();
+        self.ledger = Ledger::new();
     }
 }
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use anyhow::{Result, bail};
 use hypertare_plan::Burn;
 
-use super::clock::{STOP_NS, from_seconds, now_ns, sleep_until, thread_cpu_ns, to_seconds};
+use super::clock::{from_seconds, now_ns, sleep_until, thread_cpu_ns, to_seconds};
 use super::{Context, Outcome};
 
 /// Short beside a scheduler's slice and long beside a loop.
@@ -85,10 +85,7 @@ fn burn(share: f64, begin: u64, end: u64, context: &Context) -> Burnt {
         excess = (excess + used).saturating_sub(quota);
         period_begin = next_period(begin, period_begin);
     }
-    let wait_until = end.min(now_ns() + STOP_NS);
-    if !context.stopped() {
-        sleep_until(wait_until, context);
-    }
+    sleep_until(end, context);
     Burnt { used_ns: thread_cpu_ns() - used_before, loops }
 }
 

@@ -6,7 +6,10 @@ pub mod burn;
 pub mod clock;
 pub mod command;
 pub mod context;
+pub mod descendants;
+mod output;
 pub mod ping;
+pub mod process;
 pub mod stream;
 
 use anyhow::Result;
