@@ -74,9 +74,7 @@ impl Setting {
 
     /// How it is now.
     pub fn probe(&self) -> Result<String> {
-        let values = self.wanted.iter().map(|wanted| wanted.place.read());
-        let values: Vec<String> = values.collect::<Result<_>>()?;
-        Ok(text(self.wanted.iter().map(|wanted| &*wanted.place).zip(values)))
+        Ok(text(self.places().zip(self.read()?)))
     }
 
     /// Turns it, wholly or not at all.
@@ -85,20 +83,27 @@ impl Setting {
     /// A place could not be written, or holds something else afterwards; everything is then as it
     /// was, or the error says what is not.
     pub fn apply(self) -> Result<Change> {
-        let before = self.probe()?;
-        let values: Vec<String> =
-            self.wanted.iter().map(|wanted| wanted.place.read()).collect::<Result<_>>()?;
+        let values = self.read()?;
+        let before = text(self.places().zip(values.iter().cloned()));
         let mut held = Vec::new();
         for (wanted, value) in self.wanted.into_iter().zip(values) {
             let written = write(&*wanted.place, &wanted.value);
             // Also after a failure: a write may have done half of its work.
             held.push(Held { place: wanted.place, value });
             if let Err(error) = written {
-                return Err(roll_back(held, error));
+                return Err(roll_back(&held, error));
             }
         }
-        let after = text(now(&held)?);
+        let after = now(&held).map(text).map_err(|error| roll_back(&held, error))?;
         Ok(Change { knob: self.knob, before, after, held })
+    }
+
+    fn places(&self) -> impl Iterator<Item = &dyn Place> {
+        self.wanted.iter().map(|wanted| &*wanted.place)
+    }
+
+    fn read(&self) -> Result<Vec<String>> {
+        self.places().map(Place::read).collect()
     }
 }
 
@@ -205,8 +210,8 @@ fn write(place: &dyn Place, value: &str) -> Result<()> {
     }
 }
 
-fn roll_back(held: Vec<Held>, error: anyhow::Error) -> anyhow::Error {
-    match restore(&held) {
+fn roll_back(held: &[Held], error: anyhow::Error) -> anyhow::Error {
+    match restore(held) {
         Ok(()) => error,
         Err(second) => error.context(format!("and it could not be undone ({second:#})")),
     }

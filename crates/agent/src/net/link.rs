@@ -35,7 +35,9 @@ pub struct Link {
     /// Index of the bridge that it is a port of.
     pub master: Option<u32>,
     pub up: bool,
-    /// Whether frames can pass: it is up and the other end is there.
+    /// Whether frames can pass: it is up, the other end is there, and the kernel has acted on that.
+    /// Between the last two (IFF_LOWER_UP and IFF_RUNNING) it silently drops what is sent, and a
+    /// lost ARP request costs a second.
     pub carrier: bool,
     /// Queues that the kernel reserved; how many are used is the driver's matter.
     pub rx_queues: u32,
@@ -54,10 +56,14 @@ impl Links {
         Ok(Links { netlink: Netlink::open()? })
     }
 
-    /// Makes a bridge, down. It forwards at once: without STP there is no learning delay.
+    /// Makes a bridge, down. It forwards at once: without STP there is no learning delay. It keeps
+    /// the MAC address that it is born with; of itself it would take the least of its ports', and
+    /// neighbours would lose it. A port with a smaller MTU may lower its own: set the ports' first.
     pub fn bridge(&self, name: &str, mtu: u32) -> Result<()> {
-        let attributes = vec![LinkAttribute::Mtu(mtu), kind(InfoKind::Bridge, None)];
-        self.create(name, attributes).with_context(|| format!("making the bridge {name}"))
+        self.create(name, vec![kind(InfoKind::Bridge, None)])
+            .and_then(|()| self.set_mac(name, &self.get(name)?.mac))
+            .and_then(|()| self.set_mtu(name, mtu))
+            .with_context(|| format!("making the bridge {name}"))
     }
 
     /// Makes a pair of links, each the other's wire, both down. The peer is born in `namespace`, so
@@ -264,7 +270,7 @@ fn link(message: &RouteNetlinkMessage) -> Option<Link> {
         mac: String::new(),
         master: None,
         up: flags.contains(LinkFlags::Up),
-        carrier: flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
+        carrier: flags.contains(LinkFlags::Up | LinkFlags::LowerUp | LinkFlags::Running),
         rx_queues: 0,
         tx_queues: 0,
     };
