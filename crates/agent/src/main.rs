@@ -5,7 +5,7 @@ mod cli;
 use std::process::ExitCode;
 
 use agent::workload::process;
-use agent::{guest, host, node, probe};
+use agent::{guest, host, knob, node, probe};
 use clap::{Parser, Subcommand};
 
 /// hypertare's agent: makes benches and executes plans; its workloads also work alone
@@ -28,6 +28,7 @@ enum Verb {
     /// Boot one guest, print the records that tell how it went, and end it
     Guest(guest::boot::Boot),
     Probe(probe::alone::ProbeArgs),
+    Knob(knob::alone::KnobArgs),
     Ping(cli::ping::Arguments),
     Burn(cli::burn::Arguments),
     Command(cli::command::Arguments),
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Verb::Task(arguments) => return process::main(&arguments),
         Verb::Guest(arguments) => return guest::boot::main(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),
+        Verb::Knob(arguments) => knob::alone::run(&arguments),
         Verb::Ping(arguments) => cli::ping::main(&arguments),
         Verb::Burn(arguments) => cli::burn::main(&arguments),
         Verb::Command(arguments) => cli::command::main(arguments),

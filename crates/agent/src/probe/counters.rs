@@ -206,8 +206,7 @@ mod tests {
 
     #[test]
     fn readings_of_two_things_are_refused() {
-        let mut after = Sample::default();
-        after.identity = Some("process 7".into());
+        let after = Sample { identity: Some("process 7".into()), ..Sample::default() };
         let error = difference(&Sample::default(), &after, &mut Vec::new()).unwrap_err();
         assert!(error.contains("process 7"));
     }

@@ -445,6 +445,49 @@ mod tests {
         assert!(outside.sample(root.path()).unwrap_err().to_string().contains("cgroup"));
     }
 
+    /// Uses this thread's CPU for so long by the thread's own clock.
+    fn burn(ns: u64) {
+        let used = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        };
+        let end = used() + ns;
+        while used() < end {}
+    }
+
+    #[test]
+    fn a_thread_is_told_apart_and_one_that_ended_is_not_lost() {
+        use std::sync::mpsc::channel;
+        let (born, birth) = channel();
+        let (go, wait) = channel();
+        let (done, end) = channel();
+        let worker = std::thread::spawn(move || {
+            born.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            wait.recv().unwrap();
+            burn(60_000_000);
+            done.send(()).unwrap();
+            wait.recv().unwrap();
+        });
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let outside = Outside { pid, vcpu_tids: vec![birth.recv().unwrap()], cgroup: None };
+        let before = outside.sample(Path::new("/proc")).unwrap();
+        go.send(()).unwrap();
+        std::thread::spawn(|| burn(60_000_000)).join().unwrap();
+        end.recv().unwrap();
+        // Asleep, so that the kernel's account of it is complete.
+        std::thread::sleep(Duration::from_millis(5));
+        let after = outside.sample(Path::new("/proc")).unwrap();
+        go.send(()).unwrap();
+        worker.join().unwrap();
+
+        let values = difference(&before, &after, &mut Vec::new()).unwrap();
+        assert!((0.055..0.085).contains(&values["vcpu_s"]), "{values:?}");
+        // Other tests of this process count here too, so there is no upper bound.
+        assert!(values["vmm_s"] > 0.055, "{values:?}");
+        let parts = values["vcpu_s"] + values["vmm_s"] + values["vhost_s"];
+        assert!((parts - values["cpu_s"]).abs() < 0.001, "{values:?}");
+    }
+
     struct Running(Child);
 
     impl Drop for Running {
