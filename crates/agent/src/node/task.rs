@@ -80,25 +80,26 @@ impl Running {
     }
 
     /// Runs it from the beginning to the end; its result is told in any case, and its order is
-    /// answered.
+    /// answered. The result is told last, when the process is gone and what it worked in may be laid
+    /// afresh: whoever has the result may start the next task at once.
     pub fn run(self: &Arc<Self>) {
-        let outcome = self.attend();
-        if let Err(error) = &outcome {
+        let result = self.attend().unwrap_or_else(|error| {
             let Assignment { trial, phase, task } = &self.assignment;
-            self.desk.result(TaskResult {
+            TaskResult {
                 node: self.desk.node().to_owned(),
                 trial: *trial,
                 phase: phase.clone(),
                 task: task.id.clone(),
                 error: Some(format!("{error:#}")),
                 ..TaskResult::default()
-            });
-        }
-        self.answer(outcome.and(Err(anyhow!("it ended before it was ready"))));
+            }
+        });
+        self.desk.result(result);
+        self.answer(Err(anyhow!("it ended before it was ready")));
     }
 
     /// An error is the task's failure, where it has not told a result itself.
-    fn attend(self: &Arc<Self>) -> Result<()> {
+    fn attend(self: &Arc<Self>) -> Result<TaskResult> {
         let view = self.view()?;
         // Held until the task has ended: meanwhile nothing is laid afresh.
         let _visit = view.as_ref().map(|view| view.enter()).transpose()?;
@@ -109,14 +110,12 @@ impl Running {
         if let Some(waiting) = waiting {
             let _ = waiting.join();
         }
-        if let Some(reason) = self.state().killed.clone()
-            && !matches!(told, Ok(true))
-        {
-            bail!("killed: {reason}");
-        }
-        match told? {
-            true => Ok(()),
-            false => Err(anyhow!("the task's process {}", describe(status))),
+        let killed = self.state().killed.clone();
+        match (told, killed) {
+            (Ok(Some(result)), _) => Ok(result),
+            (_, Some(reason)) => bail!("killed: {reason}"),
+            (Err(error), None) => Err(error),
+            (Ok(None), None) => bail!("the task's process {}", describe(status)),
         }
     }
 
@@ -171,31 +170,23 @@ impl Running {
         }))
     }
 
-    /// Passes on what the process tells, up to its result; tells whether that came.
-    fn pass_on(&self, records: File) -> Result<bool> {
+    /// Passes on what the process tells, but for its result, which is given back.
+    fn pass_on(&self, records: File) -> Result<Option<TaskResult>> {
         let mut lines = Lines::new(records);
-        let mut told = false;
+        let mut result = None;
         loop {
-            let line = match lines.next() {
-                Ok(Some(line)) if line.whole => line,
-                Ok(_) => return Ok(told),
-                Err(error) => {
-                    self.kill("it sent too much");
-                    return Err(error).context("the task's records cannot be read");
-                }
+            let checked = match lines.next() {
+                Ok(Some(line)) if line.whole => self.check(&line.bytes),
+                Ok(_) => return Ok(result),
+                Err(error) => Err(error).context("the task's records cannot be read"),
             };
-            match self.check(&line.bytes) {
-                Ok(record) if told => {
-                    let kind = if matches!(record, Record::Result(_)) { "result" } else { "record" };
-                    self.desk.warn(format!("task {} sent another {kind} after its result", self.task()));
-                }
-                Ok(record) => {
-                    told = matches!(record, Record::Result(_));
-                    self.desk.emit(record);
-                }
+            match checked {
+                Ok(Record::Result(told)) if result.is_none() => result = Some(told),
+                Ok(record) if result.is_none() => self.desk.emit(record),
+                Ok(_) => self.desk.warn(format!("task {} told more after its result", self.task())),
                 Err(error) => {
-                    self.kill("it sent what is not a record of its own");
-                    return if told { Ok(true) } else { Err(error) };
+                    self.kill(&format!("{error:#}"));
+                    return result.map_or(Err(error), |result| Ok(Some(result)));
                 }
             }
         }
@@ -234,7 +225,7 @@ impl Running {
                 return Ok(status);
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(20));
+            pause = (pause * 2).min(Duration::from_millis(5));
         }
     }
 
