@@ -311,8 +311,11 @@ impl<M: Machine> Executor<M> {
         }
         let outcome = self.check_trial(trial).and_then(|()| {
             let outcome = self.with_knobs(trial);
-            if let Err(stop) = &outcome {
-                self.kill_tasks(&stop.reason());
+            match &outcome {
+                // The nodes are about to end, and put their knobs back when they do.
+                Err(Stop::Ended(_)) => return outcome,
+                Err(Stop::Failed(why)) => self.kill_tasks(why),
+                Ok(()) => {}
             }
             let put_back = self.put_back_knobs(trial);
             outcome.and(put_back)
@@ -669,15 +672,6 @@ impl<M: Machine> Executor<M> {
 }
 
 type Outsides = Vec<(usize, Reading)>;
-
-impl Stop {
-    fn reason(&self) -> String {
-        match self {
-            Stop::Failed(why) => why.clone(),
-            Stop::Ended(why) => interrupted(*why),
-        }
-    }
-}
 
 fn interrupted(why: Why) -> String {
     match why {
