@@ -201,6 +201,16 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
+/// By the workload's name in a plan.
+pub const ALL: &[(&str, &[Definition])] = &[
+    ("command", COMMAND),
+    ("stream_send", STREAM_SEND),
+    ("stream_receive", STREAM_RECEIVE),
+    ("ping_request", PING_REQUEST),
+    ("ping_reply", PING_REPLY),
+    ("burn", BURN),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,12 +228,3 @@ mod tests {
         assert!(fits(b"cpu#.*", b"cpu12.NET_RX") && !fits(b"cpu#.*", b"cpu.NET_RX"));
     }
 }
-/// By the workload's name in a plan.
-pub const ALL: &[(&str, &[Definition])] = &[
-    ("command", COMMAND),
-    ("stream_send", STREAM_SEND),
-    ("stream_receive", STREAM_RECEIVE),
-    ("ping_request", PING_REQUEST),
-    ("ping_reply", PING_REPLY),
-    ("burn", BURN),
-];

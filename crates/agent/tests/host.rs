@@ -391,6 +391,20 @@ fn nothing_is_left_when_the_inside_is_killed() {
 }
 
 #[test]
+fn what_is_left_when_both_are_killed_at_once_is_removed_by_the_next_run() {
+    let mut run = Run::on(pair());
+    let belongings = run.belongings();
+    let inside = run.await_process("host-inside");
+    kill(run.child.id().cast_signed(), libc::SIGSTOP);
+    kill(inside, libc::SIGKILL);
+    run.child.kill().unwrap();
+    run.child.wait().unwrap();
+    // No run that starts meanwhile, of another test, is waited for: this one sweeps as well.
+    drop(Run::on(pair()));
+    belongings.assert_gone_within(Duration::from_secs(2));
+}
+
+#[test]
 fn nothing_is_left_when_a_stuck_inside_has_to_be_killed() {
     let mut run = Run::on(pair());
     let belongings = run.belongings();

@@ -50,7 +50,7 @@ impl Inbox {
     pub fn read(&self, input: impl Read) {
         let mut lines = Lines::new(input);
         let why = loop {
-            match lines.next() {
+            match lines.read() {
                 Ok(Some(line)) if line.whole => match serde_json::from_slice(&line.bytes) {
                     Ok(record) => {
                         let news = News::Record(Box::new(record), line.bytes.len() + 1);
@@ -81,7 +81,7 @@ impl Inbox {
 pub fn read_plan(input: impl Read, is_file: bool, events: &SyncSender<Event>) {
     let mut lines = Lines::new(input);
     loop {
-        let event = match lines.next() {
+        let event = match lines.read() {
             Ok(Some(line)) if line.bytes.trim_ascii().is_empty() => continue,
             Ok(Some(line)) => match serde_json::from_slice(&line.bytes) {
                 Ok(step) => Event::Step(step),

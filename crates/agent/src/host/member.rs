@@ -178,11 +178,16 @@ impl Member {
                     None => Heard::Record(record),
                 })
             }
-            Record::Interval(ref interval) if Some(interval.trial) != trial => {
+            Record::Interval(ref interval)
+                if Some(interval.trial) != trial || !self.running.contains(&interval.task) =>
+            {
                 Ok(Heard::Late(format!("an interval of task {:?}", interval.task)))
             }
             Record::Probe(ref probe) if Some(probe.trial) != trial => {
                 Ok(Heard::Late(format!("values of the probe {:?}", probe.probe)))
+            }
+            Record::Knob(ref knob) if Some(knob.trial) != trial => {
+                Ok(Heard::Late(format!("what became of the knob {:?}", knob.knob)))
             }
             other => Ok(Heard::Record(other)),
         }

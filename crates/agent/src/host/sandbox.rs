@@ -183,7 +183,10 @@ pub fn enter() -> Result<OwnedFd> {
     let _ = rustix::process::setsid();
     make_private()?;
     mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)
-        .context("cannot mount /proc")?;
+        .context(
+            "cannot mount /proc; in a container, start that with \
+             `--security-opt systempaths=unconfined`",
+        )?;
     mount("tmpfs", SCRATCH, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=0755")
         .with_context(|| format!("cannot mount memory on {SCRATCH}"))?;
     Ok(lifeline)
@@ -203,7 +206,8 @@ pub fn watch_lifeline(lifeline: OwnedFd, ended: impl Fn() + Send + 'static) {
         while rustix::io::read(&lifeline, &mut byte) == Err(rustix::io::Errno::INTR) {}
         ended();
         std::thread::sleep(GRACE);
-        std::process::exit(1);
+        // SAFETY: ends the process without running anything of it, which may be what is stuck.
+        unsafe { libc::_exit(1) };
     });
 }
 

@@ -57,7 +57,7 @@ impl Spawn<'_> {
             .collect::<Result<Vec<_>>>()?;
         let numbers: Vec<RawFd> = copies.iter().map(AsRawFd::as_raw_fd).collect();
         let (gate, mut open_gate) = std::io::pipe()?;
-        let gate_number = gate.as_raw_fd();
+        let ends = (gate.as_raw_fd(), open_gate.as_raw_fd());
 
         let mut handle: libc::c_int = -1;
         let flags = self.namespaces | libc::CLONE_PIDFD | libc::SIGCHLD;
@@ -68,7 +68,7 @@ impl Spawn<'_> {
         };
         match pid {
             -1 => return Err(std::io::Error::last_os_error().into()),
-            0 => become_program(program.as_raw_fd(), &pointers, &numbers, gate_number),
+            0 => become_program(program.as_raw_fd(), &pointers, &numbers, ends),
             _ => {}
         }
         // SAFETY: the kernel has just made this descriptor for us.
@@ -99,11 +99,13 @@ fn become_program(
     program: RawFd,
     arguments: &[*const libc::c_char],
     descriptors: &[RawFd],
-    gate: RawFd,
+    (gate, open_gate): (RawFd, RawFd),
 ) -> ! {
     // SAFETY: system calls only, on descriptors and memory that outlive them.
     unsafe {
         let mut byte = 0u8;
+        // Its own copy would keep the gate from ever ending.
+        libc::close(open_gate);
         // The other end closed without a byte: the parent failed or died.
         if libc::read(gate, (&raw mut byte).cast(), 1) != 1 {
             libc::_exit(125);

@@ -280,7 +280,7 @@ impl Node {
 fn read_orders(input: OwnedFd, events: &Sender<Event>) {
     let mut lines = Lines::new(File::from(input));
     loop {
-        let event = match lines.next() {
+        let event = match lines.read() {
             Ok(Some(line)) if line.whole => match serde_json::from_slice(&line.bytes) {
                 Ok(order) => Event::Order(order),
                 Err(error) => Event::Bad(format!("a line is not an order: {error}")),

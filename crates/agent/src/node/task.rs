@@ -175,7 +175,7 @@ impl Running {
         let mut lines = Lines::new(records);
         let mut result = None;
         loop {
-            let checked = match lines.next() {
+            let checked = match lines.read() {
                 Ok(Some(line)) if line.whole => self.check(&line.bytes),
                 Ok(_) => return Ok(result),
                 Err(error) => Err(error).context("the task's records cannot be read"),
