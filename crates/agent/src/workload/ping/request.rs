@@ -12,8 +12,8 @@ use super::wire::{Icmp, Tcp, Udp, Wire, check_length, poll};
 use crate::workload::clock::{STOP_NS, from_seconds, now_ns, sleep_until, to_seconds};
 use crate::workload::{Context, Outcome, address};
 
-/// An IP header's worth less than a UDP datagram's most would be exact; this is safely below.
-const MAX_ECHO: usize = MAX_DATAGRAM - 40;
+/// The ICMP header is as long as UDP's: over both versions of IP this fits.
+const MAX_ECHO: usize = MAX_DATAGRAM;
 
 /// Sends requests until `count` of them, after the omitted ones, are done, or `duration_s` has
 /// passed, or it is told to stop: what was measured until then is the outcome. It fails when the
@@ -118,6 +118,7 @@ impl<W: Wire> Asker<'_, W> {
                 break;
             }
             self.number = self.number.wrapping_add(1);
+            self.wire.prepare(self.number);
             let sent = now_ns();
             match self.round_trip(sent)? {
                 Answer::After(rtt_ns) => {
@@ -134,11 +135,11 @@ impl<W: Wire> Asker<'_, W> {
         Ok(now_ns() - begin)
     }
 
-    /// Sends one request and waits for its answer, and for no other.
+    /// Sends the prepared request and waits for its answer, and for no other.
     #[inline]
     fn round_trip(&mut self, sent: u64) -> Result<Answer> {
         loop {
-            match self.wire.send(self.number) {
+            match self.wire.send() {
                 Ok(()) => break,
                 // The device's queue is full: what it drops is lost like any other.
                 Err(Errno::NOBUFS) => return self.wait_out(sent),
