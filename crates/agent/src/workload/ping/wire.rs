@@ -134,7 +134,10 @@ fn connect(to: SocketAddr, context: &Context) -> Result<Socket> {
                 bail!("stopped while connecting to {to}");
             }
             if now_ns() > limit {
-                bail!("{to} did not answer the attempt to connect within {} s", CONNECT_NS / 1_000_000_000);
+                bail!(
+                    "{to} did not answer the attempt to connect within {} s",
+                    CONNECT_NS / 1_000_000_000
+                );
             }
         }
         outcome = socket.take_error()?.map_or(Ok(()), Err);
