@@ -114,7 +114,7 @@ fn a_command_tells_every_value() {
 #[test]
 fn the_values_are_the_commands() {
     let sleep = run(command(&["sleep", "0.2"]));
-    assert!((0.2..0.5).contains(&sleep.values["elapsed_s"]), "{:?}", sleep.values);
+    assert!((0.2..0.6).contains(&sleep.values["elapsed_s"]), "{:?}", sleep.values);
     assert!(sleep.values["user_s"] + sleep.values["system_s"] < 0.1);
 
     let busy = run(shell("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"));
@@ -133,7 +133,8 @@ fn failures_are_told() {
     assert!(failed.contains("`false` ended with exit status 1"), "{failed}");
     let killed = error(shell("kill -9 $$"));
     assert!(killed.contains("killed by SIGKILL"), "{killed}");
-    let loud = error(shell("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 3"));
+    let loud =
+        error(shell("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 3"));
     assert!(loud.contains("exit status 3") && loud.ends_with("line 12"), "{loud}");
     assert!(!loud.contains("line 2\n"), "only the last lines: {loud}");
 }
@@ -192,7 +193,10 @@ fn a_command_reads_nothing_and_has_default_signals() {
     // With SIGPIPE ignored, `yes` would complain about its closed pipe.
     let result = run(shell("yes | head -n 1; grep SigIgn /proc/self/status"));
     assert_eq!(result.text["stderr"], "");
-    assert!(result.text["stdout"].ends_with("0000000000000000\n"), "{:?}", result.text);
+    let ignored = result.text["stdout"].split_whitespace().last().unwrap().to_owned();
+    // Signals 32 and 33 are the C library's own: its `posix_spawn` leaves them ignored.
+    let ignored = u64::from_str_radix(&ignored, 16).unwrap() & 0x7fff_ffff;
+    assert_eq!(ignored, 0, "{:?}", result.text);
 }
 
 #[test]
@@ -276,7 +280,7 @@ fn is_zombie(pid: u32) -> bool {
 #[test]
 fn prepare_comes_before_and_does_not_count() {
     let directory = Directory::new("prepare");
-    let prepare = "sleep 0.3; printf '#!/bin/sh\\necho made' > made; chmod +x made".to_owned();
+    let prepare = "sleep 0.5; printf '#!/bin/sh\\necho made' > made; chmod +x made".to_owned();
     let result = run(Command {
         cwd: Some(directory.0.clone()),
         prepare: Some(prepare),
@@ -284,7 +288,7 @@ fn prepare_comes_before_and_does_not_count() {
     });
     assert_eq!(result.error, None);
     assert_eq!(result.text["stdout"], "made\n");
-    assert!(result.values["elapsed_s"] < 0.25, "{:?}", result.values);
+    assert!(result.values["elapsed_s"] < 0.45, "{:?}", result.values);
     let error =
         error(Command { prepare: Some("echo no >&2; exit 4".to_owned()), ..command(&["true"]) });
     assert!(error.starts_with("prepare command failed: "), "{error}");

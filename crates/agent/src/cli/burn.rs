@@ -24,11 +24,8 @@ pub struct Arguments {
 
 pub fn main(arguments: &Arguments) -> Result<()> {
     let context = super::context("burn", super::stop_by_signal()?, || ());
-    let spec = Burn {
-        share: arguments.share,
-        duration_s: arguments.time,
-        threads: arguments.threads,
-    };
+    let spec =
+        Burn { share: arguments.share, duration_s: arguments.time, threads: arguments.threads };
     let outcome = burn::run(&spec, &context)?;
     if arguments.json {
         return super::print_record(&context, outcome);

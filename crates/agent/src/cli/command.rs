@@ -26,6 +26,7 @@ pub struct Arguments {
 }
 
 pub fn main(arguments: Arguments) -> Result<()> {
+    leave_terminal();
     let context = super::context("command", super::stop_by_signal()?, || ());
     let spec = Command {
         argv: arguments.argv,
@@ -42,6 +43,15 @@ pub fn main(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
+/// A program that asks the terminal for something fails, as it does in a plan, instead of being
+/// stopped for ever. Ctrl-C still comes: the terminal sends it to the process group.
+fn leave_terminal() {
+    if let Ok(terminal) = std::fs::File::open("/dev/tty") {
+        // SAFETY: takes no argument and touches no memory of this process.
+        unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&terminal), libc::TIOCNOTTY) };
+    }
+}
+
 /// What is not text cannot be in a plan, and is left out.
 fn own_environment() -> std::collections::BTreeMap<String, String> {
     std::env::vars_os()
@@ -53,6 +63,8 @@ fn table(outcome: &Outcome) -> String {
     values::COMMAND
         .iter()
         .filter_map(|&(name, unit, _)| Some((name, unit, outcome.values.get(name)?)))
-        .map(|(name, unit, value)| format!("{name:<22} {value:>14} {unit}").trim_end().to_owned() + "\n")
+        .map(|(name, unit, value)| {
+            format!("{name:<22} {value:>14} {unit}").trim_end().to_owned() + "\n"
+        })
         .collect()
 }

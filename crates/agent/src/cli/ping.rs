@@ -130,9 +130,8 @@ fn any_address() -> IpAddr {
 fn summary(spec: &PingRequest, outcome: &Outcome) -> String {
     let value = |name: &str| outcome.values.get(name).copied();
     let count = |name| value(name).unwrap_or(0.0);
-    let time = |name: &str| {
-        value(&format!("rtt_{name}_ns")).map_or_else(|| "-".to_owned(), super::time)
-    };
+    let time =
+        |name: &str| value(&format!("rtt_{name}_ns")).map_or_else(|| "-".to_owned(), super::time);
     let (requests, lost) = (count("requests"), count("lost_packets"));
     let protocol = format!("{:?}", spec.protocol).to_uppercase();
     let mut text = format!(
@@ -171,7 +170,8 @@ fn bars(histogram: &Histogram) -> String {
     let most = counts.iter().copied().max().unwrap_or(1).max(1);
     let mut text = String::new();
     for (row, &count) in counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
-        let from = if row == ROWS { highest as f64 } else { lowest as f64 * ratio.powi(row as i32) };
+        let from =
+            if row == ROWS { highest as f64 } else { lowest as f64 * ratio.powi(row as i32) };
         let bar = "#".repeat((count * WIDTH).div_ceil(most) as usize);
         text += &format!("  from {:>9} {count:>9} {bar}\n", super::time(from));
     }

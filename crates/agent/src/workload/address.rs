@@ -9,7 +9,9 @@ use anyhow::{Result, bail};
 pub fn with_port(text: &str) -> Result<SocketAddr> {
     match text.parse() {
         Ok(address) => Ok(address),
-        Err(_) => bail!("`{text}` is not an IP address and a port, as 10.77.0.2:7000 or [fd00::2]:7000"),
+        Err(_) => {
+            bail!("`{text}` is not an IP address and a port, as 10.77.0.2:7000 or [fd00::2]:7000")
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Barrier, Mutex};
 
 use anyhow::{Context as _, Result, bail};
 use hypertare_plan::Command;
@@ -77,8 +77,10 @@ impl Surroundings {
         if let Some(name) = env.keys().find(|name| name.is_empty() || name.contains('=')) {
             bail!("`{name}` cannot be the name of an environment variable");
         }
-        let environment =
-            env.iter().map(|(name, value)| c_string(format!("{name}={value}"))).collect::<Result<_>>()?;
+        let environment = env
+            .iter()
+            .map(|(name, value)| c_string(format!("{name}={value}")))
+            .collect::<Result<_>>()?;
         let cwd = std::path::absolute(spec.cwd.as_deref().unwrap_or(Path::new(".")))
             .context("the agent's own directory is gone")?;
         if !cwd.is_dir() {
@@ -129,17 +131,21 @@ impl Surroundings {
         let child = Mutex::new(None);
         let mut keeper = Keeper { stdout, stderr, context, child: &child, told_at: None };
         std::thread::scope(|scope| {
-            // Started before the clock is: it has its stack and sleeps when the program starts.
+            // Runs before the clock does, so that its start is not in what is measured.
+            let runs = Arc::new(Barrier::new(2));
+            let at_start = runs.clone();
             let keeper = scope.spawn(move || {
+                at_start.wait();
                 keeper.keep(end_read);
                 keeper
             });
+            runs.wait();
             let measured = measure(spawn, &child, started);
             // Whatever still holds the pipes is killed after the last look into them, by the caller.
             drop(end_write);
             let Ok(keeper) = keeper.join() else { bail!("the output's reader failed") };
-            let (status, usage, elapsed_ns) = measured
-                .with_context(|| format!("{} cannot be executed", file.display()))?;
+            let (status, usage, elapsed_ns) =
+                measured.with_context(|| format!("{} cannot be executed", file.display()))?;
             Ok(Ended {
                 name: name.clone(),
                 status,
@@ -167,12 +173,14 @@ fn measure(
     let begin = now_ns();
     let pid = spawn.spawn()?;
     *lock(child) = Some(pid);
-    drop(spawn);
     started();
     // Without reaping it, so that its number stays its own until nobody can signal it any more.
     let seen = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(Errno::INTR) = waitid(WaitId::Pid(pid), seen) {}
     let elapsed_ns = now_ns() - begin;
+    // Until here the output's pipes had a writer on this side, too: when the program closed them by
+    // ending, that did not wake their reader, right beside the wakeup that is measured.
+    drop(spawn);
     let mut child = lock(child);
     *child = None;
     let (status, usage) = reap(pid)?;
@@ -273,7 +281,11 @@ impl Spawn {
             check(libc::posix_spawn_file_actions_init(&mut actions))?;
             for (target, source) in standard.iter().enumerate() {
                 let target = target as libc::c_int;
-                check(libc::posix_spawn_file_actions_adddup2(&mut actions, source.as_raw_fd(), target))?;
+                check(libc::posix_spawn_file_actions_adddup2(
+                    &mut actions,
+                    source.as_raw_fd(),
+                    target,
+                ))?;
             }
             check(libc::posix_spawn_file_actions_addchdir_np(&mut actions, cwd.as_ptr()))?;
             (actions, attributes()?)
@@ -319,13 +331,17 @@ impl Drop for Spawn {
     }
 }
 
-/// A session of its own, no signal blocked, none ignored (Rust ignores SIGPIPE).
+/// A process group of its own, no signal blocked, none ignored (Rust ignores SIGPIPE).
+///
+/// Not a session of its own: the kernel makes a scheduling group for every session (autogroup),
+/// which took some 80 us of the measured time and put the program in competition with its own
+/// reader. The task's process has the session instead.
 ///
 /// # Safety
 /// The result must be destroyed by `posix_spawnattr_destroy`.
 unsafe fn attributes() -> std::io::Result<libc::posix_spawnattr_t> {
     let flags =
-        libc::POSIX_SPAWN_SETSID as i32 | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
+        libc::POSIX_SPAWN_SETPGROUP | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
     // SAFETY: every set and the attributes are initialised before use.
     unsafe {
         let mut attributes = std::mem::zeroed();

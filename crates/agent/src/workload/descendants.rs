@@ -125,10 +125,8 @@ mod tests {
     #[test]
     fn sees_a_grandchild() {
         // The shell may not replace itself: there is a second command.
-        let mut shell = std::process::Command::new("/bin/sh")
-            .args(["-c", "sleep 30; exit 3"])
-            .spawn()
-            .unwrap();
+        let mut shell =
+            std::process::Command::new("/bin/sh").args(["-c", "sleep 30; exit 3"]).spawn().unwrap();
         let pid = Pid::from_child(&shell);
         let limit = now_ns() + 5_000_000_000;
         while living_below(pid).unwrap().len() != 1 {

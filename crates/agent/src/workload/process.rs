@@ -68,8 +68,7 @@ fn prepare(arguments: &Arguments) -> Result<(Assignment, Option<OwnedFd>)> {
 /// An inherited descriptor becomes this process's own and nobody else's.
 fn take_over(number: RawFd) -> Result<OwnedFd> {
     // SAFETY: the call itself reports a number that is no open descriptor.
-    let owned = number > 2
-        && unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
+    let owned = number > 2 && unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
     if !owned {
         bail!("--ready-fd {number} is not an open descriptor above 2");
     }
@@ -161,11 +160,12 @@ pub fn spawn_from(agent: &Path, assignment: &Assignment, root: Option<&Path>) ->
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     // In the child alone: no other process that is started meanwhile may inherit the descriptor.
-    // SAFETY: between fork and exec only `fcntl` is called, which is safe there.
+    // A session of its own keeps terminals away from what the task starts.
+    // SAFETY: between fork and exec only system calls are made, which is safe there.
     unsafe {
-        command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
+        command.pre_exec(move || {
+            let inherited = libc::fcntl(number, libc::F_SETFD, 0) == 0;
+            if inherited && libc::setsid() >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
         });
     }
     let mut process = command.spawn().context("cannot start a task's process")?;

@@ -123,7 +123,9 @@ fn answer_connection(
     let mut buffer = vec![0; largest];
     let mut filled = 0;
     loop {
-        match wait_through(context, || Ok(recv(socket, &mut buffer[filled..], RecvFlags::empty())?.0))? {
+        match wait_through(context, || {
+            Ok(recv(socket, &mut buffer[filled..], RecvFlags::empty())?.0)
+        })? {
             0 => return Ok(()),
             length => filled += length,
         }
@@ -155,10 +157,7 @@ fn send_all(socket: impl AsFd, mut bytes: &[u8], context: &Context) -> Result<()
 }
 
 /// Calls until it succeeds, fails, or the workload is told to stop.
-fn wait_through<T>(
-    context: &Context,
-    mut call: impl FnMut() -> Result<T, Errno>,
-) -> Result<T> {
+fn wait_through<T>(context: &Context, mut call: impl FnMut() -> Result<T, Errno>) -> Result<T> {
     while !context.stopped() {
         match call() {
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -184,9 +183,10 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, is_ready) = std::sync::mpsc::channel();
         let emitter = Arc::new(Emitter::new(std::io::sink()));
-        let context = Context::new(("node", 1, "phase", "task"), emitter, stop.clone(), move || {
-            ready.send(()).unwrap();
-        });
+        let context =
+            Context::new(("node", 1, "phase", "task"), emitter, stop.clone(), move || {
+                ready.send(()).unwrap();
+            });
         let spec = PingReply { protocol, on: on.clone(), message: 64 };
         let replier = std::thread::spawn(move || reply(&spec, &context));
         is_ready.recv_timeout(Duration::from_secs(5)).unwrap();
@@ -208,7 +208,9 @@ mod tests {
             socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
             let mut answer = request(64);
             message::turn_into_answer(&mut answer);
-            for strange in [&b""[..], b"x", &[0xff; 2000], &request(65), &request(64)[..63], &answer] {
+            for strange in
+                [&b""[..], b"x", &[0xff; 2000], &request(65), &request(64)[..63], &answer]
+            {
                 socket.send_to(strange, on).unwrap();
             }
             socket.send_to(&request(64), on).unwrap();

@@ -21,8 +21,11 @@ use crate::workload::clock::{STOP_NS, now_ns};
 const CONNECT_NS: u64 = 5_000_000_000;
 
 pub trait Wire {
-    /// Sends request `number`. After `AGAIN`, call again with the same number to go on.
-    fn send(&mut self, number: u32) -> Result<(), Errno>;
+    /// Writes request `number`, so that only sending it remains to be measured.
+    fn prepare(&mut self, number: u32);
+
+    /// Sends it. After `AGAIN`, call again to go on.
+    fn send(&mut self) -> Result<(), Errno>;
 
     /// The number of an answer that came in; none when it was something else.
     fn receive(&mut self) -> Result<Option<u32>, Errno>;
@@ -49,8 +52,11 @@ impl Udp {
 }
 
 impl Wire for Udp {
-    fn send(&mut self, number: u32) -> Result<(), Errno> {
+    fn prepare(&mut self, number: u32) {
         message::write_request(&mut self.request, self.session, number);
+    }
+
+    fn send(&mut self) -> Result<(), Errno> {
         send(&self.socket, &self.request, SendFlags::NOSIGNAL).map(|_| ())
     }
 
@@ -84,8 +90,11 @@ impl Tcp {
 }
 
 impl Wire for Tcp {
-    fn send(&mut self, number: u32) -> Result<(), Errno> {
+    fn prepare(&mut self, number: u32) {
         message::write_request(&mut self.request, self.session, number);
+    }
+
+    fn send(&mut self) -> Result<(), Errno> {
         while self.sent < self.request.len() {
             self.sent += send(&self.socket, &self.request[self.sent..], SendFlags::NOSIGNAL)?;
         }
@@ -125,7 +134,10 @@ fn connect(to: SocketAddr, context: &Context) -> Result<Socket> {
                 bail!("stopped while connecting to {to}");
             }
             if now_ns() > limit {
-                bail!("{to} did not answer the attempt to connect within {} s", CONNECT_NS / 1_000_000_000);
+                bail!(
+                    "{to} did not answer the attempt to connect within {} s",
+                    CONNECT_NS / 1_000_000_000
+                );
             }
         }
         outcome = socket.take_error()?.map_or(Ok(()), Err);
@@ -179,7 +191,7 @@ impl Icmp {
 }
 
 impl Wire for Icmp {
-    fn send(&mut self, number: u32) -> Result<(), Errno> {
+    fn prepare(&mut self, number: u32) {
         let (header, payload) = self.request.split_at_mut(ICMP_HEADER);
         message::write_request(payload, self.session, number);
         header.fill(0);
@@ -190,6 +202,9 @@ impl Wire for Icmp {
             let sum = internet_checksum(&self.request);
             self.request[2..4].copy_from_slice(&sum.to_be_bytes());
         }
+    }
+
+    fn send(&mut self) -> Result<(), Errno> {
         send(&self.socket, &self.request, SendFlags::empty()).map(|_| ())
     }
 
