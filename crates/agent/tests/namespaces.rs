@@ -309,6 +309,22 @@ fn an_mtu_is_set_and_put_back() {
 }
 
 #[test]
+fn an_mtu_that_would_cost_the_addresses_is_refused() {
+    inside("an_mtu_that_would_cost_the_addresses_is_refused", || {
+        let links = veth();
+        let small = Knob::Mtu { interface: "va".into(), bytes: 1000 };
+        let mut ledger = Ledger::new();
+        assert_eq!(ledger.apply("sut", 1, &small).error, None);
+        ledger.put_back("sut", 1);
+        links.add_address("va", "fd77::1/64").unwrap();
+        let error = ledger.apply("sut", 1, &small).error.unwrap();
+        assert!(error.contains("below 1280 bytes"), "{error}");
+        assert_eq!(links.addresses("va").unwrap(), ["fd77::1/64"]);
+        assert_eq!(sysfs("va", "mtu"), "1500");
+    });
+}
+
+#[test]
 fn offloads_are_switched_and_put_back_also_by_dropping_the_ledger() {
     inside("offloads_are_switched_and_put_back_also_by_dropping_the_ledger", || {
         veth();

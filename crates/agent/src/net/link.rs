@@ -1,7 +1,7 @@
 //! Links and their addresses: make, look at, change, remove. All of it works inside a user and
 //! network namespace without any right on the host.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use netlink_packet_route::address::{
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::netlink::Netlink;
@@ -111,7 +112,8 @@ impl Links {
     }
 
     /// Adds an address with its prefix, `10.77.0.2/24` or `fd00::2/64`. An IPv6 address is usable at
-    /// once: nobody else on the link is asked whether they have it (no DAD).
+    /// once: nobody else on the link is asked whether they have it (no DAD). What has to work from
+    /// the first packet waits for [`Links::wait_for_carrier`].
     pub fn add_address(&self, name: &str, cidr: &str) -> Result<()> {
         let (address, prefix) = parse_cidr(cidr)?;
         let mut message = AddressMessage::default();
@@ -134,20 +136,8 @@ impl Links {
 
     /// The addresses of a link, `10.77.0.2/24`.
     pub fn addresses(&self, name: &str) -> Result<Vec<String>> {
-        let index = self.get(name)?.index;
-        let all = self
-            .netlink
-            .dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))
-            .with_context(|| format!("listing the addresses of {name}"))?;
-        Ok(all
-            .iter()
-            .filter_map(|message| match message {
-                RouteNetlinkMessage::NewAddress(address) if address.header.index == index => {
-                    address_text(address)
-                }
-                _ => None,
-            })
-            .collect())
+        let messages = self.address_messages(&self.get(name)?)?;
+        Ok(messages.iter().filter_map(address_text).collect())
     }
 
     pub fn set_up(&self, name: &str) -> Result<()> {
@@ -193,23 +183,65 @@ impl Links {
         }
     }
 
-    /// Waits until frames can pass.
+    /// Waits until frames can pass and the link's addresses answer.
     ///
     /// # Errors
     /// They cannot after `limit`, and what is missing.
     pub fn wait_for_carrier(&self, name: &str, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
         loop {
-            let link = self.get(name)?;
-            if link.carrier {
-                return Ok(());
-            }
+            let Some(missing) = self.missing(name)? else { return Ok(()) };
             if Instant::now() >= deadline {
-                let why = if link.up { "its other end is not up" } else { "it is not up itself" };
-                bail!("{name} has no carrier after {:.1} s: {why}", limit.as_secs_f64());
+                bail!("{name} has no carrier after {:.1} s: {missing}", limit.as_secs_f64());
             }
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// What a link still lacks to be of use.
+    fn missing(&self, name: &str) -> Result<Option<String>> {
+        let link = self.get(name)?;
+        if !link.up {
+            return Ok(Some("it is not up itself".to_owned()));
+        }
+        if !link.carrier {
+            return Ok(Some("its other end is not up".to_owned()));
+        }
+        let addresses = self.address_messages(&link)?;
+        for address in addresses.iter().filter_map(given_without_dad) {
+            if !self.is_local(address)? {
+                return Ok(Some(format!("the kernel does not answer for {address} yet")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether packets to an address end here. The kernel acknowledges a new IPv6 address first and
+    /// puts its route in place later, in a work queue; what comes in between, a neighbour's answer
+    /// for example, is dropped.
+    fn is_local(&self, address: Ipv6Addr) -> Result<bool> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet6;
+        message.header.destination_prefix_length = 128;
+        message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet6(address)));
+        match self.netlink.get(RouteNetlinkMessage::GetRoute(message)) {
+            Ok(answers) => Ok(answers.iter().any(|answer| {
+                matches!(answer, RouteNetlinkMessage::NewRoute(route)
+                    if route.header.kind == RouteType::Local)
+            })),
+            Err(error) if is(&error, libc::ENETUNREACH) => Ok(false),
+            Err(error) => Err(error.context(format!("looking up the route to {address}"))),
+        }
+    }
+
+    fn address_messages(&self, link: &Link) -> Result<Vec<AddressMessage>> {
+        let all = self.netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()));
+        let all = all.with_context(|| format!("listing the addresses of {}", link.name))?;
+        let of_link = all.into_iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewAddress(address) => Some(address),
+            _ => None,
+        });
+        Ok(of_link.filter(|address| address.header.index == link.index).collect())
     }
 
     fn create(&self, name: &str, attributes: Vec<LinkAttribute>) -> Result<()> {
@@ -302,6 +334,10 @@ fn link(message: &RouteNetlinkMessage) -> Option<Link> {
 }
 
 fn address_text(message: &AddressMessage) -> Option<String> {
+    Some(format!("{}/{}", address(message)?, message.header.prefix_len))
+}
+
+fn address(message: &AddressMessage) -> Option<IpAddr> {
     // On a point-to-point link `Address` is the other end's, and `Local` this one's.
     let find = |local: bool| {
         message.attributes.iter().find_map(move |attribute| match attribute {
@@ -310,8 +346,18 @@ fn address_text(message: &AddressMessage) -> Option<String> {
             _ => None,
         })
     };
-    let address = find(true).or_else(|| find(false))?;
-    Some(format!("{address}/{}", message.header.prefix_len))
+    find(true).or_else(|| find(false))
+}
+
+/// An address as [`Links::add_address`] gives them; the link-local one of the kernel's own takes
+/// seconds to be of use and is of none here.
+fn given_without_dad(message: &AddressMessage) -> Option<Ipv6Addr> {
+    match address(message)? {
+        IpAddr::V6(address) if message.header.flags.contains(AddressHeaderFlags::Nodad) => {
+            Some(address)
+        }
+        _ => None,
+    }
 }
 
 fn parse_cidr(cidr: &str) -> Result<(IpAddr, u8)> {

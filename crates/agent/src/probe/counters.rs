@@ -1,8 +1,11 @@
 //! What is counted, and the difference of two countings.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hypertare_plan::Values;
+
+/// A new interface alone brings sixteen.
+const NAMES_IN_A_NOTE: usize = 8;
 
 /// How a counter may move other than up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,18 +126,21 @@ fn add(values: &mut Values, entry: &Entry, amount: f64) {
 }
 
 fn leave_out(values: &mut Values, unusable: Vec<(&Entry, &str)>, notes: &mut Vec<String>) {
-    let mut reasons: Vec<(&str, &str)> = Vec::new();
+    let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (entry, what) in &unusable {
         for name in &entry.names {
             values.remove(name);
-            reasons.push((name, what));
+            names.entry(what).or_default().insert(name);
         }
     }
-    reasons.sort_unstable();
-    reasons.dedup_by_key(|(name, _)| *name);
-    notes.extend(
-        reasons.iter().map(|(name, what)| format!("{name} is left out: a counter of it {what}")),
-    );
+    notes.extend(names.iter().map(|(what, names)| {
+        let first: Vec<&str> = names.iter().copied().take(NAMES_IN_A_NOTE).collect();
+        let more = match names.len() - first.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("left out, because a counter of it {what}: {}{more}", first.join(", "))
+    }));
 }
 
 #[cfg(test)]
@@ -168,7 +174,7 @@ mod tests {
             let (values, notes) =
                 between(sample(&[("x", before, kind)]), sample(&[("x", 3, kind)]));
             assert!(values.is_empty());
-            assert_eq!(notes, ["x is left out: a counter of it went backwards"]);
+            assert_eq!(notes, ["left out, because a counter of it went backwards: x"]);
         }
     }
 
@@ -191,8 +197,16 @@ mod tests {
         after.share("0", &["cpu0.x", "x"], 5, Kind::Counter, 1.0);
         let (values, notes) = between(before, after);
         assert_eq!(values, Values::from([("cpu0.x".to_owned(), 4.0)]));
-        assert_eq!(notes.len(), 2);
-        assert!(notes[0].contains("disappeared"));
+        assert_eq!(notes, ["left out, because a counter of it disappeared: cpu1.x, x"]);
+    }
+
+    #[test]
+    fn a_note_does_not_name_hundreds() {
+        let names: Vec<String> = (10..30).map(|number| format!("x{number}")).collect();
+        let many: Vec<_> = names.iter().map(|name| (name.as_str(), 1, Kind::Counter)).collect();
+        let (_, notes) = between(Sample::default(), sample(&many));
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].ends_with("appeared: x10, x11, x12, x13, x14, x15, x16, x17 and 12 more"));
     }
 
     #[test]
@@ -256,7 +270,9 @@ mod tests {
             let (values, notes) = between(of(&before), of(&after));
             prop_assert!(values.values().all(|value| *value >= 0.0));
             for name in after.keys() {
-                let told = notes.iter().any(|note| note.starts_with(&format!("{name} ")));
+                let told = notes.iter().any(|note| {
+                    note.rsplit(": ").next().unwrap().split(", ").any(|told| told == name)
+                });
                 prop_assert_ne!(values.contains_key(name), told);
             }
         }
