@@ -26,6 +26,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::argv::{self, CHANNEL_FD, FIRST_TAP_FD, INITRAMFS_FD, PROGRAM, QMP_FD};
 use super::console::Tail;
+use super::init::CONSOLE_PREFIX;
 use super::qmp::{Ending, Qmp};
 
 /// Lines kept of QEMU's own messages.
@@ -243,9 +244,12 @@ impl Vmm {
         }
     }
 
-    /// An init that cannot go on says so on the console before it ends the guest.
+    /// An init that cannot go on says so on the console before it ends the guest; the kernel adds
+    /// that it does.
     fn last_words(&self) -> String {
-        match self.console_tail().last() {
+        let lines = self.console_tail();
+        let by_agent = lines.iter().rfind(|line| line.starts_with(CONSOLE_PREFIX));
+        match by_agent.or(lines.last()) {
             Some(line) => format!("; it printed last: {line}"),
             None => String::new(),
         }
