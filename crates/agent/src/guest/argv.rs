@@ -28,7 +28,8 @@ pub const PROGRAM: &str = "qemu-system-x86_64";
 /// Numbers of the descriptors that QEMU inherits; those of the TAPs follow.
 pub const QMP_FD: i32 = 3;
 pub const CHANNEL_FD: i32 = 4;
-pub const FIRST_TAP_FD: i32 = 5;
+pub const INITRAMFS_FD: i32 = 5;
+pub const FIRST_TAP_FD: i32 = 6;
 
 /// How a model is called, driven and attached.
 struct Nic {
@@ -61,8 +62,8 @@ pub fn wants_vnet_header(model: NicModel) -> bool {
     nic(model).vnet_header
 }
 
-/// The command line, the program included. `initramfs` is one file, whatever the guest has.
-pub fn argv(spec: &Spec, initramfs: &Path) -> Result<Vec<OsString>> {
+/// The command line, the program included. Several archives are one under [`INITRAMFS_FD`].
+pub fn argv(spec: &Spec) -> Result<Vec<OsString>> {
     let mut line = Line(vec![PROGRAM.into()]);
     line.option("-name", [escape(&spec.node.name), ",debug-threads=on".into()]);
     machine(&mut line, spec.guest)?;
@@ -74,7 +75,10 @@ pub fn argv(spec: &Spec, initramfs: &Path) -> Result<Vec<OsString>> {
         share(&mut line, root);
     }
     line.option("-kernel", [spec.guest.kernel.as_os_str()]);
-    line.option("-initrd", [initramfs.as_os_str()]);
+    match spec.guest.initramfs.as_slice() {
+        [one] => line.option("-initrd", [one.as_os_str()]),
+        _ => line.option("-initrd", [format!("/proc/self/fd/{INITRAMFS_FD}")]),
+    }
     line.option("-append", [kernel_arguments(spec)?]);
     Ok(line.0)
 }
@@ -136,7 +140,7 @@ fn mac(interface: &Interface) -> Result<&str> {
         .as_deref()
         .with_context(|| format!("interface {name} of a guest needs a MAC address"))?;
     let octets: Vec<&str> = mac.split(':').collect();
-    let is_octet = |part: &&str| part.len() == 2 && u8::from_str_radix(part, 16).is_ok();
+    let is_octet = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
     if octets.len() != 6 || !octets.iter().all(is_octet) {
         bail!("interface {name}: {mac:?} is no MAC address, write it like 52:54:00:77:00:01");
     }
@@ -244,8 +248,7 @@ mod tests {
             .iter()
             .map(|interface| Tap { interface, fd: File::open("/dev/null").unwrap().into() })
             .collect();
-        let spec = Spec { node, guest, taps, share, dir: Path::new("/scratch") };
-        let words = argv(&spec, Path::new("/cache/base.cpio"))?;
+        let words = argv(&Spec { node, guest, taps, share })?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
     }
 
@@ -272,9 +275,9 @@ mod tests {
             -device virtio-serial-pci,max_ports=2\n\
             -chardev socket,id=channel,fd=4\n\
             -device virtserialport,chardev=channel,name=hypertare\n\
-            -netdev tap,id=net0,fd=5,vhost=off\n\
+            -netdev tap,id=net0,fd=6,vhost=off\n\
             -device virtio-net-pci,netdev=net0,mac=52:54:00:77:00:01,romfile=\n\
-            -netdev tap,id=net1,fd=6,vhost=off\n\
+            -netdev tap,id=net1,fd=7,vhost=off\n\
             -device rtl8139,netdev=net1,mac=52:54:00:77:00:02,romfile=\n\
             -fsdev local,id=share,path=/a,,b,security_model=none,readonly=on,multidevs=remap\n\
             -device virtio-9p-pci,fsdev=share,mount_tag=root\n\
@@ -304,6 +307,13 @@ mod tests {
         assert_eq!(after("-accel"), Some("kvm"));
         assert_eq!(after("-cpu"), Some("host"));
         assert!(!after("-append").unwrap().contains("tsc="));
+    }
+
+    #[test]
+    fn several_archives_come_as_one_descriptor() {
+        let guest = Guest { initramfs: vec!["/a".into(), "/b".into()], ..guest() };
+        let words = line(&node(vec![]), &guest, None).unwrap();
+        assert!(words.windows(2).any(|pair| pair == ["-initrd", "/proc/self/fd/5"]));
     }
 
     #[test]

@@ -72,9 +72,7 @@ pub fn main(options: &Boot) -> ExitCode {
 fn boot(options: &Boot) -> Result<()> {
     let (node, guest) = describe(options);
     let begin = Instant::now();
-    let dir = Scratch::make()?;
-    let spec = Spec { node: &node, guest: &guest, taps: vec![], share: None, dir: &dir.0 };
-    let mut vmm = Vmm::start(spec)?;
+    let mut vmm = Vmm::start(Spec { node: &node, guest: &guest, taps: vec![], share: None })?;
     let hello = match await_hello(&mut vmm, Duration::from_secs_f64(options.limit)) {
         Ok(hello) => hello,
         Err(error) => bail!("{error:#}{}", last_lines(&vmm)),
@@ -189,23 +187,6 @@ fn last_lines(vmm: &Vmm) -> String {
     match lines.is_empty() {
         true => "\nThe guest printed nothing.".into(),
         false => format!("\nThe guest printed last:\n  {}", lines.join("\n  ")),
-    }
-}
-
-/// A directory that is removed again.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("hypertare-guest-{}", std::process::id()));
-        std::fs::create_dir(&path)?;
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -23,6 +23,9 @@ use crate::node;
 /// How the kernel calls the init of an initramfs.
 const PATH: &str = "/init";
 
+/// How everything begins that the agent prints on a guest's console.
+pub const CONSOLE_PREFIX: &str = "hypertare: ";
+
 /// Where programs are looked for, when the agent runs some of the machine's own.
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -51,7 +54,7 @@ pub fn main() -> ! {
     say_panics();
     match run() {
         Ok(()) => {}
-        Err(error) => eprintln!("hypertare: the guest cannot work: {error:#}"),
+        Err(error) => eprintln!("{CONSOLE_PREFIX}the guest cannot work: {error:#}"),
     }
     end()
 }
@@ -72,7 +75,7 @@ fn run() -> Result<()> {
 /// The kernel prints nothing of a process that panics, and of PID 1 only that it did.
 fn say_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        eprintln!("hypertare: {panic}");
+        eprintln!("{CONSOLE_PREFIX}{panic}");
         std::process::abort();
     }));
 }
@@ -172,7 +175,7 @@ fn start_agent(port: OwnedFd) -> Result<Pid> {
         0 => {
             let outcome = node::run(port, output);
             if let Err(error) = &outcome {
-                eprintln!("hypertare: {error:#}");
+                eprintln!("{CONSOLE_PREFIX}{error:#}");
             }
             std::process::exit(outcome.is_err().into())
         }

@@ -18,6 +18,9 @@ use serde_json::Value;
 /// Longest message taken from QEMU, in bytes: `query-cpus-fast` takes some 300 for each CPU.
 const MAX_MESSAGE: usize = 256 << 10;
 
+/// Most messages taken in one look for events.
+const MAX_EVENTS: usize = 1000;
+
 /// Longest wait for an answer. QEMU's main loop answers in milliseconds, unless the host is short
 /// of CPU.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -148,8 +151,11 @@ impl Qmp {
     /// How the VM ended, when QEMU has said so by now. Does not wait.
     pub fn ending(&mut self) -> Option<&Ending> {
         // A QEMU that has gone says nothing more; what it said before is kept.
-        while let Ok(Some(message)) = self.try_message() {
-            self.note(message);
+        for _ in 0..MAX_EVENTS {
+            match self.try_message() {
+                Ok(Some(message)) => self.note(message),
+                Ok(None) | Err(_) => break,
+            };
         }
         self.ending.as_ref()
     }
@@ -184,12 +190,12 @@ impl Qmp {
     /// Waits for a message and notes it; given back is the id and content of an answer.
     fn next_message(&mut self, deadline: Instant) -> Result<Option<(Option<u64>, Result<Value>)>> {
         loop {
-            if let Some(message) = self.buffered()? {
-                return Ok(self.note(message));
-            }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 bail!("QEMU did not answer within {ANSWER_LIMIT:?}");
+            }
+            if let Some(message) = self.buffered()? {
+                return Ok(self.note(message));
             }
             self.stream.set_nonblocking(false)?;
             self.stream.set_read_timeout(Some(left))?;
@@ -263,4 +269,148 @@ impl Qmp {
 fn is_pause(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::thread::{self, JoinHandle};
+
+    use super::*;
+
+    const GREETING: &str = r#"{"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7}, "package": "Debian 1:7.2"}, "capabilities": ["oob"]}}"#;
+
+    /// A QMP with a peer that greets, and answers each command with the lines that `answers` makes
+    /// of the command's name and id, until it makes none.
+    fn with_peer(
+        answers: impl Fn(&str, u64) -> Option<String> + Send + 'static,
+    ) -> (Qmp, JoinHandle<()>) {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let peer = thread::spawn(move || {
+            let commands = BufReader::new(far.try_clone().unwrap());
+            if writeln!(far, "{GREETING}\r").is_err() {
+                return;
+            }
+            for line in commands.lines().map_while(Result::ok) {
+                let command: Value = serde_json::from_str(&line).unwrap();
+                let name = command["execute"].as_str().unwrap();
+                let Some(answer) = answers(name, command["id"].as_u64().unwrap()) else { return };
+                // The near end may have seen enough.
+                if far.write_all(answer.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        });
+        (Qmp::new(near).unwrap(), peer)
+    }
+
+    fn finish((qmp, peer): (Qmp, JoinHandle<()>)) {
+        drop(qmp);
+        peer.join().unwrap();
+    }
+
+    fn returns(id: u64, value: &str) -> Option<String> {
+        Some(format!("{{\"return\": {value}, \"id\": {id}}}\r\n"))
+    }
+
+    #[test]
+    fn questions_are_answered() {
+        let (mut qmp, peer) = with_peer(|command, id| match command {
+            "query-kvm" => returns(id, r#"{"enabled": false, "present": true, "new": 1}"#),
+            "query-cpus-fast" => returns(
+                id,
+                r#"[{"cpu-index": 1, "thread-id": 12, "target": "x86_64"},
+                    {"cpu-index": 0, "thread-id": 11, "target": "x86_64"}]"#
+                    .replace('\n', "")
+                    .as_str(),
+            ),
+            _ => returns(id, "{}"),
+        });
+        assert_eq!(qmp.version().unwrap(), "7.2.22 (Debian 1:7.2)");
+        assert!(!qmp.kvm_enabled().unwrap());
+        assert_eq!(qmp.cpu_threads().unwrap(), [11, 12]);
+        finish((qmp, peer));
+    }
+
+    #[test]
+    fn events_are_noted_and_unknown_ones_passed_over() {
+        let (mut qmp, peer) = with_peer(|_, id| {
+            let events = concat!(
+                "{\"event\": \"OF_QEMU_99\", \"data\": 7, \"timestamp\": {}}\r\n",
+                "{\"event\": \"SHUTDOWN\", \"data\": {\"guest\": true, \"reason\": \"guest-reset\"}}\r\n"
+            );
+            returns(id, r#"{"enabled": true}"#).map(|answer| events.to_owned() + &answer)
+        });
+        assert!(qmp.kvm_enabled().unwrap());
+        let reset = Ending::Shutdown { guest: true, reason: "guest-reset".into() };
+        assert_eq!(qmp.ending(), Some(&reset));
+        finish((qmp, peer));
+    }
+
+    #[test]
+    fn a_refusal_is_an_error_that_says_why() {
+        let (mut qmp, peer) = with_peer(|_, id| {
+            Some(format!(
+                "{{\"id\": {id}, \"error\": {{\"class\": \"GenericError\", \"desc\": \"no\"}}}}\n"
+            ))
+        });
+        let error = format!("{:#}", qmp.kvm_enabled().unwrap_err());
+        assert_eq!(error, "asking QEMU query-kvm: QEMU refused: no");
+        finish((qmp, peer));
+    }
+
+    #[test]
+    fn malformed_messages_are_errors() {
+        for wrong in ["}{\n", "\n", "\u{0}\n", "[1]\n", "{\"event\": 5}\n", "\"QMP\"\n"] {
+            let (mut qmp, peer) = with_peer(|_, _| Some(wrong.to_owned()));
+            let error = format!("{:#}", qmp.kvm_enabled().unwrap_err());
+            assert!(error.contains("no QMP message"), "{wrong:?}: {error}");
+            finish((qmp, peer));
+        }
+        let (mut qmp, peer) = with_peer(|_, id| returns(id, r#"{"enabled": "yes"}"#));
+        let error = format!("{:#}", qmp.kvm_enabled().unwrap_err());
+        assert!(error.contains("unknown form"), "{error}");
+        finish((qmp, peer));
+    }
+
+    #[test]
+    fn an_endless_message_is_an_error() {
+        let (mut qmp, peer) = with_peer(|_, _| Some("x".repeat(4 * MAX_MESSAGE)));
+        let error = format!("{:#}", qmp.kvm_enabled().unwrap_err());
+        assert!(error.contains("more than"), "{error}");
+        assert!(qmp.unread.len() < 2 * MAX_MESSAGE);
+        finish((qmp, peer));
+    }
+
+    #[test]
+    fn a_peer_that_goes_is_an_error() {
+        let (mut qmp, peer) = with_peer(|_, _| None);
+        let error = format!("{:#}", qmp.kvm_enabled().unwrap_err());
+        assert!(error.contains("closed") || error.contains("does not take"), "{error}");
+        assert_eq!(qmp.ending(), None);
+        finish((qmp, peer));
+    }
+
+    #[test]
+    fn a_silent_peer_is_given_up() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let mut qmp = Qmp::new(near).unwrap();
+        let begin = Instant::now();
+        let error = qmp.ask("query-kvm", begin + Duration::from_millis(100)).unwrap_err();
+        assert!(error.to_string().contains("did not answer"), "{error}");
+        assert!(begin.elapsed() < ANSWER_LIMIT);
+        drop(far);
+    }
+
+    #[test]
+    fn a_peer_that_talks_without_end_is_given_up() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let talker = thread::spawn(move || while far.write_all(b"{\"event\": \"X\"}\n").is_ok() {});
+        let mut qmp = Qmp::new(near).unwrap();
+        let begin = Instant::now();
+        assert!(qmp.ask("query-kvm", begin + Duration::from_millis(200)).is_err());
+        assert!(begin.elapsed() < ANSWER_LIMIT);
+        drop(qmp);
+        talker.join().unwrap();
+    }
 }

@@ -18,14 +18,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{Accelerator, Guest, Interface, MAX_CONSOLE_LINES, Node};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::argv::{self, CHANNEL_FD, FIRST_TAP_FD, PROGRAM, QMP_FD};
+use super::argv::{self, CHANNEL_FD, FIRST_TAP_FD, INITRAMFS_FD, PROGRAM, QMP_FD};
 use super::console::Tail;
+use super::init::CONSOLE_PREFIX;
 use super::qmp::{Ending, Qmp};
 
 /// Lines kept of QEMU's own messages.
@@ -53,8 +54,6 @@ pub struct Spec<'a> {
     pub taps: Vec<Tap<'a>>,
     /// Root of the files that the guest may read.
     pub share: Option<&'a Path>,
-    /// Private directory for scratch files; whoever made it removes it after the VM's end.
-    pub dir: &'a Path,
 }
 
 /// What the VMM tells about itself.
@@ -98,15 +97,17 @@ struct Printed {
 impl Vmm {
     /// Starts QEMU and returns at once: whether the guest boots is seen on its channel.
     pub fn start(spec: Spec) -> Result<Vmm> {
-        let initramfs = initramfs(&spec)?;
-        check_readable("kernel", &spec.guest.kernel)?;
-        let words = argv::argv(&spec, &initramfs)?;
+        check_files(&spec)?;
+        let words = argv::argv(&spec)?;
         let argv = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (channel, qemus_channel) = UnixStream::pair()?;
         let (qmp, qemus_qmp) = UnixStream::pair()?;
         let qmp = Qmp::new(qmp)?;
         let mut inherited =
             vec![(QMP_FD, OwnedFd::from(qemus_qmp)), (CHANNEL_FD, qemus_channel.into())];
+        if let several @ [_, _, ..] = spec.guest.initramfs.as_slice() {
+            inherited.push((INITRAMFS_FD, concatenate(several)?.into()));
+        }
         inherited.extend((FIRST_TAP_FD..).zip(spec.taps.into_iter().map(|tap| tap.fd)));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
@@ -233,11 +234,24 @@ impl Vmm {
         }
         match self.qmp.ending() {
             Some(Ending::Shutdown { guest: true, reason }) if reason == "guest-reset" => {
-                "the guest restarted, unasked".into()
+                format!("the guest restarted, unasked{}", self.last_words())
             }
-            Some(Ending::Shutdown { guest: true, .. }) => "the guest powered off".into(),
+            Some(Ending::Shutdown { guest: true, .. }) => {
+                format!("the guest powered off, unasked{}", self.last_words())
+            }
             Some(Ending::Shutdown { reason, .. }) => format!("QEMU was told to end ({reason})"),
             Some(Ending::Panicked) | None => "QEMU ended".into(),
+        }
+    }
+
+    /// An init that cannot go on says so on the console before it ends the guest; the kernel adds
+    /// that it does.
+    fn last_words(&self) -> String {
+        let lines = self.console_tail();
+        let by_agent = lines.iter().rfind(|line| line.starts_with(CONSOLE_PREFIX));
+        match by_agent.or(lines.last()) {
+            Some(line) => format!("; it printed last: {line}"),
+            None => String::new(),
         }
     }
 
@@ -262,29 +276,28 @@ impl Drop for Vmm {
     }
 }
 
-/// The guest's initramfs as one file: the kernel takes archives one after the other, each at a
-/// multiple of four bytes.
-fn initramfs(spec: &Spec) -> Result<PathBuf> {
-    for path in &spec.guest.initramfs {
-        check_readable("initramfs", path)?;
+/// QEMU would complain as well, but later and in other words.
+fn check_files(spec: &Spec) -> Result<()> {
+    check_readable("kernel", &spec.guest.kernel)?;
+    if spec.guest.initramfs.is_empty() {
+        bail!("guest {} has no initramfs", spec.node.name);
     }
-    match spec.guest.initramfs.as_slice() {
-        [] => bail!("guest {} has no initramfs", spec.node.name),
-        [one] => Ok(one.clone()),
-        several => {
-            let path = spec.dir.join("initramfs");
-            concatenate(several, &path).with_context(|| format!("writing {path:?}"))?;
-            Ok(path)
-        }
-    }
+    spec.guest.initramfs.iter().try_for_each(|path| check_readable("initramfs", path))
 }
 
-fn concatenate(parts: &[PathBuf], whole: &Path) -> io::Result<()> {
-    let mut out = File::create(whole)?;
+/// Archives as one, in memory: the kernel takes them one after the other, each at a multiple of
+/// four bytes.
+fn concatenate(parts: &[PathBuf]) -> Result<File> {
+    let mut whole = File::from(memfd_create("initramfs", MemfdFlags::CLOEXEC)?);
     for part in parts {
-        let size = io::copy(&mut File::open(part)?, &mut out)?;
-        io::copy(&mut io::repeat(0).take(size.next_multiple_of(4) - size), &mut out)?;
+        append(part, &mut whole).with_context(|| format!("reading initramfs {part:?}"))?;
     }
+    Ok(whole)
+}
+
+fn append(part: &Path, whole: &mut File) -> io::Result<()> {
+    let size = io::copy(&mut File::open(part)?, whole)?;
+    io::copy(&mut io::repeat(0).take(size.next_multiple_of(4) - size), whole)?;
     Ok(())
 }
 
@@ -471,6 +484,71 @@ fn wait_readable(fd: BorrowedFd, limit: Duration) -> bool {
             Ok(ready) => return ready > 0,
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Seek;
+
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("hypertare-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn archives_begin_at_multiples_of_four() {
+        let dir = scratch("concatenate");
+        let parts = ["one", "two"].map(|name| dir.join(name));
+        std::fs::write(&parts[0], b"12345").unwrap();
+        std::fs::write(&parts[1], b"67890").unwrap();
+        let mut whole = concatenate(&parts).unwrap();
+        let mut bytes = Vec::new();
+        whole.rewind().unwrap();
+        whole.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, b"12345\x00\x00\x0067890\x00\x00\x00");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// A program in QEMU's place shows what a child gets, and that all it prints is read.
+    #[test]
+    fn a_child_has_its_descriptors_and_never_waits_for_a_reader() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (other, others) = UnixStream::pair().unwrap();
+        let mut command = Command::new("sh");
+        let script = "seq 200000; echo low >&3; echo high >&7; echo wrong >&2; exit 3";
+        command.args(["-c", script]);
+        let inherited = vec![(7, others.into()), (3, theirs.into())];
+        let (mut child, pidfd, printed) = spawn_watched(command, inherited).unwrap();
+        let mut text = String::new();
+        (&ours).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "low\n");
+        text.clear();
+        (&other).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "high\n");
+        assert!(wait_readable(pidfd.as_fd(), Duration::from_secs(30)));
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        wait_until(|| lock(&printed).errors.lines() == ["wrong"]);
+        wait_until(|| lock(&printed).console.lines().last().is_some_and(|line| line == "200000"));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let command = Command::new("/there/is/no/such/program");
+        let (_near, far) = UnixStream::pair().unwrap();
+        let error = spawn_watched(command, vec![(3, far.into())]).err().unwrap().to_string();
+        assert!(error.contains("is not installed"), "{error}");
+    }
+
+    fn wait_until(mut holds: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !holds() {
+            assert!(Instant::now() < deadline, "waited too long");
+            thread::sleep(Duration::from_millis(5));
         }
     }
 }
