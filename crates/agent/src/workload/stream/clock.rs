@@ -15,8 +15,7 @@ pub fn now() -> u64 {
 /// Sleeps to an absolute time, so that being woken late never adds up. Returns early on a signal;
 /// callers look at the clock again anyway.
 pub fn sleep_until(time: u64) {
-    let request =
-        Timespec { tv_sec: (time / SECOND) as i64, tv_nsec: (time % SECOND) as i64 as _ };
+    let request = Timespec { tv_sec: (time / SECOND) as i64, tv_nsec: (time % SECOND) as i64 as _ };
     let _ = clock_nanosleep_absolute(SleepClock::Monotonic, &request);
 }
 

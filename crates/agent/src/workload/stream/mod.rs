@@ -26,6 +26,9 @@ mod udp;
 mod units;
 mod usage;
 
+#[cfg(test)]
+mod tests;
+
 use anyhow::Result;
 use hypertare_plan::{StreamProtocol, StreamReceive, StreamSend};
 

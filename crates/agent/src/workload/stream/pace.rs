@@ -15,7 +15,7 @@ const QUANTUM: u64 = SECOND / 10_000;
 
 /// Most schedule time that one group may cover: more than a tick of a kernel without high
 /// resolution timers, which wakes a sleeper every 4 or 10 ms only.
-const GROUP: u64 = SECOND / 80;
+const GROUP: u64 = SECOND / 50;
 
 const HASTE: u64 = 4;
 
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_coarse_clock_keeps_the_rate() {
         let sent: u64 = run(1e-5, 3, 10_000_000).iter().map(|group| group.1).sum();
-        assert!(300_000 - sent <= 1_100, "{sent} of 300000");
+        assert!(300_000 - sent <= 1_500, "{sent} of 300000");
     }
 
     #[test]
@@ -213,14 +213,14 @@ mod tests {
         while now < begin + SECOND / 10 {
             match pacer.due(now, u64::MAX) {
                 Due::Now(count) => {
-                    assert!(count <= 1250);
+                    assert!(count <= 2000);
                     went += count;
                     pacer.sent(count, now);
                 }
                 Due::At(at) => now = at,
             }
         }
-        let at_this_haste = HASTE * 10_000 + 1250;
+        let at_this_haste = HASTE * 10_000 + 2000;
         assert!(went <= at_this_haste && went > 20_000, "{went}, {at_this_haste} are allowed");
         assert!(pacer.late_s() > 0.99);
     }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn what_is_too_late_is_given_up() {
         let mut pacer = Pacer::new(START, 0.01);
-        assert_eq!(pacer.due(START + 10 * SECOND, u64::MAX), Due::Now(1));
+        assert_eq!(pacer.due(START + 10 * SECOND, u64::MAX), Due::Now(2));
         assert_eq!(pacer.next_due(), START + 10 * SECOND - DEBT);
     }
 

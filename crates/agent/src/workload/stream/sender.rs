@@ -266,7 +266,8 @@ fn paced(pacer: &mut Pacer, schedule: Schedule) -> Option<(u64, Kind)> {
         Due::Now(due) => Some((due, kind)),
         Due::At(time) => {
             // At the end of the schedule only the stage can move on: wait for it, do not spin.
-            let time = if now >= schedule.end { now + PATIENCE.as_nanos() as u64 / 50 } else { time };
+            let time =
+                if now >= schedule.end { now + PATIENCE.as_nanos() as u64 / 50 } else { time };
             clock::sleep_until(time.min(now + PATIENCE.as_nanos() as u64));
             None
         }
@@ -355,11 +356,7 @@ struct Intervals<'a> {
 }
 
 impl<'a> Intervals<'a> {
-    fn new(
-        context: &'a Context,
-        tallies: &'a [Tally],
-        connections: &'a [Arc<Socket>],
-    ) -> Self {
+    fn new(context: &'a Context, tallies: &'a [Tally], connections: &'a [Arc<Socket>]) -> Self {
         Intervals { context, tallies, connections, times: None, last: Totals::default() }
     }
 
@@ -393,7 +390,8 @@ impl<'a> Intervals<'a> {
     }
 
     fn infos(&self) -> Vec<TcpInfo> {
-        let infos = self.connections.iter().filter_map(|socket| tcp_info::read(socket_fd(socket)).ok());
+        let infos =
+            self.connections.iter().filter_map(|socket| tcp_info::read(socket_fd(socket)).ok());
         infos.collect()
     }
 }

@@ -96,7 +96,7 @@ impl Sequence {
         let mut number = from;
         while number < to {
             let word = &mut self.seen[(number % WINDOW / 64) as usize];
-            if number % 64 == 0 && to - number >= 64 {
+            if number.is_multiple_of(64) && to - number >= 64 {
                 *word = 0;
                 number += 64;
             } else {

@@ -23,6 +23,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// How long the receiver may take for what is still in the buffers when the stream ends.
 const DRAIN_LIMIT: u64 = 10 * SECOND;
 
+/// The same for a sender that was told to stop.
+const STOPPED_DRAIN_LIMIT: u64 = SECOND / 4;
+
 /// How long a new connection may take to say whose it is.
 const HELLO_LIMIT: u64 = 2 * SECOND;
 
@@ -99,9 +102,12 @@ impl SendFlow for TcpSender {
     /// Ends this direction; the receiver ends the other once it has read everything.
     fn finish(&mut self, _counted: u64, context: &Context) -> Option<String> {
         self.socket.shutdown(Shutdown::Write).ok()?;
-        let limit = clock::now() + DRAIN_LIMIT;
+        let mut limit = clock::now() + DRAIN_LIMIT;
         let mut bytes = [0; 64];
-        while clock::now() < limit && !context.stopped() {
+        while clock::now() < limit {
+            if context.stopped() {
+                limit = limit.min(clock::now() + STOPPED_DRAIN_LIMIT);
+            }
             match (&*self.socket).read(&mut bytes) {
                 Ok(0) => return None,
                 Ok(_) => {}
@@ -111,7 +117,8 @@ impl SendFlow for TcpSender {
                 }
             }
         }
-        let missing = unsent(&self.socket)?;
+        // The end itself takes one number, like a byte.
+        let missing = unsent(&self.socket)? - 1;
         (missing > 0).then(|| format!("{missing} bytes were still under way when it ended"))
     }
 

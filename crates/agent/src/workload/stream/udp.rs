@@ -35,6 +35,11 @@ const MAX_BYTES: u32 = 4 << 20;
 const END_MARKS: u32 = 8;
 const BETWEEN_END_MARKS: Duration = Duration::from_millis(5);
 
+/// sendmmsg keeps an error to itself when something went before it: it takes fewer entries than it
+/// was given. Then two calls of one entry follow: what the first provokes (the answer of a host
+/// where nobody receives), the second is told.
+const CAREFUL_CALLS: u32 = 2;
+
 /// How long to leave the kernel alone after it refused for want of room (ENOBUFS).
 const AFTER_REFUSAL: u64 = 50_000;
 
@@ -52,6 +57,8 @@ pub struct UdpSender {
     owner: u64,
     settled: u64,
     counted: u64,
+    /// Calls that are to hand over one entry only, see [`CAREFUL_CALLS`].
+    careful: u32,
 }
 
 // SAFETY: the pointers in `calls` and `vectors` lead to the sender's own vectors, whose storage
@@ -113,6 +120,7 @@ impl UdpSender {
             owner,
             settled: 0,
             counted: 0,
+            careful: 0,
         };
         sender.form(if segments { TRAIN.min(MAX_DATAGRAM / spec.message).max(1) } else { 1 });
         sender
@@ -130,10 +138,9 @@ impl UdpSender {
 
     /// Numbers the first `count` messages from `first` on.
     fn number(&mut self, count: usize, kind: Kind, first: u64) {
-        let mut mark = datagram::mark(kind, first);
-        for message in self.bytes.chunks_exact_mut(self.message).take(count) {
+        let messages = self.bytes.chunks_exact_mut(self.message).take(count);
+        for (mark, message) in (datagram::mark(kind, first)..).zip(messages) {
             message[8..HEADER].copy_from_slice(&mark.to_le_bytes());
-            mark += 1;
         }
     }
 
@@ -172,17 +179,24 @@ fn header_of(vector: &mut libc::iovec) -> libc::mmsghdr {
 
 impl SendFlow for UdpSender {
     fn send(&mut self, due: u64, kind: Kind) -> io::Result<Sent> {
-        let count = due.min(self.batch) as usize;
+        let most = if self.careful > 0 { self.train as u64 } else { self.batch };
+        let count = due.min(most) as usize;
+        self.careful = self.careful.saturating_sub(1);
         let first = if kind == Kind::Counted { self.counted } else { self.settled };
         self.number(count, kind, first);
         let taken = match self.hand_over(count) {
-            Ok(taken) => taken as u64,
+            Ok(taken) => {
+                if taken < count {
+                    self.careful = CAREFUL_CALLS;
+                }
+                taken as u64
+            }
             Err(error) if in_vain(&error) => 0,
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                 clock::sleep_until(clock::now() + AFTER_REFUSAL);
                 return Ok(Sent { refused: 1, ..Sent::default() });
             }
-            Err(_) if self.train > 1 => {
+            Err(error) if self.train > 1 && !is_refusal(&error) => {
                 // The device's checksums or MTU do not allow trains: go on without.
                 socket::set_option(&self.socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0)?;
                 self.form(1);
@@ -221,9 +235,13 @@ impl SendFlow for UdpSender {
     }
 }
 
+fn is_refusal(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ECONNREFUSED)
+}
+
 fn explained(error: io::Error, message: usize) -> io::Error {
     let text = match error.raw_os_error() {
-        Some(libc::ECONNREFUSED) => "nobody receives there: start the receiver first".to_owned(),
+        _ if is_refusal(&error) => "nobody receives there: start the receiver first".to_owned(),
         Some(libc::EMSGSIZE) => format!("messages of {message} bytes do not fit on this path"),
         _ => return error,
     };
@@ -354,7 +372,8 @@ impl Account {
             return false;
         }
         let only_end = kind == Kind::End;
-        *self = Account { owner: Some(owner), only_end, foreign: self.foreign, ..Self::new(self.flow) };
+        *self =
+            Account { owner: Some(owner), only_end, foreign: self.foreign, ..Self::new(self.flow) };
         true
     }
 
@@ -433,7 +452,7 @@ impl Intake {
         calls.zip(self.bytes.chunks_exact(self.slot)).take(filled).flat_map(
             |((call, control), slot)| {
                 let bytes = &slot[..(call.msg_len as usize).min(slot.len())];
-                let size = segment_size(control, call.msg_hdr.msg_controllen as usize);
+                let size = segment_size(control, call.msg_hdr.msg_controllen);
                 bytes.chunks(size.unwrap_or(bytes.len()).max(1))
             },
         )
