@@ -4,7 +4,7 @@ mod cli;
 
 use std::process::ExitCode;
 
-use agent::workload::process;
+use agent::workload::{process, stream};
 use agent::{guest, host, knob, node, probe};
 use clap::{Parser, Subcommand};
 
@@ -29,6 +29,7 @@ enum Verb {
     Guest(guest::boot::Boot),
     Probe(probe::alone::ProbeArgs),
     Knob(knob::alone::KnobArgs),
+    Stream(stream::cli::Args),
     Ping(cli::ping::Arguments),
     Burn(cli::burn::Arguments),
     Command(cli::command::Arguments),
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Guest(arguments) => return guest::boot::main(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),
         Verb::Knob(arguments) => knob::alone::run(&arguments),
+        Verb::Stream(arguments) => stream::cli::main(arguments),
         Verb::Ping(arguments) => cli::ping::main(&arguments),
         Verb::Burn(arguments) => cli::burn::main(&arguments),
         Verb::Command(arguments) => cli::command::main(arguments),

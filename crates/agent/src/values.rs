@@ -30,23 +30,58 @@ pub const STREAM_SEND: &[Definition] = &[
     ("mss_bytes", "B", "segment size in use, from TCP_INFO"),
     ("send_errors", "messages", "messages that the kernel refused (ENOBUFS and the like)"),
     ("late_s", "s", "how far behind its schedule a paced sender was at worst"),
+    ("segmentation", "", "1 when the kernel cut the datagrams (UDP_SEGMENT), else 0; UDP only"),
     ("socket_buffer_bytes", "B", "SO_SNDBUF as the kernel set it"),
     ("user_s", "s", "CPU time in user mode of the sender"),
     ("system_s", "s", "CPU time in the kernel of the sender"),
 ];
 
+/// Of one interval: differences, but for the state of TCP at its end.
+pub const STREAM_SEND_INTERVAL: &[Definition] = &[
+    ("sent_bytes", "B", "payload handed to the kernel and accepted"),
+    ("sent_packets", "messages", "messages handed to the kernel and accepted"),
+    ("send_errors", "messages", "messages that the kernel refused"),
+    ("retransmits", "segments", "TCP segments sent again, from TCP_INFO"),
+    ("rtt_s", "s", "smoothed round-trip time, mean over flows, from TCP_INFO"),
+    ("cwnd_bytes", "B", "congestion window, sum over flows, from TCP_INFO"),
+];
+
 pub const STREAM_RECEIVE: &[Definition] = &[
     ("elapsed_s", "s", "time over which was counted: first to last arrival"),
-    ("received_bytes", "B", "payload received"),
-    ("received_packets", "messages", "datagrams received; reads for TCP"),
-    ("goodput_bps", "b/s", "payload received over time"),
-    ("lost_packets", "messages", "sequence numbers below the highest seen that never came"),
-    ("reordered_packets", "messages", "datagrams with a number below one that came before"),
-    ("duplicate_packets", "messages", "datagrams that came more than once"),
-    ("socket_drops", "messages", "dropped for want of room in the socket buffer (SO_RXQ_OVFL)"),
+    ("received_bytes", "B", "payload received, duplicates left out"),
+    ("received_packets", "messages", "datagrams received, duplicates left out; reads for TCP"),
+    (
+        "goodput_bps",
+        "b/s",
+        "payload received after the first arrival, over elapsed_s (n arrivals are n - 1 gaps)",
+    ),
+    ("lost_packets", "messages", "sequence numbers below the highest known that never came; UDP"),
+    (
+        "reordered_packets",
+        "messages",
+        "datagrams with a number below one that came before (RFC 4737); UDP",
+    ),
+    ("duplicate_packets", "messages", "further copies of datagrams that had come (RFC 5560); UDP"),
+    ("foreign_packets", "messages", "datagrams or connections that were not of this stream"),
+    (
+        "socket_drops",
+        "buffers",
+        "dropped for want of room in the socket buffer (SO_RXQ_OVFL's counter); datagrams that \
+         travel as one (UDP_SEGMENT, GRO) may count once; UDP",
+    ),
     ("socket_buffer_bytes", "B", "SO_RCVBUF as the kernel set it"),
     ("user_s", "s", "CPU time in user mode of the receiver"),
     ("system_s", "s", "CPU time in the kernel of the receiver"),
+];
+
+/// Of one interval: differences. A late datagram takes back a loss, so that can be negative.
+pub const STREAM_RECEIVE_INTERVAL: &[Definition] = &[
+    ("received_bytes", "B", "payload received, duplicates left out"),
+    ("received_packets", "messages", "datagrams received, duplicates left out; reads for TCP"),
+    ("lost_packets", "messages", "sequence numbers that were skipped, less those that came late"),
+    ("reordered_packets", "messages", "datagrams with a number below one that came before"),
+    ("duplicate_packets", "messages", "further copies of datagrams that had come"),
+    ("socket_drops", "buffers", "dropped for want of room in the socket buffer"),
 ];
 
 pub const PING_REQUEST: &[Definition] = &[

@@ -106,9 +106,9 @@ impl Run {
     fn await_process(&self, word: &str) -> i32 {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let found = marked(&self.mark).into_iter().find(|(_, arguments)| {
-                arguments.iter().any(|argument| argument == word)
-            });
+            let found = marked(&self.mark)
+                .into_iter()
+                .find(|(_, arguments)| arguments.iter().any(|argument| argument == word));
             if let Some((pid, _)) = found {
                 return pid;
             }
@@ -308,6 +308,23 @@ fn a_host_and_a_container_work_on_a_link() {
     assert_eq!(results[0]["values"]["replies"], 50.0);
     assert_eq!(results[1]["values"]["replies"], 50.0);
 
+    let stream = json!([
+        {"id": "sink", "node": "box", "background": true,
+         "workload": {"type": "stream_receive", "protocol": "tcp", "on": "0.0.0.0:5201",
+                      "message": 65536}},
+        {"id": "source", "node": "host",
+         "workload": {"type": "stream_send", "protocol": "tcp", "to": "10.77.0.2:5201",
+                      "message": 65536, "duration_s": 0.3, "interval_s": 0.1}},
+    ]);
+    let (results, error) = run.trial(4, stream);
+    assert_eq!(error, Value::Null);
+    let bytes = |task: &str, name: &str| {
+        let result = results.iter().find(|result| result["task"] == task).unwrap();
+        result["values"][name].as_f64().unwrap()
+    };
+    assert!(bytes("source", "sent_bytes") > 1e6);
+    assert_eq!(bytes("source", "sent_bytes"), bytes("sink", "received_bytes"));
+
     let (results, error) = run.trial(2, json!([command("sh", "box", "cat /proc/net/dev")]));
     assert_eq!(error, Value::Null);
     let seen = results[0]["text"]["stdout"].as_str().unwrap();
@@ -445,7 +462,8 @@ fn a_task_that_is_killed_fails_its_trial_only() {
     let seen = run.until("trial_end");
     let error = seen.last().unwrap()["error"].as_str().unwrap();
     assert_eq!(error, "task long on box failed: the task's process was killed by SIGKILL");
-    let (_, error) = run.trial(2, json!([command("again", "box", "test $(ps ax | grep -c '[s]leep 30') = 0")]));
+    let (_, error) =
+        run.trial(2, json!([command("again", "box", "test $(ps ax | grep -c '[s]leep 30') = 0")]));
     assert_eq!(error, Value::Null);
 }
 
@@ -637,7 +655,8 @@ fn a_guest_works_on_a_link_and_on_the_machines_files() {
     bench["nodes"][1]["files"] = json!({"workdir": work, "memory": 64 << 20});
     let mut run = Run::on(bench);
     for trial in [1, 2] {
-        let mut task = command("sh", "guest0", "cat file; echo more >> file; cat /sys/class/net/net7/mtu");
+        let mut task =
+            command("sh", "guest0", "cat file; echo more >> file; cat /sys/class/net/net7/mtu");
         task["workload"]["in_files"] = json!(true);
         task["workload"]["cwd"] = json!(work);
         let (results, error) = run.trial(trial, json!([task]));

@@ -83,8 +83,8 @@ impl Cgroup {
         let chosen = match memory {
             None => first,
             Some(limit) => {
-                let limiting =
-                    made.find(|place| fs::write(place.join("memory.max"), limit.to_string()).is_ok());
+                let limiting = made
+                    .find(|place| fs::write(place.join("memory.max"), limit.to_string()).is_ok());
                 self.limited = limiting.is_some();
                 limiting.unwrap_or(first)
             }

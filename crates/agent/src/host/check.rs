@@ -29,7 +29,10 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
         }
         for interface in &node.interfaces {
             if !links.contains(&interface.link) {
-                return Err(format!("node {} is on a link {} that is not there", node.name, interface.link));
+                return Err(format!(
+                    "node {} is on a link {} that is not there",
+                    node.name, interface.link
+                ));
             }
             check_interface(interface).map_err(|why| format!("node {}: {why}", node.name))?;
         }
@@ -91,7 +94,8 @@ fn check_interface(interface: &Interface) -> Result<(), String> {
 }
 
 fn interface_name(name: &str) -> Result<(), String> {
-    let fits = !name.is_empty() && name.len() <= LONGEST_INTERFACE_NAME && name != "." && name != "..";
+    let fits =
+        !name.is_empty() && name.len() <= LONGEST_INTERFACE_NAME && name != "." && name != "..";
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
     if fits && plain && name != "lo" {
         return Ok(());

@@ -17,7 +17,10 @@ pub enum Event {
     PlanEnd,
     /// End now, and why.
     End(Why),
-    Node { member: MemberId, news: News },
+    Node {
+        member: MemberId,
+        news: News,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -136,7 +136,9 @@ impl<M: Machine> Executor<M> {
                     self.emit(Record::Hello(self.hello.clone()));
                     Ok(())
                 }
-                _ if !greeted => return Ending::BadPlan("the plan's first step is not hello".into()),
+                _ if !greeted => {
+                    return Ending::BadPlan("the plan's first step is not hello".into());
+                }
                 Step::Bench { bench } => self.bench(&bench),
                 Step::Trial { trial } => self.trial(&trial),
                 Step::Teardown => {
@@ -239,7 +241,8 @@ impl<M: Machine> Executor<M> {
             }
             waiting = rest;
             self.check_failure()?;
-            let Some(&first) = waiting.iter().min_by_key(|&&index| setup_deadline(&self.members[index]))
+            let Some(&first) =
+                waiting.iter().min_by_key(|&&index| setup_deadline(&self.members[index]))
             else {
                 break;
             };
@@ -378,7 +381,9 @@ impl<M: Machine> Executor<M> {
             }
         }
         let deadline = Instant::now() + ORDER_LIMIT;
-        self.wait(deadline, |all| !given.iter().any(|&(index, number)| all.members[index].owes_number(number)))?;
+        self.wait(deadline, |all| {
+            !given.iter().any(|&(index, number)| all.members[index].owes_number(number))
+        })?;
         self.lose_silent(&given, ORDER_LIMIT);
         self.check_failure()
     }
@@ -388,11 +393,8 @@ impl<M: Machine> Executor<M> {
         let outside = self.begin_probes(trial, phase)?;
         let (background, foreground): (Vec<_>, Vec<_>) =
             phase.tasks.iter().partition(|task| task.background);
-        let start = |task: &Task| Order::Start {
-            trial,
-            phase: phase.name.clone(),
-            task: task.clone(),
-        };
+        let start =
+            |task: &Task| Order::Start { trial, phase: phase.name.clone(), task: task.clone() };
         for task in &background {
             let about = format!("starting task {}", task.id);
             let index = self.index(&task.node);
@@ -543,7 +545,13 @@ impl<M: Machine> Executor<M> {
 
     // -- waiting ----------------------------------------------------------------------------------
 
-    fn order_and_wait(&mut self, node: &str, about: &str, order: Order, deadline: Instant) -> Outcome {
+    fn order_and_wait(
+        &mut self,
+        node: &str,
+        about: &str,
+        order: Order,
+        deadline: Instant,
+    ) -> Outcome {
         let index = self.index(node);
         let number = self.members[index].order(about, order);
         let in_time = self.wait(deadline, |all| {

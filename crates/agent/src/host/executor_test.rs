@@ -159,8 +159,12 @@ impl Machine for Pretence {
         }
         let (input, out) = std::io::pipe().unwrap();
         std::thread::spawn(move || inbox.read(input));
-        let mut actor =
-            Actor { name: name.clone(), out: Some(out), trial: (0, String::new()), running: vec![] };
+        let mut actor = Actor {
+            name: name.clone(),
+            out: Some(out),
+            trial: (0, String::new()),
+            running: vec![],
+        };
         if !self.mute {
             actor.say(&Record::Hello(hello("")));
         }
@@ -210,7 +214,9 @@ impl Told {
     }
 
     fn has_console_of(&self, name: &str) -> bool {
-        self.records.iter().any(|record| matches!(record, Record::Console { node, .. } if node == name))
+        self.records
+            .iter()
+            .any(|record| matches!(record, Record::Console { node, .. } if node == name))
     }
 
     fn warnings(&self) -> Vec<&str> {
@@ -321,8 +327,18 @@ fn a_trial_takes_its_course() {
     assert_eq!(told.trial_error(7), None);
     let course: Vec<&str> = told.orders.iter().skip(2).map(String::as_str).collect();
     let expected = [
-        "b apply", "a probe_begin", "b start", "a start", "a start", "b start", "a probe_end",
-        "a stop", "b stop", "b put_back", "a end", "b end",
+        "b apply",
+        "a probe_begin",
+        "b start",
+        "a start",
+        "a start",
+        "b start",
+        "a probe_end",
+        "a stop",
+        "b stop",
+        "b put_back",
+        "a end",
+        "b end",
     ];
     assert_eq!(course, expected);
     // Background tasks are stopped in the reverse order.
@@ -362,8 +378,7 @@ fn a_node_that_dies_fails_its_trial_and_others_go_on() {
 #[test]
 fn the_other_nodes_are_put_in_order_when_one_dies() {
     let both = trial(1, vec![task("echo", "b", true), task("work", "a", false)]);
-    let told =
-        with_script(|order, actor| starts(order).then(|| actor.die()), vec![both, on_b(2)]);
+    let told = with_script(|order, actor| starts(order).then(|| actor.die()), vec![both, on_b(2)]);
     assert!(told.orders.contains(&"b kill".to_owned()));
     assert_eq!(told.results(1), ["echo"]);
     assert_eq!(told.trial_error(2), None);
@@ -375,11 +390,17 @@ fn what_is_not_a_record_fails_the_node() {
         (&b"{\"record\":\"done\"\n"[..], "not a record"),
         (b"\xff\xfe\n", "not a record"),
         (b"\n", "not a record"),
-        (b"{\"record\":\"done\",\"node\":\"b\",\"number\":2,\"error\":null}\n", "in the name of \"b\""),
+        (
+            b"{\"record\":\"done\",\"node\":\"b\",\"number\":2,\"error\":null}\n",
+            "in the name of \"b\"",
+        ),
         (b"{\"record\":\"done\",\"node\":\"a\",\"number\":99,\"error\":null}\n", "not given"),
         (b"{\"record\":\"teardown\",\"seconds_s\":1}\n", "may not send: teardown"),
         (b"{\"record\":\"console\",\"node\":\"a\",\"lines\":[]}\n", "may not send: console"),
-        (b"{\"record\":\"trial_end\",\"trial\":1,\"t_s\":0,\"elapsed_s\":0,\"error\":null}\n", "may not"),
+        (
+            b"{\"record\":\"trial_end\",\"trial\":1,\"t_s\":0,\"elapsed_s\":0,\"error\":null}\n",
+            "may not",
+        ),
     ] {
         let told = with_script(
             move |order, actor| starts(order).then(|| actor.raw(bytes)),
@@ -570,7 +591,9 @@ fn a_plan_that_is_not_one_ends_with_a_reason() {
     ];
     let no_hello = vec![Event::Step(Step::Teardown)];
     let other = vec![Event::Step(Step::Hello { protocol: PROTOCOL + 1 })];
-    for (events, reason) in [(not_a_step, "not a step"), (no_hello, "not hello"), (other, "version")] {
+    for (events, reason) in
+        [(not_a_step, "not a step"), (no_hello, "not hello"), (other, "version")]
+    {
         let told = play(Pretence::default(), events);
         let Ending::BadPlan(why) = &told.ending else { panic!("{:?}", told.ending) };
         assert!(why.contains(reason), "{why}");
@@ -626,10 +649,8 @@ fn a_trial_that_makes_no_sense_is_refused_before_it_starts() {
     let endless = trial(3, vec![task("work", "a", true)]);
     let mut timeless = on_a(4);
     timeless.phases[0].limit_s = f64::INFINITY;
-    let told = play(
-        Pretence::default(),
-        plan(&["a", "b"], vec![unknown, double, endless, timeless]),
-    );
+    let told =
+        play(Pretence::default(), plan(&["a", "b"], vec![unknown, double, endless, timeless]));
     assert_eq!(told.trial_error(1), Some("the bench has no node c"));
     assert!(told.trial_error(2).unwrap().contains("two tasks"));
     assert!(told.trial_error(3).unwrap().contains("no foreground task"));

@@ -176,23 +176,16 @@ pub struct GuestLink {
     orders: Orders,
     cpus: Vec<u32>,
     cgroup: Option<Cgroup>,
-    place: PathBuf,
-    ended: Option<(Option<String>, Vec<String>)>,
+    last_words: Vec<String>,
 }
 
 impl GuestLink {
-    pub fn new(
-        vmm: Vmm,
-        inbox: Inbox,
-        cpus: Vec<u32>,
-        cgroup: Option<Cgroup>,
-        place: PathBuf,
-    ) -> Result<Self> {
+    pub fn new(vmm: Vmm, inbox: Inbox, cpus: Vec<u32>, cgroup: Option<Cgroup>) -> Result<Self> {
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
         let orders = vmm.channel().try_clone()?;
         std::thread::spawn(move || inbox.read(File::from(records)));
         let orders = Orders::new(orders);
-        Ok(GuestLink { vmm: Some(vmm), orders, cpus, cgroup, place, ended: None })
+        Ok(GuestLink { vmm: Some(vmm), orders, cpus, cgroup, last_words: Vec::new() })
     }
 }
 
@@ -214,18 +207,11 @@ impl NodeLink for GuestLink {
     }
 
     fn failure(&mut self) -> Option<String> {
-        match &mut self.vmm {
-            Some(vmm) => vmm.failure(),
-            None => self.ended.as_ref()?.0.clone(),
-        }
+        self.vmm.as_mut()?.failure()
     }
 
     fn console(&mut self) -> Vec<String> {
-        match (&self.vmm, &self.ended) {
-            (Some(vmm), _) => vmm.console_tail(),
-            (None, Some((_, lines))) => lines.clone(),
-            (None, None) => Vec::new(),
-        }
+        self.vmm.as_ref().map_or_else(|| self.last_words.clone(), Vmm::console_tail)
     }
 
     fn outside(&mut self) -> Option<Outside> {
@@ -245,14 +231,14 @@ impl NodeLink for GuestLink {
     /// Dropping a VMM kills it.
     fn kill(&mut self) {
         if let Some(vmm) = self.vmm.take() {
-            self.ended = Some((None, vmm.console_tail()));
+            self.last_words = vmm.console_tail();
         }
     }
 }
 
 impl Drop for GuestLink {
     fn drop(&mut self) {
+        // Before its cgroup, which cannot be removed while it lives.
         self.kill();
-        let _ = std::fs::remove_dir_all(&self.place);
     }
 }

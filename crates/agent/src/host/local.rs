@@ -115,13 +115,12 @@ impl Local {
         }
         let mut warnings = Vec::new();
         let cgroup = self.cgroup(node, None, &mut warnings);
-        let place = sandbox::scratch(&format!("node{}", self.number()))?;
         let share = node.files.as_ref().map(|_| Path::new("/"));
-        let vmm = Vmm::start(Spec { node, guest, taps, share, dir: &place })?;
+        let vmm = Vmm::start(Spec { node, guest, taps, share })?;
         if let Some(cgroup) = &cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
         }
-        let link = GuestLink::new(vmm, inbox, node.cpus.clone(), cgroup, place)?;
+        let link = GuestLink::new(vmm, inbox, node.cpus.clone(), cgroup)?;
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
@@ -212,8 +211,9 @@ fn bind(pid: libc::pid_t, cpus: &[u32]) -> Result<()> {
         }
         set.set(cpu as usize);
     }
-    sched_setaffinity(rustix::process::Pid::from_raw(pid), &set)
-        .with_context(|| format!("cannot be bound to the CPUs {cpus:?}: does the machine have them?"))
+    sched_setaffinity(rustix::process::Pid::from_raw(pid), &set).with_context(|| {
+        format!("cannot be bound to the CPUs {cpus:?}: does the machine have them?")
+    })
 }
 
 /// Standard input, output and error of a child: its ends and ours.

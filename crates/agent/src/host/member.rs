@@ -145,7 +145,9 @@ impl Member {
             return Err(format!("it sent more than {MAX_TRIAL_BYTES} bytes during one trial"));
         }
         match sender(&record) {
-            None => return Err(format!("it sent a record that a node may not send: {}", kind(&record))),
+            None => {
+                return Err(format!("it sent a record that a node may not send: {}", kind(&record)));
+            }
             Some("") if self.hello.is_none() && matches!(record, Record::Hello(_)) => {}
             Some(name) if name == self.node.name => {}
             Some(name) => return Err(format!("it sent a record in the name of {name:?}")),
@@ -166,12 +168,14 @@ impl Member {
                     return Ok(Heard::Late(format!("the result of task {}", result.task)));
                 }
                 if !self.running.remove(&result.task) {
-                    return Ok(Heard::Late(format!("a result of task {:?}, which does not run", result.task)));
+                    return Ok(Heard::Late(format!(
+                        "a result of task {:?}, which does not run",
+                        result.task
+                    )));
                 }
-                let failure = result
-                    .error
-                    .as_ref()
-                    .map(|error| format!("task {} on {} failed: {error}", result.task, result.node));
+                let failure = result.error.as_ref().map(|error| {
+                    format!("task {} on {} failed: {error}", result.task, result.node)
+                });
                 let record = Record::Result(result);
                 Ok(match failure {
                     Some(failure) => Heard::Failed(record, failure),

@@ -182,11 +182,17 @@ pub fn enter() -> Result<OwnedFd> {
     // Ctrl-C in a terminal reaches the outside, which passes it on.
     let _ = rustix::process::setsid();
     make_private()?;
-    mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)
-        .context(
-            "cannot mount /proc; in a container, start that with \
+    mount(
+        "proc",
+        "/proc",
+        "proc",
+        MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC,
+        None,
+    )
+    .context(
+        "cannot mount /proc; in a container, start that with \
              `--security-opt systempaths=unconfined`",
-        )?;
+    )?;
     mount("tmpfs", SCRATCH, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=0755")
         .with_context(|| format!("cannot mount memory on {SCRATCH}"))?;
     Ok(lifeline)
@@ -242,6 +248,7 @@ pub fn kill_all_others(limit: Duration) {
 /// A directory of the sandbox's own memory.
 pub fn scratch(name: &str) -> Result<std::path::PathBuf> {
     let directory = Path::new(SCRATCH).join(name);
-    fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
     Ok(directory)
 }

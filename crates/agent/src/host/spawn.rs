@@ -64,7 +64,14 @@ impl Spawn<'_> {
         // SAFETY: with no stack given, clone works as fork; the child goes on in `become_program`,
         // which only makes system calls and does not return.
         let pid = unsafe {
-            libc::syscall(libc::SYS_clone, flags as libc::c_ulong, 0usize, &raw mut handle, 0usize, 0usize)
+            libc::syscall(
+                libc::SYS_clone,
+                flags as libc::c_ulong,
+                0usize,
+                &raw mut handle,
+                0usize,
+                0usize,
+            )
         };
         match pid {
             -1 => return Err(std::io::Error::last_os_error().into()),
@@ -186,7 +193,8 @@ impl Child {
 /// Whether the descriptor becomes readable (or its other end closes) before the deadline.
 fn readable(descriptor: &OwnedFd, deadline: Instant) -> bool {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now()).min(Duration::from_secs(3600));
+        let left =
+            deadline.saturating_duration_since(Instant::now()).min(Duration::from_secs(3600));
         let timeout = rustix::time::Timespec {
             tv_sec: left.as_secs() as i64,
             tv_nsec: i64::from(left.subsec_nanos()),

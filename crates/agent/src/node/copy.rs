@@ -107,7 +107,8 @@ impl Copy {
         }
         let Some(entries) = self.troubles.take(from, fs::read_dir(from)) else { return Ok(()) };
         for entry in entries {
-            let name = entry.with_context(|| format!("cannot read {}", from.display()))?.file_name();
+            let name =
+                entry.with_context(|| format!("cannot read {}", from.display()))?.file_name();
             self.entry(&from.join(&name), &to.join(&name))?;
         }
         Ok(())
@@ -213,7 +214,8 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     fn fresh(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("hypertare-copy-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("hypertare-copy-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         path

@@ -62,8 +62,9 @@ impl View {
             fs::create_dir_all(directory)?;
         }
         fs::set_permissions(&view.temporary, std::os::unix::fs::PermissionsExt::from_mode(0o1777))?;
-        let left_out = copy::copy(&source, &view.pristine)
-            .with_context(|| format!("the work directory {} cannot be copied", workdir.display()))?;
+        let left_out = copy::copy(&source, &view.pristine).with_context(|| {
+            format!("the work directory {} cannot be copied", workdir.display())
+        })?;
         let mut builder = Builder::new(place, lower)?;
         builder.left_out(&left_out);
         builder.show_root(&view.root)?;
@@ -86,7 +87,8 @@ impl View {
         if *users == 0 {
             copy::clear(&self.temporary)?;
             copy::clear(&self.work)?;
-            copy::copy(&self.pristine, &self.work).context("cannot lay the work directory afresh")?;
+            copy::copy(&self.pristine, &self.work)
+                .context("cannot lay the work directory afresh")?;
         }
         *users += 1;
         Ok(Visit(self))
@@ -302,8 +304,14 @@ fn show_devices(to: &Path) -> Result<()> {
     mount_bind_recursive("/dev", to).context("cannot show /dev")?;
     let shared = to.join("shm");
     if shared.is_dir() {
-        mount("tmpfs", &shared, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=1777"))
-            .context("cannot mount memory on /dev/shm")?;
+        mount(
+            "tmpfs",
+            &shared,
+            "tmpfs",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            Some(c"mode=1777"),
+        )
+        .context("cannot mount memory on /dev/shm")?;
     }
     Ok(())
 }
@@ -382,7 +390,8 @@ mod tests {
 
     #[test]
     fn mount_points_are_decoded() {
-        let found = mount_points(b"24 1 254:0 / / rw - ext4 a rw\n25 24 0:1 / /a\\040b\\134 rw - x");
+        let found =
+            mount_points(b"24 1 254:0 / / rw - ext4 a rw\n25 24 0:1 / /a\\040b\\134 rw - x");
         assert!(found.contains(Path::new("/a b\\")) && found.contains(Path::new("/")));
     }
 

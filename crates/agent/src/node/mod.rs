@@ -21,9 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{
-    Files, Interface, NumberedOrder, Order, Record,
-};
+use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record};
 
 use crate::emit::Emitter;
 use crate::guest::share::mount_share;
@@ -37,7 +35,6 @@ use desk::Desk;
 use files::View;
 use hello::hello;
 use task::Running;
-
 
 /// Where a guest keeps its view of the files: its root is in memory already.
 const GUEST_PLACE: &str = "/run/hypertare";
