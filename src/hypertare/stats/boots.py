@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from hypertare.stats.interval import Interval, Values, finite, of_mean
 
@@ -77,4 +77,4 @@ def mean(values: Values, boots: Sequence[Hashable], confidence: float = 0.95) ->
 def _p(between: float, residual: float, above: int, below: int) -> float:
     if residual == 0:
         return 0.0 if between > 0 else 1.0
-    return float(stats.f.sf(between / residual, above, below))
+    return float(special.fdtrc(above, below, between / residual))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 Values = Sequence[float] | NDArray[np.float64]
 
@@ -62,7 +62,7 @@ def around(
     estimate: float, error: float, freedom: float, n: int, confidence: float = 0.95
 ) -> Interval:
     """The t interval of an estimate with its standard error and degrees of freedom (above 0)."""
-    half = float(stats.t.ppf((1 + _share(confidence)) / 2, freedom)) * error
+    half = float(special.stdtrit(freedom, (1 + _share(confidence)) / 2)) * error
     return Interval(estimate, estimate - half, estimate + half, n, confidence, error, freedom)
 
 
@@ -76,7 +76,7 @@ def p_value(interval: Interval) -> float:
         raise ValueError("no degrees of freedom, so no p-value")
     if interval.error == 0:
         return 1.0 if interval.estimate == 0 else 0.0
-    return float(2 * stats.t.sf(abs(interval.estimate) / interval.error, interval.freedom))
+    return float(2 * special.stdtr(interval.freedom, -abs(interval.estimate) / interval.error))
 
 
 def finite(values: Values) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Values
@@ -85,7 +85,7 @@ def half_widths(log_ratios: NDArray[np.float64], confidence: float = 0.95) -> ND
     squares = (shifted**2).cumsum(axis=-1) - counts * means**2
     freedom = np.maximum(counts - 1, 1)
     errors = np.sqrt(np.maximum(squares, 0) / freedom / counts)
-    half = stats.t.ppf((1 + confidence) / 2, freedom) * errors
+    half = special.stdtrit(freedom, (1 + confidence) / 2) * errors
     half[..., 0] = np.inf
     return _on_cost(means + log_ratios[..., :1], half)
 
