@@ -36,8 +36,9 @@ def mean(values: Values, boots: Sequence[Hashable], confidence: float = 0.95) ->
 
     Waiting for a significant F before leaving the pool would be too late: with four boots of five
     trials and boots that vary half as much as trials, pooling unless p < 0.05 covers 89 %, unless
-    F > 1 it covers 95 %. With three boots the least coverage is 93 %. With two it is 86 to 90 %:
-    one degree of freedom, and a test that sees little. Take three at least (`docs/method.md`).
+    F > 1 it covers 95 %. With three boots the least coverage is 93 %. With two that differ it is
+    88 to 91 %: one degree of freedom, and a test that sees little. Take three at least
+    (`docs/method.md`).
 
     Sources: Searle, Casella & McCulloch (1992), Variance Components; on preliminary tests
     for pooling, Bancroft (1964), Biometrics 20, 427-442; on boots as a level of their own,

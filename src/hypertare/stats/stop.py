@@ -44,7 +44,7 @@ def decide(
     came out small by luck: of such 95 % intervals, 92 % hold the truth (90 % from three trials on).
     So a first narrow interval is confirmed by three further blocks and must still be narrow, unless
     it is narrower than half the precision. Then 93 to 97 % hold it, from five trials on
-    (`docs/method.md`), for about one to two blocks more than the naive rule.
+    (`docs/method.md`), for two to four blocks more than the naive rule.
 
     Sources: Chow & Robbins (1965), On the asymptotic theory of fixed-width sequential confidence
     intervals, Ann. Math. Statist. 36, 457-462 (the rule, right in the limit); Nádas (1969), ibid.
