@@ -22,7 +22,7 @@ ProbeName = Literal[
 class Seam(BaseModel):
     """Base of everything that crosses the seam: unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 # --- bench

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
-from hypertare import paths
+from hypertare import __version__, paths
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import best_accelerator
@@ -21,7 +22,8 @@ from hypertare.errors import InputError, MachineError
 from hypertare.image.build import build
 from hypertare.machine.local import LocalMachine
 from hypertare.planner import Surroundings, files_memory, sut_cpus
-from hypertare.store import Store
+from hypertare.responses import HEADLINE, RESPONSES
+from hypertare.store import Meta, Store
 from hypertare.study import Study, StudyFile
 from hypertare.summarise import summarise
 from hypertare.summary import Summary
@@ -154,12 +156,11 @@ def carry_out(
     Returns:
         The summary, and whether Ctrl-C ended the run.
     """
-    store = Store.open(folder, write=True) if resume else _create(prepared, on, folder)
-    interrupted = False
+    store = Store.resume(folder) if resume else _create(prepared, on, folder)
+    interrupted = complete = False
     with store:
-        complete = False
         try:
-            with LocalMachine(paths.agent()) as machine:
+            with LocalMachine(paths.agent_binary()) as machine:
                 campaign = Campaign(
                     prepared.file,
                     prepared.study,
@@ -172,27 +173,41 @@ def carry_out(
                 complete = campaign.run()
         except KeyboardInterrupt:
             interrupted = True
-            store.add_event("warning", "the run was interrupted; `--resume` goes on with it")
-        store.end(datetime.now(UTC), complete)
+            store.add_event("the run was interrupted; `hypertare run --resume` goes on with it")
+        finally:
+            store.ended(complete)
         summary = summarise(store)
     (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
     return summary, interrupted
 
 
 def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
-    meta = {
-        "study": prepared.file.text,
-        "settings": prepared.file.raw,
-        "seed": prepared.design.seed,
-        "machine": machine_state().model_dump(mode="json"),
-        "versions": versions(),
-        "clock": prepared.study.clock,
-        "accelerator": on.accelerator if "guest" in prepared.study.sut.platforms else None,
-        "started": datetime.now(UTC).isoformat(),
-    }
+    study = prepared.study
+    kinds = dict.fromkeys(settings.type for settings in study.workloads.values())
+    found = {response.name: response for kind in kinds for response in RESPONSES[kind]}
+    meta = Meta(
+        hypertare=__version__,
+        study=study.name,
+        question=study.question,
+        study_text=prepared.file.text,
+        settings=prepared.file.raw,
+        folder=str(prepared.file.folder),
+        argv=tuple(sys.argv),
+        seed=prepared.design.seed,
+        machine=machine_state(),
+        clock=study.clock,
+        accelerator=on.accelerator if "guest" in study.sut.platforms else None,
+        versions=versions(),
+        platforms=study.sut.platforms,
+        factors=study.factors,
+        responses=tuple(found.values()),
+        headline=tuple(dict.fromkeys(HEADLINE[kind] for kind in kinds)),
+        claims=study.claims,
+        threshold=study.design.threshold,
+    )
     store = Store.create(folder, meta)
     for text in disturbances():
-        store.add_event("warning", text)
+        store.add_event(text)
     return store
 
 

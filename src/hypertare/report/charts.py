@@ -1,0 +1,307 @@
+"""Charts of a report, as Vega-Lite through Altair. Each takes plain data and gives one chart.
+
+Colours of text and axes are not set here: the page sets them for light and dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import altair as alt
+
+from hypertare.report import units, verdict
+from hypertare.report.model import CpuTime, EcdfPoint, Point, Report, SeriesPoint
+from hypertare.summary import Estimate
+
+# Legible on white and on near-black, and apart for the colour-blind (after Okabe and Ito, 2008).
+PALETTE = ("#3f8fd2", "#1f9e89", "#e07b39", "#c561a6", "#a98f1e", "#7d7ce0", "#d1495b", "#6b8e5a")
+TONES = {"costs": "#d1495b", "gains": "#1f9e89", "no difference shown": "#7a869a"}
+MODES = {"user": "#3f8fd2", "kernel": "#e07b39", "interrupts": "#c561a6", "stolen": "#7a869a"}
+
+_ROW = 46
+_POINT = 42
+
+
+def colours(platforms: Sequence[str]) -> dict[str, str]:
+    """A colour for each platform, the same in every chart and table of the report."""
+    return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(platforms)}
+
+
+def costs(report: Report, estimates: Sequence[Estimate]) -> alt.Chart | alt.LayerChart:
+    """Forest plot: every cost with its interval, nought where nothing is lost."""
+    rows = [_cost_row(report, estimate) for estimate in estimates if estimate.cost is not None]
+    order = [row["name"] for row in rows]
+    y = alt.Y("name:N", sort=order, title=None, axis=_name_axis())
+    colour = alt.Color(
+        "verdict:N",
+        scale=alt.Scale(domain=list(TONES), range=list(TONES.values())),
+        legend=alt.Legend(title=None, orient="top"),
+    )
+    tips = [alt.Tooltip(f"{name}:N") for name in ("name", "change", "interval", "blocks")]
+    base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=colour, tooltip=tips)
+    axis = alt.Axis(title="cost, % of the baseline (right of 0 is worse)", grid=True)
+    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(strokeDash=[4, 3], size=1.5)
+    return _sized(
+        alt.layer(
+            zero.encode(x=alt.X("zero:Q", axis=axis)),
+            base.mark_rule(size=3).encode(x=alt.X("low:Q", axis=axis), x2="high:Q"),
+            base.mark_point(filled=True, size=90).encode(
+                x="cost:Q",
+                shape=alt.Shape(
+                    "verdict:N",
+                    legend=None,
+                    scale=alt.Scale(
+                        domain=list(TONES), range=["triangle-right", "triangle-left", "circle"]
+                    ),
+                ),
+            ),
+        ),
+        height=30 * max(len(rows), 1),
+    )
+
+
+def trials(
+    points: Sequence[Point], estimates: Sequence[Estimate], report: Report, unit: str, title: str
+) -> alt.LayerChart:
+    """Every trial as a point, in the order of the blocks; the mean with its interval above them."""
+    divisor, name = units.scale(median(point.value for point in points), unit)
+    shown = [
+        platform for platform in report.platforms if any(p.platform == platform for p in points)
+    ]
+    blocks = {block: place for place, block in enumerate(sorted({p.block for p in points}))}
+    rows = [
+        {
+            "platform": point.platform,
+            "value": point.value / divisor,
+            "order": blocks[point.block],
+            "trial": point.trial,
+            "block": point.block,
+            "boot": point.boot,
+            "kind": point.kind,
+        }
+        for point in points
+    ]
+    means = [
+        {
+            "platform": report.wording.platform(estimate.platform, estimate.cell),
+            "mean": estimate.estimate / divisor,
+            "low": (estimate.estimate if estimate.low is None else estimate.low) / divisor,
+            "high": (estimate.estimate if estimate.high is None else estimate.high) / divisor,
+        }
+        for estimate in estimates
+    ]
+    y = alt.Y("platform:N", sort=shown, title=None, axis=_name_axis())
+    x = alt.X(
+        "value:Q",
+        title=f"{title}, {name}" if name else title,
+        scale=alt.Scale(zero=False, nice=True, padding=8),
+    )
+    colour = _platform_colour(report, shown)
+    dots = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_point(size=_POINT)
+        .encode(
+            x=x,
+            y=y,
+            yOffset=alt.YOffset("order:Q", scale=alt.Scale(domain=_spread(len(blocks)))),
+            color=colour,
+            fill=alt.condition("datum.kind == 'measured'", colour, alt.value("transparent")),
+            opacity=alt.condition("datum.kind == 'measured'", alt.value(0.75), alt.value(0.6)),
+            tooltip=[
+                alt.Tooltip("platform:N"),
+                alt.Tooltip("value:Q", format=".4~g"),
+                *(alt.Tooltip(f"{field}:N") for field in ("trial", "block", "boot", "kind")),
+            ],
+        )
+    )
+    interval = alt.Chart(alt.InlineData(values=means)).encode(y=y)
+    tips = [alt.Tooltip("platform:N")]
+    tips += [alt.Tooltip(f"{field}:Q", format=".4~g") for field in ("mean", "low", "high")]
+    return _sized(
+        alt.layer(
+            dots,
+            interval.mark_rule(size=3, opacity=0.95).encode(x="low:Q", x2="high:Q", tooltip=tips),
+            interval.mark_tick(thickness=3, size=22).encode(x="mean:Q", tooltip=tips),
+        ),
+        height=_ROW * len(shown),
+    )
+
+
+def series(points: Sequence[SeriesPoint], report: Report) -> alt.Chart:
+    """What happened within each trial: one thin line each. Not replicates, and no interval."""
+    divisor, name = units.scale(median(point.value for point in points), "b/s")
+    shown = [
+        platform for platform in report.platforms if any(p.platform == platform for p in points)
+    ]
+    rows = [
+        {
+            "platform": point.platform,
+            "line": f"{point.trial} {point.task}",
+            "trial": point.trial,
+            "t": point.t_s,
+            "value": point.value / divisor,
+        }
+        for point in points
+    ]
+    return _sized(
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(size=1.3, opacity=0.55)
+        .encode(
+            x=alt.X("t:Q", title="seconds since the task began to count"),
+            y=alt.Y(
+                "value:Q", title=f"{verdict.word(points[0].what.removesuffix('_bps'))}, {name}"
+            ),
+            color=_platform_colour(report, shown, legend=True),
+            detail="line:N",
+            tooltip=[
+                alt.Tooltip("platform:N"),
+                alt.Tooltip("trial:N"),
+                alt.Tooltip("t:Q", format=".3~g", title="s"),
+                alt.Tooltip("value:Q", format=".4~g", title=name),
+            ],
+        ),
+        height=240,
+    )
+
+
+def ecdf(points: Sequence[EcdfPoint], report: Report) -> alt.Chart:
+    """Which share of the round trips took at most how long; logarithmic, so that tails are seen."""
+    shown = [
+        platform for platform in report.platforms if any(p.platform == platform for p in points)
+    ]
+    divisor, name = units.scale(median(point.value_s for point in points), "s")
+    rows = [
+        {"platform": p.platform, "value": p.value_s / divisor, "share": p.share} for p in points
+    ]
+    return _sized(
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(interpolate="step-after", size=2)
+        .encode(
+            x=alt.X(
+                "value:Q",
+                title=f"round-trip time, {name} (logarithmic)",
+                scale=alt.Scale(type="log", nice=False),
+            ),
+            y=alt.Y("share:Q", title="share of round trips", axis=alt.Axis(format="%")),
+            color=_platform_colour(report, shown, legend=True),
+            tooltip=[
+                alt.Tooltip("platform:N"),
+                alt.Tooltip("value:Q", format=".4~g", title=name),
+                alt.Tooltip("share:Q", format=".2%"),
+            ],
+        ),
+        height=260,
+    )
+
+
+def cpu(times: Sequence[CpuTime]) -> alt.Chart:
+    """CPU time of a trial by what it was spent on, seen from each place that was read."""
+    rows = [
+        {
+            "name": f"{time.platform} · {time.seen}",
+            "mode": time.mode,
+            "place": place,
+            "seconds": time.seconds_s,
+        }
+        for time in times
+        for place, mode in enumerate(MODES)
+        if mode == time.mode
+    ]
+    order = list(dict.fromkeys(row["name"] for row in rows))
+    return _sized(
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_bar(height=16, cornerRadius=1)
+        .encode(
+            x=alt.X("seconds:Q", title="CPU seconds a trial, mean over trials"),
+            y=alt.Y("name:N", sort=order, title=None, axis=_name_axis(240)),
+            color=alt.Color(
+                "mode:N",
+                scale=alt.Scale(domain=list(MODES), range=list(MODES.values())),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            order="place:Q",
+            tooltip=[
+                alt.Tooltip("name:N"),
+                alt.Tooltip("mode:N"),
+                alt.Tooltip("seconds:Q", format=".3~g", title="s"),
+            ],
+        ),
+        height=28 * len(order),
+    )
+
+
+def specification(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
+    """As Vega-Lite's JSON, without Altair's own theme."""
+    with alt.theme.enable("none"):
+        made: dict[str, Any] = chart.to_dict()
+    made.pop("config", None)
+    return made
+
+
+def config(foreground: str, faint: str, background: str) -> dict[str, Any]:
+    """Vega's config for a page in these colours."""
+    text = {"labelColor": foreground, "titleColor": foreground}
+    return {
+        "background": background,
+        "font": "system-ui, sans-serif",
+        "view": {"stroke": None},
+        "axis": text
+        | {
+            "gridColor": faint,
+            "domainColor": faint,
+            "tickColor": faint,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+        },
+        "axisY": {"grid": True},
+        "legend": text | {"labelFontSize": 12, "orient": "top", "title": None},
+        "rule": {"color": foreground},
+        "tick": {"color": foreground},
+    }
+
+
+# --- parts
+
+
+def _cost_row(report: Report, estimate: Estimate) -> dict[str, Any]:
+    change, interval = verdict.cost_text(estimate)
+    cost = estimate.cost or 0.0
+    cell = report.wording.label(estimate.cell)
+    platform = report.wording.platform(estimate.platform, estimate.cell)
+    return {
+        "name": f"{cell} · {platform}" if len(report.cells()) > 1 else platform,
+        "cost": 100 * cost,
+        "low": 100 * (cost if estimate.cost_low is None else estimate.cost_low),
+        "high": 100 * (cost if estimate.cost_high is None else estimate.cost_high),
+        "verdict": estimate.verdict or "no difference shown",
+        "change": f"{change} {verdict.word(estimate.response)}",
+        "interval": interval or "none",
+        "blocks": estimate.blocks or 0,
+    }
+
+
+def _platform_colour(report: Report, shown: Sequence[str], legend: bool = False) -> alt.Color:
+    chosen: Mapping[str, str] = colours(report.platforms)
+    return alt.Color(
+        "platform:N",
+        scale=alt.Scale(domain=list(shown), range=[chosen[platform] for platform in shown]),
+        legend=alt.Legend(title=None, orient="top") if legend else None,
+    )
+
+
+def _spread(count: int) -> list[float]:
+    """A domain that leaves room between the points of neighbouring platforms."""
+    room = max(count, 1) * 0.35
+    return [-room, count - 1 + room]
+
+
+def _name_axis(limit: int = 200) -> alt.Axis:
+    return alt.Axis(labelLimit=limit, ticks=False, domain=False, labelPadding=8, grid=False)
+
+
+def _sized(chart: Any, height: int) -> Any:
+    return chart.properties(width="container", height=height)

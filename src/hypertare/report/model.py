@@ -1,0 +1,395 @@
+"""Everything that a report shows, gathered once from a run's store and summary.
+
+After `gather` nothing is read any more: terminal, HTML and exports are functions of a `Report`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hypertare.records import (
+    Histogram,
+    Interval,
+    NodeReady,
+    ProbeValues,
+    Record,
+    TaskResult,
+)
+from hypertare.report import verdict
+from hypertare.report.verdict import Sentence, Wording
+from hypertare.responses import PHASE
+from hypertare.store import Meta, Store
+from hypertare.summary import Estimate, Level, Summary
+from hypertare.trials import FinishedTrial, Response
+
+# What a series shows of an interval, the first that it has.
+_SERIES = ("goodput_bps", "sent_bps")
+# Points of a distribution that an eye can tell apart in a chart.
+_ECDF_POINTS = 160
+
+# CPU time by what it was spent on, from the names of the probes' values. `guest_s` is left out:
+# the kernel counts it in `user_s` already.
+_MODES: Mapping[str, tuple[str, ...]] = {
+    "user": ("user_s", "nice_s"),
+    "kernel": ("system_s",),
+    "interrupts": ("irq_s", "softirq_s"),
+    "stolen": ("steal_s",),
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of one trial."""
+
+    trial: int
+    block: int
+    boot: int
+    platform: str
+    cell: str
+    response: str
+    value: float
+    kind: Literal["warmup", "measured"]
+
+
+@dataclass(frozen=True)
+class SeriesPoint:
+    """One interval within a trial; never a replicate."""
+
+    trial: int
+    platform: str
+    cell: str
+    task: str
+    what: str
+    t_s: float
+    value: float
+
+
+@dataclass(frozen=True)
+class EcdfPoint:
+    """`share` of the round trips took at most `value` seconds."""
+
+    platform: str
+    cell: str
+    value_s: float
+    share: float
+
+
+@dataclass(frozen=True)
+class CpuTime:
+    """CPU seconds of one mode a trial, the mean over trials, seen from one place."""
+
+    platform: str
+    cell: str
+    seen: str
+    mode: str
+    seconds_s: float
+    trials: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    trial: int
+    platform: str
+    cell: str
+    reason: str
+    console: tuple[str, ...]
+    output: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run found, ready to be shown."""
+
+    source: Path
+    meta: Meta
+    summary: Summary
+    wording: Wording
+    sentences: tuple[Sentence, ...]
+    points: tuple[Point, ...]
+    series: tuple[SeriesPoint, ...]
+    ecdf: tuple[EcdfPoint, ...]
+    cpu: tuple[CpuTime, ...]
+    failures: tuple[Failure, ...]
+    warnings: tuple[str, ...]
+    vmm_commands: dict[str, str]
+    commands: tuple[str, ...]
+    trials: tuple[FinishedTrial, ...]
+
+    def responses(self, workload: str) -> dict[str, Response]:
+        return {response.name: response for response in self.meta.responses.get(workload, ())}
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """Names of the platforms, variants apart, in order of display."""
+        named = {
+            self.wording.platform(
+                trial.planned.platform, trial.planned.cell
+            ): trial.planned.platform
+            for trial in self.trials
+        }
+        return tuple(
+            sorted(named, key=lambda name: (_index(self.meta.platforms, named[name]), name))
+        )
+
+    def cells(self) -> dict[str, dict[str, Level]]:
+        """The cells by their labels, in the order in which they were first met."""
+        made: dict[str, dict[str, Level]] = {}
+        for trial in self.trials:
+            made.setdefault(self.wording.label(trial.planned.cell), trial.planned.cell)
+        return made
+
+    def estimates(self, label: str | None = None) -> list[Estimate]:
+        """Estimates in order of display, of one cell or of all."""
+        chosen = [
+            estimate
+            for estimate in self.summary.estimates
+            if label is None or self.wording.label(estimate.cell) == label
+        ]
+        return in_order(chosen, self.meta, self.wording, self.trials)
+
+
+def gather(store: Store, summary: Summary) -> Report:
+    """Reads what a report shows.
+
+    Raises:
+        InputError: the run's file is damaged.
+    """
+    meta = store.meta
+    trials = tuple(store.trials())
+    wording = Wording.of(meta, summary, trials)
+    series: list[SeriesPoint] = []
+    ecdf = _EcdfMaker()
+    cpu = _CpuMaker(summary)
+    failures: list[Failure] = []
+    for trial in trials:
+        place = _Place.of(trial, wording)
+        records = store.records(trial.planned.id)
+        if trial.status == "failed":
+            failures.append(_failure(trial, place, records))
+        elif trial.counts:
+            records = [record for record in records if getattr(record, "phase", PHASE) == PHASE]
+            series += _series(trial, place, records)
+            ecdf.add(place, records)
+            cpu.add(trial, place, records)
+    return Report(
+        source=store.path,
+        meta=meta,
+        summary=summary,
+        wording=wording,
+        sentences=tuple(_sentences(meta, summary, wording, trials)),
+        points=tuple(_points(trials, wording)),
+        series=tuple(series),
+        ecdf=tuple(ecdf.points()),
+        cpu=tuple(cpu.times()),
+        failures=tuple(failures),
+        warnings=summary.warnings,
+        vmm_commands=_vmm_commands(store),
+        commands=tuple(_commands(meta, store.path)),
+        trials=trials,
+    )
+
+
+def in_order(
+    estimates: Iterable[Estimate], meta: Meta, wording: Wording, trials: Sequence[FinishedTrial]
+) -> list[Estimate]:
+    """By cell as first met, then by response and platform as the study names them."""
+    cells = list(dict.fromkeys(wording.label(trial.planned.cell) for trial in trials))
+
+    def place(estimate: Estimate) -> tuple[int, int, int, str]:
+        responses = meta.responses.get(str(estimate.cell.get("workload")), ())
+        return (
+            _index(cells, wording.label(estimate.cell)),
+            _index([response.name for response in responses], estimate.response),
+            _index(meta.platforms, estimate.platform),
+            wording.platform(estimate.platform, estimate.cell),
+        )
+
+    return sorted(estimates, key=place)
+
+
+# --- parts
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a trial's numbers are shown: its platform's and its cell's name."""
+
+    platform: str
+    cell: str
+
+    @classmethod
+    def of(cls, trial: FinishedTrial, wording: Wording) -> _Place:
+        planned = trial.planned
+        return cls(wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
+
+
+def _sentences(
+    meta: Meta, summary: Summary, wording: Wording, trials: Sequence[FinishedTrial]
+) -> Iterator[Sentence]:
+    labels = [wording.label(trial.planned.cell) for trial in trials]
+    several = len(set(labels)) > 1
+    leading = [
+        estimate
+        for estimate in summary.estimates
+        if estimate.baseline is not None
+        and estimate.response == meta.headline.get(str(estimate.cell.get("workload")))
+    ]
+    for estimate in in_order(leading, meta, wording, trials):
+        yield verdict.sentence(estimate, wording, several)
+    counts: dict[tuple[str, str], int] = {}
+    for trial in trials:
+        planned = trial.planned
+        key = (wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
+        counts[key] = counts.get(key, 0) + 1
+    yield from verdict.failures(summary, wording, counts)
+    noise = verdict.noise(summary, wording)
+    if noise:
+        yield noise
+
+
+def _points(trials: Iterable[FinishedTrial], wording: Wording) -> Iterator[Point]:
+    for trial in trials:
+        place = _Place.of(trial, wording)
+        planned = trial.planned
+        for response, value in trial.values.items():
+            yield Point(
+                planned.id,
+                planned.block,
+                planned.boot,
+                place.platform,
+                place.cell,
+                response,
+                value,
+                planned.kind,
+            )
+
+
+def _series(
+    trial: FinishedTrial, place: _Place, records: Sequence[Record]
+) -> Iterator[SeriesPoint]:
+    intervals = [record for record in records if isinstance(record, Interval)]
+    what = next((name for name in _SERIES if any(name in i.values for i in intervals)), None)
+    for interval in intervals:
+        if what is not None and what in interval.values:
+            yield SeriesPoint(
+                trial.planned.id,
+                place.platform,
+                place.cell,
+                interval.task,
+                what,
+                (interval.begin_s + interval.end_s) / 2,
+                interval.values[what],
+            )
+
+
+class _EcdfMaker:
+    """Adds up the round-trip times of every trial of a platform in a cell."""
+
+    def __init__(self) -> None:
+        self._counts: dict[_Place, dict[float, int]] = {}
+
+    def add(self, place: _Place, records: Sequence[Record]) -> None:
+        for record in records:
+            histogram = record.histograms.get("rtt") if isinstance(record, TaskResult) else None
+            if histogram and histogram.unit in _SECONDS:
+                counts = self._counts.setdefault(place, {})
+                for edge, count in _buckets(histogram):
+                    counts[edge] = counts.get(edge, 0) + count
+
+    def points(self) -> Iterator[EcdfPoint]:
+        for place, counts in self._counts.items():
+            total = sum(counts.values())
+            below, shown = 0, -1.0
+            for edge in sorted(counts):
+                below += counts[edge]
+                share = below / total
+                if share - shown >= 1 / _ECDF_POINTS or below == total:
+                    shown = share
+                    yield EcdfPoint(place.platform, place.cell, edge, share)
+
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def _buckets(histogram: Histogram) -> Iterator[tuple[float, int]]:
+    for edge, count in histogram.buckets:
+        # Nought has no place on a logarithmic axis.
+        if count > 0 and edge > 0:
+            yield edge * _SECONDS[histogram.unit], count
+
+
+class _CpuMaker:
+    """Means of CPU time by platform, cell, place and mode."""
+
+    def __init__(self, summary: Summary) -> None:
+        self._guests = {state.node for state in summary.platforms if state.vmm}
+        self._sums: dict[tuple[_Place, str], dict[str, float]] = {}
+        self._trials: dict[tuple[_Place, str], set[int]] = {}
+
+    def add(self, trial: FinishedTrial, place: _Place, records: Sequence[Record]) -> None:
+        for record in records:
+            seen = self._seen(record) if isinstance(record, ProbeValues) else None
+            if seen is None or not isinstance(record, ProbeValues) or not record.values:
+                continue
+            sums = self._sums.setdefault((place, seen), {})
+            for mode, names in _MODES.items():
+                seconds = sum(record.values.get(name, 0.0) for name in names)
+                sums[mode] = sums.get(mode, 0.0) + seconds
+            self._trials.setdefault((place, seen), set()).add(trial.planned.id)
+
+    def _seen(self, record: ProbeValues) -> str | None:
+        guest = record.node in self._guests
+        if record.probe == "outside":
+            return "VMM, from outside" if guest else "cgroup"
+        if record.probe == "stat":
+            return "guest, from inside" if guest else "whole machine"
+        return None
+
+    def times(self) -> Iterator[CpuTime]:
+        for (place, seen), sums in self._sums.items():
+            trials = len(self._trials[place, seen])
+            for mode, seconds in sums.items():
+                yield CpuTime(place.platform, place.cell, seen, mode, seconds / trials, trials)
+
+
+def _failure(trial: FinishedTrial, place: _Place, records: Sequence[Record]) -> Failure:
+    output: dict[str, str] = {}
+    for record in records:
+        if isinstance(record, TaskResult):
+            output |= {f"{record.node}, {name}": text for name, text in record.text.items() if text}
+    return Failure(
+        trial.planned.id,
+        place.platform,
+        place.cell,
+        trial.error or "no reason given",
+        trial.console,
+        output,
+    )
+
+
+def _vmm_commands(store: Store) -> dict[str, str]:
+    """The last command line of each node's VMM."""
+    return {
+        record.node: shlex.join(record.vmm_argv)
+        for _, records in store.benches()
+        for record in records
+        if isinstance(record, NodeReady) and record.vmm_argv
+    }
+
+
+def _commands(meta: Meta, path: Path) -> Iterator[str]:
+    if meta.argv:
+        again = list(meta.argv)
+        if "--seed" not in again:
+            place = again.index("--") if "--" in again else len(again)
+            again[place:place] = ["--seed", str(meta.seed)]
+        yield shlex.join(again)
+    yield shlex.join(["hypertare", "report", str(path.parent)])
+
+
+def _index(order: Sequence[str], item: str) -> int:
+    return order.index(item) if item in order else len(order)

@@ -1,0 +1,99 @@
+"""Numbers for people: scaled units, and no more digits than the interval supports."""
+
+from __future__ import annotations
+
+import math
+
+_MINUS = "−"
+
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+_SCALED_UP = {"b/s", "B", "B/s", "packets/s", "messages/s", "loops/s"}
+_PLAIN_DIGITS = 3
+
+
+def scale(value: float, unit: str) -> tuple[float, str]:
+    """By what to divide so that `value` reads well, and the unit that it then has.
+
+    Shares become per cent, time goes down to nanoseconds, rates and sizes up by
+    thousands; counts stay as they are.
+    """
+    magnitude = abs(value)
+    if unit == "ns":
+        divisor, name = scale(value * 1e-9, "s")
+        return divisor * 1e9, name
+    if unit == "share":
+        return 0.01, "%"
+    if unit == "s":
+        step, prefix = next((p for p in _SMALL if magnitude >= p[0]), _SMALL[-1])
+        return (1.0, "s") if magnitude == 0 else (step, f"{prefix}s")
+    if unit in _SCALED_UP:
+        step, prefix = next((p for p in _PREFIXES if magnitude >= p[0]), _PREFIXES[-1])
+        return step, f"{prefix}{unit}"
+    return 1.0, unit
+
+
+def decimals(half_width: float) -> int:
+    """Decimal places that an uncertainty supports; negative where not even the units are sure.
+
+    Rule of the Particle Data Group (Review of Particle Physics, Introduction, "Rounding"): by the
+    three highest digits of the uncertainty, two digits of it are kept up to 354, one up to 949, and
+    above it is rounded up to 1000 and two are kept.
+    """
+    if not math.isfinite(half_width) or half_width <= 0:
+        raise ValueError(f"an uncertainty of {half_width}")
+    power = math.floor(math.log10(half_width))
+    lead = half_width / 10**power
+    # From 9.5 on the power is one higher and two digits are kept: the same place.
+    return 1 - power if lead < 3.55 else -power
+
+
+def number(value: float, places: int) -> str:
+    """`value` with so many decimal places, thousands apart; negative places round before the point.
+
+    >>> number(184_312.0, -2)
+    '184,300'
+    """
+    rounded = round(value, places)
+    if rounded == 0:
+        rounded = 0.0
+    text = f"{abs(rounded):,.{max(places, 0)}f}"
+    return f"{_MINUS}{text}" if rounded < 0 else text
+
+
+def plain_decimals(value: float, digits: int = _PLAIN_DIGITS) -> int:
+    """Decimal places for so many significant digits; whole numbers stay whole."""
+    if value == 0 or not math.isfinite(value):
+        return 0
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    return min(places, 0) if value == int(value) else max(places, 0)
+
+
+def quantity(value: float, unit: str, digits: int = _PLAIN_DIGITS) -> str:
+    """A number without an interval.
+
+    >>> quantity(9_412_345_678.0, "b/s")
+    '9.41 Gb/s'
+    """
+    if not math.isfinite(value):
+        return "–"
+    divisor, name = scale(value, unit)
+    scaled = value / divisor
+    places = (
+        0 if name and divisor == 1.0 and scaled == int(scaled) else plain_decimals(scaled, digits)
+    )
+    return _with_unit(number(scaled, places), name)
+
+
+def measured(value: float, low: float | None, high: float | None, unit: str) -> tuple[str, str]:
+    """A number and its interval, in one unit and to the same place: `("8.3 s", "8.1 to 8.5")`."""
+    if low is None or high is None or high <= low:
+        return quantity(value, unit), ""
+    divisor, name = scale(value if value else high, unit)
+    places = decimals((high - low) / 2 / divisor)
+    interval = f"{number(low / divisor, places)} to {number(high / divisor, places)}"
+    return _with_unit(number(value / divisor, places), name), interval
+
+
+def _with_unit(text: str, unit: str) -> str:
+    return f"{text} {unit}" if unit else text

@@ -1,0 +1,221 @@
+"""The verdicts of a run, as sentences.
+
+A cost is shown as the change of the response: `+38 % elapsed` costs, and so does `−47 % goodput`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hypertare.report import units
+from hypertare.store import Meta
+from hypertare.summary import Estimate, Level, Summary
+from hypertare.trials import Cell, FinishedTrial
+
+_FEW = "too few blocks with both it and the baseline"
+
+Tone = Literal["costs", "gains", "same", "failed", "unknown"]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One verdict. `tone` is for its colour; the words say the same."""
+
+    tone: Tone
+    text: str
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How this run calls its responses, cells and platforms.
+
+    A cell of a guest may hold factors that only guests have, such as its NIC. They belong to the
+    platform's name; the others tell the cells apart, and only where they differ.
+    """
+
+    titles: Mapping[tuple[str, str], str]
+    shared: Mapping[str, frozenset[str]]
+    varied: frozenset[tuple[str, str]]
+    workloads: int
+    clock: Literal["wall", "virtual"]
+    accelerators: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, meta: Meta, summary: Summary, trials: Sequence[FinishedTrial]) -> Wording:
+        shared: dict[str, frozenset[str]] = {}
+        levels: dict[tuple[str, str], set[str]] = {}
+        for trial in trials:
+            workload = trial.planned.workload
+            factors = frozenset(trial.planned.cell)
+            shared[workload] = shared.get(workload, factors) & factors
+            for factor, level in trial.planned.cell.items():
+                levels.setdefault((workload, factor), set()).add(_level(level))
+        return cls(
+            titles={
+                (workload, response.name): response.title
+                for workload, responses in meta.responses.items()
+                for response in responses
+            },
+            shared=shared,
+            varied=frozenset(key for key, seen in levels.items() if len(seen) > 1),
+            workloads=len(shared),
+            clock=summary.clock,
+            accelerators={state.platform: state.accelerator for state in summary.platforms},
+        )
+
+    def title(self, cell: Cell, response: str) -> str:
+        return self.titles.get((str(cell.get("workload", "")), response), response)
+
+    def label(self, cell: Cell) -> str:
+        """Names a cell: `tcp receive cpus 2`."""
+        workload = str(cell.get("workload", ""))
+        levels = [
+            _named(factor, level)
+            for factor, level in cell.items()
+            if factor in self.shared.get(workload, ()) and (workload, factor) in self.varied
+        ]
+        named = self.workloads > 1 or not levels
+        return " ".join([workload, *levels] if named else levels)
+
+    def platform(self, platform: str, cell: Cell) -> str:
+        """Names a platform with the levels that only it has: `guest e1000`."""
+        workload = str(cell.get("workload", ""))
+        levels = [
+            _named(factor, level)
+            for factor, level in cell.items()
+            if factor not in self.shared.get(workload, cell) and (workload, factor) in self.varied
+        ]
+        return " ".join([platform, *levels])
+
+
+def word(response: str) -> str:
+    """A response's name as it stands in a sentence."""
+    return response.replace("_", " ")
+
+
+def _named(factor: str, level: Level) -> str:
+    """A level that is a word speaks for itself; a number needs its factor's name."""
+    if isinstance(level, str) and level[:1].isalpha():
+        return level
+    return f"{factor.rpartition('.')[2].replace('_', ' ')} {_level(level)}"
+
+
+def _level(level: Level) -> str:
+    if isinstance(level, bool):
+        return "on" if level else "off"
+    return f"{level:g}" if isinstance(level, float) else str(level)
+
+
+def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
+    """The verdict on one cost. `where` names the cell, for runs that have more than one.
+
+    For example: guest costs +38 % elapsed (95 % interval 34 to 42), n = 12 blocks, accelerator tcg
+    """
+    title = word(estimate.response)
+    platform = wording.platform(estimate.platform, estimate.cell)
+    place = f" in {wording.label(estimate.cell)}" if where else ""
+    if estimate.cost is None:
+        return Sentence("unknown", f"{platform}: no verdict on {title}{place}: {_FEW}")
+    change, interval = cost_text(estimate)
+    confidence = f"{estimate.confidence * 100:g} % interval"
+    basis = _basis(estimate, wording)
+    if estimate.exact:
+        text = f"{platform} {_exactly(estimate, title)}{place}{basis}"
+        return Sentence(tone(estimate), text)
+    if estimate.verdict == "no difference shown" or not interval:
+        shown = f": {change} ({confidence} {interval})" if interval else ""
+        text = f"{platform}: no difference shown in {title}{place}{shown}{basis}"
+        return Sentence("same", text)
+    return Sentence(
+        tone(estimate),
+        f"{platform} {estimate.verdict} {change} {title}{place} ({confidence} {interval}){basis}",
+    )
+
+
+def cost_text(estimate: Estimate) -> tuple[str, str]:
+    """The change of the response against the baseline, in per cent, and its interval.
+
+    With a side of the interval on either side of nought, both carry their signs; else the interval
+    is given without, in the direction of the change: `("+38 %", "34 to 42")`.
+    """
+    if estimate.cost is None:
+        return "–", ""
+    sign = 1 if estimate.better == "lower" else -1
+    change = 100 * sign * estimate.cost
+    if estimate.cost_low is None or estimate.cost_high is None:
+        return f"{_signed(change, units.plain_decimals(change, 3))} %", ""
+    ends = sorted(100 * sign * end for end in (estimate.cost_low, estimate.cost_high))
+    if ends[1] <= ends[0]:
+        return f"{_signed(change, units.plain_decimals(change, 3))} %", ""
+    places = units.decimals((ends[1] - ends[0]) / 2)
+    if ends[0] < 0 < ends[1]:
+        interval = f"{_signed(ends[0], places)} to {_signed(ends[1], places)}"
+    else:
+        interval = " to ".join(units.number(end, places) for end in sorted(map(abs, ends)))
+    return f"{_signed(change, places)} %", interval
+
+
+def tone(estimate: Estimate) -> Tone:
+    if estimate.verdict == "costs":
+        return "costs"
+    if estimate.verdict == "gains":
+        return "gains"
+    return "same" if estimate.verdict else "unknown"
+
+
+def failures(
+    summary: Summary, wording: Wording, trials: Mapping[tuple[str, str], int]
+) -> list[Sentence]:
+    """What failed, by platform and cell: how many of how many trials, and the usual reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for trial in summary.failed:
+        key = (wording.platform(trial.platform, trial.cell), wording.label(trial.cell))
+        groups.setdefault(key, []).append(trial.reason)
+    made = []
+    for (platform, label), reasons in groups.items():
+        usual = max(set(reasons), key=reasons.count)
+        also = ", and other reasons" if len(set(reasons)) > 1 else ""
+        of = trials.get((platform, label), len(reasons))
+        text = f"{platform} failed in {len(reasons)} of {of} trials of {label}: {usual}{also}"
+        made.append(Sentence("failed", text))
+    return made
+
+
+def noise(summary: Summary, wording: Wording) -> Sentence | None:
+    """The least cost that this run could have shown, from its baseline against itself."""
+    if not summary.noise:
+        return None
+    worst = max(summary.noise, key=lambda n: max(abs(n.cost_low), abs(n.cost_high)))
+    least = 100 * max(abs(worst.cost_low), abs(worst.cost_high))
+    return Sentence(
+        "same",
+        f"noise floor: native against native differs by up to {least:.2g} % "
+        f"({word(worst.response)} in {wording.label(worst.cell)}); "
+        "a smaller cost could not have been shown",
+    )
+
+
+def _basis(estimate: Estimate, wording: Wording) -> str:
+    accelerator = wording.accelerators.get(estimate.platform)
+    parts = [
+        f"n = {estimate.blocks} block{'s' if estimate.blocks != 1 else ''}"
+        if estimate.blocks
+        else f"n = {estimate.n}",
+        f"accelerator {accelerator}" if accelerator else "",
+        "virtual time" if wording.clock == "virtual" else "",
+    ]
+    return "".join(f", {part}" for part in parts if part)
+
+
+def _exactly(estimate: Estimate, title: str) -> str:
+    """In virtual time a run repeats exactly, so that there is nothing to be unsure of."""
+    if estimate.cost == 0:
+        return f"has exactly the same {title}"
+    return f"{estimate.verdict or 'costs'} exactly {cost_text(estimate)[0]} {title}"
+
+
+def _signed(value: float, places: int) -> str:
+    text = units.number(value, places)
+    return text if text.startswith("−") or round(value, places) == 0 else f"+{text}"

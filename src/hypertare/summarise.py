@@ -1,0 +1,108 @@
+"""From a run's store to its summary, at any moment of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hypertare.planner import HOST
+from hypertare.records import Hello, InterfaceState, NodeReady, Record
+from hypertare.store import Meta, Store
+from hypertare.summary import FailedTrial, Level, PlatformState, Summary
+from hypertare.trials import FinishedTrial
+
+
+def summarise(store: Store) -> Summary:
+    """What the trials that are there say. An interrupted run's summary says that it is incomplete.
+
+    Raises:
+        InputError: the run's file is damaged.
+    """
+    from hypertare.estimates import estimate
+
+    meta = store.meta
+    trials = store.trials()
+    milestones = store.milestones()
+    last = milestones[-1]
+    estimates = estimate(trials, meta.responses, meta.platforms, meta.baseline, meta.confidence)
+    return Summary(
+        hypertare=meta.hypertare,
+        study=meta.study,
+        question=meta.question,
+        machine=meta.machine,
+        clock=meta.clock,
+        accelerator=meta.accelerator,
+        versions=meta.versions,
+        seed=meta.seed,
+        started=milestones[0].at,
+        ended=last.at if last.what in ("stopped", "completed") else None,
+        complete=last.what == "completed",
+        platforms=_platforms(store, meta),
+        estimates=tuple(estimates),
+        failed=tuple(_failed(trial) for trial in trials if trial.status == "failed"),
+        warnings=_warnings(store),
+    )
+
+
+def _platforms(store: Store, meta: Meta) -> tuple[PlatformState, ...]:
+    """Every state that a platform was found in; more than one where a bench's factors change it."""
+    states: dict[str, PlatformState] = {}
+    for _, records in store.benches():
+        for state in _states(records, meta):
+            states.setdefault(state.model_dump_json(), state)
+    order = {name: place for place, name in enumerate(meta.platforms)}
+    return tuple(sorted(states.values(), key=lambda state: (order[state.platform], state.node)))
+
+
+def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
+    """The nodes under test of one bench; its peer is none."""
+    hellos = {record.node: record for record in records if isinstance(record, Hello)}
+    ready = {record.node: record for record in records if isinstance(record, NodeReady)}
+    for node, hello in hellos.items():
+        platform = _platform_of(node, meta)
+        if platform is None:
+            continue
+        yield PlatformState(
+            platform=platform,
+            node=node,
+            kernel=hello.kernel,
+            cpus=hello.cpus,
+            memory=hello.memory,
+            accelerator=ready[node].accelerator if node in ready else None,
+            vmm=ready[node].vmm if node in ready else None,
+            clocksource=hello.clocksource,
+            interfaces={
+                record.interface: _interface(record)
+                for record in records
+                if isinstance(record, InterfaceState) and record.node == node
+            },
+        )
+
+
+def _platform_of(node: str, meta: Meta) -> str | None:
+    """The design names the baseline's node `host`, the others by platform and number."""
+    platform = meta.baseline if node == HOST else node.rstrip("0123456789")
+    return platform if platform in meta.platforms else None
+
+
+def _interface(state: InterfaceState) -> dict[str, Level | None]:
+    return {
+        "driver": state.driver,
+        "mtu": state.mtu,
+        "rx_queues": state.rx_queues,
+        "tx_queues": state.tx_queues,
+        **dict(sorted(state.offloads.items())),
+    }
+
+
+def _failed(trial: FinishedTrial) -> FailedTrial:
+    return FailedTrial(
+        trial=trial.planned.id,
+        platform=trial.planned.platform,
+        cell=trial.planned.cell,
+        reason=trial.error or "no reason given",
+        console=trial.console,
+    )
+
+
+def _warnings(store: Store) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(e.text for e in store.events() if e.level == "warning"))
