@@ -198,6 +198,7 @@ def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         platforms=study.sut.platforms,
         baseline=BASELINE,
         responses={name: RESPONSES[work.type] for name, work in study.workloads.items()},
+        threshold=study.design.threshold,
         headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
     )
     store = Store.create(folder, meta)

@@ -131,7 +131,8 @@ class Meta(BaseModel):
 
     `study_text` is the study file as it was read, `settings` what it came to with the command
     line's changes, `argv` the command that started the run. `platforms` is the order of display.
-    `responses` and `headline`, the one that leads, are by workload.
+    `responses` and `headline`, the one that leads, are by workload. `threshold` is the least cost
+    that matters, a share.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -151,6 +152,7 @@ class Meta(BaseModel):
     baseline: str
     responses: dict[str, tuple[Response, ...]]
     headline: dict[str, str]
+    threshold: float
     confidence: float = 0.95
 
 

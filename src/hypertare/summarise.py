@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from hypertare.planner import HOST
 from hypertare.records import Hello, InterfaceState, NodeReady, Record
 from hypertare.store import Meta, Store
-from hypertare.summary import FailedTrial, Level, PlatformState, Summary
-from hypertare.trials import FinishedTrial
+from hypertare.summary import Level, PlatformState, Summary
 
 
 def summarise(store: Store) -> Summary:
@@ -20,10 +19,18 @@ def summarise(store: Store) -> Summary:
     from hypertare.estimates import estimate
 
     meta = store.meta
-    trials = store.trials()
     milestones = store.milestones()
     last = milestones[-1]
-    estimates = estimate(trials, meta.responses, meta.platforms, meta.baseline, meta.confidence)
+    platforms = _platforms(store, meta)
+    found = estimate(
+        store.trials(),
+        {response.name: response for all_ in meta.responses.values() for response in all_},
+        baseline=meta.baseline,
+        confidence=meta.confidence,
+        threshold=meta.threshold,
+        clock=meta.clock,
+        platforms=platforms,
+    )
     return Summary(
         hypertare=meta.hypertare,
         study=meta.study,
@@ -36,10 +43,11 @@ def summarise(store: Store) -> Summary:
         started=milestones[0].at,
         ended=last.at if last.what in ("stopped", "completed") else None,
         complete=last.what == "completed",
-        platforms=_platforms(store, meta),
-        estimates=tuple(estimates),
-        failed=tuple(_failed(trial) for trial in trials if trial.status == "failed"),
-        warnings=_warnings(store),
+        platforms=platforms,
+        estimates=found.estimates,
+        noise=found.noise,
+        failed=found.failed,
+        warnings=(*_warnings(store), *found.warnings),
     )
 
 
@@ -92,16 +100,6 @@ def _interface(state: InterfaceState) -> dict[str, Level | None]:
         "tx_queues": state.tx_queues,
         **dict(sorted(state.offloads.items())),
     }
-
-
-def _failed(trial: FinishedTrial) -> FailedTrial:
-    return FailedTrial(
-        trial=trial.planned.id,
-        platform=trial.planned.platform,
-        cell=trial.planned.cell,
-        reason=trial.error or "no reason given",
-        console=trial.console,
-    )
 
 
 def _warnings(store: Store) -> tuple[str, ...]:
