@@ -11,6 +11,7 @@ Level = str | int | float | bool
 Better = Literal["higher", "lower"]
 Verdict = Literal["costs", "gains", "no difference shown"]
 Judgement = Literal["holds", "fails", "undecided"]
+Clock = Literal["wall", "virtual"]
 
 
 class Part(BaseModel):
@@ -22,9 +23,16 @@ class Part(BaseModel):
 class Estimate(Part):
     """A response of one platform in one cell, and its cost against the baseline.
 
-    `estimate`, `low` and `high` are in `unit`: the mean over trials and its interval at `confidence`.
-    `cost` is a share of the baseline: 1 - sut/baseline where higher is better, sut/baseline - 1 where
-    lower is, so a positive cost is always a loss. It comes from `blocks` trials paired by block.
+    `estimate`, `low` and `high` are in `unit`: the mean over trials and its interval at
+    `confidence`. `cost` is a share of the baseline: 1 - sut/baseline where higher is better,
+    sut/baseline - 1 where lower is, so a positive cost is always a loss. It comes from `blocks`
+    trials paired by block.
+
+    Where a value of zero or below forbids a ratio there is no cost; `difference`, sut - baseline in
+    `unit`, from the same blocks, then carries the verdict.
+
+    `exact`: in virtual time, every trial gave the same; the ends of an interval are the estimate
+    itself. On the wall clock values without any spread have no interval.
     """
 
     response: str
@@ -43,11 +51,17 @@ class Estimate(Part):
     cost: float | None = None
     cost_low: float | None = None
     cost_high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
     verdict: Verdict | None = None
 
 
 class NoiseFloor(Part):
-    """Spread of native against native: the least cost that this run could have shown."""
+    """Native against native. `cost` is the least cost that this run could have shown, `cost_low`
+    and `cost_high` bound what native cost against itself, over `n` pairs of trials of the same
+    block or, where blocks hold one native trial, of successive blocks.
+    """
 
     response: str
     cell: dict[str, Level]
@@ -55,6 +69,7 @@ class NoiseFloor(Part):
     cost: float
     cost_low: float
     cost_high: float
+    pairs: Literal["same block", "successive blocks"] = "successive blocks"
 
 
 class FailedTrial(Part):
@@ -103,7 +118,7 @@ class Summary(Part):
     study: str
     question: str
     machine: MachineState
-    clock: Literal["wall", "virtual"]
+    clock: Clock
     accelerator: str | None
     versions: dict[str, str]
     seed: int

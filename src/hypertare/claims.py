@@ -1,0 +1,309 @@
+"""Expectations that a study judges: each holds, fails, or stays undecided. Needs no statistics.
+
+In a study file:
+
+    [[claims]]
+    text = "virtio-net is at least half as fast as native"
+    response = "goodput"
+    workload = "tcp"
+    platform = "guest"
+    where = { "sut.nic" = "virtio-net" }
+    measure = "ratio"
+    op = "above"
+    value = "50 %"
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+
+from hypertare.series import key, same
+from hypertare.stats.practical import unanimous
+from hypertare.summary import Estimate, JudgedClaim, Judgement, Level
+from hypertare.wording import figure, listing, percent, place
+
+_PERCENT = re.compile(r"^\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*$")
+
+
+def parse_bound(given: object) -> float:
+    """A number, or a share from `"5 %"`, `"-2.5%"`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(given, str) and (match := _PERCENT.match(given)):
+        return float(match[1]) / 100
+    if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
+        return float(given)
+    raise ValueError(f"'{given}' is no bound; write a number such as 0.05, or \"5 %\"")
+
+
+Bound = Annotated[float, BeforeValidator(parse_bound)]
+
+
+class Claim(BaseModel):
+    """An expectation about one response of one platform, in every cell that `where` fits.
+
+    `measure` is what is bounded:
+    - `cost`: of the platform against the baseline, a share;
+    - `value`: the response itself, in its unit;
+    - `ratio`: platform over baseline.
+
+    With `against`, levels that differ in a second cell (`platform` may be among them), the first
+    cell's is compared with the second's: the difference of the costs or of the values, or the ratio
+    of the values. `value` is one bound for `above` and `below`, two for `within`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    text: str
+    response: str
+    workload: str | None = None
+    platform: str
+    where: dict[str, Level] = {}
+    against: dict[str, Level] | None = None
+    measure: Literal["cost", "value", "ratio"] = "cost"
+    op: Literal["above", "below", "within"]
+    value: Bound | tuple[Bound, Bound]
+
+    @model_validator(mode="after")
+    def _bounds_fit(self) -> Claim:
+        two = isinstance(self.value, tuple)
+        if two != (self.op == "within"):
+            raise ValueError(f"op '{self.op}' needs {'one bound' if two else 'two: [low, high]'}")
+        if isinstance(self.value, tuple) and not self.value[0] < self.value[1]:
+            raise ValueError("the first bound of 'within' must be below the second")
+        if self.against is not None and not self.against:
+            raise ValueError("'against' names no level; leave it out or name what differs")
+        return self
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What is allowed, open at an infinite end."""
+        if isinstance(self.value, tuple):
+            return self.value
+        return (self.value, math.inf) if self.op == "above" else (-math.inf, self.value)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A measured quantity with its interval; `sure` where an interval is not needed."""
+
+    estimate: float
+    low: float | None
+    high: float | None
+    sure: bool = False
+
+
+def judge(claim: Claim, estimates: Iterable[Estimate]) -> JudgedClaim:
+    """Whether a claim holds.
+
+    In one cell it holds where the whole interval lies within the bounds, fails where all of it lies
+    outside on one side, and is undecided where a bound lies in the interval. Values without any
+    spread (a loss of 0 in every trial) have no interval; six or more decide, by the sign test.
+
+    Over several cells it holds if it holds in each, and fails if it fails in any.
+    """
+    known = list(estimates)
+    matching = [one for one in known if _fits(claim, one)]
+    if not matching:
+        return _undecided(claim, f"no estimate of {claim.response} for {_cells(claim)}")
+    verdicts: list[Judgement] = []
+    evidence: list[str] = []
+    for one in matching:
+        seen = _measure(claim, one, known)
+        where = place(one.platform, one.cell)
+        if isinstance(seen, str):
+            verdicts.append("undecided")
+            evidence.append(f"{where}: {seen}")
+        else:
+            verdicts.append(_judgement(seen, claim.bounds))
+            evidence.append(f"{where}: {_words(claim, one, seen)}")
+    return JudgedClaim(
+        text=claim.text, judgement=_all(verdicts), evidence=_evidence(verdicts, evidence)
+    )
+
+
+def _fits(claim: Claim, one: Estimate) -> bool:
+    wanted = dict(claim.where)
+    if claim.workload is not None:
+        wanted["workload"] = claim.workload
+    return (
+        one.response == claim.response
+        and one.platform == claim.platform
+        and all(f in one.cell and same(one.cell[f], level) for f, level in wanted.items())
+    )
+
+
+def _measure(claim: Claim, one: Estimate, known: list[Estimate]) -> Seen | str:
+    """What the claim bounds, or why it cannot be had."""
+    if claim.against is None:
+        return _single(claim.measure, one)
+    other = _second(claim.against, one, known)
+    if isinstance(other, str):
+        return other
+    if claim.measure == "ratio":
+        return _quotient(_value(one), _value(other))
+    pair = [_cost(e) if claim.measure == "cost" else _value(e) for e in (one, other)]
+    for seen in pair:
+        if isinstance(seen, str):
+            return seen
+    first, second = pair
+    assert isinstance(first, Seen) and isinstance(second, Seen)
+    return _difference(first, second)
+
+
+def _second(against: Mapping[str, Level], one: Estimate, known: list[Estimate]) -> Estimate | str:
+    levels = {**one.cell, **{f: level for f, level in against.items() if f != "platform"}}
+    platform = str(against.get("platform", one.platform))
+    if platform == one.platform and key(levels) == key(one.cell):
+        return "'against' names this cell itself"
+    found = [
+        e
+        for e in known
+        if e.response == one.response
+        and e.platform == platform
+        # Another platform need not have every factor: native has no NIC model.
+        and all(f in levels and same(level, levels[f]) for f, level in e.cell.items())
+        and (platform != one.platform or len(e.cell) == len(levels))
+    ]
+    if len(found) != 1:
+        many = "several estimates" if found else "no estimate"
+        return f"{many} of {one.response} for {place(platform, levels)}"
+    return found[0]
+
+
+def _single(measure: str, one: Estimate) -> Seen | str:
+    if measure == "value":
+        return _value(one)
+    cost = _cost(one)
+    if isinstance(cost, str) or measure == "cost":
+        return cost
+    sign = 1 if one.better == "lower" else -1
+    ends = [None if end is None else 1 + sign * end for end in (cost.low, cost.high)]
+    low, high = ends if sign > 0 else reversed(ends)
+    return Seen(1 + sign * cost.estimate, low, high, cost.sure)
+
+
+def _value(one: Estimate) -> Seen:
+    sure = one.exact or (one.low is None and unanimous(one.n, one.confidence))
+    return Seen(one.estimate, one.low, one.high, sure)
+
+
+def _cost(one: Estimate) -> Seen | str:
+    if one.cost is None:
+        return "it has no cost: no block with the baseline, or a value of zero or below"
+    sure = one.cost_low is None and unanimous(one.blocks or 0, one.confidence)
+    return Seen(one.cost, one.cost_low, one.cost_high, sure)
+
+
+def _difference(one: Seen, other: Seen) -> Seen:
+    """one - other with its interval, from the intervals of both as if independent.
+
+    MOVER: l = d - √((a - a.low)² + (b.high - b)²), u likewise. Cells that share blocks move
+    together, which makes their difference surer than this says.
+
+    Source: Zou & Donner (2008), Statistics in Medicine 27, 1693-1702.
+    """
+    estimate = one.estimate - other.estimate
+    a, b = _closed(one), _closed(other)
+    if a is None or b is None:
+        return Seen(estimate, None, None)
+    low = estimate - math.hypot(one.estimate - a[0], b[1] - other.estimate)
+    high = estimate + math.hypot(a[1] - one.estimate, other.estimate - b[0])
+    return Seen(estimate, low, high)
+
+
+def _quotient(one: Seen, other: Seen) -> Seen | str:
+    """one / other: the difference of logs."""
+    logs: list[Seen] = []
+    for seen in (one, other):
+        if seen.estimate <= 0 or (seen.low is not None and seen.low <= 0):
+            return "a ratio needs values and intervals above zero"
+        ends = [None if end is None else math.log(end) for end in (seen.low, seen.high)]
+        logs.append(Seen(math.log(seen.estimate), ends[0], ends[1], seen.sure))
+    log = _difference(*logs)
+    if log.low is None or log.high is None:
+        return Seen(math.exp(log.estimate), None, None)
+    return Seen(math.exp(log.estimate), math.exp(log.low), math.exp(log.high))
+
+
+def _closed(seen: Seen) -> tuple[float, float] | None:
+    """The interval, or the point itself where that is sure."""
+    if seen.low is not None and seen.high is not None:
+        return seen.low, seen.high
+    return (seen.estimate, seen.estimate) if seen.sure else None
+
+
+def _judgement(seen: Seen, bounds: tuple[float, float]) -> Judgement:
+    ends = _closed(seen)
+    if ends is None:
+        return "undecided"
+    low, high = ends
+    if bounds[0] < low and high < bounds[1]:
+        return "holds"
+    # A point exactly on its bound lies on neither side of it.
+    if high < bounds[0] or low > bounds[1] or (low == high and low in bounds):
+        return "fails"
+    return "undecided"
+
+
+def _all(verdicts: list[Judgement]) -> Judgement:
+    if "fails" in verdicts:
+        return "fails"
+    return "undecided" if "undecided" in verdicts else "holds"
+
+
+def _evidence(verdicts: list[Judgement], evidence: list[str]) -> str:
+    if len(evidence) == 1:
+        return evidence[0]
+    held = verdicts.count("holds")
+    telling = [e for v, e in zip(verdicts, evidence, strict=True) if v == _all(verdicts)]
+    return f"holds in {held} of {len(verdicts)} cells; {listing(telling, 3)}"
+
+
+def _words(claim: Claim, one: Estimate, seen: Seen) -> str:
+    def say(number: float) -> str:
+        if claim.measure == "cost":
+            return percent(number)
+        return figure(number, one.unit if claim.measure == "value" else "")
+
+    what = claim.measure if claim.measure != "value" else one.response
+    if claim.against is not None:
+        levels = ", ".join(f"{f} {level}" for f, level in claim.against.items())
+        kind = "" if claim.measure == "ratio" else "difference of "
+        what = f"{kind}{what} against {levels}"
+    low, high = claim.bounds
+    wanted = {
+        "above": f"wanted above {say(low)}",
+        "below": f"wanted below {say(high)}",
+        "within": f"wanted within {say(low)} and {say(high)}",
+    }[claim.op]
+    return f"{what} {say(seen.estimate)} ({_interval(one, seen, say)}), {wanted}"
+
+
+def _interval(one: Estimate, seen: Seen, say: Callable[[float], str]) -> str:
+    if seen.low is not None and seen.high is not None:
+        if one.exact and seen.low == seen.high:
+            return "exact"
+        return f"{100 * one.confidence:g} % interval {say(seen.low)} to {say(seen.high)}"
+    if one.n < 2:
+        return "one trial, no interval"
+    return f"no interval: no spread over {one.n} trials{'' if seen.sure else ', too few to decide'}"
+
+
+def _cells(claim: Claim) -> str:
+    levels = dict(claim.where)
+    if claim.workload is not None:
+        levels = {"workload": claim.workload, **levels}
+    return place(claim.platform, levels)
+
+
+def _undecided(claim: Claim, why: str) -> JudgedClaim:
+    return JudgedClaim(text=claim.text, judgement="undecided", evidence=why)

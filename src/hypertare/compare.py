@@ -1,0 +1,257 @@
+"""Two runs against each other, cell by cell. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+from scipy import special
+
+from hypertare.advice import many_comparisons
+from hypertare.errors import InputError
+from hypertare.likeness import unlike_runs
+from hypertare.series import Series, key, series
+from hypertare.stats import boots, interval, practical, ratio
+from hypertare.stats.interval import Interval
+from hypertare.summary import Better, Clock, Level, Part, Summary
+from hypertare.trials import FinishedTrial, Response
+from hypertare.wording import listing, place
+
+Direction = Literal["worse", "better", "no difference shown"]
+
+
+class Run(Protocol):
+    """What is compared."""
+
+    @property
+    def trials(self) -> Sequence[FinishedTrial]: ...
+    @property
+    def responses(self) -> Mapping[str, Response]: ...
+    @property
+    def summary(self) -> Summary: ...
+
+
+class Change(Part):
+    """A response of one platform in one cell, in run B against run A.
+
+    `a` and `b` are means over trials in `unit`. `ratio` is b/a of the geometric means; `loss` is
+    the same as a share of A, positive where B is worse. With a value of zero or below there is no
+    ratio, and `difference` is b - a in `unit`.
+    """
+
+    response: str
+    unit: str
+    better: Better
+    platform: str
+    cell: dict[str, Level]
+    n_a: int
+    n_b: int
+    a: float
+    b: float
+    confidence: float
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    loss: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    direction: Direction
+
+
+class Comparison(Part):
+    """All changes, what only one run has, and what to know before believing it."""
+
+    threshold: float
+    changes: tuple[Change, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def worse(self) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if change.direction == "worse")
+
+
+def compare(
+    a: Run, b: Run, threshold: float = practical.THRESHOLD, confidence: float = 0.95
+) -> Comparison:
+    """What B changed against A, in every cell that both have.
+
+    A change is "worse" or "better" where its interval excludes no change and it is larger than
+    `threshold` (a share; of the larger of both means for a difference).
+
+    Raises:
+        InputError: the runs' clocks differ, or they have no cell in common.
+    """
+    _refuse_clocks(a.summary.clock, b.summary.clock)
+    mine = {(one.platform, key(one.cell)): one for one in series(a.trials)}
+    its = {(one.platform, key(one.cell)): one for one in series(b.trials)}
+    virtual = a.summary.clock == "virtual"
+    made = [
+        change
+        for at, one in mine.items()
+        if at in its
+        for name, response in a.responses.items()
+        if name in b.responses
+        and (change := _change(one, its[at], response, threshold, confidence, virtual))
+    ]
+    if not made:
+        raise InputError(
+            "The two runs have no measured cell in common.",
+            "Compare runs of the same study, with the same factors and levels.",
+        )
+    changes = [change for change, _ in made]
+    return Comparison(
+        threshold=threshold,
+        changes=tuple(changes),
+        only_a=tuple(place(*_named(one)) for at, one in mine.items() if at not in its),
+        only_b=tuple(place(*_named(one)) for at, one in its.items() if at not in mine),
+        warnings=tuple(_warnings(a, b, made, list(mine.values()) + list(its.values()))),
+    )
+
+
+def welch(a: Interval, b: Interval, confidence: float = 0.95) -> Interval:
+    """b - a of two independent means, whose spreads may differ.
+
+    Standard error √(ea² + eb²), degrees of freedom (ea² + eb²)² / (ea⁴/fa + eb⁴/fb). A side without
+    any spread adds nothing to either; its count must be above one for that to mean something.
+
+    Source: Welch (1947), Biometrika 34, 28-35; Satterthwaite (1946), Biometrics
+    Bulletin 2, 110-114.
+    """
+    estimate = b.estimate - a.estimate
+    n = min(a.n, b.n)
+    squares = [(side.error**2, side.freedom) for side in (a, b) if side.freedom > 0]
+    total = sum(square for square, _ in squares)
+    if n < 2 or total == 0:
+        return Interval(estimate, None, None, n, confidence, 0.0, 0.0, n > 1)
+    # Shares first: fourth powers of a small error vanish.
+    freedom = 1 / sum((square / total) ** 2 / free for square, free in squares)
+    return interval.around(estimate, math.sqrt(total), freedom, n, confidence)
+
+
+def _change(
+    a: Series, b: Series, response: Response, threshold: float, confidence: float, virtual: bool
+) -> tuple[Change, float | None] | None:
+    """A change and its p-value."""
+    before, boots_before = a.values(response.name)
+    after, boots_after = b.values(response.name)
+    if not before or not after:
+        return None
+    log = min(*before, *after) > 0
+    scaled = [np.log(side) if log else np.asarray(side) for side in (before, after)]
+    sides = [
+        boots.mean(side, where, confidence).interval
+        for side, where in zip(scaled, (boots_before, boots_after), strict=True)
+    ]
+    step = welch(sides[0], sides[1], confidence)
+    ends = (step.low, step.high)
+    if step.constant and virtual:
+        ends = (step.estimate, step.estimate)
+    size = max(abs(float(np.mean(before))), abs(float(np.mean(after)))) or 1.0
+    sure = step.constant and (virtual or _apart_by_rank(len(before), len(after), confidence))
+    loss, low, high = (_loss(end, response.better, log, size) for end in (step.estimate, *ends))
+    assert loss is not None
+    if low is not None and high is not None:
+        low, high = min(low, high), max(low, high)
+    verdict = practical.verdict(loss, low, high, threshold=threshold, sure=sure)
+    fields: dict[str, float | None] = {}
+    if log:
+        fields = {
+            "ratio": math.exp(step.estimate),
+            "ratio_low": None if ends[0] is None else math.exp(ends[0]),
+            "ratio_high": None if ends[1] is None else math.exp(ends[1]),
+            "loss": loss,
+        }
+    else:
+        fields = {
+            "difference": step.estimate,
+            "difference_low": ends[0],
+            "difference_high": ends[1],
+        }
+    change = Change(
+        response=response.name,
+        unit=response.unit,
+        better=response.better,
+        platform=a.platform,
+        cell=a.cell,
+        n_a=len(before),
+        n_b=len(after),
+        a=float(np.mean(before)),
+        b=float(np.mean(after)),
+        confidence=confidence,
+        direction=_DIRECTIONS[verdict],
+        **fields,
+    )
+    return change, interval.p_value(step) if step.freedom > 0 else None
+
+
+_DIRECTIONS: dict[practical.Verdict, Direction] = {
+    "costs": "worse",
+    "gains": "better",
+    "no difference shown": "no difference shown",
+}
+
+
+def _loss(end: float | None, better: Better, log: bool, size: float) -> float | None:
+    if end is None:
+        return None
+    if log:
+        return ratio.cost(end, better)
+    return (end if better == "lower" else -end) / size
+
+
+def _apart_by_rank(n_a: int, n_b: int, confidence: float) -> bool:
+    """Whether so many equal values each, the runs apart, are more than chance: the rank-sum test.
+
+    Of all ways to deal the n_a + n_b values out, two part them so.
+
+    Source: Wilcoxon (1945), Biometrics Bulletin 1, 80-83.
+    """
+    return 2 / float(special.comb(n_a + n_b, n_a)) <= 1 - confidence
+
+
+def _refuse_clocks(a: Clock, b: Clock) -> None:
+    if a != b:
+        raise InputError(
+            f"Run A was made in {a} time and run B in {b} time: their figures differ in meaning.",
+            "Compare runs of the same clock.",
+        )
+
+
+def _named(one: Series) -> tuple[str, dict[str, Level]]:
+    return one.platform, one.cell
+
+
+def _warnings(
+    a: Run, b: Run, made: list[tuple[Change, float | None]], every: list[Series]
+) -> Iterator[str]:
+    unlike = unlike_runs(a.summary, b.summary)
+    if unlike:
+        yield (f"The runs' setups are not alike: {listing(unlike)}. A change may come from these.")
+    for name, run in (("A", a), ("B", b)):
+        if not run.summary.complete:
+            yield f"Run {name} is not complete: it ended before its last trial."
+    failed = sum(len(one.trials) - len(one.good) for one in every)
+    if failed:
+        yield f"{failed} trials of the two runs failed and are in no figure."
+    if a.summary.clock == "wall" and any(
+        len(one.good) > 1 and len({trial.planned.boot for trial in one.good}) == 1 for one in every
+    ):
+        yield (
+            "Some cells were measured in one boot of a run: two boots may differ by more than the "
+            "interval says. Take several boots in each run before trusting a small change."
+        )
+    tested = [
+        (
+            f"{change.response} of {place(change.platform, change.cell)}",
+            p,
+            change.direction != "no difference shown",
+        )
+        for change, p in made
+        if p is not None
+    ]
+    yield from many_comparisons(tested, made[0][0].confidence)

@@ -1,0 +1,245 @@
+"""From finished trials to what a run found. Pure: no files, no clock, no chance.
+
+The order of work is `estimate` -> `_compare` (one response of one platform against the baseline) ->
+`_judge` (its verdict). The formulas stand in `hypertare.stats`, the warnings in `hypertare.advice`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hypertare import advice
+from hypertare.advice import Judged
+from hypertare.series import Series, baseline_of, series
+from hypertare.stats import boots, noise, practical, ratio
+from hypertare.stats.boots import Booted
+from hypertare.stats.interval import p_value
+from hypertare.stats.practical import THRESHOLD
+from hypertare.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState, Verdict
+from hypertare.trials import FinishedTrial, Response
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What a run found, ready for its summary."""
+
+    estimates: tuple[Estimate, ...]
+    noise: tuple[NoiseFloor, ...]
+    failed: tuple[FailedTrial, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a run is judged: see `estimate`."""
+
+    baseline: str
+    confidence: float
+    threshold: float
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A response of one platform against the baseline: in logs, or as a difference."""
+
+    scale: Literal["log", "difference"]
+    mean: Booted
+    blocks: int
+    size: float
+    """What the difference is measured against for its practical size, in the response's unit."""
+
+
+def estimate(
+    trials: Sequence[FinishedTrial],
+    responses: Mapping[str, Response],
+    *,
+    baseline: str = "native",
+    confidence: float = 0.95,
+    threshold: float = THRESHOLD,
+    clock: Clock = "wall",
+    platforms: Sequence[PlatformState] = (),
+) -> Estimates:
+    """Estimates of every response of every platform in every cell, costs against the baseline.
+
+    Estimates stand in the order in which platform and cell first appeared in `trials`, responses in
+    the order of `responses`. Failed trials and warm-ups enter nothing; neither does a value that is
+    not finite. A platform is paired with the baseline's trials of the same block whose cell agrees
+    with its own on every factor that both have.
+
+    Args:
+        threshold: the least cost that matters, a share.
+        clock: in virtual time, values that do not vary are exact.
+        platforms: what the platforms turned out to be, for warnings of unlike conditions.
+    """
+    rules = Rules(baseline, confidence, threshold, clock)
+    every = series(trials)
+    floors = {
+        (id(one), response.name): floor
+        for one in every
+        if one.platform == baseline
+        for response in responses.values()
+        if (floor := noise.floor(one.by_block(response.name), response.better, confidence))
+    }
+    found: list[Estimate] = []
+    tests: list[Judged] = []
+    for one in every:
+        bases = [] if one.platform == baseline else baseline_of(one, every, baseline)
+        base = bases[0] if len(bases) == 1 else None
+        for response in responses.values():
+            values, where = one.values(response.name)
+            if not values:
+                continue
+            floor = floors.get((id(base), response.name)) if base else None
+            value = boots.mean(values, where, confidence)
+            comparison = _compare(one, base, response, rules) if base else None
+            made = _estimate(one, response, value, comparison, floor, rules)
+            found.append(made)
+            tests.append(Judged(made, _p(comparison), floor, value, comparison and comparison.mean))
+    return Estimates(
+        tuple(found),
+        tuple(
+            NoiseFloor(
+                response=name,
+                cell=one.cell,
+                n=floor.n,
+                cost=floor.least,
+                cost_low=floor.low,
+                cost_high=floor.high,
+                pairs=floor.pairs,
+            )
+            for one in every
+            for name in responses
+            if (floor := floors.get((id(one), name)))
+        ),
+        tuple(_failed(trial) for trial in trials if trial.status == "failed"),
+        tuple(advice.warnings(every, responses, tests, rules.baseline, clock, platforms)),
+    )
+
+
+def _compare(sut: Series, base: Series, response: Response, rules: Rules) -> Comparison | None:
+    """Pairs by block; the boots are those of the system under test."""
+    mine = sut.by_block(response.name)
+    its = base.by_block(response.name)
+    pairs = ratio.pair({block: its.get(block, []) for block in mine}, mine)
+    if not pairs.blocks:
+        return None
+    booted = sut.boots()
+    where = [booted[block] for block in pairs.blocks]
+    if pairs.logs is not None:
+        mean = boots.mean(pairs.logs, where, rules.confidence)
+        return Comparison("log", mean, len(pairs.blocks), 1.0)
+    paired = [value for block in pairs.blocks for value in (*mine[block], *its[block])]
+    mean = boots.mean(pairs.differences, where, rules.confidence)
+    return Comparison("difference", mean, len(pairs.blocks), max(map(abs, paired)))
+
+
+def _estimate(
+    one: Series,
+    response: Response,
+    value: Booted,
+    comparison: Comparison | None,
+    floor: noise.Floor | None,
+    rules: Rules,
+) -> Estimate:
+    virtual = rules.clock == "virtual"
+    compared = comparison is None or comparison.mean.interval.constant
+    low, high = _ends(value, virtual)
+    return Estimate(
+        response=response.name,
+        unit=response.unit,
+        better=response.better,
+        cell=one.cell,
+        platform=one.platform,
+        baseline=rules.baseline if comparison else None,
+        n=value.interval.n,
+        estimate=value.interval.estimate,
+        low=low,
+        high=high,
+        confidence=rules.confidence,
+        exact=virtual and value.interval.constant and compared,
+        blocks=comparison.blocks if comparison else None,
+        **(_judged(comparison, response, floor, rules) if comparison else {}),
+    )
+
+
+def _judged(
+    comparison: Comparison, response: Response, floor: noise.Floor | None, rules: Rules
+) -> dict[str, float | Verdict | None]:
+    """The fields of an estimate that compare."""
+    mean = comparison.mean
+    low, high = _ends(mean, rules.clock == "virtual")
+    if comparison.scale == "log":
+        cost = ratio.cost(mean.interval.estimate, response.better)
+        ends: tuple[float | None, float | None] = (None, None)
+        if low is not None and high is not None:
+            ends = ratio.cost_bounds(low, high, response.better)
+        gate = floor.least if floor and floor.pairs == "same block" else 0.0
+        verdict = _verdict(comparison, cost, ends, gate, rules)
+        return {"cost": cost, "cost_low": ends[0], "cost_high": ends[1], "verdict": verdict}
+    return {
+        "difference": mean.interval.estimate,
+        "difference_low": low,
+        "difference_high": high,
+        "verdict": _difference_verdict(comparison, response, low, high, rules),
+    }
+
+
+def _difference_verdict(
+    comparison: Comparison,
+    response: Response,
+    low: float | None,
+    high: float | None,
+    rules: Rules,
+) -> Verdict:
+    """A difference matters as a share of the largest value seen on either side."""
+    size = comparison.size or 1.0
+    sign = (1 if response.better == "lower" else -1) / size
+    ends: tuple[float | None, float | None] = (None, None)
+    if low is not None and high is not None:
+        ends = (min(sign * low, sign * high), max(sign * low, sign * high))
+    return _verdict(comparison, sign * comparison.mean.interval.estimate, ends, 0.0, rules)
+
+
+def _verdict(
+    comparison: Comparison,
+    loss: float,
+    ends: tuple[float | None, float | None],
+    gate: float,
+    rules: Rules,
+) -> Verdict:
+    interval = comparison.mean.interval
+    sure = interval.constant and (
+        rules.clock == "virtual" or practical.unanimous(interval.n, rules.confidence)
+    )
+    return practical.verdict(
+        loss, ends[0], ends[1], threshold=rules.threshold, floor=gate, sure=sure
+    )
+
+
+def _ends(mean: Booted, virtual: bool) -> tuple[float | None, float | None]:
+    """The interval; in virtual time what never varies is its own."""
+    interval = mean.interval
+    if interval.constant and virtual:
+        return interval.estimate, interval.estimate
+    return interval.low, interval.high
+
+
+def _p(comparison: Comparison | None) -> float | None:
+    """The p-value of a comparison; absent where it has no interval to be wrong."""
+    if comparison is None:
+        return None
+    interval = comparison.mean.interval
+    return p_value(interval) if interval.freedom > 0 else None
+
+
+def _failed(trial: FinishedTrial) -> FailedTrial:
+    return FailedTrial(
+        trial=trial.planned.id,
+        platform=trial.planned.platform,
+        cell=trial.planned.cell,
+        reason=trial.error or "no reason was given",
+        console=trial.console,
+    )

@@ -1,0 +1,61 @@
+"""What two setups do not have in common: named, never passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypertare.summary import Level, PlatformState, Summary
+
+_UNDER_TEST = ("driver",)
+"""What an interface may differ in between platforms: the device is what is weighed."""
+
+
+def unlike_platforms(one: PlatformState, other: PlatformState) -> list[str]:
+    """How two platforms of one run differ in what ought to be equal: CPUs, kernel, MTU, offloads.
+
+    Memory is not among it: a guest has less than its host. Interfaces are compared in the order in
+    which they are named, since their names differ.
+    """
+    found = [
+        f"{what} {_level(a)} against {_level(b)}"
+        for what, a, b in (("CPUs", one.cpus, other.cpus), ("kernel", one.kernel, other.kernel))
+        if a != b
+    ]
+    for mine, its in zip(one.interfaces.values(), other.interfaces.values(), strict=False):
+        found += _unlike(mine, its, "", _UNDER_TEST)
+    return found
+
+
+def unlike_runs(one: Summary, other: Summary) -> list[str]:
+    """How the setups of two runs differ: machine, accelerator, versions, every platform."""
+    found = list(
+        _unlike(one.machine.model_dump(), other.machine.model_dump(), "machine's ", ("hostname",))
+    )
+    if one.accelerator != other.accelerator:
+        found.append(f"accelerator {_level(one.accelerator)} against {_level(other.accelerator)}")
+    found += _unlike(dict(one.versions), dict(other.versions), "version of ", ())
+    theirs = {(state.platform, state.node): state for state in other.platforms}
+    for state in one.platforms:
+        match = theirs.get((state.platform, state.node))
+        if match is None:
+            continue
+        skip = ("platform", "node", "interfaces")
+        of = f"{state.platform}'s "
+        found += _unlike(state.model_dump(exclude=set(skip)), match.model_dump(), of, skip)
+        for name in state.interfaces.keys() & match.interfaces.keys():
+            found += _unlike(state.interfaces[name], match.interfaces[name], f"{of}{name} ", ())
+    return found
+
+
+def _unlike(
+    one: dict[str, Level | None], other: dict[str, Level | None], of: str, skip: tuple[str, ...]
+) -> Iterator[str]:
+    for name, value in one.items():
+        if name not in skip and name in other and other[name] != value:
+            yield f"{of}{name} {_level(value)} against {_level(other[name])}"
+
+
+def _level(level: Level | None) -> str:
+    if isinstance(level, bool):
+        return "on" if level else "off"
+    return "none" if level is None else str(level)

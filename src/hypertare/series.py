@@ -1,0 +1,86 @@
+"""The trials of one platform in one cell, by block and by boot. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hypertare.summary import Level
+from hypertare.trials import Cell, FinishedTrial
+
+
+@dataclass(frozen=True)
+class Series:
+    """Measured trials in the order in which they ran: failed ones included, warm-ups not."""
+
+    platform: str
+    cell: Cell
+    trials: tuple[FinishedTrial, ...]
+
+    @property
+    def good(self) -> tuple[FinishedTrial, ...]:
+        """The trials that may enter an estimate."""
+        return tuple(trial for trial in self.trials if trial.counts)
+
+    def values(self, response: str) -> tuple[list[float], list[int]]:
+        """The values of a response, in order, and the boot of each."""
+        having = [trial for trial in self.good if _has(trial, response)]
+        return (
+            [trial.values[response] for trial in having],
+            [trial.planned.boot for trial in having],
+        )
+
+    def by_block(self, response: str) -> dict[int, list[float]]:
+        """The values of a response by block; a planned block that gave none is there, and empty."""
+        blocks: dict[int, list[float]] = {}
+        for trial in self.trials:
+            values = blocks.setdefault(trial.planned.block, [])
+            if trial.counts and _has(trial, response):
+                values.append(trial.values[response])
+        return blocks
+
+    def boots(self) -> dict[int, int]:
+        """The boot of each block; the last one where a block saw several."""
+        return {trial.planned.block: trial.planned.boot for trial in self.good}
+
+
+def series(trials: Iterable[FinishedTrial]) -> list[Series]:
+    """Measured trials by platform and cell, in the order in which these first appeared."""
+    groups: dict[tuple[str, frozenset[tuple[str, str, Level]]], list[FinishedTrial]] = {}
+    for trial in trials:
+        if trial.planned.kind == "measured":
+            groups.setdefault((trial.planned.platform, key(trial.planned.cell)), []).append(trial)
+    return [
+        Series(group[0].planned.platform, group[0].planned.cell, tuple(group))
+        for group in groups.values()
+    ]
+
+
+def key(cell: Mapping[str, Level]) -> frozenset[tuple[str, str, Level]]:
+    """What tells cells apart, whatever the order of factors; `True` and 1 are two levels."""
+    return frozenset((factor, type(level).__name__, level) for factor, level in cell.items())
+
+
+def baseline_of(sut: Series, every: Sequence[Series], baseline: str) -> list[Series]:
+    """The series of the baseline whose cells agree with that of `sut` on every factor they share.
+
+    A guest's cell names what only a guest has, such as its NIC; the baseline's does not. One is
+    what a comparison needs; none or several say that the design has no baseline for it.
+    """
+    return [
+        one
+        for one in every
+        if one.platform == baseline
+        and all(same(one.cell[f], sut.cell[f]) for f in one.cell.keys() & sut.cell.keys())
+    ]
+
+
+def same(one: Level, other: Level) -> bool:
+    """Whether two levels are the same; `True` is not 1."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _has(trial: FinishedTrial, response: str) -> bool:
+    value = trial.values.get(response)
+    return value is not None and math.isfinite(value)

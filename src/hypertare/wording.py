@@ -1,0 +1,40 @@
+"""Figures and places in plain sentences: warnings, evidence, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hypertare.summary import Level
+
+
+def percent(share: float) -> str:
+    """A change with its sign, three digits at most: `+38 %`, `-0.42 %`.
+
+    >>> percent(0.381)
+    '+38.1 %'
+    """
+    return f"{100 * share:+.3g} %" if share else "0 %"
+
+
+def span(low: float, high: float) -> str:
+    """The ends of an interval of changes: `+34 % to +42 %`."""
+    return f"{percent(low)} to {percent(high)}"
+
+
+def figure(value: float, unit: str) -> str:
+    """A value in its unit, four digits: `9.41e+09 b/s`."""
+    return f"{value:.4g} {unit}".rstrip()
+
+
+def place(platform: str, cell: Mapping[str, Level]) -> str:
+    """A platform in a cell: `guest (workload build, cpus 1)`."""
+    levels = ", ".join(f"{factor} {level}" for factor, level in cell.items())
+    return f"{platform} ({levels})" if levels else platform
+
+
+def listing(things: Iterable[str], most: int = 6) -> str:
+    """So many things and how many more: `a, b and 3 more`."""
+    every = list(things)
+    if len(every) <= most:
+        return ", ".join(every)
+    return f"{', '.join(every[:most])} and {len(every) - most} more"
