@@ -133,7 +133,7 @@ def planned(script: Script) -> Iterator[PlannedTrial]:
                 levels = {**cell, "sut.nic": nic} if nic else cell
                 kind = "warmup" if number == 0 else "measured"
                 block = place * script.blocks + number
-                yield PlannedTrial(ident, block, number // 4, platform, levels, kind)
+                yield PlannedTrial(ident, block, number // 2, platform, levels, kind)
                 ident += 1
 
 

@@ -22,6 +22,7 @@ MODES = {"user": "#3f8fd2", "kernel": "#e07b39", "interrupts": "#c561a6", "stole
 
 _ROW = 46
 _POINT = 42
+_FEW_TICKS = alt.Axis(tickCount=8)
 
 
 def colours(platforms: Sequence[str]) -> dict[str, str]:
@@ -41,7 +42,7 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> alt.Chart | alt.Laye
     )
     tips = [alt.Tooltip(f"{name}:N") for name in ("name", "change", "interval", "blocks")]
     base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=colour, tooltip=tips)
-    axis = alt.Axis(title="cost, % (right of 0 is worse)", grid=True)
+    axis = alt.Axis(title="cost, % (right of 0 is worse)", tickCount=8)
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(strokeDash=[4, 3], size=1.5)
     return _sized(
         alt.layer(
@@ -58,7 +59,7 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> alt.Chart | alt.Laye
                 ),
             ),
         ),
-        height=30 * max(len(rows), 1),
+        height=36 * len(rows),
     )
 
 
@@ -103,6 +104,7 @@ def trials(
         "value:Q",
         title=f"{title}, {name}" if name else title,
         scale=alt.Scale(zero=False, nice=True, padding=8),
+        axis=_FEW_TICKS,
     )
     colour = _platform_colour(report, shown)
     dots = (
@@ -155,7 +157,7 @@ def series(points: Sequence[SeriesPoint], report: Report) -> alt.Chart:
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(size=1.3, opacity=0.55)
         .encode(
-            x=alt.X("t:Q", title="seconds since the task began to count"),
+            x=alt.X("t:Q", title="seconds since the task began to count", axis=_FEW_TICKS),
             y=alt.Y(
                 "value:Q", title=f"{verdict.word(points[0].what.removesuffix('_bps'))}, {name}"
             ),
@@ -219,9 +221,9 @@ def cpu(times: Sequence[CpuTime], report: Report) -> alt.Chart:
     order = list(dict.fromkeys(row["name"] for row in rows))
     return _sized(
         alt.Chart(alt.InlineData(values=rows))
-        .mark_bar(height=16, cornerRadius=1)
+        .mark_bar(height=18, cornerRadius=1)
         .encode(
-            x=alt.X("seconds:Q", title="CPU seconds a trial, mean over trials"),
+            x=alt.X("seconds:Q", title="CPU seconds a trial", axis=_FEW_TICKS),
             y=alt.Y("name:N", sort=order, title=None, axis=_name_axis()),
             color=alt.Color(
                 "mode:N",
@@ -235,7 +237,7 @@ def cpu(times: Sequence[CpuTime], report: Report) -> alt.Chart:
                 alt.Tooltip("seconds:Q", format=".3~g", title="s"),
             ],
         ),
-        height=28 * len(order),
+        height=36 * len(order),
     )
 
 
@@ -307,7 +309,10 @@ def _spread(count: int) -> list[float]:
 
 
 def _name_axis() -> alt.Axis:
-    return alt.Axis(ticks=False, domain=False, labelPadding=8, grid=False)
+    # Long names in two lines.
+    return alt.Axis(
+        labelExpr="split(datum.label, ' · ')", ticks=False, domain=False, labelPadding=8, grid=False
+    )
 
 
 def _sized(chart: Any, height: int) -> Any:

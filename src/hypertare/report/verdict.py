@@ -18,6 +18,8 @@ _FEW = "too few blocks with both it and the baseline"
 
 _MOST_FLOORS = 3
 
+Bounds = Sequence[float | None]
+
 Tone = Literal["costs", "gains", "same", "failed", "unknown"]
 
 
@@ -144,29 +146,28 @@ def cost_text(estimate: Estimate) -> tuple[str, str]:
     is given without, in the direction of the change: `("+38 %", "34 to 42")`.
     """
     if estimate.cost is not None:
-        sign = 1 if estimate.better == "lower" else -1
-        return _change(
-            100 * sign * estimate.cost,
-            [
-                None if e is None else 100 * sign * e
-                for e in (estimate.cost_low, estimate.cost_high)
-            ],
-            "%",
-        )
+        sign = 100 if estimate.better == "lower" else -100
+        ends = (estimate.cost_low, estimate.cost_high)
+        bounds = [None if end is None else sign * end for end in ends]
+        return change_text(sign * estimate.cost, bounds, "%")
     if estimate.difference is not None:
-        divisor, unit = units.scale(estimate.difference or estimate.estimate, estimate.unit)
-        return _change(
-            estimate.difference / divisor,
-            [
-                None if end is None else end / divisor
-                for end in (estimate.difference_low, estimate.difference_high)
-            ],
-            "pp" if unit == "%" else unit,
-        )
+        bounds = (estimate.difference_low, estimate.difference_high)
+        return difference_text(estimate.difference, bounds, estimate.unit, estimate.estimate)
     return "–", ""
 
 
-def _change(change: float, bounds: list[float | None], unit: str) -> tuple[str, str]:
+def difference_text(
+    difference: float, bounds: Bounds, unit: str, magnitude: float
+) -> tuple[str, str]:
+    """A difference in a response's unit, scaled as values of this magnitude are."""
+    divisor, name = units.scale(difference or magnitude, unit)
+    scaled = [None if end is None else end / divisor for end in bounds]
+    # A difference of shares is in percentage points.
+    return change_text(difference / divisor, scaled, "pp" if name == "%" else name)
+
+
+def change_text(change: float, bounds: Bounds, unit: str) -> tuple[str, str]:
+    """A change with its sign and its interval, rounded to what the interval supports."""
     ends = sorted(bound for bound in bounds if bound is not None)
     if len(ends) < 2 or ends[1] <= ends[0]:
         return f"{_signed(change, units.plain_decimals(change))} {unit}".rstrip(), ""
