@@ -128,14 +128,12 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
     if estimate.exact:
         text = f"{platform} {_exactly(estimate, title)}{place}{basis}"
         return Sentence(tone(estimate), text)
-    if estimate.verdict == "no difference shown" or not interval:
-        shown = f": {change} ({confidence} {interval})" if interval else ""
-        text = f"{platform}: no difference shown in {title}{place}{shown}{basis}"
-        return Sentence("same", text)
-    return Sentence(
-        tone(estimate),
-        f"{platform} {estimate.verdict} {change} {title}{place} ({confidence} {interval}){basis}",
-    )
+    around = f" ({confidence} {interval})" if interval else ""
+    if estimate.verdict == "no difference shown":
+        text = f"{platform}: no difference shown in {title}{place}: {change}{around}{basis}"
+    else:
+        text = f"{platform} {estimate.verdict} {change} {title}{place}{around}{basis}"
+    return Sentence(tone(estimate), text)
 
 
 def cost_text(estimate: Estimate) -> tuple[str, str]:
