@@ -97,6 +97,7 @@ def meta(script: Script) -> Meta:
         question=script.question,
         study_text='[study]\nname = "first-look"\n',
         settings={"design": {"precision": 0.02}, "claims": list(script.claims)},
+        folder="/",
         argv=("hypertare", "run", script.study, "--seed", str(script.seed)),
         seed=script.seed,
         machine=MachineState(
@@ -248,12 +249,12 @@ def write(directory: Path, script: Script | None = None) -> Path:
     with Store.create(directory, meta(script)) as store:
         store.add_bench(0, bench_records(script))
         for warning in script.warnings:
-            store.add_event("warning", warning)
+            store.add_event(warning)
         for trial in planned(script):
             finished = finish(trial, script)
             store.append(finished, records(finished, script))
         if script.complete:
-            store.end(complete=True)
+            store.ended(complete=True)
     return directory
 
 

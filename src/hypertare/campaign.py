@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from hypertare import plan, planner, responses
 from hypertare.design import Design, EasyCell, Plot, Variant
-from hypertare.records import BenchReady, Console, Log, Record, TaskResult, TrialEnd
+from hypertare.records import BenchReady, Console, Log, Record, TrialEnd
 from hypertare.stats.stop import Decision, decide
 from hypertare.study import BASELINE, Study, StudyFile
 from hypertare.trials import FinishedTrial, PlannedTrial
@@ -41,7 +41,7 @@ class Journal(Protocol):
 
     def append(self, finished: FinishedTrial, records: Sequence[Record]) -> None: ...
     def add_bench(self, boot: int, records: Sequence[Record]) -> None: ...
-    def add_event(self, kind: str, text: str) -> None: ...
+    def add_event(self, text: str) -> None: ...
     def trials(self) -> list[FinishedTrial]: ...
 
 
@@ -128,7 +128,7 @@ class Campaign:
                     if not self._round(index, plot, boot, repetition):
                         break
         finally:
-            self.journal.add_bench(boot, self.machine.teardown())
+            self._pass_on_logs(self.machine.teardown())
 
     def _make_bench(self, index: int, plot: Plot, boot: int) -> bool:
         live = self._live_plot(index, plot)
@@ -290,25 +290,27 @@ class Campaign:
             for variant in plot.variants
             if variant.platform != BASELINE and (key, variant.node) not in self._abandoned
         ]
-        decisions = [
-            decide(
-                self._log_ratios(key, plot, variant),
+        decisions = []
+        for variant in live:
+            ratios = self._log_ratios(key, plot, variant)
+            decision = decide(
+                [ratio for _, ratio in ratios],
+                boots=[boot for boot, _ in ratios],
                 precision=settings.precision,
                 min_trials=settings.min_trials,
                 max_trials=settings.max_trials,
             )
-            for variant in live
-        ]
+            decisions.append(decision)
         if self._attempts(key) >= settings.max_trials + MAX_FAILURES or all(
             decision is not Decision.CONTINUE for decision in decisions
         ):
             self._done.add(key)
 
-    def _log_ratios(self, key: Key, plot: Plot, variant: Variant) -> list[float]:
-        """Log of platform over baseline of the headline response, by block."""
+    def _log_ratios(self, key: Key, plot: Plot, variant: Variant) -> list[tuple[int, float]]:
+        """Boot, and log of platform over baseline of the headline response, of each block."""
         easy = self.design.cells[key.cell]
         headline = responses.HEADLINE[self.study.workloads[easy.workload].type]
-        mine: dict[int, float] = {}
+        mine: dict[int, tuple[int, float]] = {}
         native: dict[int, float] = {}
         shared = {**easy.levels, **plot.levels}
         for trial in self._finished:
@@ -320,8 +322,12 @@ class Campaign:
                 trial.planned.platform == variant.platform
                 and trial.planned.cell == shared | variant.levels
             ):
-                mine[trial.planned.block] = trial.values[headline]
-        return [math.log(mine[block] / native[block]) for block in sorted(mine.keys() & native)]
+                mine[trial.planned.block] = trial.planned.boot, trial.values[headline]
+        return [
+            (boot, math.log(value / native[block]))
+            for block, (boot, value) in sorted(mine.items())
+            if block in native
+        ]
 
     def _attempts(self, key: Key) -> int:
         """Blocks begun for a cell, warm-ups left out."""
@@ -400,7 +406,7 @@ class Campaign:
                 self._warn(f"{record.node}: {record.text}" if record.node else record.text)
 
     def _warn(self, text: str) -> None:
-        self.journal.add_event("warning", text)
+        self.journal.add_event(text)
         self.observer.warn(text)
 
 
@@ -425,10 +431,3 @@ def expected_run_s(study: Study, design: Design, blocks: int) -> float:
     warmups = boots / len(design.plots) * study.design.warmup
     return (blocks + warmups) * per_round + boots * _BOOT_ESTIMATE_S
 
-
-def command_output(records: Sequence[Record]) -> str:
-    """The last part of what a failed command printed, for a person."""
-    for record in records:
-        if isinstance(record, TaskResult) and record.error:
-            return record.text.get("stderr", "") or record.text.get("stdout", "")
-    return ""

@@ -41,7 +41,7 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response("goodput", "b/s", "higher", "payload received over time"),
         _response("packet_rate", "packets/s", "higher", "datagrams received over time"),
         _response("sent_rate", "b/s", "higher", "payload sent over time"),
-        _response("loss", "share", "lower", "datagrams sent that never came"),
+        _response("loss", "share", "lower", "messages that never came back or through"),
         _response("reordered", "packets", "lower", "datagrams that came out of order"),
         _response("retransmits", "segments", "lower", "TCP segments sent again"),
         _response("tcp_rtt", "s", "lower", "TCP's smoothed round-trip time under load"),
@@ -54,7 +54,7 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response("rtt_p99", "s", "lower", "99th percentile of the round-trip time"),
         _response("rtt_p999", "s", "lower", "99.9th percentile of the round-trip time"),
         _response("rtt_jitter", "s", "lower", "mean change from one round trip to the next"),
-        _response("loss", "share", "lower", "requests without an answer in time"),
+        _response("loss", "share", "lower", "messages that never came back or through"),
         *_CPU,
     ),
     "burn": (

@@ -156,12 +156,11 @@ def carry_out(
     Returns:
         The summary, and whether Ctrl-C ended the run.
     """
-    store = Store.open(folder, write=True) if resume else _create(prepared, on, folder)
-    interrupted = False
+    store = Store.resume(folder) if resume else _create(prepared, on, folder)
+    interrupted = complete = False
     with store:
-        complete = False
         try:
-            with LocalMachine(paths.agent()) as machine:
+            with LocalMachine(paths.agent_binary()) as machine:
                 campaign = Campaign(
                     prepared.file,
                     prepared.study,
@@ -174,8 +173,9 @@ def carry_out(
                 complete = campaign.run()
         except KeyboardInterrupt:
             interrupted = True
-            store.add_event("warning", "the run was interrupted; `--resume` goes on with it")
-        store.end(complete)
+            store.add_event("the run was interrupted; `hypertare run --resume` goes on with it")
+        finally:
+            store.ended(complete)
         summary = summarise(store)
     (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
     return summary, interrupted
@@ -189,7 +189,8 @@ def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         question=study.question,
         study_text=prepared.file.text,
         settings=prepared.file.raw,
-        argv=("hypertare", *sys.argv[1:]),
+        folder=str(prepared.file.folder),
+        argv=tuple(sys.argv),
         seed=prepared.design.seed,
         machine=machine_state(),
         clock=study.clock,
@@ -198,12 +199,12 @@ def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         platforms=study.sut.platforms,
         baseline=BASELINE,
         responses={name: RESPONSES[work.type] for name, work in study.workloads.items()},
-        threshold=study.design.threshold,
         headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
+        threshold=study.design.threshold,
     )
     store = Store.create(folder, meta)
     for text in disturbances():
-        store.add_event("warning", text)
+        store.add_event(text)
     return store
 
 

@@ -222,6 +222,20 @@ class StudyFile:
         except UnicodeDecodeError:
             raise InputError(f"{path}: the study is not UTF-8 text") from None
 
+    @classmethod
+    def of(cls, raw: dict[str, Any], source: str) -> StudyFile:
+        """A study made by a program; its text is what `restored` needs, and no more."""
+        file = cls("", source)
+        file.raw = raw
+        return file
+
+    @classmethod
+    def restored(cls, text: str, raw: dict[str, Any], source: str, folder: Path) -> StudyFile:
+        """The study of an earlier run, with the overrides that it was run with."""
+        file = cls(text, source, folder)
+        file.raw = raw
+        return file
+
     def override(self, assignments: list[str], quick: bool) -> None:
         """Puts `[quick]` and then `a.b=value` assignments in; values are TOML, else text."""
         if quick:

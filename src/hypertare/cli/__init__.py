@@ -1,1 +1,64 @@
-""""""
+"""The command line: one file per verb. Heavy libraries load inside the verbs, so that help is quick."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+import typer
+
+from hypertare.errors import HypertareError
+
+app = typer.Typer(
+    name="hypertare",
+    help="Weighs virtualisation: the same work natively, in a container and in a guest.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _register() -> None:
+    from hypertare.cli import compare, doctor, image, report, run, studies, weigh
+
+    app.command(context_settings={"allow_interspersed_args": False})(weigh.weigh)
+    app.command()(run.run)
+    app.command()(report.report)
+    app.command()(compare.compare)
+    app.command()(doctor.doctor)
+    app.add_typer(studies.app, name="studies")
+    app.add_typer(image.app, name="image")
+
+
+def main() -> None:
+    """Entry point: errors become sentences and exit statuses, never tracebacks."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    _register()
+    try:
+        app()
+    except HypertareError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        print("hypertare: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print(f"hypertare: {error.strerror or error}{where}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _fail(error: HypertareError) -> None:
+    print(f"hypertare: {error.what}", file=sys.stderr)
+    if error.do:
+        print(f"  {error.do}", file=sys.stderr)
+    sys.exit(error.status)
+
+
+def _as_interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from hypertare.report.model import Report
 
 
 class Format(StrEnum):
@@ -29,12 +32,7 @@ def report(
     ] = None,
 ) -> None:
     """Show what a run found."""
-    from hypertare.report.model import gather
-    from hypertare.store import Store
-    from hypertare.summarise import summarise
-
-    with Store.open(run) as store:
-        found = gather(store, summarise(store))
+    found = load(run)
     if html is not None:
         from hypertare.report.html import write
 
@@ -43,7 +41,17 @@ def report(
     _print(found, format)
 
 
-def _print(found, format: Format) -> None:  # type: ignore[no-untyped-def]
+def load(run: Path) -> Report:
+    """Reads everything that a report of a run shows."""
+    from hypertare.report.model import gather
+    from hypertare.store import Store
+    from hypertare.summarise import summarise
+
+    with Store.open(run) as store:
+        return gather(store, summarise(store))
+
+
+def _print(found: Report, format: Format) -> None:
     if format is Format.table:
         from hypertare.report.terminal import show
 

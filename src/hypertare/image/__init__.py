@@ -1,1 +1,1 @@
-""""""
+"""Guest kernels and initramfs archives, cached by content."""

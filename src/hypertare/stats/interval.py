@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 Values = Sequence[float] | NDArray[np.float64]
 
@@ -37,10 +37,14 @@ class Interval:
 def of_mean(values: Values, confidence: float = 0.95) -> Interval:
     """Student's t interval: mean ± t(n-1) s/√n.
 
-    Exact for normal values and, at 5 to 30 values, kept by what is symmetric around its mean: for a
-    t distribution with three degrees of freedom it covers 95 to 96 %, where the bootstrap covers 81
-    to 90 % (measured: `docs/method.md`). The bootstrap is no way out at such n: its intervals are
-    too short by about √((n-1)/n) and by the quantile of the normal in place of t's.
+    Why not the bootstrap: at 5 to 30 values it covers less for every noise that was tried. Log
+    ratios from a t distribution with three degrees of freedom: t holds the truth in 95 to 96 % of
+    simulated experiments, the BCa bootstrap in 82 % (5 values), 88 % (12) and 92 % (30)
+    (`docs/method.md`). Its intervals are too short by √((n-1)/n), and by the normal's quantile in
+    place of t's.
+
+    What neither bears at such n is skew: for exponential values t covers 88 to 92 %. Log ratios of
+    two equally skewed sides have none (`hypertare.stats.ratio`).
 
     Source: Student (1908), Biometrika 6, 1-25; for the bootstrap at small n, Hesterberg (2015), The
     American Statistician 69, 371-386.
@@ -62,7 +66,7 @@ def around(
     estimate: float, error: float, freedom: float, n: int, confidence: float = 0.95
 ) -> Interval:
     """The t interval of an estimate with its standard error and degrees of freedom (above 0)."""
-    half = float(stats.t.ppf((1 + _share(confidence)) / 2, freedom)) * error
+    half = float(special.stdtrit(freedom, (1 + _share(confidence)) / 2)) * error
     return Interval(estimate, estimate - half, estimate + half, n, confidence, error, freedom)
 
 
@@ -76,7 +80,7 @@ def p_value(interval: Interval) -> float:
         raise ValueError("no degrees of freedom, so no p-value")
     if interval.error == 0:
         return 1.0 if interval.estimate == 0 else 0.0
-    return float(2 * stats.t.sf(abs(interval.estimate) / interval.error, interval.freedom))
+    return float(2 * special.stdtr(interval.freedom, -abs(interval.estimate) / interval.error))
 
 
 def finite(values: Values) -> NDArray[np.float64]:

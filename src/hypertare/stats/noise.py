@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from hypertare.stats.interval import around
 from hypertare.stats.ratio import Better, ByBlock, cost_bounds
@@ -59,7 +59,7 @@ def floor(baseline: ByBlock, better: Better, confidence: float = 0.95) -> Floor 
 
     logs = np.diff(np.log(pairs), axis=1).ravel()
     spread = math.sqrt(float(np.mean(logs**2)))
-    quantile = float(stats.t.ppf((1 + confidence) / 2, len(blocks) - 1))
+    quantile = float(special.stdtrit(len(blocks) - 1, (1 + confidence) / 2))
     least = math.sinh(min(quantile * spread / math.sqrt(len(blocks)), 700.0))
 
     error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))

@@ -61,7 +61,7 @@ def merge(histograms: Sequence[Histogram]) -> Histogram:
     return Histogram(unit=units.pop(), buckets=tuple(sorted(counts.items())))
 
 
-def _sorted(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _sorted(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     buckets = sorted(bucket for bucket in histogram.buckets if bucket[1])
     if any(count < 0 for _, count in buckets):
         raise HypertareError(
@@ -71,5 +71,6 @@ def _sorted(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.int64
         raise HypertareError("A histogram is empty.", "Nothing was measured in that trial.")
     return (
         np.array([value for value, _ in buckets], dtype=np.float64),
-        np.array([count for _, count in buckets], dtype=np.int64),
+        # A count may fill 64 bits, which a sum of such would overflow as integers.
+        np.array([count for _, count in buckets], dtype=np.float64),
     )

@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Values
@@ -44,7 +44,7 @@ def decide(
     came out small by luck: of such 95 % intervals, 92 % hold the truth (90 % from three trials on).
     So a first narrow interval is confirmed by three further blocks and must still be narrow, unless
     it is narrower than half the precision. Then 93 to 97 % hold it, from five trials on
-    (`docs/method.md`), for about one to two blocks more than the naive rule.
+    (`docs/method.md`), for two to four blocks more than the naive rule.
 
     Sources: Chow & Robbins (1965), On the asymptotic theory of fixed-width sequential confidence
     intervals, Ann. Math. Statist. 36, 457-462 (the rule, right in the limit); Nádas (1969), ibid.
@@ -85,7 +85,7 @@ def half_widths(log_ratios: NDArray[np.float64], confidence: float = 0.95) -> ND
     squares = (shifted**2).cumsum(axis=-1) - counts * means**2
     freedom = np.maximum(counts - 1, 1)
     errors = np.sqrt(np.maximum(squares, 0) / freedom / counts)
-    half = stats.t.ppf((1 + confidence) / 2, freedom) * errors
+    half = special.stdtrit(freedom, (1 + confidence) / 2) * errors
     half[..., 0] = np.inf
     return _on_cost(means + log_ratios[..., :1], half)
 

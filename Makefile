@@ -1,0 +1,43 @@
+# make demo         set up from nothing, then weigh this machine with the study first-look
+# make test         set up from nothing, then every test
+# make test-quick   the tests that boot no guest
+# make bench        hypertare's own speed beside iperf3, hyperfine and the kernel's floor
+.DEFAULT_GOAL := help
+HYPERTARE = .venv/bin/hypertare
+PYTEST = .venv/bin/python -m pytest
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+setup:
+	@tools/setup run
+
+demo: setup
+	@$(HYPERTARE) run first-look
+
+setup-test:
+	@tools/setup test
+
+test: setup-test lint
+	cargo test -q --release --locked
+	$(PYTEST) -m "not guest" -n auto
+	tools/test-guests
+
+test-quick: setup-test lint
+	cargo test -q --release --locked
+	$(PYTEST) -m "not guest" -n auto
+
+lint:
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	cargo fmt --check
+	cargo clippy -q --release --locked --all-targets -- -D warnings
+
+bench:
+	@tools/setup bench
+	.venv/bin/python bench/run.py
+
+clean:
+	rm -rf target .venv .tools
+
+.PHONY: help setup demo setup-test test test-quick lint bench clean

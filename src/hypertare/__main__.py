@@ -1,0 +1,3 @@
+from hypertare.cli import main
+
+main()

@@ -1,0 +1,49 @@
+"""`hypertare doctor`: what this machine can do, and what stands in the way of good numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+_STYLES = {"ok": "green", "info": "cyan", "warn": "yellow", "bad": "bold red"}
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Look at this machine: what can be weighed here, and what disturbs the numbers.
+
+    Exit status 3 when something is missing that nothing can be weighed without.
+    """
+    from hypertare.doctor.checks import examine, verdict
+    from hypertare.doctor.host import Host
+
+    findings = examine(Host())
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        found = {"verdict": verdict(findings), "findings": [asdict(f) for f in findings]}
+        print(json.dumps(found, indent=2))
+    else:
+        _print(verdict(findings), findings)
+    if any(finding.status == "bad" for finding in findings):
+        raise typer.Exit(3)
+
+
+def _print(verdict: str, findings: list) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    console.print(Text(verdict, style="bold"), soft_wrap=True)
+    table = Table("check", "", "found, and what to do", box=None, pad_edge=False)
+    for finding in findings:
+        text = Text(finding.what)
+        if finding.do:
+            text.append(f"\n→ {finding.do}", style="dim")
+        table.add_row(finding.name, Text(finding.status, style=_STYLES[finding.status]), text)
+    console.print(table)
+    console.print("More on each: docs/troubleshooting.md")

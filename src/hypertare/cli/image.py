@@ -1,0 +1,87 @@
+"""`hypertare image`: guest kernels and initramfs archives, and the cache that holds them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True, help="Guest kernels and initramfs archives, cached by content."
+)
+
+
+@app.command()
+def build(
+    kernel: Annotated[
+        str, typer.Option(help="debian, debian:PACKAGE, host, or a vmlinuz or vmlinux file.")
+    ] = "debian",
+    profile: Annotated[str, typer.Option(help="What the image is for.")] = "guest",
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Take the distribution's newest kernel.")
+    ] = False,
+) -> None:
+    """Make a guest's kernel and initramfs, or find them in the cache."""
+    from rich.console import Console
+
+    from hypertare.image.build import build as build_image
+
+    with Console(stderr=True).status("image") as status:
+        image = build_image(kernel, profile, progress=status.update, refresh=refresh)
+    print(f"kernel     {image.kernel}  ({image.kernel_name})")
+    print(f"initramfs  {image.initramfs}  ({image.initramfs.stat().st_size / 1e6:.1f} MB)")
+
+
+@app.command("list")
+def list_entries(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """What is cached: size, age, last use."""
+    from hypertare.image.cache import Cache
+
+    cache = Cache()
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        print(json.dumps([asdict(listed) for listed in cache.listing()], default=str, indent=2))
+        return
+    _print_table(f"cache {cache.root}", cache.listing())
+
+
+@app.command()
+def gc(
+    keep_days: Annotated[float, typer.Option(min=0, help="Keep what was used since.")] = 30.0,
+    everything: Annotated[bool, typer.Option("--all", help="Keep nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Remove what was not used for long. What a run is using stays."""
+    from hypertare.image.cache import Cache
+
+    gone = Cache().collect(0.0 if everything else keep_days, dry_run=dry_run)
+    freed = sum(listed.size for listed in gone) / 1e6
+    _print_table("would be removed" if dry_run else "removed", gone)
+    print(f"{freed:.0f} MB {'would be ' if dry_run else ''}freed")
+
+
+def _print_table(title: str, entries: list) -> None:
+    import time
+
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("what", "MB", "made", "last used", title=title, title_justify="left")
+    for listed in entries:
+        size = f"{listed.size / 1e6:.1f}"
+        table.add_row(
+            listed.what, size, _ago(time.time() - listed.made), _ago(time.time() - listed.used)
+        )
+    Console().print(table)
+
+
+def _ago(seconds: float) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"

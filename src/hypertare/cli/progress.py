@@ -1,0 +1,92 @@
+"""What a run shows while it works: the trial under way, how many are done, the time that is left."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from hypertare.units import human_duration
+
+if TYPE_CHECKING:
+    from hypertare.design import Plot
+    from hypertare.trials import FinishedTrial, PlannedTrial
+
+
+class Watch:
+    """Observer of a campaign: a bar on a terminal, a line now and then elsewhere. All on stderr."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[done]} trials"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=self._console,
+            transient=True,
+            disable=not sys.stderr.isatty(),
+            refresh_per_second=2,  # the controller shares the CPUs that are measured
+        )
+        self._task = self._bar.add_task("setting up", total=1.0, done=0, left="")
+        self._done = 0
+        self._warned: set[str] = set()
+
+    def __enter__(self) -> Watch:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def tell(self, text: str) -> None:
+        self._bar.update(self._task, description=text)
+        self._plain(text)
+
+    def bench(self, boot: int, plot: Plot) -> None:
+        guests = sum(variant.platform == "guest" for variant in plot.variants)
+        what = f"starting {guests} guest{'s' * (guests != 1)}" if guests else "making the bench"
+        levels = ", ".join(f"{name} = {level}" for name, level in plot.levels.items())
+        self._bar.update(self._task, description=f"{what} {levels}".strip())
+
+    def begin(self, planned: PlannedTrial) -> None:
+        warm = " (warm-up)" if planned.kind == "warmup" else ""
+        self._bar.update(self._task, description=f"{planned.workload} on {planned.platform}{warm}")
+
+    def end(self, finished: FinishedTrial, remaining_s: float) -> None:
+        self._done += 1
+        elapsed = self._bar.tasks[0].elapsed or 0.0
+        self._bar.update(
+            self._task,
+            total=max(elapsed + remaining_s, 1e-9),
+            completed=elapsed,
+            done=self._done,
+            left=f"at most {human_duration(remaining_s)} left",
+        )
+        if self._done % 25 == 0:
+            self._plain(f"{self._done} trials, at most {human_duration(remaining_s)} left")
+
+    def warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            self._console.print(f"[yellow]warning:[/] {_escaped(text)}", highlight=False)
+
+    def _plain(self, text: str) -> None:
+        if self._bar.disable:
+            self._console.print(text, highlight=False, markup=False)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,47 @@
+"""`hypertare studies`: the built-in studies."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated
+
+import typer
+
+from hypertare.cli.run import complete_study
+
+app = typer.Typer(help="List the built-in studies, or show one.", invoke_without_command=True)
+
+
+@app.callback()
+def studies(
+    context: typer.Context,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """List the built-in studies with their questions."""
+    if context.invoked_subcommand is not None:
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    from hypertare.study import builtin_names, find
+
+    found = [find(name).study() for name in builtin_names()]
+    if json:
+        print(
+            json_module.dumps([{"name": s.name, "question": s.question} for s in found], indent=2)
+        )
+        return
+    table = Table("study", "question", box=None, header_style="bold")
+    for study in found:
+        table.add_row(study.name, study.question)
+    Console().print(table)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(autocompletion=complete_study, help="A built-in study.")],
+) -> None:
+    """Print a study's file: a start for your own."""
+    from hypertare.study import find
+
+    print(find(name).text, end="")

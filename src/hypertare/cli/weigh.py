@@ -1,0 +1,174 @@
+"""`hypertare weigh`: what does virtualisation cost a command?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def weigh(
+    command: Annotated[
+        list[str], typer.Argument(help="The command, after --.", show_default=False)
+    ],
+    on: Annotated[
+        str, typer.Option(metavar="PLATFORMS", help="Where to run it; native is always in.")
+    ] = "native,container,guest",
+    cpus: Annotated[
+        str, typer.Option(metavar="N[,N...]", help="Number of CPUs, on every platform.")
+    ] = "1",
+    memory: Annotated[str, typer.Option(help="Memory of container and guest.")] = "512M",
+    warmup: Annotated[int, typer.Option(help="Uncounted runs after each boot.")] = 1,
+    precision: Annotated[
+        str, typer.Option(help="Stop when the interval on the cost is this narrow (half-width).")
+    ] = "2%",
+    min_trials: Annotated[int, typer.Option(help="At least so many blocks.")] = 5,
+    max_trials: Annotated[int, typer.Option(help="At most so many blocks.")] = 30,
+    time_limit: Annotated[str, typer.Option(help="Stop after this time.")] = "5m",
+    prepare: Annotated[
+        str | None,
+        typer.Option(metavar="CMD", help="Shell command before each run, not measured."),
+    ] = None,
+    workdir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Copied to memory on every platform; the command starts there. [default: here]",
+            show_default=False,
+        ),
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option(help="The guest's kernel: debian, host, or a path.")
+    ] = "debian",
+    accelerator: Annotated[str, typer.Option(help="auto, kvm or tcg.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the order of trials.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the run directory here.", show_default=False),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the summary here; - prints it.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report here.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the design and the expected time; run nothing.")
+    ] = False,
+) -> None:
+    """Weigh a command: natively, in a container, in a guest, in one run.
+
+    It runs the same files of this host everywhere; what it writes goes to memory and is forgotten.
+    """
+    import shutil
+
+    from hypertare import paths, session
+    from hypertare.cli.progress import Watch
+    from hypertare.cli.report import load
+    from hypertare.cli.run import show_design
+    from hypertare.report.html import write as write_report
+    from hypertare.report.terminal import show
+
+    file = study_file(
+        command,
+        platforms=[word.strip() for word in on.split(",") if word.strip()],
+        cpus=_counts(cpus),
+        sut={
+            "memory": memory,
+            "kernel": kernel,
+            "accelerator": accelerator,
+            "workdir": str((workdir or Path.cwd()).absolute()),
+        },
+        design={
+            "warmup": warmup,
+            "precision": precision,
+            "min_trials": min_trials,
+            "max_trials": max_trials,
+            "time_limit": time_limit,
+        },
+        prepare=prepare,
+    )
+    prepared = session.prepare(file, seed)
+    if dry_run:
+        show_design(prepared, as_json=False)
+        return
+    for target in (json, html):
+        _check_writable(target)
+    folder = out or session.new_folder("weigh", paths.kept_runs_dir())
+    with Watch() as watch:
+        surroundings = session.surroundings(prepared, watch.tell)
+        summary, interrupted = session.carry_out(prepared, surroundings, folder, watch)
+    found = load(folder)
+    if str(json) != "-":
+        show(found)
+    write_report(found, folder / "report.html")
+    if json is not None and str(json) == "-":
+        print(summary.model_dump_json(indent=2))
+    elif json is not None:
+        shutil.copyfile(folder / "summary.json", json)
+    if html is not None:
+        shutil.copyfile(folder / "report.html", html)
+    if str(json) != "-":
+        print(f"\nreport: {html or folder / 'report.html'}")
+    if interrupted:
+        raise typer.Exit(130)
+
+
+def study_file(
+    command: list[str],
+    *,
+    platforms: list[str],
+    cpus: list[int],
+    sut: dict[str, str],
+    design: dict[str, object],
+    prepare: str | None,
+):  # noqa: ANN201 - the type would have to be imported for help
+    """The study that weighs one command: weigh is nothing but a study made on the spot."""
+    from hypertare.study import StudyFile
+
+    if "native" not in platforms:
+        platforms = ["native", *platforms]
+    workload: dict[str, object] = {"type": "command", "command": command}
+    if prepare is not None:
+        workload["prepare"] = prepare
+    raw: dict[str, object] = {
+        "name": "weigh",
+        "question": f"What does virtualisation cost `{_shown(command)}`?",
+        "sut": {"platforms": platforms, "cpus": cpus[0], **sut},
+        "workloads": {"command": workload},
+        "design": design,
+    }
+    if len(cpus) > 1:
+        raw["factors"] = {"sut.cpus": cpus}
+    return StudyFile.of(raw, "weigh")
+
+
+def _shown(command: list[str]) -> str:
+    import shlex
+
+    return shlex.join(command)
+
+
+def _counts(text: str) -> list[int]:
+    from hypertare.errors import InputError
+
+    try:
+        counts = [int(word) for word in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1 or len(set(counts)) != len(counts):
+        raise InputError(f"--cpus {text}: write numbers of CPUs, for example --cpus 1,2")
+    return counts
+
+
+def _check_writable(target: Path | None) -> None:
+    """An unwritable output file is said now, not after minutes of work."""
+    from hypertare.errors import InputError
+
+    if target is None or str(target) == "-":
+        return
+    if not target.absolute().parent.is_dir():
+        raise InputError(f"{target}: the folder {target.absolute().parent} is not there")
+    if target.is_dir():
+        raise InputError(f"{target} is a folder; name a file")

@@ -1,0 +1,81 @@
+"""All checks, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hypertare.doctor import guests, isolation, measuring, memory, own, quiet
+from hypertare.doctor.finding import Finding
+from hypertare.doctor.host import Host
+
+
+@dataclass(frozen=True)
+class Check:
+    """`quick` ones read a few files: they are repeated with every run. `disturbs`: a warning means
+    that numbers move."""
+
+    examine: Callable[[Host], Finding]
+    quick: bool = False
+    disturbs: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.examine.__name__
+
+
+CHECKS = (
+    Check(own.agent),
+    Check(guests.qemu),
+    Check(own.image),
+    Check(own.kvm),
+    Check(guests.nested, quick=True),
+    Check(guests.vhost_net, quick=True),
+    Check(isolation.user_namespaces),
+    Check(isolation.tap),
+    Check(isolation.overlay),
+    Check(isolation.cgroup, quick=True),
+    Check(quiet.governor, quick=True, disturbs=True),
+    Check(quiet.turbo, quick=True, disturbs=True),
+    Check(quiet.smt, quick=True, disturbs=True),
+    Check(quiet.steal, disturbs=True),
+    Check(quiet.load, disturbs=True),
+    Check(quiet.clocksource, quick=True, disturbs=True),
+    Check(quiet.cpu_isolation, quick=True),
+    Check(quiet.time_sync, quick=True),
+    Check(memory.memory, quick=True),
+    Check(memory.swap, quick=True, disturbs=True),
+    Check(memory.huge_pages, quick=True),
+    Check(memory.thp, quick=True),
+    Check(memory.ksm, quick=True, disturbs=True),
+    Check(measuring.perf_events),
+    Check(measuring.tracing, quick=True),
+    Check(own.disk, quick=True),
+)
+
+
+def examine(host: Host, checks: tuple[Check, ...] = CHECKS) -> list[Finding]:
+    """Every check's finding, in order."""
+    return [check.examine(host) for check in checks]
+
+
+def disturbances(findings: list[Finding]) -> list[Finding]:
+    """Those that move numbers."""
+    disturbing = {check.name for check in CHECKS if check.disturbs}
+    return [f for f in findings if f.name in disturbing and f.status in ("warn", "bad")]
+
+
+def verdict(findings: list[Finding]) -> str:
+    """One sentence: what can be weighed here, and what disturbs it."""
+    by_name = {finding.name: finding for finding in findings}
+    missing = [finding.name for finding in findings if finding.status == "bad"]
+    if missing:
+        return f"This machine is not ready; missing: {', '.join(missing)}."
+    what = f"This machine can weigh native, container and guest ({_guests(by_name['kvm'])})"
+    what += ", without networks" if by_name["tap"].status == "warn" else ""
+    disturbing = ", ".join(finding.name for finding in disturbances(findings))
+    return f"{what}; numbers are disturbed by: {disturbing}." if disturbing else f"{what}."
+
+
+def _guests(kvm: Finding) -> str:
+    return {"ok": "KVM", "warn": "emulated, tcg"}.get(kvm.status, "KVM not tried yet")

@@ -1,0 +1,19 @@
+"""What a check says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["ok", "info", "warn", "bad"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`bad`: an essential part is missing. `warn`: weighed worse, slower or with more noise.
+    `info`: worth knowing. `do` is what to do about it, with the exact command."""
+
+    name: str
+    status: Status
+    what: str
+    do: str | None = None

@@ -1,0 +1,61 @@
+"""Whether guests can be had, and how fast they are."""
+
+from __future__ import annotations
+
+import re
+
+from hypertare.doctor.accelerator import QEMU
+from hypertare.doctor.finding import Finding
+from hypertare.doctor.host import Host
+
+_OLDEST = (7, 0)
+
+
+def qemu(host: Host) -> Finding:
+    """QEMU runs the guests."""
+    ran = host.run((QEMU, "--version"), 10.0)
+    found = re.search(r"version (\d+)\.(\d+)\S*", ran.out)
+    if not ran.ok or not found:
+        do = "as root: apt-get install qemu-system-x86"
+        return Finding("qemu", "bad", f"no QEMU: {ran.said}", do)
+    listed = host.run((QEMU, "-accel", "help"), 10.0).out.split()
+    accelerators = ", ".join(name for name in ("kvm", "tcg") if name in listed) or "none"
+    what = f"QEMU {found[0].removeprefix('version ')}, accelerators: {accelerators}"
+    if (int(found[1]), int(found[2])) < _OLDEST:
+        do = "as root: apt-get install -t bookworm-backports qemu-system-x86, or a newer release"
+        return Finding("qemu", "warn", f"{what}; older than 7.0 is not tested", do)
+    return Finding("qemu", "ok", what)
+
+
+def nested(host: Host) -> Finding:
+    """Whether guests here are guests in a guest."""
+    flags = re.search(r"^flags\s*:(.*)$", host.read("/proc/cpuinfo") or "", re.MULTILINE)
+    words = flags[1].split() if flags else []
+    if "hypervisor" not in words:
+        return Finding("nested", "ok", "this machine is not a virtual machine itself")
+    if "vmx" in words or "svm" in words:
+        return Finding(
+            "nested",
+            "warn",
+            "this machine is a virtual machine itself: guests under KVM are nested and slower",
+            "use a bare-metal machine where the cost of plain KVM is the question",
+        )
+    return Finding(
+        "nested",
+        "info",
+        "this machine is a virtual machine without nested virtualisation",
+        "on its hypervisor: cat /sys/module/kvm_*/parameters/nested must say Y or 1, "
+        "and the machine needs the CPU model host",
+    )
+
+
+def vhost_net(host: Host) -> Finding:
+    """The kernel's own back end for virtio-net."""
+    if host.at("/dev/vhost-net").exists():
+        return Finding("vhost_net", "ok", "virtio-net can have its back end in the kernel")
+    return Finding(
+        "vhost_net",
+        "info",
+        "no /dev/vhost-net: packets of virtio-net go through QEMU's own process",
+        "as root: modprobe vhost_net",
+    )

@@ -1,0 +1,81 @@
+"""hypertare's own parts: the agent, the image, room for them; and KVM, which needs both to know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypertare.doctor.accelerator import best_accelerator, without_boot
+from hypertare.doctor.finding import Finding
+from hypertare.doctor.host import Host
+from hypertare.errors import HypertareError
+from hypertare.paths import agent_binary
+
+if TYPE_CHECKING:
+    from hypertare.image.build import Image
+
+_ROOM = 1 << 30
+_BUILD = "hypertare image build"
+
+
+def agent(host: Host) -> Finding:
+    """The agent does all work on the bench."""
+    try:
+        binary = agent_binary()
+    except HypertareError as error:
+        return Finding("agent", "bad", error.what, error.do)
+    ran = host.run((str(binary), "--version"), 10.0)
+    if ran.ok:
+        return Finding("agent", "ok", f"{ran.out.strip()} ({binary})")
+    return Finding("agent", "bad", f"{binary} does not run: {ran.said}", "cargo build --release")
+
+
+def image(host: Host) -> Finding:
+    """A kernel and an initramfs for guests."""
+    try:
+        found = cached_image(host)
+    except HypertareError as error:
+        return Finding("image", "bad", error.what, error.do)
+    if found:
+        return Finding("image", "ok", f"kernel {found.kernel_name} and its initramfs are cached")
+    return Finding(
+        "image", "info", "no guest image is cached yet: the first run fetches a kernel", _BUILD
+    )
+
+
+def disk(host: Host) -> Finding:
+    """Room for kernels and runs."""
+    free = host.free_bytes(host.cache)
+    what = f"{free / 2**30:.1f} GiB are free for the cache in {host.cache}"
+    if free >= _ROOM:
+        return Finding("disk", "ok", what)
+    do = "hypertare image gc --all, or name another directory with HYPERTARE_CACHE"
+    return Finding("disk", "warn", f"{what}; a kernel's package needs 0.5 GiB", do)
+
+
+def kvm(host: Host) -> Finding:
+    """Guests at full speed."""
+    choice = without_boot(host)
+    if choice is None:
+        try:
+            found, binary = cached_image(host), agent_binary()
+        except HypertareError as error:
+            return Finding("kvm", "info", f"not tried: {error.what}", error.do)
+        if found is None:
+            return Finding("kvm", "info", "not tried: no guest image is cached yet", _BUILD)
+        choice = best_accelerator(found, binary, host)
+    if choice.accelerator == "kvm":
+        return Finding("kvm", "ok", choice.reason)
+    what = f"{choice.reason}; guests are emulated (tcg), many times slower"
+    return Finding("kvm", "warn", what, choice.do)
+
+
+def cached_image(host: Host) -> Image | None:
+    """The default image when it is ready; makes nothing.
+
+    Raises:
+        HypertareError: there is no agent to make it of.
+    """
+    from hypertare.image.build import ready
+    from hypertare.image.cache import Cache
+
+    return ready(cache=Cache(host.cache))

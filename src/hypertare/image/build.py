@@ -1,0 +1,243 @@
+"""From a kernel's name to a kernel and an initramfs that boot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+
+from hypertare.errors import InputError, MachineError
+from hypertare.image import cpio
+from hypertare.image import kernel as kernels
+from hypertare.image.cache import Cache, DamagedError, Entry, Progress
+from hypertare.image.kernel import Kernel, KernelSource
+from hypertare.image.modules import ModuleTree
+from hypertare.image.profile import Profile, find_profile
+from hypertare.paths import agent_binary
+
+VERSION = 1
+"""Of what an initramfs looks like; part of every key."""
+
+INITRAMFS = "initramfs.cpio"
+DEFAULT_KERNEL = "debian"
+DEFAULT_PROFILE = "guest"
+
+
+@dataclass(frozen=True)
+class Image:
+    """What a guest boots from. As long as this object lives, `image gc` leaves the files alone.
+
+    `digest` names everything that went into it. `modules` are those that the guest can have, in
+    the kernel or as files.
+    """
+
+    kernel: Path
+    initramfs: Path
+    kernel_release: str
+    kernel_name: str
+    digest: str
+    modules: frozenset[str]
+    _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
+
+
+def silent(_: str) -> None:
+    """Progress that nobody watches."""
+
+
+def build(
+    kernel: str = DEFAULT_KERNEL,
+    profile: str = DEFAULT_PROFILE,
+    agent: Path | None = None,
+    progress: Progress = silent,
+    *,
+    cache: Cache | None = None,
+    refresh: bool = False,
+) -> Image:
+    """The image, from the cache or made now.
+
+    `kernel` is `debian`, `debian:PACKAGE`, `host` or a path. A kernel once fetched stays the same
+    until `refresh`: a run of next week shall not meet another kernel unasked.
+
+    Raises:
+        InputError: no such profile, or the path is no kernel.
+        MachineError: no agent, no network, no room, or no way to get the kernel on this host.
+    """
+    wanted = find_profile(profile)
+    init = _agent(agent or agent_binary())
+    store = cache or Cache()
+    found = None if refresh else _open(kernel, wanted, init, store)
+    if found:
+        return found
+    with store.building(progress):
+        return _make(kernel, wanted, init, store, progress, refresh)
+
+
+def ready(
+    kernel: str = DEFAULT_KERNEL,
+    profile: str = DEFAULT_PROFILE,
+    agent: Path | None = None,
+    *,
+    cache: Cache | None = None,
+) -> Image | None:
+    """The image when it is already made.
+
+    Raises:
+        HypertareError: as `build`, where the input is wrong or there is no agent.
+    """
+    init = _agent(agent or agent_binary())
+    return _open(kernel, find_profile(profile), init, cache or Cache())
+
+
+def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | None:
+    source = kernels.find_source(asked, store)
+    made = source and kernels.open_kernel(source, store)
+    if source is None or made is None:
+        return None
+    entry = store.find("images", _key(source, wanted, init))
+    try:
+        return entry and _image(source, made, entry)
+    except DamagedError:
+        return None
+
+
+def _make(
+    asked: str, wanted: Profile, init: bytes, store: Cache, progress: Progress, refresh: bool
+) -> Image:
+    """Makes what is missing or damaged; what is sound stays, for another process may use it."""
+    for first in (True, False):
+        source = kernels.source(asked, store, progress, refresh and first)
+        try:
+            made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
+            entry = _sound_initramfs(source, wanted, init, store)
+            entry = entry or _write(source, made, wanted, init, store, progress)
+            return _image(source, made, entry)
+        except DamagedError as damage:
+            progress(f"{damage}; making it again")
+            store.drop(damage.entry.kind, damage.entry.key)
+            last = damage
+    raise MachineError(
+        f"{last}, and again after it was made anew.", "See to the disk; `dmesg` may say more."
+    )
+
+
+def _write(
+    source: KernelSource,
+    made: Kernel,
+    wanted: Profile,
+    init: bytes,
+    store: Cache,
+    progress: Progress,
+) -> Entry:
+    def fill(place: Path) -> dict[str, str]:
+        progress("writing the initramfs")
+        members, modules = _contents(source, wanted, init)
+        (place / INITRAMFS).write_bytes(cpio.archive(members))
+        return {"modules": " ".join(modules), "profile": wanted.name, "release": made.release}
+
+    what = f"{wanted.name} initramfs for {source.name}"
+    return store.make("images", _key(source, wanted, init), what, fill)
+
+
+def _sound_kernel(source: KernelSource, store: Cache) -> Kernel | None:
+    made = kernels.open_kernel(source, store)
+    try:
+        return made if made and made.path() else None
+    except DamagedError:
+        return None
+
+
+def _sound_initramfs(
+    source: KernelSource, wanted: Profile, init: bytes, store: Cache
+) -> Entry | None:
+    entry = store.find("images", _key(source, wanted, init))
+    try:
+        return entry if entry and entry.file(INITRAMFS) else None
+    except DamagedError:
+        return None
+
+
+def _image(source: KernelSource, made: Kernel, entry: Entry) -> Image:
+    held = (made.entry, entry, *([source.package] if source.package else []))
+    return Image(
+        kernel=made.path(),
+        initramfs=entry.file(INITRAMFS),
+        kernel_release=made.release,
+        kernel_name=source.name,
+        digest=entry.key,
+        modules=frozenset(entry.facts["modules"].split()),
+        _held=held,
+    )
+
+
+def _key(source: KernelSource, wanted: Profile, init: bytes) -> str:
+    inputs = {
+        "version": VERSION,
+        "kernel": kernels.key_of(source),
+        "modules": source.modules_digest,
+        "profile": [wanted.name, wanted.required, wanted.wanted, wanted.directories],
+        "init": hashlib.sha256(init).hexdigest(),
+    }
+    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
+
+
+def _contents(
+    source: KernelSource, wanted: Profile, init: bytes
+) -> tuple[list[cpio.Member], list[str]]:
+    _refuse_dynamic(init)
+    tree = source.modules()
+    # A kernel that comes without modules is taken at its word: all is built in.
+    modules = (
+        _modules(tree, wanted) if tree else {name: [] for name in wanted.required + wanted.wanted}
+    )
+    files = {name for order in modules.values() for name in order}
+    members = [
+        cpio.file("init", init, executable=True),
+        # The kernel opens it for init's output before anything is mounted.
+        cpio.device("dev/console", 5, 1),
+        *(cpio.directory(name) for name in wanted.directories),
+        cpio.file("modules/index", _index(modules)),
+    ]
+    if tree:
+        members += [cpio.file(f"modules/{name}.ko", tree.content(name)) for name in sorted(files)]
+    return members, sorted(modules)
+
+
+def _modules(tree: ModuleTree, wanted: Profile) -> dict[str, list[str]]:
+    names = [*wanted.required, *(name for name in wanted.wanted if tree.has(name))]
+    return {name: tree.load_order(name) for name in names}
+
+
+def _index(modules: dict[str, list[str]]) -> bytes:
+    """A line a module: its name, then its files in load order; none when it is built in."""
+    lines = (" ".join([name, *(f"{m}.ko" for m in order)]) for name, order in modules.items())
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _agent(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise MachineError(
+            f"The agent {path} cannot be read: {error.strerror}.", "Run `cargo build --release`."
+        ) from error
+
+
+def _refuse_dynamic(init: bytes) -> None:
+    """A guest holds no libraries: an agent that wants a loader would die without a word."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        kinds = [segment["p_type"] for segment in ELFFile(BytesIO(init)).iter_segments()]
+    except ELFError as error:
+        raise InputError(
+            f"The agent is no program: {error}.", "Build it with `cargo build --release`."
+        ) from error
+    if "PT_INTERP" in kinds:
+        raise InputError(
+            "The agent is linked dynamically, and a guest has no libraries.",
+            "Build it in the source directory, whose .cargo/config.toml makes it static: "
+            "`cargo build --release`.",
+        )

@@ -1,0 +1,44 @@
+"""What an initramfs is for, and so what it holds beside the agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypertare.errors import InputError
+
+
+@dataclass(frozen=True)
+class Profile:
+    """`required` modules must be there; of the `wanted` ones what the kernel offers is taken."""
+
+    name: str
+    required: tuple[str, ...]
+    wanted: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
+
+
+GUEST = Profile(
+    name="guest",
+    required=("virtio_pci", "virtio_console"),
+    wanted=(
+        *("virtio_net", "e1000", "e1000e", "vmxnet3", "8139cp", "8139too", "pcnet32"),
+        *("9pnet_virtio", "9p", "overlay"),
+        *("af_packet", "veth", "bridge"),
+        *("pvpanic", "pvpanic_pci"),
+    ),
+)
+
+PROFILES = {profile.name: profile for profile in (GUEST,)}
+
+
+def find_profile(name: str) -> Profile:
+    """The profile of this name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in PROFILES:
+        raise InputError(
+            f"There is no image profile {name!r}.", f"Choose from: {', '.join(PROFILES)}."
+        )
+    return PROFILES[name]

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from hypertare.claims import Claim, judge
+from hypertare.summary import Estimate, JudgedClaim
+
+CELL = {"workload": "tcp", "message": 64}
+
+
+def seen(platform: str = "guest", **fields: object) -> Estimate:
+    given: dict[str, object] = {
+        "response": "goodput",
+        "unit": "b/s",
+        "better": "higher",
+        "cell": CELL,
+        "platform": platform,
+        "n": 8,
+        "estimate": 5e9,
+        "low": 4.9e9,
+        "high": 5.1e9,
+        "baseline": "native",
+        "blocks": 8,
+        "cost": 0.5,
+        "cost_low": 0.48,
+        "cost_high": 0.52,
+        "verdict": "costs",
+    }
+    return Estimate.model_validate(given | fields)
+
+
+def claim(**fields: object) -> Claim:
+    given: dict[str, object] = {
+        "text": "half is lost",
+        "response": "goodput",
+        "platform": "guest",
+        "op": "above",
+        "value": "40 %",
+    }
+    return Claim.model_validate(given | fields)
+
+
+def said(one: Claim, *estimates: Estimate) -> str:
+    judged = judge(one, estimates)
+    assert isinstance(judged, JudgedClaim) and judged.text == one.text
+    return judged.judgement
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "judgement"),
+    [
+        ("above", "40 %", "holds"),
+        ("above", "50 %", "undecided"),
+        ("above", "60 %", "fails"),
+        ("below", 0.6, "holds"),
+        ("below", 0.5, "undecided"),
+        ("below", 0.4, "fails"),
+        ("within", ["40 %", "60 %"], "holds"),
+        ("within", ["50 %", "60 %"], "undecided"),
+        ("within", ["-5 %", "5 %"], "fails"),
+        ("within", ["49 %", "51 %"], "undecided"),
+    ],
+)
+def test_cost(op: str, value: object, judgement: str) -> None:
+    assert said(claim(op=op, value=value), seen()) == judgement
+
+
+def test_evidence_gives_the_figures() -> None:
+    judged = judge(claim(), [seen()])
+    assert judged.evidence == (
+        "guest (workload tcp, message 64): cost +50 % (95 % interval +48 % to +52 %), "
+        "wanted above +40 %"
+    )
+
+
+def test_value_and_ratio() -> None:
+    assert said(claim(measure="value", op="above", value=4e9), seen()) == "holds"
+    assert said(claim(measure="ratio", op="within", value=[0.45, 0.55]), seen()) == "holds"
+    slower = seen(better="lower", cost=1.0, cost_low=0.9, cost_high=1.1)
+    assert said(claim(measure="ratio", op="within", value=[1.85, 2.15]), slower) == "holds"
+    assert said(claim(measure="ratio", op="above", value=1.95), slower) == "undecided"
+    # Of a cost from 48 to 52 %, the ratio runs from 48 to 52 %: its ends change places.
+    lopsided = seen(cost=0.5, cost_low=0.3, cost_high=0.51)
+    assert said(claim(measure="ratio", op="above", value=0.48), lopsided) == "holds"
+
+
+def test_missing_estimates_are_undecided() -> None:
+    for one in (
+        claim(response="rtt_p50"),
+        claim(platform="container"),
+        claim(workload="udp"),
+        claim(where={"message": 1500}),
+        claim(where={"nic": "e1000"}),
+    ):
+        judged = judge(one, [seen()])
+        assert judged.judgement == "undecided"
+        assert judged.evidence.startswith("no estimate of")
+    judged = judge(claim(), [seen(cost=None, cost_low=None, cost_high=None)])
+    assert judged.judgement == "undecided" and "no cost" in judged.evidence
+
+
+def test_true_is_not_one() -> None:
+    assert said(claim(where={"tso": 1}), seen(cell={"tso": True})) == "undecided"
+    assert said(claim(where={"tso": True}), seen(cell={"tso": True})) == "holds"
+
+
+def test_every_cell_counts() -> None:
+    good, bad = (
+        seen(),
+        seen(cell={"workload": "tcp", "message": 1500}, cost=0.1, cost_low=0.05, cost_high=0.15),
+    )
+    open_one = seen(cell={"workload": "tcp", "message": 9000}, cost=0.4)
+    assert said(claim(), good, good.model_copy(update={"cell": {"message": 1}})) == "holds"
+    assert said(claim(value="49 %"), good, good) == "undecided"
+    assert said(claim(), good, bad) == "fails"
+    assert (
+        "holds in 1 of 2 cells; guest (workload tcp, message 1500)"
+        in judge(claim(), [good, bad]).evidence
+    )
+    assert said(claim(value="50 %"), good, bad, open_one) == "fails"
+    assert said(claim(where={"message": 64}), good, bad) == "holds"
+
+
+def test_without_interval() -> None:
+    single = seen(n=1, blocks=1, low=None, high=None, cost_low=None, cost_high=None)
+    judged = judge(claim(), [single])
+    assert judged.judgement == "undecided" and "one trial" in judged.evidence
+    same = seen(n=8, low=None, high=None, cost_low=None, cost_high=None)
+    assert said(claim(), same) == "holds"
+    few = judge(claim(), [same.model_copy(update={"blocks": 4})])
+    assert few.judgement == "undecided" and "too few" in few.evidence
+
+
+def test_no_loss_in_any_trial() -> None:
+    clean = seen(
+        response="loss",
+        unit="share",
+        better="lower",
+        estimate=0.0,
+        low=None,
+        high=None,
+        cost=None,
+        cost_low=None,
+        cost_high=None,
+    )
+    one = claim(response="loss", measure="value", op="below", value="0.1 %")
+    assert said(one, clean) == "holds"
+    assert said(one, clean.model_copy(update={"n": 5})) == "undecided"
+
+
+def test_exact_values() -> None:
+    exact = seen(exact=True, n=2, low=5e9, high=5e9, cost_low=0.5, cost_high=0.5)
+    assert said(claim(value=0.4), exact) == "holds"
+    assert said(claim(value=0.5), exact) == "fails"
+    assert "exact" in judge(claim(), [exact]).evidence
+
+
+# --- cell against cell
+
+
+def cells(**second: object) -> tuple[Estimate, Estimate]:
+    return (
+        seen(cell={"workload": "tcp", "nic": "virtio-net"}),
+        seen(cell={"workload": "tcp", "nic": "e1000"}, **second),
+    )
+
+
+def test_ratio_of_cells_by_hand() -> None:
+    one = claim(
+        measure="ratio", op="above", value=4, where={"nic": "virtio-net"}, against={"nic": "e1000"}
+    )
+    pair = cells(estimate=1e9, low=0.95e9, high=1.05e9)
+    judged = judge(one, pair)
+    # log 5 less √(log(5/4.9)² + log(1.05)²) and more √(log(5.1/5)² + log(1/0.95)²).
+    low = 5 * math.exp(-math.hypot(math.log(5 / 4.9), math.log(1.05)))
+    high = 5 * math.exp(math.hypot(math.log(5.1 / 5), math.log(1 / 0.95)))
+    assert judged.judgement == "holds"
+    assert f"ratio against nic e1000 5 (95 % interval {low:.4g} to {high:.4g})" in judged.evidence
+
+
+def test_difference_of_costs() -> None:
+    one = claim(op="below", value="-30 %", where={"nic": "virtio-net"}, against={"nic": "e1000"})
+    assert said(one, *cells(cost=0.9, cost_low=0.89, cost_high=0.91)) == "holds"
+    assert said(one, *cells(cost=0.8, cost_low=0.79, cost_high=0.81)) == "undecided"
+    assert said(one, *cells(cost=0.5)) == "fails"
+    assert said(one, *cells(cost=None, cost_low=None, cost_high=None)) == "undecided"
+
+
+def test_platform_against_platform() -> None:
+    one = claim(measure="ratio", op="below", value=0.7, against={"platform": "native"})
+    native = seen(
+        "native",
+        cell={"workload": "tcp"},
+        estimate=9e9,
+        low=8.9e9,
+        high=9.1e9,
+        cost=None,
+        cost_low=None,
+        cost_high=None,
+    )
+    guest = seen(cell={"workload": "tcp", "nic": "e1000"})
+    assert said(one, guest, native) == "holds"
+    container = native.model_copy(update={"platform": "container"})
+    assert said(one, guest, container) == "undecided"
+
+
+def test_against_what_is_not_there() -> None:
+    one = claim(where={"nic": "virtio-net"}, against={"nic": "rtl8139"})
+    judged = judge(one, cells())
+    assert judged.judgement == "undecided" and "no estimate of goodput" in judged.evidence
+    itself = judge(claim(where={"nic": "e1000"}, against={"nic": "e1000"}), cells())
+    assert itself.judgement == "undecided" and "this cell itself" in itself.evidence
+    nought = judge(
+        claim(measure="ratio", where={"nic": "virtio-net"}, against={"nic": "e1000"}),
+        cells(estimate=0.0, low=None, high=None),
+    )
+    assert nought.judgement == "undecided" and "above zero" in nought.evidence
+
+
+# --- what a study file may say
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [
+        ({"op": "within"}, "needs two"),
+        ({"value": [0, 1]}, "needs one bound"),
+        ({"op": "within", "value": [2, 1]}, "below the second"),
+        ({"value": "much"}, "is no bound"),
+        ({"value": True}, "is no bound"),
+        ({"value": float("nan")}, "is no bound"),
+        ({"against": {}}, "names no level"),
+        ({"op": "over"}, "'above', 'below' or 'within'"),
+        ({"wehre": {}}, "Extra inputs"),
+    ],
+)
+def test_bad_claims(fields: dict[str, object], part: str) -> None:
+    with pytest.raises(ValidationError, match=part):
+        claim(**fields)
+
+
+FIGURE = st.floats(-10, 10)
+
+
+@given(FIGURE, st.floats(0.001, 5), FIGURE)
+def test_below_is_above_seen_from_the_other_side(middle: float, half: float, bound: float) -> None:
+    up = seen(cost=middle, cost_low=middle - half, cost_high=middle + half)
+    down = seen(cost=-middle, cost_low=-middle - half, cost_high=-middle + half)
+    assert said(claim(op="above", value=bound), up) == said(claim(op="below", value=-bound), down)
+
+
+@given(FIGURE, st.floats(0.001, 5), FIGURE, st.floats(0, 5))
+def test_a_looser_bound_never_fails_more(
+    middle: float, half: float, bound: float, slack: float
+) -> None:
+    order = ["fails", "undecided", "holds"]
+    one = seen(cost=middle, cost_low=middle - half, cost_high=middle + half)
+    strict = order.index(said(claim(op="above", value=bound), one))
+    assert order.index(said(claim(op="above", value=bound - slack), one)) >= strict

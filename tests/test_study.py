@@ -1,0 +1,148 @@
+"""Study files: what is right is read, what is wrong is explained with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from hypertare.errors import InputError
+from hypertare.study import StudyFile, builtin_names, combinations, find
+
+GOOD = """
+name = "probe"
+question = "Is it slow?"
+
+[sut]
+cpus = 2
+memory = "256M"
+
+[workloads.build]
+type = "command"
+command = ["make", "-j2"]
+
+[workloads.udp]
+type = "stream"
+protocol = "udp"
+rate = "100M"
+
+[factors]
+"sut.nic" = ["virtio-net", "e1000"]
+"workloads.udp.rate" = ["50M", "100M"]
+
+[design]
+precision = "5%"
+"""
+
+
+def file(text: str = GOOD) -> StudyFile:
+    return StudyFile(text, "probe.toml")
+
+
+def complaint(text: str) -> str:
+    with pytest.raises(InputError) as caught:
+        file(text).study()
+    assert caught.value.status == 2
+    return str(caught.value)
+
+
+def test_a_good_study_is_read_with_units() -> None:
+    study = file().study()
+    assert study.sut.memory == 256 << 20
+    assert study.design.precision == 0.05
+    assert study.workloads["udp"].rate == 1e8
+    assert study.workloads["udp"].message_bytes == 1472
+
+
+def test_every_built_in_study_is_valid() -> None:
+    assert "first-look" in builtin_names()
+    for name in builtin_names():
+        study = find(name).study()
+        assert study.name == name
+        quick = find(name)
+        quick.override([], quick=True)
+        quick.study()
+
+
+def test_a_misspelt_key_is_named_with_its_line_and_a_suggestion() -> None:
+    text = complaint(GOOD.replace("memory =", "memroy ="))
+    assert "probe.toml:7: sut.memroy" in text
+    assert "Did you mean 'memory'?" in text
+    assert "cpus" in text
+
+
+def test_a_wrong_level_names_the_allowed_ones() -> None:
+    text = complaint(GOOD.replace('protocol = "udp"', 'protocol = "upd"'))
+    assert "probe.toml:15: workloads.udp.protocol: 'upd' is not allowed here." in text
+    assert "Did you mean 'udp'?" in text
+
+
+def test_a_missing_key_is_named() -> None:
+    assert "question: this key is missing" in complaint(GOOD.replace("question", "#"))
+    text = complaint(GOOD.replace('command = ["make", "-j2"]', ""))
+    assert "workloads.build.command: this key is missing" in text
+
+
+def test_an_unknown_workload_type_is_named() -> None:
+    text = complaint(GOOD.replace('type = "stream"', 'type = "streem"'))
+    assert "workloads.udp" in text
+    assert "Did you mean 'stream'?" in text
+
+
+def test_no_toml_at_all() -> None:
+    with pytest.raises(InputError, match=r"probe\.toml: this is no valid TOML.*line 1"):
+        file("what is this")
+
+
+def test_a_size_that_is_none_says_how_to_write_one() -> None:
+    assert "write for example" in complaint(GOOD.replace('"256M"', '"much"'))
+
+
+def test_a_level_of_a_factor_is_checked_too() -> None:
+    assert "tulip" in complaint(GOOD.replace('"e1000"]', '"tulip"]'))
+    assert "no workload 'upd'" in complaint(
+        GOOD.replace("workloads.udp.rate", "workloads.upd.rate")
+    )
+
+
+def test_native_must_be_there() -> None:
+    assert "baseline" in complaint(GOOD.replace("cpus = 2", 'platforms = ["guest"]'))
+
+
+def test_overrides_take_toml_and_text() -> None:
+    study_file = file()
+    study_file.override(["sut.cpus=4", "sut.nic=e1000", 'design.precision="1%"'], quick=False)
+    study = study_file.study()
+    assert (study.sut.cpus, study.sut.nic, study.design.precision) == (4, "e1000", 0.01)
+
+
+@pytest.mark.parametrize("assignment", ["sut.cpus", "=3"])
+def test_an_override_that_is_no_assignment(assignment: str) -> None:
+    with pytest.raises(InputError, match="no assignment"):
+        file().override([assignment], quick=False)
+
+
+def test_an_override_of_what_is_no_table() -> None:
+    with pytest.raises(InputError, match="is no table"):
+        file().override(["name.x=1"], quick=False)
+
+
+def test_a_cell_has_the_levels_in_place() -> None:
+    cell = file().cell({"sut.nic": "e1000", "workloads.udp.rate": "50M"})
+    assert cell.sut.nic == "e1000"
+    assert cell.workloads["udp"].rate == 5e7
+
+
+def test_unknown_study_and_unreadable_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Did you mean 'first-look'"):
+        find("first-lok")
+    with pytest.raises(InputError, match="cannot be read"):
+        find(str(tmp_path / "absent.toml"))
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="UTF-8"):
+        find(str(tmp_path / "binary.toml"))
+
+
+def test_combinations_are_a_full_factorial() -> None:
+    cells = combinations({"a": (1, 2), "b": ("x", "y", "z")})
+    assert len(cells) == 6
+    assert len({tuple(cell.items()) for cell in cells}) == 6
+    assert combinations({}) == [{}]
