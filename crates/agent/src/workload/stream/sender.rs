@@ -229,7 +229,10 @@ fn drive<F: SendFlow>(
             },
         };
         if kind == Kind::Counted && begun.is_none() {
-            begun = Some((clock::now(), Usage::of_thread(), info()));
+            // A paced flow's time is its schedule's: a late start is caught up, and so belongs to it.
+            let now = clock::now();
+            let begin = pacer.as_ref().map_or(now, |pacer| pacer.next_due().min(now));
+            begun = Some((begin, Usage::of_thread(), info()));
             pacer.iter_mut().for_each(Pacer::forget_lateness);
         }
         let sent = flow.send(due, kind)?;
