@@ -205,7 +205,7 @@ impl<W: Wire> Asker<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
+    use std::net::{SocketAddr, UdpSocket};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
@@ -214,6 +214,7 @@ mod tests {
 
     use super::*;
     use crate::emit::Emitter;
+    use crate::workload::ping::common::free_port;
     use crate::workload::ping::message;
     use crate::workload::ping::reply::reply;
 
@@ -239,9 +240,8 @@ mod tests {
         request(spec, &context(&Arc::default(), || {}))
     }
 
-    /// A free port of both protocols, as likely as can be.
     fn free(host: &str) -> String {
-        UdpSocket::bind((host, 0)).unwrap().local_addr().unwrap().to_string()
+        SocketAddr::new(host.parse().unwrap(), free_port()).to_string()
     }
 
     /// Runs `ask` beside a replier; returns how many requests that one answered.
