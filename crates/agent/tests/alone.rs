@@ -1,5 +1,7 @@
 //! The workloads alone, as a person calls them.
 
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -23,7 +25,7 @@ fn interrupt(child: &Child) {
 
 /// A listener that is ready, and its port.
 fn listener() -> (Child, String) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = common::free_port();
     let mut child = Command::new(AGENT)
         .args(["ping", "--listen", "--port", &port.to_string()])
         .stdout(Stdio::piped())

@@ -1,5 +1,7 @@
 //! The process of one task, through the built binary.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -297,8 +299,8 @@ fn prepare_comes_before_and_does_not_count() {
 
 #[test]
 fn ping_between_two_processes() {
-    let on = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for protocol in [PingProtocol::Udp, PingProtocol::Tcp] {
+        let on = format!("127.0.0.1:{}", common::free_port());
         let spec = PingReply { protocol, on: on.clone(), message: 64 };
         let mut replier = start(Workload::PingReply(spec), None);
         assert_eq!(replier.ready.read(&mut [0; 8]).unwrap(), 1, "one byte says ready");

@@ -9,3 +9,7 @@ mod wire;
 pub use message::MAX_DATAGRAM;
 pub use reply::reply;
 pub use request::request;
+
+#[cfg(test)]
+#[path = "../../../tests/common/mod.rs"]
+mod common;

@@ -177,9 +177,10 @@ mod tests {
 
     use super::*;
     use crate::emit::Emitter;
+    use crate::workload::ping::common::free_port;
 
     fn running(protocol: PingProtocol, play: impl FnOnce(&str)) -> f64 {
-        let on = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let on = format!("127.0.0.1:{}", free_port());
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, is_ready) = std::sync::mpsc::channel();
         let emitter = Arc::new(Emitter::new(std::io::sink()));

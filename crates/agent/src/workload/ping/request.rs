@@ -205,7 +205,7 @@ impl<W: Wire> Asker<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
+    use std::net::{SocketAddr, UdpSocket};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
@@ -214,6 +214,7 @@ mod tests {
 
     use super::*;
     use crate::emit::Emitter;
+    use crate::workload::ping::common::free_port;
     use crate::workload::ping::message;
     use crate::workload::ping::reply::reply;
 
@@ -239,9 +240,8 @@ mod tests {
         request(spec, &context(&Arc::default(), || {}))
     }
 
-    /// A free port of both protocols, as likely as can be.
     fn free(host: &str) -> String {
-        UdpSocket::bind((host, 0)).unwrap().local_addr().unwrap().to_string()
+        SocketAddr::new(host.parse().unwrap(), free_port()).to_string()
     }
 
     /// Runs `ask` beside a replier; returns how many requests that one answered.
@@ -371,15 +371,12 @@ mod tests {
 
     #[test]
     fn late_answers_are_not_the_next_ones() {
-        // Every second request is answered after the timeout, together with nothing else: whoever
+        // Every second request is answered after the timeout, while the next one waits: whoever
         // takes that answer for the next request's sees a round trip that is far too short.
         let play = |socket: &UdpSocket, number: u32, request: &mut [u8]| {
             message::turn_into_answer(request);
-            std::thread::sleep(Duration::from_millis(if !number.is_multiple_of(2) {
-                60
-            } else {
-                15
-            }));
+            let late = !number.is_multiple_of(2);
+            std::thread::sleep(Duration::from_millis(if late { 120 } else { 20 }));
             socket.send(request).unwrap();
         };
         beside_player(play, |on| {
