@@ -1,7 +1,7 @@
 //! The host agent through its binary: real namespaces, links, processes and files, and what is left
 //! of them when something is killed, which must be nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 const AGENT: &str = env!("CARGO_BIN_EXE_hypertare-agent");
 /// Inherited by every process of a run that is an agent's, so that it can be found.
 const MARK: &str = "HYPERTARE_TEST_MARK";
+const KINDS: [&str; 6] = ["net", "mnt", "pid", "user", "uts", "ipc"];
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A run of `hypertare-agent host`, and what belongs to it.
@@ -131,13 +132,16 @@ impl Run {
     /// What is to be gone when this run has ended.
     fn belongings(&self) -> Belongings {
         let processes: BTreeSet<i32> = marked(&self.mark).into_iter().map(|(pid, _)| pid).collect();
-        let mut namespaces = BTreeSet::new();
+        let mut namespaces = BTreeMap::new();
         for pid in &processes {
-            for kind in ["net", "mnt", "pid", "user", "uts", "ipc"] {
-                namespaces.extend(fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok());
+            for kind in KINDS {
+                let path = PathBuf::from(format!("/proc/{pid}/ns/{kind}"));
+                if let (Ok(name), Ok(file)) = (fs::read_link(&path), fs::File::open(&path)) {
+                    namespaces.insert(name, file);
+                }
             }
         }
-        for kind in ["net", "mnt", "pid", "user", "uts", "ipc"] {
+        for kind in KINDS {
             namespaces.remove(&fs::read_link(format!("/proc/self/ns/{kind}")).unwrap());
         }
         assert!(namespaces.len() >= 6, "{namespaces:?}");
@@ -163,7 +167,8 @@ impl Drop for Run {
 struct Belongings {
     mark: String,
     scope: String,
-    namespaces: BTreeSet<PathBuf>,
+    /// Held open: the kernel gives the number of one that is gone to the next one.
+    namespaces: BTreeMap<PathBuf, fs::File>,
     temporary: PathBuf,
 }
 
@@ -172,9 +177,9 @@ impl Belongings {
         let mut left: Vec<String> =
             marked(&self.mark).into_iter().map(|process| format!("process {process:?}")).collect();
         for pid in processes() {
-            for kind in ["net", "mnt", "pid", "user", "uts", "ipc"] {
+            for kind in KINDS {
                 let namespace = fs::read_link(format!("/proc/{pid}/ns/{kind}"));
-                if namespace.is_ok_and(|found| self.namespaces.contains(&found)) {
+                if namespace.is_ok_and(|found| self.namespaces.contains_key(&found)) {
                     left.push(format!("process {pid} in a {kind} namespace of the run"));
                 }
             }
