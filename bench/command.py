@@ -2,7 +2,8 @@
 
 Both execute the program without a shell (`hyperfine -N`), with its output discarded or captured the
 way each does it by default, one execution at a time, alternately. What is added is the elapsed time
-beyond the 0.2 s asked for: the start of the program, the timer's own lateness, and the tool.
+beyond the 0.2 s asked for: the start of the program, the timer's own lateness, and the tool. Beside
+the median stands the lower quartile, which other work on the machine disturbs less.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def hyperfine_s(export: Path) -> float:
 def main(argv: Sequence[str]) -> list[dict[str, Any]]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    rounds = 15 if parser.parse_args(argv).quick else 60
+    rounds = 15 if parser.parse_args(argv).quick else 100
     ours, peer = [], []
     with tempfile.TemporaryDirectory() as directory:
         export = Path(directory) / "hyperfine.json"
@@ -53,19 +54,20 @@ def main(argv: Sequence[str]) -> list[dict[str, Any]]:
             peer.append(hyperfine_s(export))
             if not round_ % 2:
                 ours.append(agent_s())
-    added = statistics.median(ours) - ASKED_S
-    added_by_peer = statistics.median(peer) - ASKED_S
-    return [
-        {
-            "name": "command: time added to `sleep 0.2`, median, against hyperfine -N",
-            "unit": "s",
-            "ours": round(added, 7),
-            "peer": round(added_by_peer, 7),
-            "ratio": round(added / added_by_peer, 4),
-            "target": TARGET,
-            "met": added <= added_by_peer,
-        }
-    ]
+    return [judge("median", 2, ours, peer), judge("lower quartile", 1, ours, peer)]
+
+
+def judge(words: str, quarter: int, ours: list[float], peer: list[float]) -> dict[str, Any]:
+    added, by_peer = (statistics.quantiles(side)[quarter - 1] - ASKED_S for side in (ours, peer))
+    return {
+        "name": f"command: time added to `sleep {ASKED_S}`, {words}, against hyperfine -N",
+        "unit": "s",
+        "ours": round(added, 7),
+        "peer": round(by_peer, 7),
+        "ratio": round(added / by_peer, 4),
+        "target": TARGET,
+        "met": added <= by_peer,
+    }
 
 
 if __name__ == "__main__":

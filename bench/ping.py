@@ -2,8 +2,9 @@
 
 The floor is `ping_floor.c`: blocking send and receive between two readings of the clock. Both are
 run alternately, over loopback and over a veth pair between two network namespaces, with both ends
-bound to one CPU (nothing but the kernel's path) and to two (waking an idle CPU is in it). The namespaces have no names and are held by processes that end with this
-program's pipes, so the kernel removes them whatever happens.
+bound to one CPU (nothing but the kernel's path) and to two (waking an idle CPU is in it). The
+namespaces have no names and are held by processes that end with this program's pipes, so the kernel
+removes them whatever happens.
 """
 
 from __future__ import annotations
@@ -73,9 +74,10 @@ def loopback(cpus: tuple[int, int]) -> Iterator[Way]:
 @contextmanager
 def veth(cpus: tuple[int, int]) -> Iterator[Way]:
     with namespace() as here, namespace() as there:
-        pair = ["ip", "link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", str(there)]
-        subprocess.run(within(here, *pair), check=True)
-        for pid, name, address in ((here, "near0", "10.77.0.1/24"), (there, "far0", "10.77.0.2/24")):
+        peer = f"type veth peer name far0 netns {there}".split()
+        subprocess.run(within(here, "ip", "link", "add", "near0", *peer), check=True)
+        for pid, name, host in ((here, "near0", 1), (there, "far0", 2)):
+            address = f"10.77.0.{host}/24"
             subprocess.run(within(pid, "ip", "addr", "add", address, "dev", name), check=True)
             subprocess.run(within(pid, "ip", "link", "set", name, "up"), check=True)
         places = (within(pid, *pinned(cpu)) for pid, cpu in zip((here, there), cpus, strict=True))
@@ -161,8 +163,9 @@ class Agent:
             pass_fds=[] if ready is None else [ready],
         )
         task = {"id": "ping", "node": "bench", "workload": workload}
+        assignment = json.dumps({"trial": 1, "phase": "ping", "task": task})
         assert process.stdin is not None
-        print(json.dumps({"trial": 1, "phase": "ping", "task": task}), file=process.stdin, flush=True)
+        print(assignment, file=process.stdin, flush=True)
         return process
 
 

@@ -8,12 +8,15 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 static char out[65536], in[65536];
 
@@ -112,6 +115,9 @@ static void request(int s, int tcp, int icmp, size_t bytes, size_t count)
 int main(int argc, char **argv)
 {
     must(argc >= 6, "arguments");
+    /* Neither outlives its caller, nor waits for ever for a message that was lost. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(120);
     int asks = !strcmp(argv[1], "request"), tcp = !strcmp(argv[2], "tcp");
     int icmp = !strcmp(argv[2], "icmp"), on = 1;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[4]))};

@@ -371,15 +371,12 @@ mod tests {
 
     #[test]
     fn late_answers_are_not_the_next_ones() {
-        // Every second request is answered after the timeout, together with nothing else: whoever
+        // Every second request is answered after the timeout, while the next one waits: whoever
         // takes that answer for the next request's sees a round trip that is far too short.
         let play = |socket: &UdpSocket, number: u32, request: &mut [u8]| {
             message::turn_into_answer(request);
-            std::thread::sleep(Duration::from_millis(if !number.is_multiple_of(2) {
-                60
-            } else {
-                15
-            }));
+            let late = !number.is_multiple_of(2);
+            std::thread::sleep(Duration::from_millis(if late { 120 } else { 20 }));
             socket.send(request).unwrap();
         };
         beside_player(play, |on| {
