@@ -23,7 +23,11 @@ ROOT = Path(__file__).resolve().parent.parent
 AGENT = ROOT / "target" / "x86_64-unknown-linux-gnu" / "release" / "hypertare-agent"
 HERE, THERE = "10.78.0.1", "10.78.0.2"
 AGENT_PORT, IPERF_PORT = 5201, 5401
-UNSHARE = "unshare --user --map-root-user --net --mount --pid --fork --kill-child --mount-proc"
+# Killed with this script, and with it everything inside.
+UNSHARE = (
+    "setpriv --pdeathsig KILL unshare --user --map-root-user --net --mount"
+    " --pid --fork --kill-child --mount-proc"
+)
 
 Result = dict[str, Any]
 
@@ -226,7 +230,8 @@ def main(argv: list[str]) -> list[Result]:
     if args.inside:
         rounds, seconds = (2, "1") if args.quick else (5, "2")
         return measure(args.agent, rounds, seconds)
-    missing = [tool for tool in ("iperf3", "ip", "unshare", "nsenter") if not shutil.which(tool)]
+    tools = ("iperf3", "ip", "setpriv", "unshare", "nsenter")
+    missing = [tool for tool in tools if not shutil.which(tool)]
     if missing:
         print(f"not measured: install {', '.join(missing)}", file=sys.stderr)
         return []

@@ -8,6 +8,8 @@ use super::datagram;
 
 const MAX_FLOWS: u32 = 128;
 const MAX_BATCH: u32 = 1024;
+/// The kernel's own memory, per flow.
+const MAX_SOCKET_BUFFER: u32 = 256 << 20;
 const MAX_TCP_MESSAGE: u32 = 16 << 20;
 /// Largest payload of a UDP datagram over IPv4: 65535 less the headers of IP and UDP.
 pub const MAX_DATAGRAM: u32 = 65507;
@@ -17,6 +19,7 @@ const MIN_INTERVAL_S: f64 = 0.01;
 
 pub fn send(spec: &StreamSend) -> Result<()> {
     common(spec.protocol, spec.flows, spec.message, spec.batch)?;
+    socket_buffer(spec.socket_buffer)?;
     seconds("duration_s", spec.duration_s, 0.001)?;
     seconds("interval_s", spec.interval_s, MIN_INTERVAL_S)?;
     seconds("omit_s", spec.omit_s, 0.0)?;
@@ -30,6 +33,7 @@ pub fn send(spec: &StreamSend) -> Result<()> {
 
 pub fn receive(spec: &StreamReceive) -> Result<()> {
     common(spec.protocol, spec.flows, spec.message, spec.batch)?;
+    socket_buffer(spec.socket_buffer)?;
     seconds("interval_s", spec.interval_s, MIN_INTERVAL_S)?;
     seconds("omit_s", spec.omit_s, 0.0)
 }
@@ -49,6 +53,15 @@ fn common(protocol: StreamProtocol, flows: u32, message: u32, batch: Option<u32>
         bail!("batch is {}: it must be from 1 to {MAX_BATCH}", batch.unwrap_or_default());
     }
     Ok(())
+}
+
+fn socket_buffer(bytes: Option<u32>) -> Result<()> {
+    match bytes {
+        Some(bytes) if !(1..=MAX_SOCKET_BUFFER).contains(&bytes) => {
+            bail!("socket_buffer is {bytes} bytes: it must be from 1 to {MAX_SOCKET_BUFFER}")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn seconds(name: &str, value: f64, least: f64) -> Result<()> {

@@ -181,7 +181,7 @@ struct Specs {
 
 impl Specs {
     fn new(args: &Args, host: IpAddr) -> Result<Self> {
-        let last = u32::from(args.port) + 2 * args.flows;
+        let last = u32::from(args.port).saturating_add(args.flows.saturating_mul(2));
         if args.flows == 0 || last > u32::from(u16::MAX) {
             bail!("{} flows above port {} do not fit", args.flows, args.port);
         }

@@ -4,7 +4,7 @@
 //! and numbers them; over TCP each end leaves `omit_s` seconds out. What the values mean:
 //! `values.rs`.
 //!
-//! - `sender`, `receiver`: the two ends, whatever the protocol; `tcp`, `udp`: what they send through
+//! - `sender`, `receiver`: the two ends, whatever the protocol; `tcp`, `udp`: each protocol's part
 //! - `pace`: when messages are due; `clock`, `usage`: times
 //! - `datagram`, `sequence`: what arrived, and what did not
 //! - `cli`, `control`, `table`, `units`: the stream as a tool alone

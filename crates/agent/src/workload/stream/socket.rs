@@ -65,13 +65,12 @@ pub fn size_buffer(socket: &Socket, buffer: Buffer, bytes: Option<u32>) -> Resul
         Buffer::Send => (libc::SO_SNDBUFFORCE, Socket::send_buffer_size),
         Buffer::Receive => (libc::SO_RCVBUFFORCE, Socket::recv_buffer_size),
     };
-    if let Some(bytes) = bytes {
-        let bytes = bytes.min(i32::MAX as u32 / 2);
-        if set_option(socket, libc::SOL_SOCKET, force, bytes as i32).is_err() {
-            match buffer {
-                Buffer::Send => socket.set_send_buffer_size(bytes as usize)?,
-                Buffer::Receive => socket.set_recv_buffer_size(bytes as usize)?,
-            }
+    if let Some(bytes) = bytes
+        && set_option(socket, libc::SOL_SOCKET, force, bytes as i32).is_err()
+    {
+        match buffer {
+            Buffer::Send => socket.set_send_buffer_size(bytes as usize)?,
+            Buffer::Receive => socket.set_recv_buffer_size(bytes as usize)?,
         }
     }
     Ok(read(socket)?)

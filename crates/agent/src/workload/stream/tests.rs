@@ -196,16 +196,16 @@ fn both_ends_omit_the_start() {
     let (mut send, mut receive) = specs(StreamProtocol::Udp, 1, 1000);
     (send.omit_s, receive.omit_s, send.rate_bps) = (0.3, 0.3, Some(8e6));
     let (sent, received, ..) = run((send, receive));
-    close(sent.values["sent_packets"], 400.0, 0.1);
+    close(sent.values["sent_packets"], 400.0, 0.25);
     let arrived = received.values["received_packets"] + received.values["lost_packets"];
     assert_eq!(arrived, sent.values["sent_packets"]);
 
     let (mut send, mut receive) = specs(StreamProtocol::Tcp, 1, 1000);
     (send.omit_s, receive.omit_s, send.rate_bps) = (0.3, 0.3, Some(8e6));
     let (sent, received, ..) = run((send, receive));
-    close(sent.values["sent_bytes"], 400e3, 0.1);
-    close(received.values["received_bytes"], 400e3, 0.1);
-    close(received.values["elapsed_s"], 0.4, 0.25);
+    close(sent.values["sent_bytes"], 400e3, 0.25);
+    close(received.values["received_bytes"], 400e3, 0.25);
+    close(received.values["elapsed_s"], 0.4, 0.5);
 }
 
 #[test]
@@ -213,15 +213,15 @@ fn the_offered_rate_is_kept() {
     let (mut send, receive) = specs(StreamProtocol::Udp, 3, 200);
     (send.rate_bps, send.duration_s) = (Some(16e6), 1.0);
     let (sent, received, ..) = run((send, receive));
-    close(sent.values["sent_bps"], 16e6, 0.02);
-    close(received.values["goodput_bps"], 16e6, 0.05);
+    close(sent.values["sent_bps"], 16e6, 0.1);
+    close(received.values["goodput_bps"], 16e6, 0.15);
     assert_eq!(sent.values["offered_bps"], 16e6);
 
     let (mut send, receive) = specs(StreamProtocol::Tcp, 1, 128 << 10);
     (send.rate_bps, send.duration_s) = (Some(1e6), 1.0);
     let (sent, received, ..) = run((send, receive));
-    close(sent.values["sent_bps"], 1e6, 0.02);
-    close(received.values["goodput_bps"], 1e6, 0.05);
+    close(sent.values["sent_bps"], 1e6, 0.1);
+    close(received.values["goodput_bps"], 1e6, 0.15);
 }
 
 #[test]

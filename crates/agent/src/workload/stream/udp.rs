@@ -29,7 +29,7 @@ const SEGMENTED_BATCH: u32 = 256;
 /// Segments of one train; the least limit of all kernels that have UDP_SEGMENT.
 const TRAIN: u32 = 64;
 /// Largest send buffer of one flow.
-const MAX_BYTES: u32 = 4 << 20;
+const MAX_BYTES: u32 = 1 << 20;
 
 /// The end is told several times, since what tells it may be lost too.
 const END_MARKS: u32 = 8;
