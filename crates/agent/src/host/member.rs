@@ -146,7 +146,10 @@ impl Member {
         }
         match sender(&record) {
             None => {
-                return Err(format!("it sent a record that a node may not send: {}", kind(&record)));
+                return Err(format!(
+                    "it sent a record that a node may not send: {}",
+                    kind(&record)
+                ));
             }
             Some("") if self.hello.is_none() && matches!(record, Record::Hello(_)) => {}
             Some(name) if name == self.node.name => {}

@@ -31,8 +31,9 @@ use event::{Event, Why};
 use executor::{Ending, Executor};
 use local::Local;
 
-/// Events and records that wait to be looked at. Whoever makes more of them waits.
-const QUEUE: usize = 256;
+/// Events and records that wait to be looked at, each of at most `MAX_LINE` bytes. Whoever makes more
+/// of them waits.
+const QUEUE: usize = 64;
 
 /// A plan that is not one.
 const BAD_PLAN: u8 = 2;
@@ -110,7 +111,7 @@ fn carry_out(scope: &Scope) -> Result<Ending> {
 fn watch(post: &SyncSender<Event>, signals: OwnedFd, lifeline: OwnedFd) {
     let ended = post.clone();
     sandbox::watch_lifeline(lifeline, move || {
-        let _ = ended.try_send(Event::End(Why::ControllerGone));
+        end_soon(&ended);
     });
     let post = post.clone();
     std::thread::spawn(move || {
@@ -140,11 +141,18 @@ fn write_records(post: &SyncSender<Event>) -> (SyncSender<Record>, std::thread::
         for record in queue {
             if open && emitter.emit(&record).is_err_and(|error| is_closed(&error)) {
                 open = false;
-                let _ = post.send(Event::End(Why::ControllerGone));
+                end_soon(&post);
             }
         }
     });
     (records, written)
+}
+
+/// Says that the controller is gone, without waiting until somebody takes notice: whoever is to do so
+/// may be waiting for the one who says it.
+fn end_soon(post: &SyncSender<Event>) {
+    let post = post.clone();
+    std::thread::spawn(move || post.send(Event::End(Why::ControllerGone)));
 }
 
 fn is_closed(error: &std::io::Error) -> bool {
