@@ -97,6 +97,7 @@ def meta(script: Script) -> Meta:
         question=script.question,
         study_text='[study]\nname = "first-look"\n',
         settings={"design": {"precision": 0.02}, "claims": list(script.claims)},
+        folder="/",
         argv=("hypertare", "run", script.study, "--seed", str(script.seed)),
         seed=script.seed,
         machine=MachineState(
@@ -115,6 +116,7 @@ def meta(script: Script) -> Meta:
         platforms=("native", "container", "guest"),
         baseline="native",
         responses={name: RESPONSES[WORKLOADS[name]] for name in WORKLOADS},
+        threshold=0.0,
         headline={name: HEADLINE[WORKLOADS[name]] for name in WORKLOADS},
     )
 
@@ -132,7 +134,7 @@ def planned(script: Script) -> Iterator[PlannedTrial]:
                 levels = {**cell, "sut.nic": nic} if nic else cell
                 kind = "warmup" if number == 0 else "measured"
                 block = place * script.blocks + number
-                yield PlannedTrial(ident, block, number // 4, platform, levels, kind)
+                yield PlannedTrial(ident, block, number // 2, platform, levels, kind)
                 ident += 1
 
 
@@ -247,12 +249,12 @@ def write(directory: Path, script: Script | None = None) -> Path:
     with Store.create(directory, meta(script)) as store:
         store.add_bench(0, bench_records(script))
         for warning in script.warnings:
-            store.add_event("warning", warning)
+            store.add_event(warning)
         for trial in planned(script):
             finished = finish(trial, script)
             store.append(finished, records(finished, script))
         if script.complete:
-            store.end(complete=True)
+            store.ended(complete=True)
     return directory
 
 

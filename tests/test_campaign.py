@@ -211,7 +211,10 @@ def test_a_platform_that_always_fails_is_given_up_with_its_reason() -> None:
 
 
 def test_what_fails_natively_at_once_is_left_out() -> None:
-    machine, notes = MadeUp(fate=lambda node, trial: "exit status 2" if node == "host" else None), Notes()
+    machine, notes = (
+        MadeUp(fate=lambda node, trial: "exit status 2" if node == "host" else None),
+        Notes(),
+    )
     assert campaign(machine, notes).run()
     assert len(notes.finished) <= 2
     assert any("fails natively" in event for event in notes.events)

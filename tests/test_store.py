@@ -62,7 +62,7 @@ def test_no_row_can_be_changed_or_removed(run: Path, table: str) -> None:
 
 
 def test_a_trial_enters_once_and_whole(run: Path) -> None:
-    with Store.open(run, write=True) as store:
+    with Store.resume(run) as store:
         before = store.trials()
         with pytest.raises(ValueError, match="trial 0 cannot enter"):
             store.append(before[0])
@@ -76,11 +76,11 @@ def test_a_trial_enters_once_and_whole(run: Path) -> None:
 def test_resume_goes_on_where_it_stopped(tmp_path: Path) -> None:
     script = factory.Script(blocks=2, complete=False)
     run = factory.write(tmp_path / "run", script)
-    with Store.open(run, write=True) as store:
+    with Store.resume(run) as store:
         at = store.next_trial_id
         trial = factory.PlannedTrial(at, 99, 0, "native", {"workload": "build", "cpus": 1})
         store.append(factory.finish(trial, script), [Log(node="sut", level="info", text="é\n\r")])
-        store.end(complete=True)
+        store.ended(complete=True)
         assert [m.what for m in store.milestones()] == ["started", "resumed", "completed"]
     with Store.open(run) as store:
         assert store.trials()[-1].planned == trial
@@ -103,16 +103,16 @@ def test_reading_works_while_writing(tmp_path: Path) -> None:
             with Store.open(tmp_path / "run") as reader:
                 assert reader.trials()[-1].planned == trial
                 with pytest.raises(ValueError, match="opened for reading"):
-                    reader.add_event("info", "no")
+                    reader.add_event("no")
 
 
 def test_only_one_writer(run: Path) -> None:
     with (
-        Store.open(run, write=True),
+        Store.resume(run),
         pytest.raises(InputError, match="Another hypertare is writing"),
     ):
-        Store.open(run, write=True)
-    Store.open(run, write=True).close()
+        Store.resume(run)
+    Store.resume(run).close()
 
 
 def test_a_directory_with_a_run_is_not_overwritten(run: Path) -> None:

@@ -30,7 +30,7 @@ WRITER = """
 
     script = factory.Script(blocks=10_000)
     directory = Path(sys.argv[1])
-    store = (Store.open(directory, write=True) if (directory / "run.sqlite").exists()
+    store = (Store.resume(directory) if (directory / "run.sqlite").exists()
              else Store.create(directory, factory.meta(script)))
     print("ready", flush=True)
     try:
@@ -117,7 +117,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_later(tmp_path: Path) -> None:
     assert "cannot" in said and "--resume" in said
     before = _whole(directory)
     assert before > 0
-    with Store.open(directory, write=True) as store:
+    with Store.resume(directory) as store:
         script = factory.Script(blocks=10_000)
         trial = list(factory.planned(factory.Script(blocks=100)))[before]
         store.append(factory.finish(trial, script), [])
@@ -167,7 +167,7 @@ def test_a_read_only_run_is_readable_and_not_writable(tmp_path: Path) -> None:
         with Store.open(Path(sys.argv[1])) as store:
             print(len(store.trials()))
         try:
-            Store.open(Path(sys.argv[1]), write=True)
+            Store.resume(Path(sys.argv[1]))
         except MachineError as error:
             print(error)
     """
@@ -214,9 +214,9 @@ def test_a_newer_format(tmp_path: Path) -> None:
     run = factory.write(tmp_path / "run", factory.Script(blocks=2))
     with sqlite3.connect(run / FILE_NAME) as db:
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    for write in (False, True):
+    for way in (Store.open, Store.resume):
         with pytest.raises(InputError, match="newer hypertare") as error:
-            Store.open(run, write=write)
+            way(run)
         assert "Update hypertare" in str(error.value)
 
 

@@ -98,7 +98,9 @@ def test_a_size_that_is_none_says_how_to_write_one() -> None:
 
 def test_a_level_of_a_factor_is_checked_too() -> None:
     assert "tulip" in complaint(GOOD.replace('"e1000"]', '"tulip"]'))
-    assert "no workload 'upd'" in complaint(GOOD.replace("workloads.udp.rate", "workloads.upd.rate"))
+    assert "no workload 'upd'" in complaint(
+        GOOD.replace("workloads.udp.rate", "workloads.upd.rate")
+    )
 
 
 def test_native_must_be_there() -> None:

@@ -24,7 +24,7 @@ from hypertare.machine.local import LocalMachine
 from hypertare.planner import Surroundings, files_memory, sut_cpus
 from hypertare.responses import HEADLINE, RESPONSES
 from hypertare.store import Meta, Store
-from hypertare.study import Study, StudyFile
+from hypertare.study import BASELINE, Study, StudyFile
 from hypertare.summarise import summarise
 from hypertare.summary import Summary
 from hypertare.units import human_size
@@ -183,8 +183,6 @@ def carry_out(
 
 def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
     study = prepared.study
-    kinds = dict.fromkeys(settings.type for settings in study.workloads.values())
-    found = {response.name: response for kind in kinds for response in RESPONSES[kind]}
     meta = Meta(
         hypertare=__version__,
         study=study.name,
@@ -199,10 +197,9 @@ def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         accelerator=on.accelerator if "guest" in study.sut.platforms else None,
         versions=versions(),
         platforms=study.sut.platforms,
-        factors=study.factors,
-        responses=tuple(found.values()),
-        headline=tuple(dict.fromkeys(HEADLINE[kind] for kind in kinds)),
-        claims=study.claims,
+        baseline=BASELINE,
+        responses={name: RESPONSES[work.type] for name, work in study.workloads.items()},
+        headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
         threshold=study.design.threshold,
     )
     store = Store.create(folder, meta)

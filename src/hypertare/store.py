@@ -130,8 +130,9 @@ class Meta(BaseModel):
     """What a run was asked to do, and where; fixed when it starts.
 
     `study_text` is the study file as it was read, `settings` what it came to with the command
-    line's changes, `argv` the command that started the run. `platforms` is the order of display.
-    `responses` and `headline`, the one that leads, are by workload.
+    line's changes, `folder` what its paths start from, `argv` the command that started the run.
+    `platforms` is the order of display. `responses` and `headline`, the one that leads, are by
+    workload. `threshold` is the least cost that matters, a share.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -141,6 +142,7 @@ class Meta(BaseModel):
     question: str
     study_text: str
     settings: dict[str, Any]
+    folder: str
     argv: tuple[str, ...]
     seed: int
     machine: MachineState
@@ -151,6 +153,7 @@ class Meta(BaseModel):
     baseline: str
     responses: dict[str, tuple[Response, ...]]
     headline: dict[str, str]
+    threshold: float
     confidence: float = 0.95
 
 
@@ -171,7 +174,7 @@ class Event:
 
 
 class Store:
-    """One run's file. Use `create` or `open`; close it, or use it in a `with`."""
+    """One run's file. Use `create`, `open` or `resume`; close it, or use it in a `with`."""
 
     def __init__(self, path: Path, db: sqlite3.Connection, lock: int | None) -> None:
         self.path = path
@@ -202,26 +205,27 @@ class Store:
         return cls(path, db, lock)
 
     @classmethod
-    def open(cls, path: Path, *, write: bool = False) -> Store:
-        """Opens a run: for reading, also while it is being written, or to go on with it.
+    def open(cls, path: Path) -> Store:
+        """Opens a run for reading, also while it is being written.
 
         Raises:
-            InputError: there is no run; the file is damaged, foreign, or of a newer version; or it
-                is to be written and another process does so already.
-            MachineError: it is to be written and cannot be.
+            InputError: there is no run, or the file is damaged, foreign, or of a newer version.
         """
         path = _existing(path)
-        return cls._open_to_write(path) if write else cls._open_to_read(path)
-
-    @classmethod
-    def _open_to_read(cls, path: Path) -> Store:
         with _sentences(path), _closing(_connect(path, "rw" if _rolls_back(path) else "ro")) as db:
             db.execute("PRAGMA query_only = ON")
             _check(path, db)
         return cls(path, db, None)
 
     @classmethod
-    def _open_to_write(cls, path: Path) -> Store:
+    def resume(cls, path: Path) -> Store:
+        """Opens a run to go on with it.
+
+        Raises:
+            InputError: as `open`, or another process is writing to it.
+            MachineError: it cannot be written.
+        """
+        path = _existing(path)
         with (
             _unlocking(_lock(path)) as lock,
             _sentences(path),
@@ -284,13 +288,13 @@ class Store:
             db.execute("INSERT INTO bench VALUES (?,?,?,?,?,?)", row)
 
     def add_event(
-        self, level: Literal["info", "warning"], text: str, trial: int | None = None
+        self, text: str, level: Literal["info", "warning"] = "warning", trial: int | None = None
     ) -> None:
         with self._writing() as db:
             row = (None, _now(), level, trial, text)
             db.execute("INSERT INTO event VALUES (?,?,?,?,?)", row)
 
-    def end(self, complete: bool) -> None:
+    def ended(self, complete: bool) -> None:
         """Notes the run's end. `complete` says that nothing planned is missing."""
         with self._writing() as db:
             _add_milestone(db, "completed" if complete else "stopped")

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from hypertare.errors import InputError
 from hypertare.planner import HOST
 from hypertare.records import Hello, InterfaceState, NodeReady, Record
 from hypertare.store import Meta, Store
-from hypertare.summary import FailedTrial, Level, PlatformState, Summary
-from hypertare.trials import FinishedTrial
+from hypertare.summary import Level, PlatformState, Summary
+from hypertare.trials import FinishedTrial, Response
+
+if TYPE_CHECKING:
+    from hypertare.claims import Claim
 
 
 def summarise(store: Store) -> Summary:
@@ -17,13 +26,22 @@ def summarise(store: Store) -> Summary:
     Raises:
         InputError: the run's file is damaged.
     """
+    from hypertare.claims import judge
     from hypertare.estimates import estimate
 
     meta = store.meta
-    trials = store.trials()
     milestones = store.milestones()
     last = milestones[-1]
-    estimates = estimate(trials, meta.responses, meta.platforms, meta.baseline, meta.confidence)
+    platforms = _platforms(store, meta)
+    found = estimate(
+        store.trials(),
+        responses_of(meta),
+        baseline=meta.baseline,
+        confidence=meta.confidence,
+        threshold=meta.threshold,
+        clock=meta.clock,
+        platforms=platforms,
+    )
     return Summary(
         hypertare=meta.hypertare,
         study=meta.study,
@@ -36,11 +54,52 @@ def summarise(store: Store) -> Summary:
         started=milestones[0].at,
         ended=last.at if last.what in ("stopped", "completed") else None,
         complete=last.what == "completed",
-        platforms=_platforms(store, meta),
-        estimates=tuple(estimates),
-        failed=tuple(_failed(trial) for trial in trials if trial.status == "failed"),
-        warnings=_warnings(store),
+        platforms=platforms,
+        estimates=found.estimates,
+        noise=found.noise,
+        claims=tuple(judge(claim, found.estimates) for claim in _claims(store, meta)),
+        failed=found.failed,
+        warnings=tuple(dict.fromkeys([*_warnings(store), *found.warnings])),
     )
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run as far as its comparison with another one needs it."""
+
+    meta: Meta
+    trials: tuple[FinishedTrial, ...]
+    responses: dict[str, Response]
+    summary: Summary
+
+
+def read(path: Path) -> Found:
+    """Reads a run and sums it up.
+
+    Raises:
+        InputError: there is no run, or its file is damaged, foreign or of a newer version.
+    """
+    with Store.open(path) as store:
+        meta = store.meta
+        return Found(meta, tuple(store.trials()), responses_of(meta), summarise(store))
+
+
+def responses_of(meta: Meta) -> dict[str, Response]:
+    """All responses by name; those of two workloads that share a name share unit and direction."""
+    return {response.name: response for some in meta.responses.values() for response in some}
+
+
+def _claims(store: Store, meta: Meta) -> list[Claim]:
+    from hypertare.claims import Claim
+
+    try:
+        return [Claim.model_validate(claim) for claim in meta.settings.get("claims", [])]
+    except ValidationError as error:
+        raise InputError(
+            f"{store.path} holds a claim that this hypertare cannot read: "
+            f"{error.errors()[0]['msg']}.",
+            f"Read it with hypertare {meta.hypertare}, which wrote it.",
+        ) from error
 
 
 def _platforms(store: Store, meta: Meta) -> tuple[PlatformState, ...]:
@@ -94,15 +153,5 @@ def _interface(state: InterfaceState) -> dict[str, Level | None]:
     }
 
 
-def _failed(trial: FinishedTrial) -> FailedTrial:
-    return FailedTrial(
-        trial=trial.planned.id,
-        platform=trial.planned.platform,
-        cell=trial.planned.cell,
-        reason=trial.error or "no reason given",
-        console=trial.console,
-    )
-
-
-def _warnings(store: Store) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(e.text for e in store.events() if e.level == "warning"))
+def _warnings(store: Store) -> list[str]:
+    return [event.text for event in store.events() if event.level == "warning"]

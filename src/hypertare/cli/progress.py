@@ -61,9 +61,7 @@ class Watch:
 
     def begin(self, planned: PlannedTrial) -> None:
         warm = " (warm-up)" if planned.kind == "warmup" else ""
-        self._bar.update(
-            self._task, description=f"{planned.workload} on {planned.platform}{warm}"
-        )
+        self._bar.update(self._task, description=f"{planned.workload} on {planned.platform}{warm}")
 
     def end(self, finished: FinishedTrial, remaining_s: float) -> None:
         self._done += 1

@@ -80,15 +80,17 @@ def run(
 
 def finish(folder: Path, summary: object, interrupted: bool, *, json: bool) -> None:
     """Writes the report, prints the verdict, and says where everything is."""
-    from hypertare.cli.report import write_html
+    from hypertare.cli.report import load
+    from hypertare.report import html
     from hypertare.report.terminal import show
 
+    found = load(folder)
     report = folder / "report.html"
-    write_html(folder, report)
+    html.write(found, report)
     if json:
         print(summary.model_dump_json(indent=2))  # type: ignore[attr-defined]
     else:
-        show(summary)
+        show(found)
         print(f"\nreport: {report}")
     if interrupted:
         raise typer.Exit(130)

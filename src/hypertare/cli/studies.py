@@ -27,7 +27,9 @@ def studies(
 
     found = [find(name).study() for name in builtin_names()]
     if json:
-        print(json_module.dumps([{"name": s.name, "question": s.question} for s in found], indent=2))
+        print(
+            json_module.dumps([{"name": s.name, "question": s.question} for s in found], indent=2)
+        )
         return
     table = Table("study", "question", box=None, header_style="bold")
     for study in found:

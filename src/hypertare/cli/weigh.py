@@ -50,7 +50,9 @@ def weigh(
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the summary here; - prints it.")
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report here.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report here.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the design and the expected time; run nothing.")
     ] = False,
@@ -63,8 +65,9 @@ def weigh(
 
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
-    from hypertare.cli.report import write_html
+    from hypertare.cli.report import load
     from hypertare.cli.run import show_design
+    from hypertare.report.html import write as write_report
     from hypertare.report.terminal import show
 
     file = study_file(
@@ -96,9 +99,10 @@ def weigh(
     with Watch() as watch:
         surroundings = session.surroundings(prepared, watch.tell)
         summary, interrupted = session.carry_out(prepared, surroundings, folder, watch)
+    found = load(folder)
     if str(json) != "-":
-        show(summary)
-    write_html(folder, folder / "report.html")
+        show(found)
+    write_report(found, folder / "report.html")
     if json is not None and str(json) == "-":
         print(summary.model_dump_json(indent=2))
     elif json is not None:

@@ -22,6 +22,7 @@ MODES = {"user": "#3f8fd2", "kernel": "#e07b39", "interrupts": "#c561a6", "stole
 
 _ROW = 46
 _POINT = 42
+_FEW_TICKS = alt.Axis(tickCount=8)
 
 
 def colours(platforms: Sequence[str]) -> dict[str, str]:
@@ -41,24 +42,24 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> alt.Chart | alt.Laye
     )
     tips = [alt.Tooltip(f"{name}:N") for name in ("name", "change", "interval", "blocks")]
     base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=colour, tooltip=tips)
-    axis = alt.Axis(title="cost, % of the baseline (right of 0 is worse)", grid=True)
+    axis = alt.Axis(title="cost, % (right of 0 is worse)", tickCount=8)
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(strokeDash=[4, 3], size=1.5)
     return _sized(
         alt.layer(
             zero.encode(x=alt.X("zero:Q", axis=axis)),
             base.mark_rule(size=3).encode(x=alt.X("low:Q", axis=axis), x2="high:Q"),
-            base.mark_point(filled=True, size=90).encode(
+            base.mark_point(filled=True, size=130).encode(
                 x="cost:Q",
                 shape=alt.Shape(
                     "verdict:N",
-                    legend=None,
+                    legend=alt.Legend(title=None, orient="top"),
                     scale=alt.Scale(
                         domain=list(TONES), range=["triangle-right", "triangle-left", "circle"]
                     ),
                 ),
             ),
         ),
-        height=30 * max(len(rows), 1),
+        height=36 * len(rows),
     )
 
 
@@ -92,11 +93,18 @@ def trials(
         }
         for estimate in estimates
     ]
-    y = alt.Y("platform:N", sort=shown, title=None, axis=_name_axis())
+    y = alt.Y(
+        "platform:N",
+        sort=shown,
+        title=None,
+        axis=_name_axis(),
+        scale=alt.Scale(paddingInner=0.12, paddingOuter=0.06),
+    )
     x = alt.X(
         "value:Q",
         title=f"{title}, {name}" if name else title,
         scale=alt.Scale(zero=False, nice=True, padding=8),
+        axis=_FEW_TICKS,
     )
     colour = _platform_colour(report, shown)
     dots = (
@@ -149,7 +157,7 @@ def series(points: Sequence[SeriesPoint], report: Report) -> alt.Chart:
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(size=1.3, opacity=0.55)
         .encode(
-            x=alt.X("t:Q", title="seconds since the task began to count"),
+            x=alt.X("t:Q", title="seconds since the task began to count", axis=_FEW_TICKS),
             y=alt.Y(
                 "value:Q", title=f"{verdict.word(points[0].what.removesuffix('_bps'))}, {name}"
             ),
@@ -196,8 +204,9 @@ def ecdf(points: Sequence[EcdfPoint], report: Report) -> alt.Chart:
     )
 
 
-def cpu(times: Sequence[CpuTime]) -> alt.Chart:
+def cpu(times: Sequence[CpuTime], report: Report) -> alt.Chart:
     """CPU time of a trial by what it was spent on, seen from each place that was read."""
+    order_of = list(report.platforms)
     rows = [
         {
             "name": f"{time.platform} · {time.seen}",
@@ -205,17 +214,17 @@ def cpu(times: Sequence[CpuTime]) -> alt.Chart:
             "place": place,
             "seconds": time.seconds_s,
         }
-        for time in times
+        for time in sorted(times, key=lambda t: order_of.index(t.platform))
         for place, mode in enumerate(MODES)
         if mode == time.mode
     ]
     order = list(dict.fromkeys(row["name"] for row in rows))
     return _sized(
         alt.Chart(alt.InlineData(values=rows))
-        .mark_bar(height=16, cornerRadius=1)
+        .mark_bar(height=18, cornerRadius=1)
         .encode(
-            x=alt.X("seconds:Q", title="CPU seconds a trial, mean over trials"),
-            y=alt.Y("name:N", sort=order, title=None, axis=_name_axis(240)),
+            x=alt.X("seconds:Q", title="CPU seconds a trial", axis=_FEW_TICKS),
+            y=alt.Y("name:N", sort=order, title=None, axis=_name_axis()),
             color=alt.Color(
                 "mode:N",
                 scale=alt.Scale(domain=list(MODES), range=list(MODES.values())),
@@ -228,7 +237,7 @@ def cpu(times: Sequence[CpuTime]) -> alt.Chart:
                 alt.Tooltip("seconds:Q", format=".3~g", title="s"),
             ],
         ),
-        height=28 * len(order),
+        height=36 * len(order),
     )
 
 
@@ -257,7 +266,7 @@ def config(foreground: str, faint: str, background: str) -> dict[str, Any]:
             "titleFontWeight": "normal",
             "titlePadding": 8,
         },
-        "axisY": {"grid": True},
+        "axisY": {"labelLimit": 240},
         "legend": text | {"labelFontSize": 12, "orient": "top", "title": None},
         "rule": {"color": foreground},
         "tick": {"color": foreground},
@@ -299,8 +308,11 @@ def _spread(count: int) -> list[float]:
     return [-room, count - 1 + room]
 
 
-def _name_axis(limit: int = 200) -> alt.Axis:
-    return alt.Axis(labelLimit=limit, ticks=False, domain=False, labelPadding=8, grid=False)
+def _name_axis() -> alt.Axis:
+    # Long names in two lines.
+    return alt.Axis(
+        labelExpr="split(datum.label, ' · ')", ticks=False, domain=False, labelPadding=8, grid=False
+    )
 
 
 def _sized(chart: Any, height: int) -> Any:

@@ -246,7 +246,7 @@ def _sentences(
         key = (wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
         counts[key] = counts.get(key, 0) + 1
     yield from verdict.failures(summary, wording, counts)
-    noise = verdict.noise(summary, wording)
+    noise = verdict.noise(summary, wording, meta.headline)
     if noise:
         yield noise
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from rich.cells import cell_len
@@ -56,19 +56,19 @@ def _head(report: Report) -> RenderableType:
     summary = report.summary
     state = "" if summary.complete else " (not complete)"
     text = Text(f"{summary.study}{state}", style="bold")
-    text.append(f"  {_plain(summary.question)}", style="not bold")
+    text.append(f"  {plain(summary.question)}", style="not bold")
     machine = summary.machine
     where = (
         f"{machine.kind} machine {machine.hostname}, {machine.cpus} x {machine.cpu}, "
         f"{human_size(machine.memory)}, Linux {machine.kernel}, {summary.clock} clock"
     )
-    return Group(text, Text(_plain(where), style="dim"), Text())
+    return Group(text, Text(plain(where), style="dim"), Text())
 
 
 def _sentence(sentence: Sentence) -> RenderableType:
     line = Table.grid(padding=(0, 1))
     style = _STYLES[sentence.tone]
-    line.add_row(Text(_MARKS[sentence.tone], style=style), Text(_plain(sentence.text), style=style))
+    line.add_row(Text(_MARKS[sentence.tone], style=style), Text(plain(sentence.text), style=style))
     return line
 
 
@@ -80,35 +80,41 @@ def _tables(report: Report) -> Iterator[RenderableType]:
     confidence = f"{estimates[0].confidence * 100:g} % interval"
     header = ("", "n", "mean", confidence, "change", confidence)
     rows = {id(estimate): _row(report, estimate) for estimate in estimates}
-    widths = [max(map(cell_len, column)) for column in zip(header, *rows.values(), strict=True)]
+    line = columns([header, *rows.values()])
     for label in report.cells():
         of_cell = report.estimates(label)
         for place, (response, group) in enumerate(groupby(of_cell, key=lambda e: e.response)):
             if place == 0:
                 yield Text()
-                yield Text(_plain(label), style="bold")
-                yield _line(widths, header, "")
+                yield Text(plain(label), style="bold")
+                yield line(header, "")
             chosen = list(group)
             yield _response(report, response, chosen[0])
             for estimate in chosen:
-                yield _line(widths, rows[id(estimate)], _STYLES[verdict.tone(estimate)])
+                yield line(rows[id(estimate)], _STYLES[verdict.tone(estimate)])
 
 
-def _line(widths: Sequence[int], cells: Sequence[str], style: str) -> RenderableType:
-    line = Table.grid(padding=(0, 2, 0, 0), expand=False)
-    for place, width in enumerate(widths):
-        if place == 0:
-            line.add_column(width=width, overflow="fold")
-        else:
-            line.add_column(width=width, justify="right", no_wrap=True)
-    texts = [Text(cell, style=style if place >= 4 else "") for place, cell in enumerate(cells)]
-    line.add_row(*texts)
+def columns(rows: Sequence[Sequence[str]]) -> Callable[[Sequence[str], str], RenderableType]:
+    """Lines whose columns are as wide as the widest of all rows; the first one gives way."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+
+    def line(cells: Sequence[str], style: str) -> RenderableType:
+        grid = Table.grid(padding=(0, 2, 0, 0), expand=False)
+        grid.add_column(min_width=widths[0], overflow="fold")
+        for width in widths[1:]:
+            grid.add_column(width=width, justify="right", no_wrap=True)
+        coloured = len(cells) - 2
+        grid.add_row(
+            *(Text(cell, style if place >= coloured else "") for place, cell in enumerate(cells))
+        )
+        return grid
+
     return line
 
 
 def _response(report: Report, response: str, estimate: Estimate) -> Text:
-    unit = f"{estimate.unit}, " if _counted(estimate.unit) else ""
-    title = _plain(report.wording.title(estimate.cell, response))
+    unit = f"{estimate.unit}, " if units.counted(estimate.unit) else ""
+    title = plain(report.wording.title(estimate.cell, response))
     name = verdict.word(response)
     named = title if title.startswith(name) else f"{name}: {title}"
     return Text(f"{named} ({unit}{estimate.better} is better)", style="italic")
@@ -116,15 +122,10 @@ def _response(report: Report, response: str, estimate: Estimate) -> Text:
 
 def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     platform = report.wording.platform(estimate.platform, estimate.cell)
-    unit = "" if _counted(estimate.unit) else estimate.unit
+    unit = "" if units.counted(estimate.unit) else estimate.unit
     value, interval = units.measured(estimate.estimate, estimate.low, estimate.high, unit)
     change, around = verdict.cost_text(estimate) if estimate.baseline else ("", "")
-    return (f"  {_plain(platform)}", str(estimate.n), value, interval, change, around)
-
-
-def _counted(unit: str) -> bool:
-    """Whether a unit is a plural noun, better said once than after every number."""
-    return unit.isalpha() and unit.endswith("s") and len(unit) > 2
+    return (f"  {plain(platform)}", str(estimate.n), value, interval, change, around)
 
 
 def _claims(report: Report) -> list[RenderableType]:
@@ -133,7 +134,7 @@ def _claims(report: Report) -> list[RenderableType]:
     lines: list[RenderableType] = [Text(), Text("claims", style="bold")]
     for claim in report.summary.claims:
         text = Text(f"{claim.judgement}: ", style=_JUDGEMENTS[claim.judgement])
-        text.append(_plain(f"{claim.text} ({claim.evidence})"), style="default")
+        text.append(plain(f"{claim.text} ({claim.evidence})"), style="default")
         lines.append(Padding(text, (0, 0, 0, 2), expand=False))
     return lines
 
@@ -146,8 +147,8 @@ def _failures(report: Report) -> list[RenderableType]:
     lines: list[RenderableType] = [Text(), Text(title, style="bold red")]
     for failure in report.failures[:_MOST_FAILURES]:
         text = f"trial {failure.trial}, {failure.platform}, {failure.cell}: {failure.reason}"
-        lines.append(Padding(Text(_plain(text)), (0, 0, 0, 2), expand=False))
-        last = [_plain(line) for line in failure.console[-2:]]
+        lines.append(Padding(Text(plain(text)), (0, 0, 0, 2), expand=False))
+        last = [plain(line) for line in failure.console[-2:]]
         lines += [Padding(Text(line, style="dim"), (0, 0, 0, 4), expand=False) for line in last]
     if count > _MOST_FAILURES:
         lines.append(
@@ -161,13 +162,13 @@ def _warnings(report: Report) -> list[RenderableType]:
         return []
     lines: list[RenderableType] = [Text(), Text("warnings", style="bold yellow")]
     for warning in report.warnings[:_MOST_WARNINGS]:
-        lines.append(Padding(Text(_plain(warning)), (0, 0, 0, 2), expand=False))
+        lines.append(Padding(Text(plain(warning)), (0, 0, 0, 2), expand=False))
     if len(report.warnings) > _MOST_WARNINGS:
         more = f"and {len(report.warnings) - _MOST_WARNINGS} more, in report.html"
         lines.append(Padding(Text(more), (0, 0, 0, 2), expand=False))
     return lines
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Without control characters: a guest's line must not move the reader's cursor."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)

@@ -95,5 +95,10 @@ def measured(value: float, low: float | None, high: float | None, unit: str) -> 
     return _with_unit(number(value / divisor, places), name), interval
 
 
+def counted(unit: str) -> bool:
+    """Whether a unit is a plural noun, better said once than after every number."""
+    return unit.isalpha() and unit.endswith("s") and len(unit) > 2
+
+
 def _with_unit(text: str, unit: str) -> str:
     return f"{text} {unit}" if unit else text

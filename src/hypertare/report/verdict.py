@@ -16,6 +16,10 @@ from hypertare.trials import Cell, FinishedTrial
 
 _FEW = "too few blocks with both it and the baseline"
 
+_MOST_FLOORS = 3
+
+Bounds = Sequence[float | None]
+
 Tone = Literal["costs", "gains", "same", "failed", "unknown"]
 
 
@@ -116,7 +120,7 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
     title = word(estimate.response)
     platform = wording.platform(estimate.platform, estimate.cell)
     place = f" in {wording.label(estimate.cell)}" if where else ""
-    if estimate.cost is None:
+    if estimate.verdict is None:
         return Sentence("unknown", f"{platform}: no verdict on {title}{place}: {_FEW}")
     change, interval = cost_text(estimate)
     confidence = f"{estimate.confidence * 100:g} % interval"
@@ -124,37 +128,53 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
     if estimate.exact:
         text = f"{platform} {_exactly(estimate, title)}{place}{basis}"
         return Sentence(tone(estimate), text)
-    if estimate.verdict == "no difference shown" or not interval:
-        shown = f": {change} ({confidence} {interval})" if interval else ""
-        text = f"{platform}: no difference shown in {title}{place}{shown}{basis}"
-        return Sentence("same", text)
-    return Sentence(
-        tone(estimate),
-        f"{platform} {estimate.verdict} {change} {title}{place} ({confidence} {interval}){basis}",
-    )
+    around = f" ({confidence} {interval})" if interval else ""
+    if estimate.verdict == "no difference shown":
+        text = f"{platform}: no difference shown in {title}{place}: {change}{around}{basis}"
+    else:
+        text = f"{platform} {estimate.verdict} {change} {title}{place}{around}{basis}"
+    return Sentence(tone(estimate), text)
 
 
 def cost_text(estimate: Estimate) -> tuple[str, str]:
-    """The change of the response against the baseline, in per cent, and its interval.
+    """The change of the response against the baseline, in per cent, and its interval. Where there
+    is no ratio, since a value is nought, the difference in the response's unit.
 
     With a side of the interval on either side of nought, both carry their signs; else the interval
     is given without, in the direction of the change: `("+38 %", "34 to 42")`.
     """
-    if estimate.cost is None:
-        return "–", ""
-    sign = 1 if estimate.better == "lower" else -1
-    change = 100 * sign * estimate.cost
-    if estimate.cost_low is None or estimate.cost_high is None:
-        return f"{_signed(change, units.plain_decimals(change, 3))} %", ""
-    ends = sorted(100 * sign * end for end in (estimate.cost_low, estimate.cost_high))
-    if ends[1] <= ends[0]:
-        return f"{_signed(change, units.plain_decimals(change, 3))} %", ""
+    if estimate.cost is not None:
+        sign = 100 if estimate.better == "lower" else -100
+        ends = (estimate.cost_low, estimate.cost_high)
+        bounds = [None if end is None else sign * end for end in ends]
+        return change_text(sign * estimate.cost, bounds, "%")
+    if estimate.difference is not None:
+        bounds = (estimate.difference_low, estimate.difference_high)
+        return difference_text(estimate.difference, bounds, estimate.unit, estimate.estimate)
+    return "–", ""
+
+
+def difference_text(
+    difference: float, bounds: Bounds, unit: str, magnitude: float
+) -> tuple[str, str]:
+    """A difference in a response's unit, scaled as values of this magnitude are."""
+    divisor, name = units.scale(difference or magnitude, unit)
+    scaled = [None if end is None else end / divisor for end in bounds]
+    # A difference of shares is in percentage points.
+    return change_text(difference / divisor, scaled, "pp" if name == "%" else name)
+
+
+def change_text(change: float, bounds: Bounds, unit: str) -> tuple[str, str]:
+    """A change with its sign and its interval, rounded to what the interval supports."""
+    ends = sorted(bound for bound in bounds if bound is not None)
+    if len(ends) < 2 or ends[1] <= ends[0]:
+        return f"{_signed(change, units.plain_decimals(change))} {unit}".rstrip(), ""
     places = units.decimals((ends[1] - ends[0]) / 2)
     if ends[0] < 0 < ends[1]:
         interval = f"{_signed(ends[0], places)} to {_signed(ends[1], places)}"
     else:
         interval = " to ".join(units.number(end, places) for end in sorted(map(abs, ends)))
-    return f"{_signed(change, places)} %", interval
+    return f"{_signed(change, places)} {unit}".rstrip(), interval
 
 
 def tone(estimate: Estimate) -> Tone:
@@ -183,18 +203,22 @@ def failures(
     return made
 
 
-def noise(summary: Summary, wording: Wording) -> Sentence | None:
-    """The least cost that this run could have shown, from its baseline against itself."""
-    if not summary.noise:
+def noise(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Sentence | None:
+    """What leading costs this run could not have shown, from its baseline against itself."""
+    leading = [
+        floor
+        for floor in summary.noise
+        if headline.get(str(floor.cell.get("workload"))) == floor.response
+    ]
+    if not leading:
         return None
-    worst = max(summary.noise, key=lambda n: max(abs(n.cost_low), abs(n.cost_high)))
-    least = 100 * max(abs(worst.cost_low), abs(worst.cost_high))
-    return Sentence(
-        "same",
-        f"noise floor: native against native differs by up to {least:.2g} % "
-        f"({word(worst.response)} in {wording.label(worst.cell)}); "
-        "a smaller cost could not have been shown",
+    shown = sorted(leading, key=lambda floor: floor.cost, reverse=True)[:_MOST_FLOORS]
+    floors = ", ".join(
+        f"{100 * floor.cost:.2g} % {word(floor.response)} in {wording.label(floor.cell)}"
+        for floor in shown
     )
+    less = ", less in the others" if len(leading) > len(shown) else ""
+    return Sentence("same", f"noise floor, the baseline against itself: {floors}{less}")
 
 
 def _basis(estimate: Estimate, wording: Wording) -> str:

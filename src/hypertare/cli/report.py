@@ -1,0 +1,76 @@
+"""`hypertare report`: shows a run, also one that was interrupted or still goes on."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from hypertare.report.model import Report
+
+
+class Format(StrEnum):
+    table = "table"
+    json = "json"
+    csv = "csv"
+    markdown = "markdown"
+    parquet = "parquet"
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A run directory, or its run.sqlite.")],
+    format: Annotated[
+        Format,
+        typer.Option("--format", help="json is the summary; csv and parquet hold every trial."),
+    ] = Format.table,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write the report as one HTML file, too.")
+    ] = None,
+) -> None:
+    """Show what a run found."""
+    found = load(run)
+    if html is not None:
+        from hypertare.report.html import write
+
+        write(found, html)
+        print(f"report: {html}", file=sys.stderr)
+    _print(found, format)
+
+
+def load(run: Path) -> Report:
+    """Reads everything that a report of a run shows."""
+    from hypertare.report.model import gather
+    from hypertare.store import Store
+    from hypertare.summarise import summarise
+
+    with Store.open(run) as store:
+        return gather(store, summarise(store))
+
+
+def _print(found: Report, format: Format) -> None:
+    if format is Format.table:
+        from hypertare.report.terminal import show
+
+        show(found)
+        return
+    from hypertare.errors import InputError
+    from hypertare.report import exports
+
+    if format is Format.parquet:
+        if sys.stdout.isatty():
+            raise InputError(
+                "Parquet is binary and would garble the terminal.",
+                "Redirect it: `hypertare report RUN --format parquet > trials.parquet`.",
+            )
+        sys.stdout.buffer.write(exports.parquet(found))
+        return
+    exporters = {
+        Format.json: exports.json,
+        Format.csv: exports.csv,
+        Format.markdown: exports.markdown,
+    }
+    sys.stdout.write(exporters[format](found))

@@ -1,0 +1,121 @@
+"""Two runs side by side in a terminal: what got worse first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from hypertare.compare import Change, Comparison
+from hypertare.report import units, verdict
+from hypertare.report.terminal import columns, plain
+from hypertare.report.verdict import Wording
+from hypertare.summarise import Found
+
+_STYLES = {"worse": "red", "better": "green", "no difference shown": ""}
+_MARKS = {"worse": "▲", "better": "▼", "no difference shown": "="}
+
+
+def show(comparison: Comparison, a: Found, b: Found, console: Console | None = None) -> None:
+    """Prints what B changed against A."""
+    console = console or Console(highlight=False)
+    wording = Wording.of(a.meta, a.summary, (*a.trials, *b.trials))
+    console.print(Group(*_parts(comparison, a, wording)))
+
+
+def sentence(change: Change, wording: Wording) -> str:
+    """For example: worse: guest goodput in tcp −12 % (95 % interval 10 to 14)"""
+    text, interval = change_text(change)
+    around = f" ({change.confidence * 100:g} % interval {interval})" if interval else ""
+    platform = wording.platform(change.platform, change.cell)
+    where = wording.label(change.cell)
+    return (
+        f"{change.direction}: {platform} {verdict.word(change.response)} in {where} {text}{around}"
+    )
+
+
+def change_text(change: Change) -> tuple[str, str]:
+    """The change from A to B, in per cent where there is a ratio, and its interval."""
+    if change.ratio is not None:
+        ends = (change.ratio_low, change.ratio_high)
+        bounds = [None if end is None else 100 * (end - 1) for end in ends]
+        return verdict.change_text(100 * (change.ratio - 1), bounds, "%")
+    if change.difference is not None:
+        return verdict.difference_text(
+            change.difference,
+            (change.difference_low, change.difference_high),
+            change.unit,
+            max(abs(change.a), abs(change.b)),
+        )
+    return "–", ""
+
+
+def _parts(comparison: Comparison, a: Found, wording: Wording) -> Iterator[RenderableType]:
+    changed = [c for c in comparison.changes if c.direction != "no difference shown"]
+    for change in sorted(changed, key=lambda c: (c.direction != "worse", -abs(c.loss or 0.0))):
+        style = _STYLES[change.direction]
+        yield Text(f"{_MARKS[change.direction]} {plain(sentence(change, wording))}", style=style)
+    rest = len(comparison.changes) - len(changed)
+    if rest:
+        yield Text(f"= no difference shown in {rest} of {len(comparison.changes)} comparisons")
+    yield Text()
+    yield from _table(comparison, a, wording)
+    for title, places in (("only in A", comparison.only_a), ("only in B", comparison.only_b)):
+        if places:
+            yield Text(f"{title}: {plain('; '.join(places))}")
+    if comparison.warnings:
+        yield Text()
+        yield Text("warnings", style="bold yellow")
+        for warning in comparison.warnings:
+            yield Padding(Text(plain(warning)), (0, 0, 0, 2), expand=False)
+
+
+def _table(comparison: Comparison, a: Found, wording: Wording) -> Iterator[RenderableType]:
+    header = ("", "n", "A", "n", "B", "change", "interval")
+    changes = _in_order(comparison.changes, a, wording)
+    rows = {id(change): _row(change, wording) for change in changes}
+    line = columns([header, *rows.values()])
+    yield line(header, "")
+    for _, group in groupby(changes, key=lambda c: (wording.label(c.cell), c.response)):
+        chosen = list(group)
+        yield Text(plain(_heading(chosen[0], wording)), style="italic")
+        for change in chosen:
+            yield line(rows[id(change)], _STYLES[change.direction])
+
+
+def _in_order(changes: Sequence[Change], a: Found, wording: Wording) -> list[Change]:
+    """By cell and response as run A has them, then by platform."""
+    cells = list(dict.fromkeys(wording.label(change.cell) for change in changes))
+    responses, platforms = list(a.responses), list(a.meta.platforms)
+
+    def place(change: Change) -> tuple[int, int, int, str]:
+        return (
+            cells.index(wording.label(change.cell)),
+            responses.index(change.response),
+            platforms.index(change.platform),
+            wording.platform(change.platform, change.cell),
+        )
+
+    return sorted(changes, key=place)
+
+
+def _row(change: Change, wording: Wording) -> tuple[str, ...]:
+    unit = "" if units.counted(change.unit) else change.unit
+    text, interval = change_text(change)
+    return (
+        f"  {plain(wording.platform(change.platform, change.cell))}",
+        str(change.n_a),
+        units.quantity(change.a, unit),
+        str(change.n_b),
+        units.quantity(change.b, unit),
+        text,
+        interval,
+    )
+
+
+def _heading(change: Change, wording: Wording) -> str:
+    unit = f" ({change.unit})" if units.counted(change.unit) else ""
+    return f"{wording.label(change.cell)}, {verdict.word(change.response)}{unit}"

@@ -1,0 +1,165 @@
+"""A report for other programs: every trial and response as a table of data, or the summary."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hypertare.report import units, verdict
+from hypertare.report.model import Report
+from hypertare.summarise import responses_of
+from hypertare.summary import Estimate, Level
+
+if TYPE_CHECKING:
+    import polars
+
+_MARKS = {"costs": "▲", "gains": "▼", "same": "=", "failed": "✗", "unknown": "?"}
+
+
+def json(report: Report) -> str:
+    """The summary, as in `summary.json`."""
+    return report.summary.model_dump_json(indent=2) + "\n"
+
+
+def csv(report: Report) -> str:
+    """Every value of every trial, one a line."""
+    return frame(report).write_csv()
+
+
+def parquet(report: Report) -> bytes:
+    """As `csv`, with types."""
+    buffer = io.BytesIO()
+    frame(report).write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def frame(report: Report) -> polars.DataFrame:
+    """Every value of every trial as a row, factors as columns by their paths.
+
+    A failed trial is a row too: its `status` and `error` say so, `response` and `value` are absent.
+    A factor with levels of several types is given as text.
+    """
+    import polars
+
+    factors = list(dict.fromkeys(f for trial in report.trials for f in trial.planned.cell))
+    levels = {factor: _column(report, factor) for factor in factors}
+    known = responses_of(report.meta)
+    rows = []
+    for place, trial in enumerate(report.trials):
+        planned = trial.planned
+        values: list[tuple[str | None, float | None]] = [*trial.values.items()] or [(None, None)]
+        for response, value in values:
+            of = known.get(response) if response else None
+            rows.append(
+                (
+                    planned.id,
+                    planned.block,
+                    planned.boot,
+                    planned.platform,
+                    planned.kind,
+                    trial.status,
+                    trial.error,
+                    trial.elapsed_s,
+                    *(levels[factor][place] for factor in factors),
+                    response,
+                    of.unit if of else None,
+                    of.better if of else None,
+                    value,
+                )
+            )
+    text, whole, real = polars.String, polars.Int64, polars.Float64
+    schema = {
+        "trial": whole,
+        "block": whole,
+        "boot": whole,
+        "platform": text,
+        "kind": text,
+        "status": text,
+        "error": text,
+        "trial_elapsed_s": real,
+        **{factor: _type(levels[factor]) for factor in factors},
+        "response": text,
+        "unit": text,
+        "better": text,
+        "value": real,
+    }
+    return polars.DataFrame(rows, schema=schema, orient="row")
+
+
+def markdown(report: Report) -> str:
+    """Verdicts and estimates, for a document or a merge request."""
+    return "\n".join(_markdown(report)) + "\n"
+
+
+# --- parts
+
+
+def _column(report: Report, factor: str) -> list[Level | None]:
+    found = [trial.planned.cell.get(factor) for trial in report.trials]
+    kinds = {type(level) for level in found if level is not None}
+    if len(kinds) <= 1 and kinds <= {str, int, float, bool}:
+        return found
+    if kinds == {int, float}:
+        return [None if level is None else float(level) for level in found]
+    return [None if level is None else str(level) for level in found]
+
+
+def _type(levels: list[Level | None]) -> type[polars.DataType]:
+    import polars
+
+    types = {
+        str: polars.String,
+        int: polars.Int64,
+        float: polars.Float64,
+        bool: polars.Boolean,
+    }
+    return next((types[type(level)] for level in levels if level is not None), polars.String)
+
+
+def _markdown(report: Report) -> Iterator[str]:
+    summary = report.summary
+    yield f"# {_text(summary.study)}"
+    yield ""
+    yield _text(summary.question)
+    yield ""
+    for sentence in report.sentences:
+        yield f"- {_MARKS[sentence.tone]} {_text(sentence.text)}"
+    for label in report.cells():
+        estimates = report.estimates(label)
+        if estimates:
+            yield ""
+            yield f"## {_text(label)}"
+            yield ""
+            confidence = f"{report.meta.confidence * 100:g} % interval"
+            yield f"| response | platform | n | mean | {confidence} | change | {confidence} |"
+            yield "|---|---|---:|---:|---:|---:|---:|"
+            yield from (_line(report, estimate) for estimate in estimates)
+    if report.warnings:
+        yield ""
+        yield "## Warnings"
+        yield ""
+        yield from (f"- {_text(warning)}" for warning in report.warnings)
+    yield ""
+    machine = summary.machine
+    yield _text(
+        f"{machine.kind} machine, {machine.cpus} x {machine.cpu}, Linux {machine.kernel}, "
+        f"{summary.clock} clock, accelerator {summary.accelerator or 'none'}, seed {summary.seed}, "
+        f"hypertare {summary.hypertare}."
+    )
+
+
+def _line(report: Report, estimate: Estimate) -> str:
+    mean, interval = units.measured(estimate.estimate, estimate.low, estimate.high, estimate.unit)
+    baseline = estimate.platform == report.meta.baseline
+    change, around = ("", "") if baseline else verdict.cost_text(estimate)
+    platform = report.wording.platform(estimate.platform, estimate.cell)
+    cells = (verdict.word(estimate.response), platform, str(estimate.n), mean, interval)
+    return f"| {' | '.join(_text(cell) for cell in (*cells, change, around))} |"
+
+
+def _text(text: str) -> str:
+    """Text that Markdown takes for nothing else: what a guest says draws no table and no image."""
+    for character in "\\`*_[]<>|":
+        text = text.replace(character, f"\\{character}")
+    return " ".join(text.split())

@@ -1,0 +1,457 @@
+"""The report as one HTML file that needs no network and trusts nothing that a guest has said.
+
+- Text goes in through Jinja's escaping; data for scripts as JSON without `<`, `>` and `&`.
+- The page's Content-Security-Policy allows its own two scripts by their hashes and nothing else:
+  no request, no frame, no form, no evaluated text (Vega's expressions run in its own interpreter).
+- Each chart is also a table, and a picture where scripts are off.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypertare.errors import MachineError
+from hypertare.report import charts, units, verdict
+from hypertare.report.model import Failure, Point, Report
+from hypertare.summary import Estimate, Level
+from hypertare.units import human_duration, human_size
+
+_FOLDER = Path(__file__).parent
+_LIGHT = charts.config("#1c2430", "#dfe4ea", "transparent")
+_DARK = charts.config("#e6eaf0", "#39424f", "transparent")
+_MOST_PICTURES = 8
+_QUANTILES = (0.5, 0.9, 0.99, 0.999)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart with what says the same in words and figures."""
+
+    id: str
+    title: str
+    note: str
+    specification: dict[str, Any]
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """An estimate as a table shows it."""
+
+    platform: str
+    colour: str
+    n: int
+    mean: str
+    interval: str
+    change: str
+    around: str
+    tone: verdict.Tone
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """A response with its estimates, of one cell."""
+
+    name: str
+    title: str
+    note: str
+    rows: tuple[Row, ...]
+    chart: Chart | None
+
+
+@dataclass(frozen=True)
+class Section:
+    """All that was found in one cell: its leading response first."""
+
+    id: str
+    label: str
+    lead: Group | None
+    others: tuple[Group, ...]
+    charts: tuple[Chart, ...]
+
+
+def write(report: Report, path: Path) -> None:
+    """Writes the report's file, whole or not at all.
+
+    Raises:
+        MachineError: it cannot be written.
+    """
+    text = render(report)
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise MachineError(
+            f"The report {path} cannot be written: {error.strerror}.",
+            "Make room, or give another place with `--html FILE`.",
+        ) from error
+
+
+def render(report: Report) -> str:
+    """The page."""
+    import jinja2
+    import vl_convert
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    overview, sections = _overview(report), list(_sections(report))
+    specifications = {chart.id: chart.specification for chart in _all_charts(overview, sections)}
+    data = _json({"charts": specifications, "light": _LIGHT, "dark": _DARK})
+    library = _script(vl_convert.javascript_bundle())
+    program = _script((_FOLDER / "report.js").read_text(encoding="utf-8"))
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        summary=report.summary,
+        facts=_facts(report),
+        overview=overview,
+        sections=sections,
+        pictures=_pictures(overview, sections),
+        noise=list(_noise(report)),
+        failures=report.failures,
+        failed_share=f"{len(report.failures)} of {len(report.trials)}",
+        marks={"costs": "▲", "gains": "▼", "same": "=", "failed": "✗", "unknown": "?"},
+        environment=list(_environment(report)),
+        platforms=list(_platforms(report)),
+        style=(_FOLDER / "report.css").read_text(encoding="utf-8"),
+        data=data,
+        library=library,
+        program=program,
+        policy=_policy(library, program),
+        output=_output,
+    )
+
+
+# --- parts of the page
+
+
+def _facts(report: Report) -> list[tuple[str, str]]:
+    """What every figure of the page carries with it."""
+    summary = report.summary
+    machine = summary.machine
+    lasted = (summary.ended - summary.started).total_seconds() if summary.ended else None
+    return [
+        ("machine", f"{machine.kind}, {machine.hostname}"),
+        ("clock", summary.clock),
+        ("accelerator", summary.accelerator or "none"),
+        ("kernel", machine.kernel),
+        ("trials", str(len(report.trials))),
+        ("started", summary.started.strftime("%Y-%m-%d %H:%M UTC")),
+        ("took", human_duration(lasted) if lasted is not None else "not ended"),
+        ("seed", str(summary.seed)),
+    ]
+
+
+def _overview(report: Report) -> Chart | None:
+    leading = [
+        estimate
+        for estimate in report.estimates()
+        if estimate.cost is not None
+        and estimate.response == report.meta.headline.get(str(estimate.cell.get("workload")))
+    ]
+    if not leading:
+        return None
+    rows = tuple(
+        (
+            report.wording.label(estimate.cell),
+            report.wording.platform(estimate.platform, estimate.cell),
+            verdict.word(estimate.response),
+            *verdict.cost_text(estimate),
+            estimate.verdict or "–",
+        )
+        for estimate in leading
+    )
+    head = ("cell", "platform", "response", "change", _interval_name(report), "verdict")
+    return _chart(
+        "overview",
+        "What it costs",
+        f"Each cost against {report.meta.baseline} with its interval, from trials paired by block.",
+        charts.costs(report, leading),
+        head,
+        rows,
+    )
+
+
+def _noise(report: Report) -> Iterator[tuple[str, ...]]:
+    for floor in report.summary.noise:
+        low, high = 100 * floor.cost_low, 100 * floor.cost_high
+        yield (
+            report.wording.label(floor.cell),
+            verdict.word(floor.response),
+            str(floor.n),
+            f"{100 * floor.cost:.2g} %",
+            f"{low:+.2g} to {high:+.2g}",
+            floor.pairs,
+        )
+
+
+def _sections(report: Report) -> Iterator[Section]:
+    for number, (label, cell) in enumerate(report.cells().items()):
+        workload = str(cell.get("workload"))
+        groups = list(_groups(report, f"cell{number}", label, workload))
+        leading = verdict.word(report.meta.headline.get(workload, ""))
+        lead = next((group for group in groups if group.name == leading), None)
+        yield Section(
+            f"cell{number}",
+            label,
+            lead,
+            tuple(group for group in groups if group is not lead),
+            tuple(_of_cell(report, f"cell{number}", label)),
+        )
+
+
+def _groups(report: Report, key: str, label: str, workload: str) -> Iterator[Group]:
+    estimates = report.estimates(label)
+    for number, response in enumerate(report.responses(workload).values()):
+        chosen = [estimate for estimate in estimates if estimate.response == response.name]
+        points = [
+            point
+            for point in report.points
+            if point.cell == label and point.response == response.name
+        ]
+        if not points:
+            continue
+        name = verdict.word(response.name)
+        yield Group(
+            name,
+            response.title,
+            f"{response.better} is better",
+            tuple(_row(report, estimate) for estimate in chosen),
+            _trials_chart(report, f"{key}r{number}", name, points, chosen, response.unit),
+        )
+
+
+def _row(report: Report, estimate: Estimate) -> Row:
+    platform = report.wording.platform(estimate.platform, estimate.cell)
+    mean, interval = units.measured(estimate.estimate, estimate.low, estimate.high, estimate.unit)
+    baseline = estimate.platform == report.meta.baseline
+    change, around = ("", "") if baseline else verdict.cost_text(estimate)
+    return Row(
+        platform,
+        charts.colours(report.platforms)[platform],
+        estimate.n,
+        mean,
+        interval,
+        change,
+        around,
+        "same" if baseline else verdict.tone(estimate),
+        "baseline" if baseline else estimate.verdict or "no verdict",
+    )
+
+
+def _trials_chart(
+    report: Report,
+    key: str,
+    name: str,
+    points: Sequence[Point],
+    estimates: Sequence[Estimate],
+    unit: str,
+) -> Chart:
+    rows = tuple(
+        (
+            str(point.trial),
+            point.platform,
+            str(point.block),
+            str(point.boot),
+            point.kind,
+            units.quantity(point.value, unit, digits=5),
+        )
+        for point in points
+    )
+    return _chart(
+        key,
+        f"Every trial: {name}",
+        "A point is a trial, from the first block at the top of its band to the last; hollow ones "
+        "are warm-ups and count for nothing. Bar: mean and interval.",
+        charts.trials(points, estimates, report, unit, name),
+        ("trial", "platform", "block", "boot", "kind", name),
+        rows,
+    )
+
+
+def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
+    """The charts of a cell that are of no single response."""
+    ecdf = [point for point in report.ecdf if point.cell == label]
+    if ecdf:
+        yield _chart(
+            f"{key}e",
+            "Distribution of round-trip times",
+            "All round trips of all counted trials. They are not independent: the intervals above "
+            "come from trials.",
+            charts.ecdf(ecdf, report),
+            ("platform", *(f"{100 * share:g} % within" for share in _QUANTILES)),
+            tuple(_quantiles(report, label)),
+        )
+    series = [point for point in report.series if point.cell == label]
+    if series:
+        yield _chart(
+            f"{key}s",
+            "Within the trials",
+            "One line a trial and task. Intervals within a trial are no replicates.",
+            charts.series(series, report),
+            ("trial", "platform", "task", "least", "greatest"),
+            tuple(_ranges(report, label)),
+        )
+    cpu = [time for time in report.cpu if time.cell == label]
+    if cpu:
+        yield _chart(
+            f"{key}c",
+            "CPU time",
+            "What a trial costs in CPU time, and where it is seen. A guest cannot see what its VMM "
+            "uses: compare the whole machine.",
+            charts.cpu(cpu, report),
+            ("platform", "seen", "mode", "seconds a trial", "trials"),
+            tuple(
+                (t.platform, t.seen, t.mode, units.quantity(t.seconds_s, "s"), str(t.trials))
+                for t in cpu
+            ),
+        )
+
+
+def _quantiles(report: Report, label: str) -> Iterator[tuple[str, ...]]:
+    for platform in report.platforms:
+        points = [p for p in report.ecdf if p.cell == label and p.platform == platform]
+        if points:
+            yield (
+                platform,
+                *(
+                    units.quantity(next(p.value_s for p in points if p.share >= share), "s")
+                    for share in _QUANTILES
+                ),
+            )
+
+
+def _ranges(report: Report, label: str) -> Iterator[tuple[str, ...]]:
+    lines: dict[tuple[int, str, str], list[float]] = {}
+    for point in report.series:
+        if point.cell == label:
+            key = (point.trial, point.platform, point.task)
+            lines.setdefault(key, []).append(point.value)
+    for (trial, platform, task), values in lines.items():
+        ends = [units.quantity(end, "b/s") for end in (min(values), max(values))]
+        yield (str(trial), platform, task, *ends)
+
+
+def _environment(report: Report) -> Iterator[tuple[str, str]]:
+    machine = report.summary.machine
+    yield "CPU", f"{machine.cpus} x {machine.cpu}"
+    yield "memory", human_size(machine.memory)
+    yield "kernel", f"Linux {machine.kernel}, {machine.architecture}"
+    yield "distribution", machine.distribution
+    yield "hypertare", report.summary.hypertare
+    yield from sorted(report.summary.versions.items())
+
+
+def _platforms(report: Report) -> Iterator[tuple[str, ...]]:
+    for state in report.summary.platforms:
+        interfaces = "; ".join(
+            f"{name}: " + ", ".join(_setting(key, value) for key, value in settings.items())
+            for name, settings in state.interfaces.items()
+        )
+        yield (
+            state.platform,
+            state.node,
+            state.vmm or "–",
+            state.accelerator or "–",
+            str(state.cpus),
+            human_size(state.memory),
+            state.kernel,
+            state.clocksource,
+            interfaces or "–",
+        )
+
+
+def _setting(key: str, value: Level | None) -> str:
+    if isinstance(value, bool):
+        return f"{key} {'on' if value else 'off'}"
+    return f"{key} {'unknown' if value is None else value}"
+
+
+def _interval_name(report: Report) -> str:
+    return f"{report.meta.confidence * 100:g} % interval"
+
+
+def _output(failure: Failure) -> list[tuple[str, str]]:
+    """What a failed trial left to read."""
+    console = [("console", "\n".join(failure.console))] if failure.console else []
+    return console + list(failure.output.items())
+
+
+# --- charts as text
+
+
+def _chart(
+    key: str,
+    title: str,
+    note: str,
+    chart: Any,
+    head: tuple[str, ...],
+    rows: tuple[tuple[str, ...], ...],
+) -> Chart:
+    return Chart(key, title, note, charts.specification(chart), head, rows)
+
+
+def _pictures(overview: Chart | None, sections: Sequence[Section]) -> dict[str, str]:
+    """The first charts that are in view as images; drawing one takes a fifth of a second."""
+    leading = [overview, *(section.lead.chart for section in sections if section.lead)]
+    chosen = [chart for chart in leading if chart][:_MOST_PICTURES]
+    return {chart.id: _picture(chart.specification) for chart in chosen}
+
+
+def _picture(specification: dict[str, Any]) -> str:
+    """The chart as an image, for paper and for browsers without scripts."""
+    import vl_convert
+
+    still = specification | {"width": 640, "config": _LIGHT | {"background": "white"}}
+    svg = vl_convert.vegalite_to_svg(still, allowed_base_urls=[])
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def _all_charts(overview: Chart | None, sections: Sequence[Section]) -> Iterator[Chart]:
+    if overview:
+        yield overview
+    for section in sections:
+        for group in (section.lead, *section.others):
+            if group and group.chart:
+                yield group.chart
+        yield from section.charts
+
+
+# --- text into scripts
+
+
+def _json(data: object) -> str:
+    """JSON that can stand in a script element: nothing in it ends the element or begins another."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _script(text: str) -> str:
+    """A script of ours that stands in a script element: `</script` inside it would end it."""
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _policy(*scripts: str) -> str:
+    hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )

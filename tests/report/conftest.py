@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hypertare.report.model import Report, gather
+from hypertare.store import Store
+from hypertare.summarise import summarise
+from tests import factory
+
+
+def read(run: Path) -> Report:
+    with Store.open(run) as store:
+        return gather(store, summarise(store))
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return read(factory.write(tmp_path_factory.mktemp("run"), factory.Script()))

@@ -1,0 +1,80 @@
+"""What other programs get."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import polars
+import pytest
+
+from hypertare.report import exports
+from hypertare.report.model import Report
+from hypertare.summary import Summary
+from tests import factory
+from tests.report.conftest import read
+
+
+def _values(frame: polars.DataFrame) -> dict[tuple[int, str], float]:
+    rows = frame.filter(polars.col("response").is_not_null()).to_dicts()
+    return {(row["trial"], row["response"]): row["value"] for row in rows}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_every_value_of_every_trial_comes_back(report: Report, kind: str) -> None:
+    if kind == "csv":
+        frame = polars.read_csv(io.StringIO(exports.csv(report)))
+    else:
+        frame = polars.read_parquet(io.BytesIO(exports.parquet(report)))
+    expected = {
+        (trial.planned.id, name): value
+        for trial in report.trials
+        for name, value in trial.values.items()
+    }
+    assert _values(frame) == expected
+    failed = frame.filter(polars.col("status") == "failed")
+    assert failed["trial"].to_list() == [9, 41]
+    assert failed["error"].to_list() == ["the guest panicked"] * 2
+    assert failed["value"].null_count() == 2
+
+
+def test_factors_are_columns_with_types(tmp_path: Path) -> None:
+    cells = ({"workload": "build", "sut.cpus": 1, "x": "a"}, {"workload": "build", "sut.cpus": 2})
+    mixed = ({"workload": "build", "sut.cpus": 1, "x": 5},)
+    script = factory.Script(2, cells=(*cells, *mixed), fail=frozenset())
+    frame = exports.frame(read(factory.write(tmp_path / "run", script)))
+    assert frame.schema["sut.cpus"] == polars.Int64
+    assert frame.schema["x"] == polars.String
+    assert set(frame["x"]) == {"a", "5", None}
+
+
+def test_a_run_without_trials_exports(tmp_path: Path) -> None:
+    report = read(factory.write(tmp_path / "run", factory.Script(cells=())))
+    assert exports.frame(report).is_empty()
+    assert exports.csv(report).startswith("trial,block,boot,platform")
+    assert exports.parquet(report)
+    assert exports.markdown(report)
+
+
+def test_json_is_the_summary(report: Report) -> None:
+    assert Summary.model_validate_json(exports.json(report)) == report.summary
+
+
+def test_markdown_holds_verdicts_and_tables_and_escapes(tmp_path: Path, report: Report) -> None:
+    text = exports.markdown(report)
+    assert "guest e1000 costs +" in text
+    widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
+    assert widths == {8}
+    script = factory.Script(2, study="<img src=x>|a*b*", fail=frozenset({0}), failure="a|b\n# c")
+    hostile = exports.markdown(read(factory.write(tmp_path / "run", script)))
+    assert "<img" not in hostile.replace("\\<img", "")
+    assert "\n# c" not in hostile
+    assert "a\\|b" in hostile
+
+
+def test_json_has_no_nan(report: Report) -> None:
+    def refuse(name: str) -> float:
+        raise AssertionError(name)
+
+    json.loads(exports.json(report), parse_constant=refuse)

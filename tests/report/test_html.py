@@ -1,0 +1,363 @@
+"""The HTML report in a real browser: drawn, silent, legible, and deaf to what guests say."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+from hypertare.errors import MachineError
+from hypertare.report import html
+from hypertare.report.model import Report
+from tests import factory
+from tests.report.conftest import read
+
+ARGUMENTS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+
+PAYLOADS = (
+    "<script>window.pwned = 1</script>",
+    '"><img src=x onerror="window.pwned = 1">',
+    "</script><script>window.pwned = 1</script>",
+    "--><svg onload='window.pwned = 1'>",
+    "{{ 7 * 7 }}{% raw %}<!--<script>",
+)
+
+
+class Page:
+    """A report in a browser."""
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+
+    def open(self, path: Path, width: int = 1200, dark: bool = False) -> None:
+        """Opens it in a window as high as the page, so that every chart is in view."""
+        self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+        self._size(width, 900)
+        self.theme(dark)
+        self.messages()
+        self.requests()
+        self.driver.get(path.as_uri())
+        self.run("document.querySelectorAll('details.more').forEach((d) => (d.open = true))")
+        self._size(width, min(self.run("return document.documentElement.scrollHeight"), 16_000))
+
+    def _size(self, width: int, height: int) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def theme(self, dark: bool) -> None:
+        value = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [value]})
+
+    def run(self, script: str) -> Any:
+        return self.driver.execute_script(script)
+
+    def drawn(self) -> int:
+        """Waits until every chart is drawn; says how many there are."""
+        count = "return document.querySelectorAll('[data-chart]').length"
+        left = "return document.querySelectorAll('[data-chart]:not([data-drawn])').length"
+        WebDriverWait(self.driver, 60).until(lambda _: self.run(left) == 0)
+        return int(self.run(count))
+
+    def messages(self) -> list[str]:
+        return [str(entry["message"]) for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
+
+    def requests(self) -> list[str]:
+        """Addresses that were asked for since the last call."""
+        found = []
+        for entry in self.driver.get_log("performance"):  # type: ignore[no-untyped-call]
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                found.append(message["params"]["request"]["url"])
+        return found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    options = Options()
+    options.binary_location = "/usr/bin/chromium"
+    for argument in (*ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+    try:
+        driver.execute_cdp_cmd("Network.enable", {})
+        yield Page(driver)
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="module")
+def file(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("html") / "report.html"
+    html.write(report, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of a run in which everything that can be text is an attack."""
+    attack = " ".join(PAYLOADS)
+    script = factory.Script(
+        blocks=4,
+        cells=(
+            {"workload": "build", "evil": "n" + attack},
+            {"workload": "build", "evil": "m" + attack},
+            {"workload": "rtt"},
+        ),
+        variants=("native", "guest virtio-net", f"guest x{attack}"),
+        study=attack,
+        question=attack,
+        failure=attack,
+        console=(attack, attack),
+        text=attack,
+        warnings=(attack,),
+        fail=frozenset({5}),
+    )
+    path = tmp_path_factory.mktemp("hostile") / "report.html"
+    html.write(read(factory.write(path.parent / "run", script)), path)
+    return path
+
+
+def test_every_chart_is_drawn_without_a_word_or_a_request(page: Page, file: Path) -> None:
+    page.open(file)
+    assert page.drawn() == 21
+    marks = page.run(
+        "return [...document.querySelectorAll('[data-chart]')].map((chart) =>"
+        " chart.querySelectorAll('svg .mark-symbol path, svg .mark-line path, svg .mark-rect path')"
+        ".length)"
+    )
+    assert min(marks) > 0
+    assert page.messages() == []
+    asked = page.requests()
+    assert asked == [file.as_uri()] or set(asked) <= {file.as_uri(), "data:,"}
+
+
+def test_every_trial_is_a_point(page: Page, file: Path, report: Report) -> None:
+    page.open(file)
+    page.drawn()
+    count = page.run(
+        "return document.querySelector('[data-chart=cell0r0]')"
+        ".querySelectorAll('.mark-symbol.role-mark path').length"
+    )
+    expected = [p for p in report.points if p.cell == "build" and p.response == "elapsed"]
+    assert count == len(expected)
+
+
+def test_charts_have_tables_with_the_same_figures(page: Page, file: Path, report: Report) -> None:
+    page.open(file)
+    charts = page.driver.find_elements(By.CSS_SELECTOR, "[data-chart]")
+    tables = page.driver.find_elements(By.CSS_SELECTOR, "details.data table")
+    assert len(tables) == len(charts) + 1
+    rows = page.run(
+        "return [...document.querySelectorAll('table.estimates tbody tr')].map((r) => r.innerText)"
+    )
+    assert len(rows) == len(report.summary.estimates)
+    for chart in charts:
+        title = page.driver.find_element(By.ID, chart.get_attribute("aria-labelledby") or "")
+        assert title.text
+        assert chart.get_attribute("role") in ("img", "graphics-document")
+
+
+def test_the_page_says_everything(page: Page, file: Path, report: Report) -> None:
+    page.open(file)
+    text = page.run("return document.body.innerText")
+    for sentence in report.sentences:
+        assert sentence.text in text
+    for wanted in (
+        "the guest panicked",
+        "Attempted to kill init!",
+        "powersave",
+        "AMD EPYC 7B13",
+        "QEMU 7.2.9",
+        "hypertare run first-look --seed 7",
+        "no difference shown",
+    ):
+        assert wanted in text
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1200])
+def test_no_width_needs_scrolling_sideways(page: Page, file: Path, width: int) -> None:
+    page.open(file, width)
+    page.drawn()
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    wide = page.run(
+        "return [...document.querySelectorAll('[data-chart] svg')]"
+        ".filter((svg) => svg.getBoundingClientRect().right > innerWidth + 1).length"
+    )
+    assert wide == 0
+
+
+def test_dark_and_light_follow_the_system(page: Page, file: Path) -> None:
+    page.open(file, dark=True)
+    page.drawn()
+    dark = _brightness(page)
+    page.theme(dark=False)
+    WebDriverWait(page.driver, 30).until(lambda _: _brightness(page)["label"] < 100)
+    light = _brightness(page)
+    assert dark["page"] < 60 < 200 < light["page"]
+    assert dark["text"] > 200 > 60 > light["text"]
+    assert dark["label"] > 200 > 60 > light["label"]
+    assert page.messages() == []
+
+
+def _brightness(page: Page) -> dict[str, float]:
+    colours = page.run(
+        "const label = document.querySelector('[data-chart=overview] .role-axis-label text');"
+        "const body = getComputedStyle(document.body);"
+        "return {page: body.backgroundColor, text: body.color,"
+        " label: label ? getComputedStyle(label).fill : 'rgb(128, 128, 128)'}"
+    )
+    return {
+        name: sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
+        for name, colour in colours.items()
+    }
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_stands_out_enough(page: Page, file: Path, dark: bool) -> None:
+    """Contrast of at least 4.5 to 1 (WCAG 2.1, success criterion 1.4.3)."""
+    page.open(file, dark=dark)
+    worst = page.run(_CONTRAST)
+    assert worst["ratio"] >= 4.5, worst
+
+
+_CONTRAST = """
+const parse = (c) => c.match(/[\\d.]+/g).map(Number);
+const luminance = (c) => {
+  const [r, g, b] = c.slice(0, 3).map((v) => {
+    v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const behind = (e) => {
+  for (; e; e = e.parentElement) {
+    const c = parse(getComputedStyle(e).backgroundColor);
+    if (c.length < 4 || c[3] > 0) return c;
+  }
+};
+let worst = {ratio: 99};
+for (const e of document.querySelectorAll('main *, header *, footer')) {
+  const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+  if (!own || e.closest('svg') || !e.checkVisibility()) continue;
+  const [a, b] = [luminance(parse(getComputedStyle(e).color)), luminance(behind(e))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < worst.ratio) worst = {ratio, text: e.textContent.slice(0, 60), class: e.className};
+}
+return worst;
+"""
+
+
+def test_attacks_stay_text(page: Page, hostile: Path) -> None:
+    page.open(hostile)
+    page.drawn()
+    assert page.run("return window.pwned") is None
+    assert page.run("return document.querySelectorAll('img[src=x], svg[onload]').length") == 0
+    assert page.run("return document.querySelectorAll('script').length") == 3
+    text = page.run("return document.body.textContent")
+    for payload in PAYLOADS:
+        assert payload in text
+    assert page.messages() == []
+    assert set(page.requests()) <= {hostile.as_uri(), "data:,"}
+
+
+def test_attacks_stay_text_in_tooltips(page: Page, hostile: Path) -> None:
+    page.open(hostile)
+    page.drawn()
+    points = page.driver.find_elements(
+        By.CSS_SELECTOR, "[data-chart=cell0r0] .mark-symbol.role-mark path"
+    )
+    ActionChains(page.driver).move_to_element(points[-1]).perform()
+    shown = page.driver.find_element(By.ID, "vg-tooltip-element")
+    WebDriverWait(page.driver, 10).until(lambda _: "trial" in shown.text)
+    assert page.run("return document.querySelectorAll('#vg-tooltip-element img').length") == 0
+    assert page.run("return window.pwned") is None
+
+
+def test_the_policy_stops_scripts_that_are_not_ours(page: Page, file: Path) -> None:
+    page.open(file)
+    page.run(
+        "const s = document.createElement('script'); s.textContent = 'window.pwned = 1';"
+        "document.body.append(s);"
+        "const i = document.createElement('img'); i.src = 'http://127.0.0.1:9/x';"
+        "document.body.append(i);"
+    )
+    assert page.run("return window.pwned") is None
+    blocked = page.messages()
+    assert any("script-src" in message for message in blocked)
+    assert any("img-src" in message for message in blocked)
+
+
+def test_without_scripts_there_are_pictures(page: Page, file: Path) -> None:
+    page.open(file)
+    page.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        page.driver.refresh()
+        text = file.read_text()
+        pictures = re.findall(r'<noscript><img src="data:image/svg\+xml;base64,([^"]+)"', text)
+        assert len(pictures) == 6
+        assert all(base64.b64decode(picture).startswith(b"<svg") for picture in pictures)
+        shot = page.driver.find_elements(By.CSS_SELECTOR, "noscript img")
+        assert len(shot) == len(pictures)
+        assert all(image.size["height"] > 50 for image in shot)
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_a_run_with_nothing_to_show(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    html.write(
+        read(factory.write(tmp_path / "run", factory.Script(cells=(), complete=False))), path
+    )
+    page.open(path)
+    assert page.drawn() == 0
+    text = page.run("return document.body.innerText")
+    assert "not complete" in text
+    assert "No verdict" in text
+    assert page.messages() == []
+
+
+def test_a_run_in_which_all_failed(page: Page, tmp_path: Path) -> None:
+    script = replace(factory.Script(2), fail=frozenset(range(200)))
+    path = tmp_path / "report.html"
+    html.write(read(factory.write(tmp_path / "run", script)), path)
+    page.open(path)
+    page.drawn()
+    assert "failed in 2 of 2 trials" in page.run("return document.body.innerText")
+    assert page.messages() == []
+
+
+def test_nothing_in_the_file_points_outside(file: Path) -> None:
+    page = unescape(re.sub(r"<script>.*?</script>", "", file.read_text(), flags=re.S))
+    assert not re.findall(r'(?:src|href)="(?!#|data:)', page)
+    assert "@import" not in page and "url(" not in page
+    assert "connect-src" not in page and "default-src 'none'" in page
+
+
+def test_the_file_is_written_whole_or_not_at_all(report: Report, tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(MachineError, match="cannot be written") as error:
+        html.write(report, tmp_path / "taken" / "report.html")
+    assert "--html" in str(error.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

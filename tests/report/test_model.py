@@ -1,0 +1,128 @@
+"""What a report gathers from a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hypertare.report.model import Report
+from hypertare.store import Store
+from tests import factory
+from tests.report.conftest import read
+
+LABELS = ["build", "tcp receive", "tcp transmit", "udp", "rtt"]
+
+
+def test_the_known_cost_is_found(report: Report) -> None:
+    costs = {
+        report.wording.platform(e.platform, e.cell): e
+        for e in report.estimates("build")
+        if e.response == "elapsed" and e.cost is not None
+    }
+    for name, factor in factory.COST.items():
+        if name == "native":
+            assert name not in costs
+            continue
+        estimate = costs[name]
+        assert estimate.cost_low is not None and estimate.cost_high is not None
+        assert estimate.cost_low < factor - 1 < estimate.cost_high
+        assert estimate.verdict == ("costs" if factor > 1 else "no difference shown")
+
+
+def test_cells_and_platforms_are_in_order(report: Report) -> None:
+    assert list(report.cells()) == LABELS
+    assert report.platforms == ("native", "container", "guest e1000", "guest virtio-net")
+
+
+def test_every_value_is_a_point(report: Report) -> None:
+    assert len(report.points) == sum(len(trial.values) for trial in report.trials)
+    assert {point.kind for point in report.points} == {"warmup", "measured"}
+
+
+def test_failed_trials_and_warmups_are_in_no_figure(report: Report) -> None:
+    counted = {trial.planned.id for trial in report.trials if trial.counts}
+    assert {point.trial for point in report.series} <= counted
+    assert [failure.trial for failure in report.failures] == [9, 41]
+    assert report.failures[0].console[-1].endswith("Attempted to kill init!")
+    of = Counter((time.platform, time.cell) for time in report.cpu)
+    assert of["guest e1000", "rtt"] == 3 * 4
+
+
+def test_cpu_time_is_the_mean_over_trials_and_counts_a_guest_once(report: Report) -> None:
+    times = [
+        time
+        for time in report.cpu
+        if time.platform == "guest e1000" and time.cell == "rtt" and time.seen == "whole machine"
+    ]
+    # The factory's guests keep the machine busy for 1.6 times the 5 s that an rtt trial lasts.
+    assert sum(time.seconds_s for time in times) == pytest.approx(8.0)
+    assert {time.seen for time in report.cpu if time.platform == "guest e1000"} == {
+        "whole machine",
+        "VMM, from outside",
+        "guest, from inside",
+    }
+
+
+def test_the_distribution_rises_to_one(report: Report) -> None:
+    for platform in report.platforms:
+        points = [p for p in report.ecdf if p.platform == platform]
+        assert 20 < len(points) <= 400
+        assert points[-1].share == 1.0
+        assert [p.share for p in points] == sorted(p.share for p in points)
+        assert [p.value_s for p in points] == sorted(p.value_s for p in points)
+    native = [p for p in report.ecdf if p.platform == "native"]
+    middle = next(p.value_s for p in native if p.share >= 0.5)
+    assert middle == pytest.approx(21.4e-6, rel=0.05)
+
+
+def test_how_to_reproduce(report: Report) -> None:
+    assert report.commands[0] == "hypertare run first-look --seed 7"
+    assert report.commands[1] == f"hypertare report {report.source.parent}"
+    assert report.vmm_commands["guest2"].endswith("-append 'quiet panic=-1'")
+
+
+def test_platforms_are_what_was_negotiated(report: Report) -> None:
+    states = {state.node: state for state in report.summary.platforms}
+    assert set(states) == set(factory.NODES.values())
+    assert states["guest3"].interfaces["eth0"]["driver"] == "e1000"
+    assert states["guest3"].accelerator == "tcg"
+    assert states["host"].platform == "native"
+
+
+@pytest.mark.parametrize("trials", [0, 1, 5, 30])
+def test_an_interrupted_run_is_reported_too(tmp_path: Path, trials: int) -> None:
+    script = replace(factory.Script(), fail=frozenset())
+    with Store.create(tmp_path / "run", factory.meta(script)) as store:
+        for trial in list(factory.planned(script))[:trials]:
+            finished = factory.finish(trial, script)
+            store.append(finished, factory.records(finished, script))
+        report = read(tmp_path / "run")
+    assert not report.summary.complete
+    assert report.summary.ended is None
+    assert len(report.trials) == trials
+
+
+def test_a_run_in_which_all_failed(tmp_path: Path) -> None:
+    report = read(factory.write(tmp_path / "run", factory.Script(2, fail=frozenset(range(100)))))
+    assert not report.summary.estimates
+    assert len(report.failures) == len(report.trials)
+    assert all(sentence.tone == "failed" for sentence in report.sentences)
+
+
+def test_claims_are_judged(tmp_path: Path) -> None:
+    claim = {
+        "text": "e1000 costs a build less than half",
+        "response": "elapsed",
+        "workload": "build",
+        "platform": "guest",
+        "where": {"sut.nic": "e1000"},
+        "op": "below",
+        "value": "50 %",
+    }
+    report = read(factory.write(tmp_path / "run", factory.Script(claims=(claim,))))
+    (judged,) = report.summary.claims
+    assert judged.text == claim["text"]
+    assert judged.judgement == "fails"

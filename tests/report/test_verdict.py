@@ -1,0 +1,162 @@
+"""Verdicts as sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypertare.report.verdict import Wording, cost_text, sentence
+from hypertare.store import Meta
+from hypertare.summarise import summarise
+from hypertare.summary import Estimate
+from hypertare.trials import Cell, FinishedTrial, PlannedTrial
+from tests import factory
+
+WORDING = Wording(
+    titles={},
+    shared={"build": frozenset({"workload"})},
+    varied=frozenset(),
+    workloads=1,
+    clock="wall",
+    accelerators={"guest": "tcg"},
+)
+
+
+def estimate(**changes: object) -> Estimate:
+    known: dict[str, object] = {
+        "response": "elapsed",
+        "unit": "s",
+        "better": "lower",
+        "cell": {"workload": "build"},
+        "platform": "guest",
+        "baseline": "native",
+        "n": 12,
+        "estimate": 11.4,
+        "blocks": 12,
+        "cost": 0.381,
+        "cost_low": 0.339,
+        "cost_high": 0.421,
+        "verdict": "costs",
+    }
+    return Estimate.model_validate(known | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "guest costs +38 % elapsed (95 % interval 34 to 42), n = 12 blocks, accelerator tcg"),
+        (
+            {"response": "goodput", "better": "higher", "cost": 0.466}
+            | {"cost_low": 0.457, "cost_high": 0.476},
+            "guest costs −46.6 % goodput (95 % interval 45.7 to 47.6), "
+            "n = 12 blocks, accelerator tcg",
+        ),
+        (
+            {"cost": -0.12, "cost_low": -0.2, "cost_high": -0.04, "verdict": "gains"},
+            "guest gains −12 % elapsed (95 % interval 4 to 20), n = 12 blocks, accelerator tcg",
+        ),
+        (
+            {"cost": 0.009, "cost_low": -0.011, "cost_high": 0.03}
+            | {"verdict": "no difference shown", "platform": "container"},
+            "container: no difference shown in elapsed: +0.9 % (95 % interval −1.1 to +3.0), "
+            "n = 12 blocks",
+        ),
+        (
+            {"cost": None, "cost_low": None, "cost_high": None, "verdict": None, "blocks": None},
+            "guest: no verdict on elapsed: too few blocks with both it and the baseline",
+        ),
+        (
+            {"cost": None, "cost_low": None, "cost_high": None, "response": "loss"}
+            | {"unit": "share", "difference": 0.019, "difference_low": 0.008}
+            | {"difference_high": 0.03},
+            "guest costs +1.9 pp loss (95 % interval 0.8 to 3.0), n = 12 blocks, accelerator tcg",
+        ),
+        (
+            {"exact": True, "cost": 1.5, "cost_low": 1.5, "cost_high": 1.5},
+            "guest costs exactly +150 % elapsed, n = 12 blocks, accelerator tcg",
+        ),
+        (
+            {"exact": True, "cost": 0.0, "cost_low": 0.0, "cost_high": 0.0}
+            | {"verdict": "no difference shown"},
+            "guest has exactly the same elapsed, n = 12 blocks, accelerator tcg",
+        ),
+        ({"blocks": 1, "cost_low": None, "cost_high": None}, None),
+    ],
+)
+def test_sentences(changes: dict[str, object], text: str | None) -> None:
+    said = sentence(estimate(**changes), WORDING, where=False).text
+    if text is None:
+        text = "guest costs +38.1 % elapsed, n = 1 block, accelerator tcg"
+    assert said == text
+
+
+def test_a_sentence_says_where_and_which_clock() -> None:
+    virtual = Wording({}, WORDING.shared, WORDING.varied, 2, "virtual", {})
+    said = sentence(estimate(), virtual, where=True).text
+    assert " elapsed in build (95 %" in said
+    assert said.endswith("n = 12 blocks, virtual time")
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_the_interval_holds_the_change(better: str) -> None:
+    text, interval = cost_text(estimate(better=better))
+    low, high = map(float, interval.split(" to "))
+    assert low <= abs(float(text.replace("−", "-").removesuffix(" %"))) <= high
+    assert text.startswith("+" if better == "lower" else "−")
+
+
+def _wording(cells: list[tuple[str, Cell]]) -> Wording:
+    trials = [
+        FinishedTrial(PlannedTrial(i, i, 0, platform, cell), "ok", None, 1.0)
+        for i, (platform, cell) in enumerate(cells)
+    ]
+    meta = factory.meta(factory.Script())
+    return Wording.of(meta, _summary(meta), trials)
+
+
+def _summary(meta: Meta):  # type: ignore[no-untyped-def]
+    class Empty:
+        clock = "wall"
+        platforms = ()
+
+    return Empty()
+
+
+def test_cells_are_named_by_what_differs() -> None:
+    wording = _wording(
+        [
+            ("native", {"workload": "tcp", "sut.cpus": 1, "workloads.tcp.direction": "receive"}),
+            ("native", {"workload": "tcp", "sut.cpus": 2, "workloads.tcp.direction": "receive"}),
+            ("guest", {"workload": "tcp", "sut.cpus": 1, "workloads.tcp.direction": "receive"}),
+            ("native", {"workload": "build", "sut.cpus": 1}),
+        ]
+    )
+    assert wording.label({"workload": "tcp", "sut.cpus": 2}) == "tcp cpus 2"
+    assert wording.label({"workload": "build", "sut.cpus": 1}) == "build"
+
+
+def test_platforms_are_named_by_what_only_they_have() -> None:
+    guest: Cell = {"workload": "tcp", "sut.nic": "e1000", "knobs.mtu": 1500}
+    wording = _wording(
+        [
+            ("native", {"workload": "tcp", "knobs.mtu": 1500}),
+            ("native", {"workload": "tcp", "knobs.mtu": 9000}),
+            ("guest", guest),
+            ("guest", guest | {"sut.nic": "virtio-net"}),
+        ]
+    )
+    assert wording.platform("guest", guest) == "guest e1000"
+    assert wording.platform("native", {"workload": "tcp", "knobs.mtu": 1500}) == "native"
+    assert wording.label(guest) == "mtu 1500"
+
+
+def test_failures_are_counted_and_their_reason_given(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from hypertare.report.model import gather
+    from hypertare.store import Store
+
+    run = factory.write(tmp_path / "run", factory.Script(blocks=4))
+    with Store.open(run) as store:
+        report = gather(store, summarise(store))
+    failed = [sentence.text for sentence in report.sentences if sentence.tone == "failed"]
+    assert len(failed) == 2
+    assert all("failed in 1 of 4 trials of" in text for text in failed)
+    assert all(text.endswith(": the guest panicked") for text in failed)
