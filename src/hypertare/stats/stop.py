@@ -53,9 +53,9 @@ def decide(
     observations make good what stopping takes).
 
     `boots`, one for each ratio, lets boots that differ widen the interval
-    (`hypertare.stats.boots`); nothing ends before `min_boots` of them were seen. Boots are few values
-    to stop by. If they differ, then with three boots at least 89 to 97 % hold the truth for four
-    blocks a boot, 91 to 96 % for two; from the first boot on, 82 to 96 % for four.
+    (`hypertare.stats.boots`); nothing ends before `min_boots` of them were seen. Boots are few
+    values to stop by. If they differ, then with three boots at least 89 to 97 % hold the truth for
+    four blocks a boot, 91 to 96 % for two; from the first boot on, 82 to 96 % for four.
 
     Raises:
         ValueError: not one boot a ratio.
