@@ -219,7 +219,7 @@ def test_many_comparisons_are_counted() -> None:
 SIDE = st.lists(st.floats(0.1, 100), min_size=2, max_size=8)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(SIDE, SIDE)
 def test_swapping_the_runs_inverts_the_ratio(a: list[float], b: list[float]) -> None:
     (forth,) = compare(run(a), run(b)).changes
@@ -229,7 +229,7 @@ def test_swapping_the_runs_inverts_the_ratio(a: list[float], b: list[float]) -> 
         assert forth.ratio_low * back.ratio_high == pytest.approx(1, rel=1e-6)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(SIDE, SIDE)
 def test_welch_is_scipys(a: list[float], b: list[float]) -> None:
     if np.ptp(a) < 1e-3 or np.ptp(b) < 1e-3:

@@ -304,7 +304,7 @@ def test_responses_that_only_a_guest_has() -> None:
 PAIRS = st.lists(st.tuples(st.floats(0.1, 100), st.floats(0.1, 100)), min_size=2, max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PAIRS, st.floats(1e-3, 1e3), st.randoms())
 def test_unit_and_order_of_trials_do_not_matter(
     pairs: list[tuple[float, float]], factor: float, shuffler: random.Random
@@ -321,7 +321,7 @@ def test_unit_and_order_of_trials_do_not_matter(
         assert seen.cost_low <= seen.cost <= seen.cost_high  # type: ignore[operator]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PAIRS)
 def test_swapping_baseline_inverts_the_ratio(pairs: list[tuple[float, float]]) -> None:
     native, guest = (list(side) for side in zip(*pairs, strict=True))
