@@ -112,7 +112,8 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    overview, sections = _overview(report), list(_sections(report))
+    with charts.unchecked():
+        overview, sections = _overview(report), list(_sections(report))
     specifications = {chart.id: chart.specification for chart in _all_charts(overview, sections)}
     data = _json({"charts": specifications, "light": _LIGHT, "dark": _DARK})
     library = _script(vl_convert.javascript_bundle())
