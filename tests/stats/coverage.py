@@ -123,6 +123,29 @@ def pooled(number: int, trials: int, effect: float, seed: int) -> float:
     return _share(interval.of_mean(row) for row in values.reshape(EXPERIMENTS, number * trials))
 
 
+def stopped_by_boot(
+    blocks: int,
+    effect: float,
+    spread: float,
+    seed: int,
+    least: int = 3,
+    experiments: int = 1_000,
+) -> tuple[float, float]:
+    """Coverage and mean number of blocks under the stop rule, with so many blocks a boot."""
+    rng = np.random.default_rng(seed)
+    where = (np.arange(30) // blocks).tolist()
+    held, taken = 0, 0
+    for _ in range(experiments):
+        ratios = rng.standard_normal(30) + effect * rng.standard_normal(30)[where]
+        ratios *= 0.02 * spread / np.hypot(1.0, effect)
+        over = stop.ends(stop.booted_half_widths(ratios, where, min_boots=least), 0.02, 5)
+        count = int(over.argmax()) + 1 if over.any() else 30
+        seen = boots.mean(ratios[:count], where[:count]).interval
+        held += seen.low <= 0 <= seen.high  # type: ignore[operator]
+        taken += count
+    return held / experiments, taken / experiments
+
+
 def two_runs(n_a: int, n_b: int, spread: float, seed: int) -> float:
     """Coverage of Welch's interval, run B `spread` times as noisy as run A."""
     rng = np.random.default_rng(seed)
@@ -170,6 +193,14 @@ def _table(with_bootstrap: bool) -> None:
             effects = (0.0, 0.3, 0.5, 1.0, 2.0)
             cells = [f"{100 * way(number, trials, effect, 1):.1f}" for effect in effects]
             print(f"  {number:2} x {trials:2}", *cells)
+    print("stop rule by boots, of 2 and 4 blocks: coverage (mean blocks) by boot effect")
+    for size, least in ((2, 3), (4, 3), (4, 1)):
+        for spread in (0.5, 1.0, 2.0):
+            seen = [
+                stopped_by_boot(size, effect, spread, 1, least) for effect in (0.0, 0.5, 1.0, 2.0)
+            ]
+            cells = [f"{100 * share:.1f} ({blocks:.1f})" for share, blocks in seen]
+            print(f"  {size} a boot, from {least} boots on, spread {spread}", *cells)
     print("two runs (Welch)")
     for sizes_ab in ((5, 5), (5, 20), (20, 5), (12, 12)):
         cells = [f"{100 * two_runs(*sizes_ab, spread, 1):.1f}" for spread in (1.0, 3.0)]

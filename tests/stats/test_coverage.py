@@ -65,6 +65,13 @@ def test_boots_that_differ(boots: int, trials: int, effect: float) -> None:
     assert LOW <= coverage.booted(boots, trials, effect, seed=7) <= HIGH
 
 
+def test_stop_rule_by_boots() -> None:
+    """What it reaches, no more: fewer boots than trials, and looks at each (docs/method.md)."""
+    for effect in (0.0, 0.5):
+        share, blocks = coverage.stopped_by_boot(2, effect, 1.0, seed=1, experiments=500)
+        assert 0.91 <= share <= 0.985 and blocks < 15
+
+
 def test_boots_that_do_not_differ_cost_little() -> None:
     for boots, trials in ((3, 10), (4, 5), (10, 3)):
         assert 0.945 <= coverage.booted(boots, trials, 0.0, seed=7) <= 0.98

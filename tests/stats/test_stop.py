@@ -72,6 +72,9 @@ def test_boots_that_differ_ask_for_more() -> None:
     boots = np.repeat([0, 1, 2], 5).tolist()
     assert decide(within, boots=boots, **RULE) is Decision.PRECISE
     assert decide(logs, boots=boots, **RULE) is Decision.CONTINUE
+    assert decide(within[:10], **RULE) is Decision.PRECISE
+    assert decide(within[:10], boots=boots[:10], min_boots=3, **RULE) is Decision.CONTINUE
+    assert decide(within[:10], boots=boots[:10], min_boots=2, **RULE) is Decision.PRECISE
     assert decide(within, boots=[0] * 15, **RULE) is decide(within, **RULE)
     with pytest.raises(ValueError, match="15 ratios of 2 boots"):
         decide(within, boots=[0, 1], **RULE)

@@ -9,6 +9,7 @@ pub mod emit;
 pub mod guest;
 pub mod host;
 pub mod knob;
+pub mod lines;
 pub mod net;
 pub mod node;
 pub mod probe;

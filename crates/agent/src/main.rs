@@ -1,1 +1,60 @@
-fn main() {}
+//! The command line. Each verb is one file in `cli`, or the module whose process it starts.
+
+mod cli;
+
+use std::process::ExitCode;
+
+use agent::workload::{process, stream};
+use agent::{guest, host, knob, node, probe};
+use clap::{Parser, Subcommand};
+
+/// hypertare's agent: makes benches and executes plans; its workloads also work alone
+#[derive(Parser)]
+#[command(name = "hypertare-agent", version)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make benches and carry out a plan: steps on standard input, records on standard output
+    Host,
+    #[command(name = host::sandbox::INSIDE, hide = true)]
+    HostInside(host::InsideArguments),
+    #[command(hide = true)]
+    Node(node::Arguments),
+    Task(process::Arguments),
+    /// Boot one guest, print the records that tell how it went, and end it
+    Guest(guest::boot::Boot),
+    Probe(probe::alone::ProbeArgs),
+    Knob(knob::alone::KnobArgs),
+    Stream(stream::cli::Args),
+    Ping(cli::ping::Arguments),
+    Burn(cli::burn::Arguments),
+    Command(cli::command::Arguments),
+    Values(cli::values::Arguments),
+    Schema(cli::schema::Arguments),
+}
+
+fn main() -> ExitCode {
+    if guest::init::is_init() {
+        guest::init::main();
+    }
+    let outcome = match Arguments::parse().verb {
+        Verb::Host => return host::main(),
+        Verb::HostInside(arguments) => return host::inside(&arguments),
+        Verb::Node(arguments) => return node::main(arguments),
+        Verb::Task(arguments) => return process::main(&arguments),
+        Verb::Guest(arguments) => return guest::boot::main(&arguments),
+        Verb::Probe(arguments) => probe::alone::run(&arguments),
+        Verb::Knob(arguments) => knob::alone::run(&arguments),
+        Verb::Stream(arguments) => stream::cli::main(arguments),
+        Verb::Ping(arguments) => cli::ping::main(&arguments),
+        Verb::Burn(arguments) => cli::burn::main(&arguments),
+        Verb::Command(arguments) => cli::command::main(arguments),
+        Verb::Values(arguments) => cli::values::main(&arguments),
+        Verb::Schema(arguments) => cli::schema::main(&arguments),
+    };
+    cli::status(outcome)
+}

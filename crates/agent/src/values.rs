@@ -1,5 +1,7 @@
-//! Every value that a workload reports: its name, its unit, what it is. The controller's responses
+//! Every value that a workload or a probe reports: its name, its unit, what it is. The controller's responses
 //! are made from these; a test on each side holds them together.
+
+use hypertare_plan::Probe;
 
 /// Name, unit, meaning.
 pub type Definition = (&'static str, &'static str, &'static str);
@@ -28,23 +30,58 @@ pub const STREAM_SEND: &[Definition] = &[
     ("mss_bytes", "B", "segment size in use, from TCP_INFO"),
     ("send_errors", "messages", "messages that the kernel refused (ENOBUFS and the like)"),
     ("late_s", "s", "how far behind its schedule a paced sender was at worst"),
+    ("segmentation", "", "1 when the kernel cut the datagrams (UDP_SEGMENT), else 0; UDP only"),
     ("socket_buffer_bytes", "B", "SO_SNDBUF as the kernel set it"),
     ("user_s", "s", "CPU time in user mode of the sender"),
     ("system_s", "s", "CPU time in the kernel of the sender"),
 ];
 
+/// Of one interval: differences, but for the state of TCP at its end.
+pub const STREAM_SEND_INTERVAL: &[Definition] = &[
+    ("sent_bytes", "B", "payload handed to the kernel and accepted"),
+    ("sent_packets", "messages", "messages handed to the kernel and accepted"),
+    ("send_errors", "messages", "messages that the kernel refused"),
+    ("retransmits", "segments", "TCP segments sent again, from TCP_INFO"),
+    ("rtt_s", "s", "smoothed round-trip time, mean over flows, from TCP_INFO"),
+    ("cwnd_bytes", "B", "congestion window, sum over flows, from TCP_INFO"),
+];
+
 pub const STREAM_RECEIVE: &[Definition] = &[
     ("elapsed_s", "s", "time over which was counted: first to last arrival"),
-    ("received_bytes", "B", "payload received"),
-    ("received_packets", "messages", "datagrams received; reads for TCP"),
-    ("goodput_bps", "b/s", "payload received over time"),
-    ("lost_packets", "messages", "sequence numbers below the highest seen that never came"),
-    ("reordered_packets", "messages", "datagrams with a number below one that came before"),
-    ("duplicate_packets", "messages", "datagrams that came more than once"),
-    ("socket_drops", "messages", "dropped for want of room in the socket buffer (SO_RXQ_OVFL)"),
+    ("received_bytes", "B", "payload received, duplicates left out"),
+    ("received_packets", "messages", "datagrams received, duplicates left out; reads for TCP"),
+    (
+        "goodput_bps",
+        "b/s",
+        "payload received after the first arrival, over elapsed_s (n arrivals are n - 1 gaps)",
+    ),
+    ("lost_packets", "messages", "sequence numbers below the highest known that never came; UDP"),
+    (
+        "reordered_packets",
+        "messages",
+        "datagrams with a number below one that came before (RFC 4737); UDP",
+    ),
+    ("duplicate_packets", "messages", "further copies of datagrams that had come (RFC 5560); UDP"),
+    ("foreign_packets", "messages", "datagrams or connections that were not of this stream"),
+    (
+        "socket_drops",
+        "buffers",
+        "dropped for want of room in the socket buffer (SO_RXQ_OVFL's counter); datagrams that \
+         travel as one (UDP_SEGMENT, GRO) may count once; UDP",
+    ),
     ("socket_buffer_bytes", "B", "SO_RCVBUF as the kernel set it"),
     ("user_s", "s", "CPU time in user mode of the receiver"),
     ("system_s", "s", "CPU time in the kernel of the receiver"),
+];
+
+/// Of one interval: differences. A late datagram takes back a loss, so that can be negative.
+pub const STREAM_RECEIVE_INTERVAL: &[Definition] = &[
+    ("received_bytes", "B", "payload received, duplicates left out"),
+    ("received_packets", "messages", "datagrams received, duplicates left out; reads for TCP"),
+    ("lost_packets", "messages", "sequence numbers that were skipped, less those that came late"),
+    ("reordered_packets", "messages", "datagrams with a number below one that came before"),
+    ("duplicate_packets", "messages", "further copies of datagrams that had come"),
+    ("socket_drops", "buffers", "dropped for want of room in the socket buffer"),
 ];
 
 pub const PING_REQUEST: &[Definition] = &[
@@ -59,7 +96,11 @@ pub const PING_REQUEST: &[Definition] = &[
     ("rtt_p99_ns", "ns", "99th percentile of the round-trip time"),
     ("rtt_p999_ns", "ns", "99.9th percentile of the round-trip time"),
     ("rtt_max_ns", "ns", "greatest round-trip time"),
-    ("rtt_jitter_ns", "ns", "mean difference of successive round-trip times (RFC 3550's D, unsmoothed)"),
+    (
+        "rtt_jitter_ns",
+        "ns",
+        "mean difference of successive round-trip times (RFC 3550's D, unsmoothed)",
+    ),
 ];
 
 pub const PING_REPLY: &[Definition] = &[("replies", "messages", "requests answered")];
@@ -70,3 +111,155 @@ pub const BURN: &[Definition] = &[
     ("share", "", "used time over elapsed time, per thread"),
     ("loops", "loops", "units of work done: what neighbours left of the CPU"),
 ];
+
+/// Values of probes: they are differences over a phase unless the meaning says otherwise. In a name
+/// `*` stands for any text and `#` for a number; the first that fits holds.
+pub const PROBES: &[(Probe, &[Definition])] = &[
+    (Probe::Stat, STAT),
+    (Probe::Softirqs, SOFTIRQS),
+    (Probe::Interrupts, INTERRUPTS),
+    (Probe::NetDev, NET_DEV),
+    (Probe::Vmstat, VMSTAT),
+    (Probe::Schedstat, SCHEDSTAT),
+    (Probe::NetSnmp, NET_SNMP),
+    (Probe::Outside, OUTSIDE),
+];
+
+/// Each time also by CPU: `cpu0.busy_s`.
+const STAT: &[Definition] = &[
+    ("*user_s", "s", "CPU time in user mode, guests included"),
+    ("*guest_nice_s", "s", "CPU time of niced guests; already in nice_s"),
+    ("*nice_s", "s", "CPU time in user mode at low priority, guests included"),
+    ("*system_s", "s", "CPU time in the kernel"),
+    ("*idle_s", "s", "CPU time without anything to do"),
+    ("*iowait_s", "s", "CPU time without anything to do but wait for a disk; unreliable (proc(5))"),
+    ("*softirq_s", "s", "CPU time in softirqs"),
+    ("*irq_s", "s", "CPU time in interrupts"),
+    ("*steal_s", "s", "time in which the hypervisor ran others though this CPU had work"),
+    ("*guest_s", "s", "CPU time of guests; already in user_s"),
+    ("*busy_s", "s", "everything but idle and iowait: user, nice, system, irq, softirq and steal"),
+    ("context_switches", "switches", "context switches of all CPUs"),
+    ("forks", "processes", "processes and threads begun"),
+    ("interrupts", "interrupts", "interrupts served"),
+];
+
+const SOFTIRQS: &[Definition] = &[
+    ("cpu#.*", "softirqs", "softirqs of one kind on one CPU, for example cpu0.NET_RX"),
+    ("*", "softirqs", "softirqs of one kind, for example NET_RX"),
+];
+
+const INTERRUPTS: &[Definition] = &[(
+    "*",
+    "interrupts",
+    "interrupts by the driver's name for them (virtio0-input.0) or the architecture's (LOC)",
+)];
+
+/// By interface: `eth0.rx_bytes`.
+const NET_DEV: &[Definition] = &[
+    ("*.rx_bytes", "B", "received by the interface"),
+    ("*.rx_packets", "packets", "received; after GRO in hardware or a peer's TSO, large ones"),
+    ("*.rx_errors", "packets", "received and bad"),
+    ("*.rx_dropped", "packets", "received and dropped for want of room or of a taker"),
+    ("*.rx_fifo", "packets", "lost because the ring was full"),
+    ("*.rx_frame", "packets", "with alignment errors"),
+    ("*.rx_compressed", "packets", "received compressed"),
+    ("*.rx_multicast", "packets", "received to a multicast address"),
+    ("*.tx_bytes", "B", "sent by the interface"),
+    ("*.tx_packets", "packets", "sent; before TSO, large ones"),
+    ("*.tx_errors", "packets", "not sent, by an error"),
+    ("*.tx_dropped", "packets", "not sent, for want of room"),
+    ("*.tx_fifo", "packets", "not sent, by an underrun"),
+    ("*.tx_collisions", "collisions", "collisions"),
+    ("*.tx_carrier", "packets", "not sent, for want of a carrier"),
+    ("*.tx_compressed", "packets", "sent compressed"),
+];
+
+const VMSTAT: &[Definition] = &[
+    ("pgpgin", "KiB", "read from block devices"),
+    ("pgpgout", "KiB", "written to block devices"),
+    ("*", "events", "memory events by the kernel's name, for example pgfault; some are pages"),
+];
+
+/// Each also by CPU: `cpu0.run_s`.
+const SCHEDSTAT: &[Definition] = &[
+    ("*run_s", "s", "time that tasks ran"),
+    ("*wait_s", "s", "time that tasks were ready and waited for a CPU"),
+    ("*timeslices", "slices", "times that a task got the CPU"),
+];
+
+/// Those of softnet also by CPU: `cpu0.softnet_processed`.
+const NET_SNMP: &[Definition] = &[
+    ("*softnet_processed", "packets", "taken from the CPU's backlog or polled"),
+    ("*softnet_dropped", "packets", "dropped because the CPU's backlog was full"),
+    ("*softnet_time_squeeze", "times", "polling ended with work left (netdev_budget)"),
+    ("*softnet_received_rps", "times", "woken to take packets steered from another CPU"),
+    ("*softnet_flow_limit", "packets", "dropped by the flow limit"),
+    ("TcpExt.TCPMemoryPressuresChrono", "ms", "time under memory pressure"),
+    ("*Octets", "B", "bytes by the kernel's name, for example IpExt.InOctets"),
+    ("*.*", "events", "protocol and counter by the kernel's names, for example Tcp.RetransSegs"),
+];
+
+const OUTSIDE: &[Definition] = &[
+    ("cpu_s", "s", "CPU time of everything that makes the node, each part once"),
+    ("user_s", "s", "of that in user mode, guest code included"),
+    ("system_s", "s", "of that in the kernel"),
+    ("guest_s", "s", "CPU time in which a virtual CPU ran guest code (KVM); already in user_s"),
+    ("vcpu_s", "s", "CPU time of the virtual CPUs' threads"),
+    ("vmm_s", "s", "CPU time of the VMM's other threads and children"),
+    ("vhost_s", "s", "CPU time of the vhost workers"),
+    ("cgroup_cpu_s", "s", "CPU time by the node's cgroup; where it is given, cpu_s is the same"),
+    ("memory_bytes", "B", "resident sets at the end, summed: shared pages count in each process"),
+    ("peak_memory_bytes", "B", "largest resident set of any one process since it began"),
+    ("voluntary_switches", "switches", "context switches by waiting; threads alive at the end"),
+    (
+        "involuntary_switches",
+        "switches",
+        "context switches by preemption; threads alive at the end",
+    ),
+];
+
+/// The definition of a value by its name.
+pub fn probe_definition(probe: Probe, name: &str) -> Option<&'static Definition> {
+    let (_, definitions) = PROBES.iter().find(|(of, _)| *of == probe)?;
+    definitions.iter().find(|(pattern, _, _)| fits(pattern.as_bytes(), name.as_bytes()))
+}
+
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => name.is_empty(),
+        Some((b'*', rest)) => (0..=name.len()).any(|skip| fits(rest, &name[skip..])),
+        Some((b'#', rest)) => {
+            let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            digits > 0 && fits(rest, &name[digits..])
+        }
+        Some((byte, rest)) => name.first() == Some(byte) && fits(rest, &name[1..]),
+    }
+}
+
+/// By the workload's name in a plan.
+pub const ALL: &[(&str, &[Definition])] = &[
+    ("command", COMMAND),
+    ("stream_send", STREAM_SEND),
+    ("stream_receive", STREAM_RECEIVE),
+    ("ping_request", PING_REQUEST),
+    ("ping_reply", PING_REPLY),
+    ("burn", BURN),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_find_their_own_definition() {
+        let unit = |probe, name| probe_definition(probe, name).map(|(_, unit, _)| *unit);
+        let meaning = |name| probe_definition(Probe::Stat, name).map(|(_, _, meaning)| *meaning);
+        assert_eq!(unit(Probe::NetDev, "eth0.100.rx_bytes"), Some("B"));
+        assert_eq!(unit(Probe::Vmstat, "pgpgin"), Some("KiB"));
+        assert_eq!(unit(Probe::Vmstat, "pgfault"), Some("events"));
+        assert_eq!(unit(Probe::Stat, "nothing_of_the_kind"), None);
+        assert_eq!(meaning("cpu3.irq_s"), Some("CPU time in interrupts"));
+        assert_eq!(meaning("softirq_s"), Some("CPU time in softirqs"));
+        assert!(fits(b"cpu#.*", b"cpu12.NET_RX") && !fits(b"cpu#.*", b"cpu.NET_RX"));
+    }
+}

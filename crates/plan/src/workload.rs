@@ -37,6 +37,7 @@ pub enum Workload {
 #[serde(deny_unknown_fields)]
 pub struct Command {
     pub argv: Vec<String>,
+    /// The whole environment; a PATH is added if there is none.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     #[serde(default)]
@@ -125,7 +126,7 @@ pub struct PingRequest {
     pub to: String,
     #[serde(default = "default_ping_message")]
     pub message: u32,
-    /// Ends after so many requests, or after `duration_s`, whichever is first.
+    /// Ends after so many counted requests, or after `duration_s`, whichever is first.
     #[serde(default)]
     pub count: Option<u64>,
     pub duration_s: f64,
@@ -135,7 +136,7 @@ pub struct PingRequest {
     /// An answer later than this is lost.
     #[serde(default = "default_ping_timeout")]
     pub timeout_s: f64,
-    /// Requests at the start that are not counted.
+    /// Requests before those, which are not counted and not in `duration_s`.
     #[serde(default)]
     pub omit: u64,
 }
@@ -146,6 +147,7 @@ pub struct PingRequest {
 pub struct PingReply {
     pub protocol: PingProtocol,
     pub on: String,
+    /// Largest request that is answered, in bytes.
     #[serde(default = "default_ping_message")]
     pub message: u32,
 }

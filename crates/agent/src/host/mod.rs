@@ -1,1 +1,152 @@
-//! To come.
+//! The host agent: makes benches and carries out plans. It hands orders to the agents of its nodes,
+//! checks what they tell, and passes it on.
+//!
+//! `hypertare-agent host` is two processes: the outside waits and cleans up ([`sandbox`]), the
+//! inside is the first process of namespaces of its own and does the work ([`executor`], on
+//! [`local`]).
+
+mod cgroup;
+mod check;
+mod event;
+mod executor;
+mod links;
+mod local;
+mod machine;
+mod member;
+pub mod sandbox;
+pub mod spawn;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use hypertare_plan::Record;
+
+use crate::emit::Emitter;
+use crate::node::hello::hello;
+use cgroup::Scope;
+use event::{Event, Why};
+use executor::{Ending, Executor};
+use local::Local;
+
+/// Events and records that wait to be looked at. Whoever makes more of them waits.
+const QUEUE: usize = 256;
+
+/// A plan that is not one.
+const BAD_PLAN: u8 = 2;
+
+/// `hypertare-agent host`.
+pub fn main() -> ExitCode {
+    match sandbox::run() {
+        Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
+        Err(error) => failure(&error),
+    }
+}
+
+#[derive(clap::Args)]
+pub struct InsideArguments {
+    /// What this run's cgroups are called
+    #[arg(long)]
+    scope: String,
+}
+
+/// The inside of `hypertare-agent host`.
+pub fn inside(arguments: &InsideArguments) -> ExitCode {
+    let scope = Scope::named(&arguments.scope);
+    let outcome = carry_out(&scope);
+    sandbox::leave(&scope);
+    match outcome {
+        Ok(Ending::Complete | Ending::Ended(Why::ControllerGone)) => ExitCode::SUCCESS,
+        Ok(Ending::Ended(Why::Signal(signal))) => {
+            ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
+        }
+        Ok(Ending::BadPlan(why)) => {
+            eprintln!("hypertare-agent: {why}");
+            ExitCode::from(BAD_PLAN)
+        }
+        Err(error) if is_refusal(&error) => {
+            eprintln!("hypertare-agent: {:#}", spawn::explain_refusal(&error));
+            ExitCode::from(sandbox::REFUSED as u8)
+        }
+        Err(error) => failure(&error),
+    }
+}
+
+fn failure(error: &anyhow::Error) -> ExitCode {
+    eprintln!("hypertare-agent: {error:#}");
+    ExitCode::FAILURE
+}
+
+/// A user namespace that may be made, but in which nothing may be done.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    let code = error.downcast_ref::<rustix::io::Errno>();
+    matches!(code, Some(&rustix::io::Errno::PERM | &rustix::io::Errno::ACCESS))
+}
+
+fn carry_out(scope: &Scope) -> Result<Ending> {
+    let lifeline = sandbox::enter()?;
+    let signals = sandbox::signal_descriptor()?;
+    let machine = Local::new(scope.clone())?;
+    let (post, events) = sync_channel(QUEUE);
+    watch(&post, signals, lifeline);
+    read_plan(&post)?;
+    let (records, written) = write_records(&post);
+    let out = move |record| {
+        // That nobody reads any more is told as an event.
+        let _ = records.send(record);
+    };
+    let ending = Executor::new(machine, hello(""), (post, events), out).run();
+    // The executor's end of the queue is closed now; what is in it still goes out.
+    let deadline = Instant::now() + Duration::from_secs(1);
+    while !written.is_finished() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(ending)
+}
+
+/// What ends everything: a signal, or the end of the outside.
+fn watch(post: &SyncSender<Event>, signals: OwnedFd, lifeline: OwnedFd) {
+    let ended = post.clone();
+    sandbox::watch_lifeline(lifeline, move || {
+        let _ = ended.try_send(Event::End(Why::ControllerGone));
+    });
+    let post = post.clone();
+    std::thread::spawn(move || {
+        while let Some(signal) = sandbox::take_signal(&signals) {
+            let _ = post.send(Event::End(Why::Signal(signal)));
+        }
+    });
+}
+
+fn read_plan(post: &SyncSender<Event>) -> Result<()> {
+    let input = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let status = rustix::fs::fstat(&input).context("standard input is not open")?;
+    let is_file = rustix::fs::FileType::from_raw_mode(status.st_mode).is_file();
+    let post = post.clone();
+    std::thread::spawn(move || event::read_plan(std::fs::File::from(input), is_file, &post));
+    Ok(())
+}
+
+/// Records go out from a thread of their own, so that a slow reader does not hold up the executor
+/// until a whole queue waits.
+fn write_records(post: &SyncSender<Event>) -> (SyncSender<Record>, std::thread::JoinHandle<()>) {
+    let (records, queue) = sync_channel::<Record>(QUEUE);
+    let post = post.clone();
+    let written = std::thread::spawn(move || {
+        let emitter = Emitter::stdout();
+        let mut open = true;
+        for record in queue {
+            if open && emitter.emit(&record).is_err_and(|error| is_closed(&error)) {
+                open = false;
+                let _ = post.send(Event::End(Why::ControllerGone));
+            }
+        }
+    });
+    (records, written)
+}
+
+fn is_closed(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::BrokenPipe
+}

@@ -1,1 +1,369 @@
-//! To come.
+//! Settings that can be probed, applied and put back.
+//!
+//! A knob is one or more [`Place`]s and what each should hold. All the care is here, once: every
+//! place is read before anything is written; what is written is read back and has to be what was
+//! asked for; if a place fails, those before it are put back; and a [`Ledger`] puts back, the last
+//! one first, whatever ends the trial.
+//!
+//! A driver or kernel that lacks a knob is an error with the reason, never silence.
+
+pub mod alone;
+pub mod cpu_list;
+mod file;
+mod interrupt_cpus;
+mod mtu;
+mod offload;
+mod receive_steering;
+mod socket_buffers;
+
+use anyhow::{Context, Result, anyhow};
+use hypertare_plan::{Knob, KnobAction, KnobOutcome};
+
+/// Something that holds one value, as text in one form: equal values are equal texts.
+pub trait Place {
+    /// What a person would call it, unique in its knob.
+    fn name(&self) -> &str;
+    fn read(&self) -> Result<String>;
+    fn write(&self, value: &str) -> Result<()>;
+}
+
+/// A place and what it should hold.
+pub struct Wanted {
+    place: Box<dyn Place>,
+    value: String,
+}
+
+/// A knob that can be turned here.
+pub struct Setting {
+    knob: Knob,
+    wanted: Vec<Wanted>,
+}
+
+/// A knob that was turned. Dropping it leaves the knob as it is: a [`Ledger`] does not.
+#[must_use = "nothing is put back without it"]
+pub struct Change {
+    pub knob: Knob,
+    pub before: String,
+    pub after: String,
+    held: Vec<Held>,
+}
+
+/// A place and what it held.
+struct Held {
+    place: Box<dyn Place>,
+    value: String,
+}
+
+impl Setting {
+    /// Finds the places of a knob.
+    ///
+    /// # Errors
+    /// This node lacks them, and why.
+    pub fn of(knob: &Knob) -> Result<Self> {
+        let wanted = match knob {
+            Knob::Mtu { interface, bytes } => mtu::places(interface, *bytes),
+            Knob::Offload { interface, offload, on } => offload::places(interface, offload, *on),
+            Knob::SocketBuffers { bytes } => {
+                socket_buffers::places(std::path::Path::new("/proc/sys/net"), *bytes)
+            }
+            Knob::InterruptCpus { interface, cpus } => interrupt_cpus::places(interface, cpus),
+            Knob::ReceiveSteering { interface, cpus } => receive_steering::places(interface, cpus),
+        };
+        Ok(Setting { knob: knob.clone(), wanted: wanted? })
+    }
+
+    /// How it is now.
+    pub fn probe(&self) -> Result<String> {
+        Ok(text(self.places().zip(self.read()?)))
+    }
+
+    /// Turns it, wholly or not at all.
+    ///
+    /// # Errors
+    /// A place could not be written, or holds something else afterwards; everything is then as it
+    /// was, or the error says what is not.
+    pub fn apply(self) -> Result<Change> {
+        let values = self.read()?;
+        let before = text(self.places().zip(values.iter().cloned()));
+        let mut held = Vec::new();
+        for (wanted, value) in self.wanted.into_iter().zip(values) {
+            let written = write(&*wanted.place, &wanted.value);
+            // Also after a failure: a write may have done half of its work.
+            held.push(Held { place: wanted.place, value });
+            if let Err(error) = written {
+                return Err(roll_back(&held, error));
+            }
+        }
+        let after = now(&held).map(text).map_err(|error| roll_back(&held, error))?;
+        Ok(Change { knob: self.knob, before, after, held })
+    }
+
+    fn places(&self) -> impl Iterator<Item = &dyn Place> {
+        self.wanted.iter().map(|wanted| &*wanted.place)
+    }
+
+    fn read(&self) -> Result<Vec<String>> {
+        self.places().map(Place::read).collect()
+    }
+}
+
+impl Change {
+    /// Puts everything back, tries every place even if one fails, and tells how it is then.
+    pub fn put_back(self) -> Result<String> {
+        restore(&self.held)?;
+        Ok(text(now(&self.held)?))
+    }
+}
+
+/// The knobs that were turned, to be put back in the reverse order. Dropping it puts them back too,
+/// as far as that goes.
+#[derive(Default)]
+pub struct Ledger {
+    changes: Vec<Change>,
+}
+
+impl Ledger {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Turns a knob and remembers how it was. What went wrong is in the outcome.
+    pub fn apply(&mut self, node: &str, trial: u64, knob: &Knob) -> KnobOutcome {
+        let mut outcome = outcome(node, trial, knob, KnobAction::Applied);
+        let setting = match Setting::of(knob) {
+            Ok(setting) => setting,
+            Err(error) => return failed(outcome, &error.context("not available here")),
+        };
+        outcome.before = setting.probe().ok();
+        match setting.apply() {
+            Ok(change) => {
+                outcome.after = Some(change.after.clone());
+                self.changes.push(change);
+                outcome
+            }
+            Err(error) => failed(outcome, &error),
+        }
+    }
+
+    /// Puts every knob back, the last one first. One that fails does not keep the others.
+    pub fn put_back(&mut self, node: &str, trial: u64) -> Vec<KnobOutcome> {
+        let changes = std::mem::take(&mut self.changes).into_iter().rev();
+        changes.map(|change| put_back(node, trial, change)).collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        // Nobody is left to be told what fails.
+        self.put_back("", 0);
+    }
+}
+
+fn put_back(node: &str, trial: u64, change: Change) -> KnobOutcome {
+    let mut outcome = outcome(node, trial, &change.knob, KnobAction::PutBack);
+    outcome.before = Some(change.after.clone());
+    match change.put_back() {
+        Ok(after) => {
+            outcome.after = Some(after);
+            outcome
+        }
+        Err(error) => failed(outcome, &error),
+    }
+}
+
+fn outcome(node: &str, trial: u64, knob: &Knob, action: KnobAction) -> KnobOutcome {
+    KnobOutcome {
+        node: node.to_owned(),
+        trial,
+        knob: knob.clone(),
+        action,
+        before: None,
+        after: None,
+        error: None,
+    }
+}
+
+fn failed(mut outcome: KnobOutcome, error: &anyhow::Error) -> KnobOutcome {
+    outcome.error = Some(format!("{error:#}"));
+    outcome
+}
+
+/// Writes what is not there yet, and makes sure that it is there then. A place that holds the value
+/// already need not be writable: `lro: off` is done on a driver that has no LRO.
+fn write(place: &dyn Place, value: &str) -> Result<()> {
+    if place.read()? == value {
+        return Ok(());
+    }
+    place.write(value).with_context(|| format!("setting {} to {value}", place.name()))?;
+    let now = place.read()?;
+    match now == value {
+        true => Ok(()),
+        false => Err(anyhow!(
+            "{} was set to {value} and the kernel took it, but it is {now}: the driver has its own \
+             mind about it",
+            place.name()
+        )),
+    }
+}
+
+fn roll_back(held: &[Held], error: anyhow::Error) -> anyhow::Error {
+    match restore(held) {
+        Ok(()) => error,
+        Err(second) => error.context(format!("and it could not be undone ({second:#})")),
+    }
+}
+
+/// The last one first, every one.
+fn restore(held: &[Held]) -> Result<()> {
+    let tries = held.iter().rev().map(|held| write(&*held.place, &held.value));
+    let errors: Vec<String> =
+        tries.filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(anyhow!("{}", errors.join("; "))),
+    }
+}
+
+fn now(held: &[Held]) -> Result<Vec<(&dyn Place, String)>> {
+    held.iter().map(|held| Ok((&*held.place, held.place.read()?))).collect()
+}
+
+/// One place's value by itself, several with their names.
+fn text<'a>(values: impl IntoIterator<Item = (&'a dyn Place, String)>) -> String {
+    let values: Vec<(&dyn Place, String)> = values.into_iter().collect();
+    match &values[..] {
+        [(_, value)] => value.clone(),
+        _ => {
+            let named = values.iter().map(|(place, value)| format!("{}={value}", place.name()));
+            named.collect::<Vec<String>>().join(" ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use anyhow::bail;
+
+    use super::*;
+
+    /// Cells that can be made to refuse a value, or to turn it into another.
+    #[derive(Default)]
+    struct Board {
+        cells: RefCell<Vec<String>>,
+        log: RefCell<Vec<String>>,
+    }
+
+    struct Cell {
+        board: Rc<Board>,
+        index: usize,
+        name: String,
+    }
+
+    impl Place for Cell {
+        fn name(&self) -> &str {
+            &self.name
+        }
+        fn read(&self) -> Result<String> {
+            Ok(self.board.cells.borrow()[self.index].clone())
+        }
+        fn write(&self, value: &str) -> Result<()> {
+            self.board.log.borrow_mut().push(format!("{}={value}", self.name));
+            match value {
+                "refused" => bail!("no"),
+                "bent" => self.board.cells.borrow_mut()[self.index] = "other".to_owned(),
+                _ => self.board.cells.borrow_mut()[self.index] = value.to_owned(),
+            }
+            Ok(())
+        }
+    }
+
+    fn board(values: &[&str]) -> Rc<Board> {
+        let board = Board::default();
+        board.cells.borrow_mut().extend(values.iter().map(|value| (*value).to_owned()));
+        Rc::new(board)
+    }
+
+    fn setting(board: &Rc<Board>, values: &[&str]) -> Setting {
+        let wanted = values.iter().enumerate().map(|(index, value)| Wanted {
+            place: Box::new(Cell { board: board.clone(), index, name: format!("c{index}") }),
+            value: (*value).to_owned(),
+        });
+        let knob = Knob::SocketBuffers { bytes: 1 };
+        Setting { knob, wanted: wanted.collect() }
+    }
+
+    #[test]
+    fn a_change_knows_before_and_after_and_goes_back() {
+        let board = board(&["1", "2"]);
+        let change = setting(&board, &["8", "9"]).apply().unwrap();
+        assert_eq!((change.before.as_str(), change.after.as_str()), ("c0=1 c1=2", "c0=8 c1=9"));
+        assert_eq!(change.put_back().unwrap(), "c0=1 c1=2");
+        assert_eq!(*board.log.borrow(), ["c0=8", "c1=9", "c1=2", "c0=1"]);
+    }
+
+    #[test]
+    fn what_is_there_already_is_not_written() {
+        let board = board(&["1"]);
+        let change = setting(&board, &["1"]).apply().unwrap();
+        assert_eq!(change.put_back().unwrap(), "1");
+        assert!(board.log.borrow().is_empty());
+    }
+
+    #[test]
+    fn half_a_change_is_rolled_back() {
+        for (bad, said) in
+            [("refused", "no"), ("bent", "set to bent and the kernel took it, but it is other")]
+        {
+            let board = board(&["1", "2", "3"]);
+            let error = setting(&board, &["8", bad, "9"]).apply().err().unwrap();
+            assert!(format!("{error:#}").contains(said), "{error:#}");
+            assert_eq!(*board.cells.borrow(), ["1", "2", "3"]);
+        }
+    }
+
+    #[test]
+    fn the_ledger_puts_back_the_last_one_first_also_when_dropped() {
+        let board = board(&["1"]);
+        let mut ledger = Ledger::new();
+        for value in ["2", "3", "4"] {
+            ledger.changes.push(setting(&board, &[value]).apply().unwrap());
+        }
+        board.log.borrow_mut().clear();
+        drop(ledger);
+        assert_eq!(*board.log.borrow(), ["c0=3", "c0=2", "c0=1"]);
+    }
+
+    #[test]
+    fn a_knob_that_cannot_go_back_is_told_and_keeps_no_other() {
+        let board = board(&["refused", "1"]);
+        let mut ledger = Ledger::new();
+        ledger.changes.push(setting(&board, &["5"]).apply().unwrap());
+        let mut second = setting(&board, &["5", "6"]);
+        second.wanted.remove(0);
+        ledger.changes.insert(0, second.apply().unwrap());
+        let outcomes = ledger.put_back("sut", 4);
+        assert!(outcomes[0].error.as_ref().unwrap().contains("setting c0 to refused"));
+        assert_eq!((outcomes[1].error.as_ref(), outcomes[1].after.as_deref()), (None, Some("1")));
+        assert_eq!(outcomes[1].before.as_deref(), Some("6"));
+        assert!(outcomes.iter().all(|o| o.action == KnobAction::PutBack && o.trial == 4));
+        assert!(ledger.is_empty());
+    }
+
+    #[test]
+    fn a_knob_without_a_place_is_not_available() {
+        let knob = Knob::Mtu { interface: "no-such-if".into(), bytes: 1500 };
+        let outcome = Ledger::new().apply("sut", 1, &knob);
+        let error = outcome.error.unwrap();
+        assert!(
+            error.starts_with("not available here: there is no interface no-such-if"),
+            "{error}"
+        );
+    }
+}

@@ -1,1 +1,281 @@
-//! To come.
+//! Counters, read before and after something, and their differences.
+//!
+//! A reading only copies the kernel's text: it is parsed when the second one is there, outside the
+//! time that is measured. Names and units of the values: [`crate::values::PROBES`].
+//!
+//! What two readings do not agree on is decided in one place, [`counters`], and told as a note.
+
+pub mod alone;
+pub mod counters;
+pub mod interrupts;
+pub mod net_dev;
+pub mod net_snmp;
+pub mod outside;
+pub mod schedstat;
+pub mod softirqs;
+pub mod stat;
+pub mod vmstat;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use hypertare_plan::{Probe, ProbeValues, Values};
+
+use counters::Sample;
+pub use outside::Outside;
+
+/// Where the probes look.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// A procfs; `/proc`, but for tests.
+    pub proc: PathBuf,
+    /// What [`Probe::Outside`] is about; that probe is unavailable without it.
+    pub outside: Option<Outside>,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Surroundings { proc: PathBuf::from("/proc"), outside: None }
+    }
+}
+
+/// The first of two readings.
+pub struct Reading {
+    surroundings: Surroundings,
+    taken: Vec<(Probe, Taken)>,
+}
+
+/// What one probe counted between two readings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    pub probe: Probe,
+    /// Seconds between the two readings of this probe.
+    pub elapsed_s: f64,
+    /// The differences, or why there are none.
+    pub values: Result<Values, String>,
+    /// What was left out, and why; for a person to read.
+    pub notes: Vec<String>,
+}
+
+struct Taken {
+    at: Instant,
+    captured: Result<Captured, String>,
+}
+
+/// What a reading keeps: text as the kernel gave it, or numbers where they come from system calls.
+enum Captured {
+    Texts(Vec<String>),
+    Sample(Sample),
+}
+
+/// Takes the first reading of every probe. A probe that is unavailable is told by [`Reading::end`].
+pub fn begin(probes: &[Probe], surroundings: &Surroundings) -> Reading {
+    let taken = probes.iter().map(|&probe| (probe, take(probe, surroundings))).collect();
+    Reading { surroundings: surroundings.clone(), taken }
+}
+
+impl Reading {
+    /// Takes the second reading and tells the differences, in the order that was asked for.
+    pub fn end(self) -> Vec<Measured> {
+        let after: Vec<Taken> =
+            self.taken.iter().map(|(probe, _)| take(*probe, &self.surroundings)).collect();
+        self.taken.into_iter().zip(after).map(|((probe, a), b)| measure(probe, a, b)).collect()
+    }
+}
+
+impl Measured {
+    /// As the record that crosses the seam. The notes are the caller's to log.
+    pub fn record(&self, node: &str, trial: u64, phase: &str) -> ProbeValues {
+        ProbeValues {
+            node: node.to_owned(),
+            trial,
+            phase: phase.to_owned(),
+            probe: self.probe,
+            elapsed_s: self.elapsed_s,
+            values: self.values.clone().unwrap_or_default(),
+            unavailable: self.values.as_ref().err().cloned(),
+        }
+    }
+}
+
+fn take(probe: Probe, surroundings: &Surroundings) -> Taken {
+    let captured = capture(probe, surroundings).map_err(|error| format!("{error:#}"));
+    Taken { at: Instant::now(), captured }
+}
+
+fn capture(probe: Probe, surroundings: &Surroundings) -> Result<Captured> {
+    if probe == Probe::Outside {
+        let outside = surroundings.outside.as_ref().context(
+            "nothing is known of this node from outside: it is neither a guest nor a container",
+        )?;
+        return Ok(Captured::Sample(outside.sample(&surroundings.proc)?));
+    }
+    let texts = files(probe).iter().map(|(name, why)| read(&surroundings.proc, name, why));
+    Ok(Captured::Texts(texts.collect::<Result<_>>()?))
+}
+
+fn read(proc: &Path, name: &str, why_missing: &str) -> Result<String> {
+    let path = proc.join(name);
+    std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            anyhow::anyhow!("{} is not there: {why_missing}", path.display())
+        }
+        _ => anyhow::Error::new(error).context(format!("reading {}", path.display())),
+    })
+}
+
+/// The files of a probe, each with the reason why a kernel may lack it.
+fn files(probe: Probe) -> &'static [(&'static str, &'static str)] {
+    const MOUNT: &str = "is procfs mounted?";
+    const NETWORK: &str = "procfs is not mounted, or the kernel is built without CONFIG_INET";
+    match probe {
+        Probe::Stat => &[("stat", MOUNT)],
+        Probe::Softirqs => &[("softirqs", MOUNT)],
+        Probe::Interrupts => &[("interrupts", MOUNT)],
+        Probe::NetDev => &[("net/dev", NETWORK)],
+        Probe::Vmstat => {
+            &[("vmstat", "the kernel is built without CONFIG_VM_EVENT_COUNTERS, or no procfs")]
+        }
+        Probe::Schedstat => &[("schedstat", "the kernel is built without CONFIG_SCHEDSTATS")],
+        Probe::NetSnmp => {
+            &[("net/snmp", NETWORK), ("net/netstat", NETWORK), ("net/softnet_stat", NETWORK)]
+        }
+        Probe::Outside => &[],
+    }
+}
+
+fn measure(probe: Probe, before: Taken, after: Taken) -> Measured {
+    let elapsed_s = after.at.duration_since(before.at).as_secs_f64();
+    let mut notes = Vec::new();
+    let values = difference(probe, before.captured, after.captured, &mut notes);
+    Measured { probe, elapsed_s, values, notes }
+}
+
+fn difference(
+    probe: Probe,
+    before: Result<Captured, String>,
+    after: Result<Captured, String>,
+    notes: &mut Vec<String>,
+) -> Result<Values, String> {
+    let sample = |captured| match captured {
+        Captured::Sample(sample) => Ok(sample),
+        Captured::Texts(texts) => parse(probe, &texts).map_err(|error| format!("{error:#}")),
+    };
+    counters::difference(&sample(before?)?, &sample(after?)?, notes)
+}
+
+fn parse(probe: Probe, texts: &[String]) -> Result<Sample> {
+    match (probe, texts) {
+        (Probe::Stat, [text]) => stat::parse(text, ticks_per_s()),
+        (Probe::Softirqs, [text]) => softirqs::parse(text),
+        (Probe::Interrupts, [text]) => interrupts::parse(text),
+        (Probe::NetDev, [text]) => net_dev::parse(text),
+        (Probe::Vmstat, [text]) => vmstat::parse(text),
+        (Probe::Schedstat, [text]) => schedstat::parse(text),
+        (Probe::NetSnmp, [snmp, netstat, softnet]) => net_snmp::parse(snmp, netstat, softnet),
+        _ => anyhow::bail!("{probe:?} is not read from {} files", texts.len()),
+    }
+}
+
+/// Clock ticks a second in which procfs counts CPU time (100 on every common architecture).
+fn ticks_per_s() -> u64 {
+    // SAFETY: sysconf has no preconditions.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    u64::try_from(ticks).ok().filter(|&ticks| ticks > 0).unwrap_or(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), files);
+        root
+    }
+
+    fn write(root: &Path, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+    }
+
+    #[test]
+    fn two_readings_make_differences_in_the_order_asked_for() {
+        let root = root(&[("vmstat", "pgfault 100\nnr_free_pages 7\n"), ("stat", "ctxt 5\n")]);
+        let surroundings = Surroundings { proc: root.path().to_owned(), outside: None };
+        let reading = begin(&[Probe::Vmstat, Probe::Schedstat, Probe::Stat], &surroundings);
+        write(root.path(), &[("vmstat", "pgfault 142\nnr_free_pages 3\n"), ("stat", "ctxt 9\n")]);
+        let measured = reading.end();
+
+        let probes: Vec<Probe> = measured.iter().map(|m| m.probe).collect();
+        assert_eq!(probes, [Probe::Vmstat, Probe::Schedstat, Probe::Stat]);
+        assert_eq!(measured[0].values, Ok(Values::from([("pgfault".to_owned(), 42.0)])));
+        assert!(measured[1].values.as_ref().unwrap_err().contains("CONFIG_SCHEDSTATS"));
+        assert_eq!(measured[2].values, Ok(Values::from([("context_switches".to_owned(), 4.0)])));
+    }
+
+    #[test]
+    fn the_record_of_an_unavailable_probe_gives_the_reason() {
+        let measured = begin(&[Probe::Outside], &Surroundings::default()).end();
+        let record = measured[0].record("sut", 3, "send");
+        assert!(record.values.is_empty());
+        assert!(record.unavailable.unwrap().contains("neither a guest nor a container"));
+    }
+
+    #[test]
+    fn every_probe_but_outside_works_here_or_says_why_not() {
+        let probes = [
+            Probe::Stat,
+            Probe::Softirqs,
+            Probe::Interrupts,
+            Probe::NetDev,
+            Probe::Vmstat,
+            Probe::Schedstat,
+            Probe::NetSnmp,
+        ];
+        for measured in begin(&probes, &Surroundings::default()).end() {
+            match measured.values {
+                Ok(values) => {
+                    assert!(values.values().all(|value| *value >= 0.0), "{:?}", measured.probe)
+                }
+                Err(reason) => assert!(reason.contains("is not there"), "{reason}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_value_has_a_definition() {
+        let (texts, mut names) = (every_text(), Vec::new());
+        for (probe, text) in texts {
+            let sample = parse(probe, &text).unwrap();
+            let values = counters::difference(&sample, &sample, &mut Vec::new()).unwrap();
+            names.extend(values.into_keys().map(|name| (probe, name)));
+        }
+        assert!(names.len() > 50);
+        for (probe, name) in names {
+            assert!(crate::values::probe_definition(probe, &name).is_some(), "{probe:?} {name}");
+        }
+    }
+
+    fn every_text() -> Vec<(Probe, Vec<String>)> {
+        let one = |text: &str| vec![text.to_owned()];
+        vec![
+            (Probe::Stat, one(stat::tests::LINUX_6_18_BEFORE)),
+            (Probe::Softirqs, one(softirqs::tests::BEFORE)),
+            (Probe::Interrupts, one(interrupts::tests::LINUX_6_18)),
+            (Probe::NetDev, one(net_dev::tests::BEFORE)),
+            (Probe::Vmstat, one(vmstat::tests::BEFORE)),
+            (Probe::Schedstat, one(schedstat::tests::VERSION_15_BEFORE)),
+            (
+                Probe::NetSnmp,
+                [net_snmp::tests::SNMP, net_snmp::tests::NETSTAT, net_snmp::tests::SOFTNET]
+                    .map(str::to_owned)
+                    .to_vec(),
+            ),
+        ]
+    }
+}

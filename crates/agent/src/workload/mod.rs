@@ -1,10 +1,15 @@
 //! What one task does. Every workload is a module with `run(&spec, &Context) -> Result<Outcome>`;
 //! it executes in a process of its own, so that its usage is exactly its own and it can be killed.
 
+pub mod address;
 pub mod burn;
+pub mod clock;
 pub mod command;
 pub mod context;
+pub mod descendants;
+mod output;
 pub mod ping;
+pub mod process;
 pub mod stream;
 
 use anyhow::Result;

@@ -1,12 +1,15 @@
-//! To come.
-use anyhow::{Result, bail};
-use hypertare_plan::{PingReply, PingRequest};
-use super::{Context, Outcome};
+//! Request and response: how long a message takes there and back, one at a time.
 
-pub fn request(_spec: &PingRequest, _context: &Context) -> Result<Outcome> {
-    bail!("not there yet")
-}
+mod message;
+mod reply;
+mod request;
+mod round_trips;
+mod wire;
 
-pub fn reply(_spec: &PingReply, _context: &Context) -> Result<Outcome> {
-    bail!("not there yet")
-}
+pub use message::MAX_DATAGRAM;
+pub use reply::reply;
+pub use request::request;
+
+#[cfg(test)]
+#[path = "../../../tests/common/mod.rs"]
+mod common;

@@ -1,12 +1,82 @@
-//! To come.
-use anyhow::{Result, bail};
-use hypertare_plan::{StreamReceive, StreamSend};
+//! A stream of messages over TCP or UDP: what arrives, what is lost, what it costs.
+//!
+//! Both ends count the same part of the stream. Over UDP the sender marks the datagrams that count
+//! and numbers them; over TCP each end leaves `omit_s` seconds out. What the values mean:
+//! `values.rs`.
+//!
+//! - `sender`, `receiver`: the two ends, whatever the protocol; `tcp`, `udp`: each protocol's part
+//! - `pace`: when messages are due; `clock`, `usage`: times
+//! - `datagram`, `sequence`: what arrived, and what did not
+//! - `cli`, `control`, `table`, `units`: the stream as a tool alone
+
+mod check;
+pub mod cli;
+mod clock;
+mod control;
+mod datagram;
+mod pace;
+mod receiver;
+mod sender;
+mod sequence;
+mod socket;
+mod table;
+mod tcp;
+mod tcp_info;
+mod udp;
+mod units;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use anyhow::Result;
+use hypertare_plan::{StreamProtocol, StreamReceive, StreamSend};
+
+use self::socket::Buffer;
 use super::{Context, Outcome};
 
-pub fn send(_spec: &StreamSend, _context: &Context) -> Result<Outcome> {
-    bail!("not there yet")
+pub fn send(spec: &StreamSend, context: &Context) -> Result<Outcome> {
+    check::send(spec)?;
+    let to = socket::parse_address(&spec.to)?;
+    let tell = |buffer| warn_of_shortfall(Buffer::Send, spec.socket_buffer, buffer, context);
+    match spec.protocol {
+        StreamProtocol::Tcp => {
+            let (flows, buffer) = tcp::connect(spec, to)?;
+            tell(buffer);
+            sender::run(spec, context, flows, buffer)
+        }
+        StreamProtocol::Udp => {
+            let (flows, buffer) = udp::connect(spec, to, context)?;
+            tell(buffer);
+            sender::run(spec, context, flows, buffer)
+        }
+    }
 }
 
-pub fn receive(_spec: &StreamReceive, _context: &Context) -> Result<Outcome> {
-    bail!("not there yet")
+pub fn receive(spec: &StreamReceive, context: &Context) -> Result<Outcome> {
+    check::receive(spec)?;
+    let on = socket::parse_address(&spec.on)?;
+    let tell = |buffer| warn_of_shortfall(Buffer::Receive, spec.socket_buffer, buffer, context);
+    match spec.protocol {
+        StreamProtocol::Tcp => {
+            let (listeners, buffer) = tcp::listen(spec, on)?;
+            tell(buffer);
+            receiver::run(spec, context, &listeners, buffer, |listener, flow| {
+                tcp::receive(spec, listener, flow, context)
+            })
+        }
+        StreamProtocol::Udp => {
+            let (sockets, buffer) = udp::bind(spec, on)?;
+            tell(buffer);
+            receiver::run(spec, context, &sockets, buffer, |socket, flow| {
+                udp::receive(spec, socket, flow, context)
+            })
+        }
+    }
+}
+
+fn warn_of_shortfall(buffer: Buffer, asked: Option<u32>, got: usize, context: &Context) {
+    if let Some(sentence) = socket::shortfall(buffer, asked, got) {
+        context.warn(sentence);
+    }
 }

@@ -1,0 +1,228 @@
+//! PID 1 of a guest: makes it fit to work in, starts the node agent, reaps what nobody else does,
+//! and ends the VM when the agent has ended. What goes wrong is said on the console, and ends the
+//! VM as well, so that the machine outside never waits for a guest that cannot answer.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount};
+use rustix::process::{Pid, WaitOptions, WaitStatus};
+use rustix::system::{RebootCommand, reboot};
+
+use super::modules::{DIRECTORY, Index};
+use super::{PORT, modules};
+use crate::node;
+
+/// How the kernel calls the init of an initramfs.
+const PATH: &str = "/init";
+
+/// How everything begins that the agent prints on a guest's console.
+pub const CONSOLE_PREFIX: &str = "hypertare: ";
+
+/// Where programs are looked for, when the agent runs some of the machine's own.
+const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The port is announced by QEMU some milliseconds after its driver was loaded.
+const PORT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Type, place, options: all that programs expect to be there. Each is a virtual file system.
+const MOUNTS: &[(&str, &str, &str)] = &[
+    ("proc", "/proc", ""),
+    ("sysfs", "/sys", ""),
+    ("devtmpfs", "/dev", "mode=755"),
+    ("devpts", "/dev/pts", "mode=620,ptmxmode=666"),
+    ("tmpfs", "/dev/shm", "mode=1777"),
+    ("tmpfs", "/run", "mode=755"),
+    ("tmpfs", "/tmp", "mode=1777"),
+];
+
+/// Whether this process is the init of a guest. A host's agent may be PID 1 of a namespace, but it
+/// has another name.
+pub fn is_init() -> bool {
+    std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == PATH)
+}
+
+/// Runs the guest, and ends with it.
+pub fn main() -> ! {
+    say_panics();
+    match run() {
+        Ok(()) => {}
+        Err(error) => eprintln!("{CONSOLE_PREFIX}the guest cannot work: {error:#}"),
+    }
+    end()
+}
+
+fn run() -> Result<()> {
+    mount_all()?;
+    set_environment();
+    bring_loopback_up().context("setting up the loopback interface")?;
+    load_modules()?;
+    let port = open_port()?;
+    let agent = start_agent(port)?;
+    match reap_until(agent)? {
+        status if status.exit_status() == Some(0) => Ok(()),
+        status => bail!("its agent ended with {status:?}"),
+    }
+}
+
+/// The kernel prints nothing of a process that panics, and of PID 1 only that it did.
+fn say_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("{CONSOLE_PREFIX}{panic}");
+        std::process::abort();
+    }));
+}
+
+fn mount_all() -> Result<()> {
+    for (kind, place, options) in MOUNTS {
+        fs::create_dir_all(place).with_context(|| format!("making {place}"))?;
+        let options = std::ffi::CString::new(*options)?;
+        let flags = MountFlags::NOSUID;
+        mount(*kind, *place, *kind, flags, Some(options.as_c_str()))
+            .with_context(|| format!("mounting {kind} at {place}"))?;
+    }
+    Ok(())
+}
+
+fn set_environment() {
+    // SAFETY: there is one thread.
+    unsafe { std::env::set_var("PATH", PROGRAMS) };
+}
+
+fn bring_loopback_up() -> io::Result<()> {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    // SAFETY: an all-zero `ifreq` is valid; the name is shorter than its field.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+    // SAFETY: SIOCSIFFLAGS reads an `ifreq`, which this is.
+    match unsafe { libc::ioctl(fd, libc::SIOCSIFFLAGS, &request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn load_modules() -> Result<()> {
+    let command_line = fs::read_to_string("/proc/cmdline")?;
+    let directory = Path::new(DIRECTORY);
+    let index = Index::read(directory)?;
+    modules::wanted(&command_line).into_iter().try_for_each(|name| index.load(directory, name))
+}
+
+/// Opens the virtio-serial port once its other end is there: until then it reads as ended.
+fn open_port() -> Result<OwnedFd> {
+    let deadline = Instant::now() + PORT_LIMIT;
+    loop {
+        if let Some(device) = find_port(Path::new("/sys/class/virtio-ports"))? {
+            let port = File::options().read(true).write(true).open(&device);
+            let port = port.with_context(|| format!("opening {device:?}"))?;
+            await_peer(&port, deadline)?;
+            return Ok(port.into());
+        }
+        if Instant::now() > deadline {
+            bail!("there is no virtio-serial port named {PORT}");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn find_port(ports: &Path) -> Result<Option<PathBuf>> {
+    for port in fs::read_dir(ports).with_context(|| format!("reading {ports:?}"))? {
+        let port = port?;
+        // A port whose name has not arrived yet has no such file.
+        let Ok(name) = fs::read_to_string(port.path().join("name")) else { continue };
+        let device = Path::new("/dev").join(port.file_name());
+        if name.trim_end() == PORT && device.exists() {
+            return Ok(Some(device));
+        }
+    }
+    Ok(None)
+}
+
+fn await_peer(port: &File, deadline: Instant) -> Result<()> {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    while Instant::now() < deadline {
+        let mut polled = [PollFd::new(port, PollFlags::OUT)];
+        poll(&mut polled, Some(&now))?;
+        if !polled[0].revents().contains(PollFlags::HUP) {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    bail!("nobody is at the other end of the virtio-serial port");
+}
+
+/// The agent is a child, so that it waits for its own children only, and that its end, of
+/// whatever kind, is seen here.
+fn start_agent(port: OwnedFd) -> Result<Pid> {
+    let output = port.try_clone()?;
+    // SAFETY: there is one thread, so the child may do what the parent may.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()).context("starting the agent"),
+        0 => {
+            let outcome = node::run(port, output);
+            if let Err(error) = &outcome {
+                eprintln!("{CONSOLE_PREFIX}{error:#}");
+            }
+            std::process::exit(outcome.is_err().into())
+        }
+        pid => Pid::from_raw(pid).context("the kernel gave the agent no process number"),
+    }
+}
+
+fn reap_until(agent: Pid) -> Result<WaitStatus> {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == agent => return Ok(status),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error).context("waiting for the agent"),
+        }
+    }
+}
+
+/// With `reboot=t` and QEMU's `-no-reboot` this ends QEMU.
+fn end() -> ! {
+    rustix::fs::sync();
+    let error = reboot(RebootCommand::Restart);
+    panic!("the VM could not be ended: {error:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_no_init() {
+        assert!(!is_init());
+    }
+
+    #[test]
+    fn the_port_is_found_by_its_name() {
+        let ports = std::env::temp_dir().join(format!("hypertare-ports-{}", std::process::id()));
+        for (port, name) in [("vport0p1", Some("other")), ("vport0p2", None)] {
+            fs::create_dir_all(ports.join(port)).unwrap();
+            if let Some(name) = name {
+                fs::write(ports.join(port).join("name"), name).unwrap();
+            }
+        }
+        assert_eq!(find_port(&ports).unwrap(), None);
+        // /dev/null stands for the port's device, which must exist.
+        fs::create_dir_all(ports.join("null")).unwrap();
+        fs::write(ports.join("null").join("name"), format!("{PORT}\n")).unwrap();
+        assert_eq!(find_port(&ports).unwrap(), Some(PathBuf::from("/dev/null")));
+        fs::remove_dir_all(&ports).unwrap();
+    }
+}

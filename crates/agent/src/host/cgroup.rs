@@ -1,0 +1,336 @@
+//! Cgroups that account for nodes and limit their memory. Version 2 where it can be written to;
+//! version 1's `memory` and `cpuacct` hierarchies for what version 2 does not offer here.
+//!
+//! Names are `hypertare-PID-START.NODE`, with the process id of the agent that the user started and
+//! the time it started at (field 22 of /proc/PID/stat), so that what dead runs left can be told from
+//! what living ones use.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+const PREFIX: &str = "hypertare-";
+
+/// What one run's cgroups are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope(String);
+
+impl Scope {
+    /// Of the calling process.
+    pub fn own() -> Result<Self> {
+        let pid = std::process::id();
+        let start = start_time(pid).context("/proc/self/stat has no start time")?;
+        Ok(Scope(format!("{PREFIX}{pid}-{start}")))
+    }
+
+    /// As another process told it.
+    pub fn named(name: &str) -> Self {
+        Scope(name.to_owned())
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn owns(&self, directory: &str) -> bool {
+        directory.strip_prefix(&self.0).is_some_and(|rest| rest.starts_with('.'))
+    }
+}
+
+/// One node's cgroup: one directory, or one in each hierarchy that is needed.
+pub struct Cgroup {
+    directories: Vec<PathBuf>,
+    accounting: Accounting,
+    limited: bool,
+}
+
+enum Accounting {
+    V2(PathBuf),
+    V1(PathBuf),
+    None,
+}
+
+impl Cgroup {
+    /// Makes it, with a memory limit if one is given. An error means that none can be made here.
+    pub fn make(scope: &Scope, node: &str, memory: Option<u64>) -> Result<Self> {
+        let hierarchies = hierarchies()?;
+        let name = format!("{}.{node}", scope.0);
+        let mut cgroup =
+            Cgroup { directories: Vec::new(), accounting: Accounting::None, limited: false };
+        for hierarchy in &hierarchies {
+            match hierarchy.kind.as_str() {
+                "cgroup2" => cgroup.use_v2(hierarchy, &name, memory),
+                _ if hierarchy.controls("memory") => cgroup.use_v1_memory(hierarchy, &name, memory),
+                _ if hierarchy.controls("cpuacct") => cgroup.use_v1_accounting(hierarchy, &name),
+                _ => {}
+            }
+        }
+        if matches!(cgroup.accounting, Accounting::None) && !cgroup.limited {
+            cgroup.remove();
+            bail!("no cgroup hierarchy can be written to");
+        }
+        Ok(cgroup)
+    }
+
+    fn use_v2(&mut self, hierarchy: &Hierarchy, name: &str, memory: Option<u64>) {
+        let mut made = hierarchy.places.iter().filter_map(|place| make_in(place, name)).peekable();
+        let Some(first) = made.peek().cloned() else { return };
+        // Only where the memory controller is handed down can a limit be set; which controllers are
+        // is the administrator's choice, and is not changed here.
+        let chosen = match memory {
+            None => first,
+            Some(limit) => {
+                let limiting = made
+                    .find(|place| fs::write(place.join("memory.max"), limit.to_string()).is_ok());
+                self.limited = limiting.is_some();
+                limiting.unwrap_or(first)
+            }
+        };
+        for place in &hierarchy.places {
+            if place.join(name) != chosen {
+                let _ = fs::remove_dir(place.join(name));
+            }
+        }
+        self.accounting = Accounting::V2(chosen.clone());
+        self.directories.push(chosen);
+    }
+
+    fn use_v1_memory(&mut self, hierarchy: &Hierarchy, name: &str, memory: Option<u64>) {
+        let Some(limit) = memory.filter(|_| !self.limited) else { return };
+        let Some(directory) = hierarchy.places.iter().find_map(|place| make_in(place, name)) else {
+            return;
+        };
+        let set = fs::write(directory.join("memory.limit_in_bytes"), limit.to_string());
+        self.limited = set.is_ok();
+        self.directories.push(directory);
+    }
+
+    fn use_v1_accounting(&mut self, hierarchy: &Hierarchy, name: &str) {
+        if !matches!(self.accounting, Accounting::None) {
+            return;
+        }
+        if let Some(directory) = hierarchy.places.iter().find_map(|place| make_in(place, name)) {
+            self.accounting = Accounting::V1(directory.clone());
+            self.directories.push(directory);
+        }
+    }
+
+    /// Moves a process in; its later children follow.
+    pub fn add(&self, pid: libc::pid_t) -> Result<()> {
+        for directory in &self.directories {
+            let procs = directory.join("cgroup.procs");
+            fs::write(&procs, pid.to_string())
+                .with_context(|| format!("cannot move a process into {}", procs.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the memory limit that was asked for is in force.
+    pub fn limited(&self) -> bool {
+        self.limited
+    }
+
+    /// Which version accounts for the node.
+    pub fn version(&self) -> Option<String> {
+        match self.accounting {
+            Accounting::V2(_) => Some("v2".to_owned()),
+            Accounting::V1(_) => Some("v1".to_owned()),
+            Accounting::None => None,
+        }
+    }
+
+    /// The directory whose files account for the node's CPU time.
+    pub fn accounting(&self) -> Option<&Path> {
+        match &self.accounting {
+            Accounting::V2(directory) | Accounting::V1(directory) => Some(directory),
+            Accounting::None => None,
+        }
+    }
+
+    /// Removes it. Its processes have ended; the kernel may need a moment to notice.
+    pub fn remove(&mut self) {
+        for directory in self.directories.drain(..) {
+            remove_directory(&directory, Instant::now() + Duration::from_secs(1));
+        }
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Removes what a run that has ended made.
+pub fn remove_scope(scope: &Scope) {
+    let deadline = Instant::now() + Duration::from_secs(1);
+    for (name, path) in ours() {
+        if scope.owns(&name) {
+            remove_directory(&path, deadline);
+        }
+    }
+}
+
+/// Removes what dead runs left: those that were killed together with whatever cleans up after them.
+pub fn sweep() {
+    for (name, path) in ours() {
+        if !is_alive(&name) {
+            // Still populated means that it is not dead, only not visible from here.
+            let _ = fs::remove_dir(&path);
+        }
+    }
+}
+
+fn is_alive(name: &str) -> bool {
+    let run = name.split('.').next().unwrap_or_default();
+    let Some((pid, start)) = run.strip_prefix(PREFIX).and_then(|run| run.split_once('-')) else {
+        return true;
+    };
+    match (pid.parse(), start.parse::<u64>()) {
+        (Ok(pid), Ok(start)) => start_time(pid) == Some(start),
+        _ => true,
+    }
+}
+
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name stands in parentheses and may hold anything, so count from its end.
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+fn ours() -> Vec<(String, PathBuf)> {
+    let places = hierarchies().unwrap_or_default().into_iter().flat_map(|found| found.places);
+    let mut found = Vec::new();
+    for entry in places.filter_map(|place| fs::read_dir(place).ok()).flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(PREFIX) {
+            found.push((name, entry.path()));
+        }
+    }
+    found
+}
+
+fn make_in(place: &Path, name: &str) -> Option<PathBuf> {
+    let directory = place.join(name);
+    match fs::create_dir(&directory) {
+        Ok(()) => Some(directory),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Some(directory),
+        Err(_) => None,
+    }
+}
+
+fn remove_directory(directory: &Path, deadline: Instant) {
+    while let Err(error) = fs::remove_dir(directory) {
+        if error.raw_os_error() != Some(libc::EBUSY) || Instant::now() > deadline {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A mounted hierarchy, and where in it this process may perhaps make a cgroup: in its own, so that
+/// the limits on the caller go on to hold, else at the top.
+#[derive(Debug, PartialEq)]
+struct Hierarchy {
+    kind: String,
+    controllers: Vec<String>,
+    places: Vec<PathBuf>,
+}
+
+impl Hierarchy {
+    fn controls(&self, controller: &str) -> bool {
+        self.controllers.iter().any(|name| name == controller)
+    }
+}
+
+fn hierarchies() -> Result<Vec<Hierarchy>> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let memberships = fs::read_to_string("/proc/self/cgroup")?;
+    Ok(parse_hierarchies(&mounts, &memberships))
+}
+
+/// Version 2 comes first: what it offers is preferred.
+fn parse_hierarchies(mounts: &str, memberships: &str) -> Vec<Hierarchy> {
+    let mut found: Vec<Hierarchy> =
+        mounts.lines().filter_map(|line| parse_hierarchy(line, memberships)).collect();
+    found.sort_by_key(|hierarchy| hierarchy.kind != "cgroup2");
+    found
+}
+
+/// A line of mountinfo: `36 35 0:31 ROOT MOUNTPOINT options - cgroup source super,options`.
+fn parse_hierarchy(line: &str, memberships: &str) -> Option<Hierarchy> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(3);
+    let (root, mount_point) = (left.next()?, Path::new(left.next()?));
+    let mut right = right.split(' ');
+    let kind = right.next().filter(|kind| matches!(*kind, "cgroup" | "cgroup2"))?;
+    let controllers: Vec<String> = match kind {
+        "cgroup" => right.nth(1)?.split(',').map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    let mut places = Vec::new();
+    if let Some(inside) = own_path(kind, &controllers, memberships)
+        .and_then(|path| path.strip_prefix(root.trim_end_matches('/')).map(str::to_owned))
+    {
+        places.push(mount_point.join(inside.trim_start_matches('/')));
+    }
+    if !places.iter().any(|place| place == mount_point) {
+        places.push(mount_point.to_owned());
+    }
+    Some(Hierarchy { kind: kind.to_owned(), controllers, places })
+}
+
+/// This process's cgroup in the hierarchy. A line of /proc/self/cgroup: `4:memory:/a/b`, `0::/a/b`.
+fn own_path<'a>(kind: &str, controllers: &[String], memberships: &'a str) -> Option<&'a str> {
+    memberships.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (_, names, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let matches = match kind {
+            "cgroup2" => names.is_empty(),
+            _ => !names.is_empty() && names.split(',').all(|n| controllers.iter().any(|c| c == n)),
+        };
+        matches.then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+24 1 254:0 / / rw - ext4 /dev/vda rw
+30 24 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+31 24 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+32 24 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
+
+    #[test]
+    fn hybrid_hierarchies_are_found_with_version_2_first_and_the_own_cgroup_before_the_top() {
+        let found = parse_hierarchies(MOUNTS, "4:memory:/jobs/7\n3:cpu,cpuacct:/\n0::/\n");
+        assert_eq!(found[0].places, [PathBuf::from("/sys/fs/cgroup/unified/")]);
+        assert_eq!(
+            found[1].places,
+            [Path::new("/sys/fs/cgroup/memory/jobs/7"), Path::new("/sys/fs/cgroup/memory")]
+        );
+        assert!(found[1].controls("memory") && found[2].controls("cpuacct"));
+    }
+
+    #[test]
+    fn a_mount_that_shows_only_a_part_is_seen_from_its_root() {
+        let mounts = "30 24 0:26 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw";
+        let found = parse_hierarchies(mounts, "0::/docker/ab/x\n");
+        assert_eq!(found[0].places[0], Path::new("/sys/fs/cgroup/x"));
+    }
+
+    #[test]
+    fn runs_are_told_apart_by_process_and_start() {
+        let own = Scope::own().unwrap();
+        assert!(is_alive(&format!("{}.guest0", own.name())));
+        assert!(!is_alive(&format!("{PREFIX}{}-1.guest0", std::process::id())));
+        assert!(is_alive("hypertare-somebody-elses"));
+        assert!(own.owns(&format!("{}.guest0", own.name())));
+        assert!(!own.owns(&format!("{}0.guest0", own.name())));
+    }
+}

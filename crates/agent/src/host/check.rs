@@ -1,0 +1,116 @@
+//! Whether a bench or a trial makes sense, before anything is started for it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use hypertare_plan::{Bench, Interface, NodeKind, Trial};
+
+/// The kernel's limit, without the terminating zero.
+const LONGEST_INTERFACE_NAME: usize = 15;
+/// Beyond this, a duration cannot be told from for ever, nor put into the kernel's types.
+const LONGEST_SECONDS: f64 = 30.0 * 86400.0;
+
+pub fn bench(bench: &Bench) -> Result<(), String> {
+    if bench.nodes.is_empty() {
+        return Err("the bench has no nodes".to_owned());
+    }
+    let mut links = BTreeSet::new();
+    for link in &bench.links {
+        interface_name(&link.name)?;
+        if !links.insert(&link.name) {
+            return Err(format!("the bench has two links of the name {}", link.name));
+        }
+    }
+    let mut nodes = BTreeSet::new();
+    for node in &bench.nodes {
+        node_name(&node.name)?;
+        if !nodes.insert(&node.name) {
+            return Err(format!("the bench has two nodes of the name {}", node.name));
+        }
+        for interface in &node.interfaces {
+            if !links.contains(&interface.link) {
+                return Err(format!(
+                    "node {} is on a link {} that is not there",
+                    node.name, interface.link
+                ));
+            }
+            check_interface(interface).map_err(|why| format!("node {}: {why}", node.name))?;
+        }
+        if let NodeKind::Guest(guest) = &node.kind {
+            seconds("boot_limit_s", guest.boot_limit_s)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn trial(trial: &Trial) -> Result<(), String> {
+    for phase in &trial.phases {
+        seconds("limit_s", phase.limit_s).map_err(|why| format!("phase {}: {why}", phase.name))?;
+        let mut ids = BTreeSet::new();
+        for task in &phase.tasks {
+            if !ids.insert(&task.id) {
+                return Err(format!("phase {} has two tasks of the id {}", phase.name, task.id));
+            }
+        }
+        if phase.tasks.iter().all(|task| task.background) {
+            return Err(format!("phase {} has no foreground task that could end it", phase.name));
+        }
+    }
+    Ok(())
+}
+
+/// The nodes without which the trial cannot be executed.
+pub fn needed(trial: &Trial) -> BTreeSet<String> {
+    let knobs = trial.knobs.iter().map(|setting| &setting.node);
+    let tasks = trial.phases.iter().flat_map(|phase| phase.tasks.iter().map(|task| &task.node));
+    let probes = trial.phases.iter().flat_map(|phase| phase.probes.iter().map(|probe| &probe.node));
+    knobs.chain(tasks).chain(probes).cloned().collect()
+}
+
+fn seconds(name: &str, value: f64) -> Result<(), String> {
+    if value > 0.0 && value <= LONGEST_SECONDS {
+        return Ok(());
+    }
+    Err(format!("{name} is {value}; it must be above 0 and at most {LONGEST_SECONDS}"))
+}
+
+fn check_interface(interface: &Interface) -> Result<(), String> {
+    interface_name(&interface.name)?;
+    let valid = interface.address.split_once('/').is_some_and(|(address, length)| {
+        let bits = match address.parse() {
+            Ok(IpAddr::V4(_)) => 32,
+            Ok(IpAddr::V6(_)) => 128,
+            Err(_) => return false,
+        };
+        length.parse::<u8>().is_ok_and(|length| length <= bits)
+    });
+    if !valid {
+        return Err(format!(
+            "{:?} is not an address with a prefix length, like 10.77.0.2/24",
+            interface.address
+        ));
+    }
+    Ok(())
+}
+
+fn interface_name(name: &str) -> Result<(), String> {
+    let fits =
+        !name.is_empty() && name.len() <= LONGEST_INTERFACE_NAME && name != "." && name != "..";
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+    if fits && plain && name != "lo" {
+        return Ok(());
+    }
+    Err(format!(
+        "{name:?} cannot be the name of a link or an interface: 1 to {LONGEST_INTERFACE_NAME} \
+         letters, digits, `_`, `.` or `-`"
+    ))
+}
+
+/// It becomes part of names of directories.
+fn node_name(name: &str) -> Result<(), String> {
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    if plain && (1..=32).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(format!("{name:?} cannot be the name of a node: 1 to 32 letters, digits, `_` or `-`"))
+}

@@ -1,0 +1,714 @@
+//! Carries out a plan, step by step, on whatever machine it is given.
+//!
+//! One thread tells the story from top to bottom; whatever happens meanwhile (records, ends of
+//! nodes, the next steps, the wish to end) arrives in one queue, which is looked at whenever there
+//! is something to wait for. Nothing is waited for without a deadline.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use hypertare_plan::{
+    Bench, Hello, Level, NodeKind, NodeReady, Order, PROTOCOL, Phase, Probe, Record, Step, Task,
+    Trial,
+};
+
+use super::check;
+use super::event::{Event, Inbox, MemberId, News, Why};
+use super::machine::Machine;
+use super::member::{Heard, Member};
+use super::spawn::signal_name;
+use crate::probe::{self, Reading, Surroundings};
+
+/// A node that is told to kill its tasks and does not answer within this is dead.
+const KILL_LIMIT: Duration = Duration::from_secs(2);
+/// From telling a background task to stop to having its result.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+/// For orders that only read or set something.
+const ORDER_LIMIT: Duration = Duration::from_secs(10);
+/// From starting a process to its first record; a guest has its own limit.
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// Interfaces are quick; copying a large work directory into a guest is not.
+const SETUP_LIMIT: Duration = Duration::from_secs(120);
+/// For all nodes to end by themselves.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// How the plan came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Every step was carried out.
+    Complete,
+    Ended(Why),
+    /// The plan is not one.
+    BadPlan(String),
+}
+
+/// Why a step was not carried out.
+#[derive(Debug)]
+enum Stop {
+    /// Only this step is concerned.
+    Failed(String),
+    /// Everything ends.
+    Ended(Why),
+}
+
+type Outcome<T = ()> = Result<T, Stop>;
+
+pub struct Executor<M> {
+    machine: M,
+    hello: Hello,
+    events: Receiver<Event>,
+    post: SyncSender<Event>,
+    out: Box<dyn FnMut(Record)>,
+    clock: Instant,
+    plan: VecDeque<Result<Step, String>>,
+    complete: bool,
+    ended: Option<Why>,
+    bench: Option<String>,
+    members: Vec<Member>,
+    next_member: MemberId,
+    /// The trial that is being executed, and the nodes that it needs.
+    trial: Option<u64>,
+    needed: BTreeSet<String>,
+    /// What went wrong first in this step.
+    failure: Option<String>,
+    demolishing: bool,
+}
+
+impl<M: Machine> Executor<M> {
+    /// `events` must be the other end of `post`, through which nodes will be heard.
+    pub fn new(
+        machine: M,
+        hello: Hello,
+        (post, events): (SyncSender<Event>, Receiver<Event>),
+        out: impl FnMut(Record) + 'static,
+    ) -> Self {
+        Executor {
+            machine,
+            hello,
+            events,
+            post,
+            out: Box::new(out),
+            clock: Instant::now(),
+            plan: VecDeque::new(),
+            complete: false,
+            ended: None,
+            bench: None,
+            members: Vec::new(),
+            next_member: 0,
+            trial: None,
+            needed: BTreeSet::new(),
+            failure: None,
+            demolishing: false,
+        }
+    }
+
+    /// Carries out steps until the plan ends or something ends it. Everything made is removed.
+    pub fn run(mut self) -> Ending {
+        let ending = self.steps();
+        if let Ending::BadPlan(why) = &ending {
+            self.warn("", why.clone());
+        }
+        if self.bench.is_some() {
+            self.teardown();
+        }
+        ending
+    }
+
+    fn steps(&mut self) -> Ending {
+        let mut greeted = false;
+        loop {
+            let step = match self.next_step() {
+                Ok(Some(Ok(step))) => step,
+                Ok(Some(Err(why))) => return Ending::BadPlan(why),
+                Ok(None) => return Ending::Complete,
+                Err(why) => return Ending::Ended(why),
+            };
+            let outcome = match step {
+                Step::Hello { protocol } if protocol != PROTOCOL => {
+                    return Ending::BadPlan(format!(
+                        "the plan speaks version {protocol} of the protocol, this agent speaks \
+                         {PROTOCOL}; use an agent and a controller of the same release"
+                    ));
+                }
+                Step::Hello { .. } => {
+                    greeted = true;
+                    self.emit(Record::Hello(self.hello.clone()));
+                    Ok(())
+                }
+                _ if !greeted => {
+                    return Ending::BadPlan("the plan's first step is not hello".into());
+                }
+                Step::Bench { bench } => self.bench(&bench),
+                Step::Trial { trial } => self.trial(&trial),
+                Step::Teardown => {
+                    self.teardown();
+                    Ok(())
+                }
+            };
+            if let Err(why) = outcome {
+                return Ending::Ended(why);
+            }
+        }
+    }
+
+    fn next_step(&mut self) -> Result<Option<Result<Step, String>>, Why> {
+        loop {
+            if let Some(step) = self.plan.pop_front() {
+                return Ok(Some(step));
+            }
+            if self.complete {
+                return Ok(None);
+            }
+            match self.pump(Instant::now() + Duration::from_secs(3600)) {
+                Err(Stop::Ended(why)) => return Err(why),
+                Err(Stop::Failed(_)) | Ok(_) => {}
+            }
+        }
+    }
+
+    // -- bench ------------------------------------------------------------------------------------
+
+    fn bench(&mut self, bench: &Bench) -> Result<(), Why> {
+        let begun = Instant::now();
+        let outcome = if self.bench.is_some() {
+            Err(Stop::Failed("a bench stands already; tear it down first".into()))
+        } else {
+            self.raise(bench)
+        };
+        let (error, ended) = match outcome {
+            Ok(()) => (None, None),
+            Err(Stop::Failed(why)) => (Some(why), None),
+            Err(Stop::Ended(why)) => (Some(interrupted(why)), Some(why)),
+        };
+        self.emit(Record::Bench {
+            bench: bench.name.clone(),
+            seconds_s: begun.elapsed().as_secs_f64(),
+            error,
+        });
+        ended.map_or(Ok(()), Err)
+    }
+
+    fn raise(&mut self, bench: &Bench) -> Outcome {
+        check::bench(bench).map_err(Stop::Failed)?;
+        self.failure = None;
+        self.trial = None;
+        self.needed = bench.nodes.iter().map(|node| node.name.clone()).collect();
+        self.bench = Some(bench.name.clone());
+        let outcome = self.start_nodes(bench).and_then(|()| self.set_up_nodes());
+        if outcome.is_err() {
+            self.demolish();
+        }
+        outcome
+    }
+
+    fn start_nodes(&mut self, bench: &Bench) -> Outcome {
+        self.machine.prepare(bench).map_err(|error| Stop::Failed(format!("{error:#}")))?;
+        for (index, node) in bench.nodes.iter().enumerate() {
+            let begun = Instant::now();
+            let id = self.next_member;
+            self.next_member += 1;
+            let inbox = Inbox { member: id, events: self.post.clone() };
+            let started = self.machine.start(bench, index, inbox).map_err(|error| {
+                Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
+            })?;
+            for warning in &started.warnings {
+                self.warn(&node.name, warning.clone());
+            }
+            self.members.push(Member::new(id, node.clone(), started, begun));
+        }
+        Ok(())
+    }
+
+    /// Every node goes on as soon as it itself is ready, while others still boot.
+    fn set_up_nodes(&mut self) -> Outcome {
+        let mut waiting: Vec<usize> = (0..self.members.len()).collect();
+        while !waiting.is_empty() {
+            for &index in &waiting {
+                let member = &mut self.members[index];
+                if member.is_up()
+                    && let Some(setup) = member.setup.take()
+                {
+                    member.order("its setup", setup);
+                }
+            }
+            let (ready, rest): (Vec<usize>, Vec<usize>) = waiting.iter().partition(|&&index| {
+                let member = &self.members[index];
+                member.alive() && member.setup.is_none() && !member.owes()
+            });
+            for index in ready {
+                self.announce(index)?;
+            }
+            waiting = rest;
+            self.check_failure()?;
+            let Some(&first) =
+                waiting.iter().min_by_key(|&&index| setup_deadline(&self.members[index]))
+            else {
+                break;
+            };
+            let deadline = setup_deadline(&self.members[first]);
+            if !self.pump(deadline)? && Instant::now() >= deadline {
+                let late = &self.members[first];
+                let limit = deadline.duration_since(late.begun).as_secs_f64();
+                let what = if late.is_up() { "was not set up" } else { "was not heard" };
+                self.lose(first, format!("it {what} within {limit} s of its start"));
+            }
+        }
+        Ok(())
+    }
+
+    fn announce(&mut self, index: usize) -> Outcome {
+        let member = &mut self.members[index];
+        let about = member.link.about().map_err(|error| {
+            Stop::Failed(format!("node {} cannot be used: {error:#}", member.node.name))
+        })?;
+        let record = Record::Node(NodeReady {
+            node: member.node.name.clone(),
+            start_s: member.start.unwrap_or_default().as_secs_f64(),
+            ready_s: member.begun.elapsed().as_secs_f64(),
+            accelerator: about.accelerator,
+            vmm: about.vmm,
+            vmm_argv: about.vmm_argv,
+            cgroup: about.cgroup,
+        });
+        self.emit(record);
+        Ok(())
+    }
+
+    fn teardown(&mut self) {
+        let begun = Instant::now();
+        self.demolish();
+        self.emit(Record::Teardown { seconds_s: begun.elapsed().as_secs_f64() });
+    }
+
+    fn demolish(&mut self) {
+        self.demolishing = true;
+        for member in self.members.iter_mut().filter(|member| member.alive()) {
+            member.order("its end", Order::End);
+        }
+        let deadline = Instant::now() + END_LIMIT;
+        while self.members.iter().any(Member::alive) && Instant::now() < deadline {
+            // That everything is to end is known already.
+            let _ = self.pump(deadline);
+        }
+        for mut member in self.members.drain(..) {
+            if !member.link.ended(deadline) {
+                member.link.kill();
+            }
+        }
+        self.machine.remove();
+        self.bench = None;
+        self.demolishing = false;
+    }
+
+    // -- trial ------------------------------------------------------------------------------------
+
+    fn trial(&mut self, trial: &Trial) -> Result<(), Why> {
+        let begun = Instant::now();
+        self.emit(Record::TrialBegin { trial: trial.id, t_s: self.seconds() });
+        self.trial = Some(trial.id);
+        self.needed = check::needed(trial);
+        self.failure = None;
+        for member in &mut self.members {
+            member.begin_trial();
+        }
+        let outcome = self.check_trial(trial).and_then(|()| {
+            let outcome = self.with_knobs(trial);
+            match &outcome {
+                // The nodes are about to end, and put their knobs back when they do.
+                Err(Stop::Ended(_)) => return outcome,
+                Err(Stop::Failed(why)) => self.kill_tasks(why),
+                Ok(()) => {}
+            }
+            let put_back = self.put_back_knobs(trial);
+            outcome.and(put_back)
+        });
+        let ended = match &outcome {
+            Err(Stop::Ended(why)) => Some(*why),
+            _ => self.ended,
+        };
+        let error = outcome.err().map(|stop| match stop {
+            Stop::Failed(why) => why,
+            Stop::Ended(why) => interrupted(why),
+        });
+        self.emit(Record::TrialEnd {
+            trial: trial.id,
+            t_s: self.seconds(),
+            elapsed_s: begun.elapsed().as_secs_f64(),
+            error,
+        });
+        self.trial = None;
+        ended.map_or(Ok(()), Err)
+    }
+
+    fn check_trial(&self, trial: &Trial) -> Outcome {
+        if self.bench.is_none() {
+            return Err(Stop::Failed("there is no bench to execute the trial on".into()));
+        }
+        check::trial(trial).map_err(Stop::Failed)?;
+        for name in &self.needed {
+            let Some(member) = self.members.iter().find(|member| member.name() == name) else {
+                return Err(Stop::Failed(format!("the bench has no node {name}")));
+            };
+            if let Some(why) = &member.gone {
+                return Err(Stop::Failed(format!("node {name} is gone: {why}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn with_knobs(&mut self, trial: &Trial) -> Outcome {
+        for setting in &trial.knobs {
+            let order = Order::Apply { trial: trial.id, knob: setting.knob.clone() };
+            self.order_and_wait(&setting.node, "a knob", order, Instant::now() + ORDER_LIMIT)?;
+        }
+        for phase in &trial.phases {
+            self.phase(trial.id, phase)?;
+        }
+        Ok(())
+    }
+
+    /// Always, however the trial went, as far as the nodes still live.
+    fn put_back_knobs(&mut self, trial: &Trial) -> Outcome {
+        let nodes: BTreeSet<&String> = trial.knobs.iter().map(|setting| &setting.node).collect();
+        self.failure = None;
+        let mut given = Vec::new();
+        for name in nodes {
+            let index = self.index(name);
+            if self.members[index].alive() {
+                let order = Order::PutBack { trial: trial.id };
+                given.push((index, self.members[index].order("putting knobs back", order)));
+            }
+        }
+        let deadline = Instant::now() + ORDER_LIMIT;
+        self.wait(deadline, |all| {
+            !given.iter().any(|&(index, number)| all.members[index].owes_number(number))
+        })?;
+        self.lose_silent(&given, ORDER_LIMIT);
+        self.check_failure()
+    }
+
+    fn phase(&mut self, trial: u64, phase: &Phase) -> Outcome {
+        let deadline = Instant::now() + Duration::from_secs_f64(phase.limit_s);
+        let outside = self.begin_probes(trial, phase)?;
+        let (background, foreground): (Vec<_>, Vec<_>) =
+            phase.tasks.iter().partition(|task| task.background);
+        let start =
+            |task: &Task| Order::Start { trial, phase: phase.name.clone(), task: task.clone() };
+        for task in &background {
+            let about = format!("starting task {}", task.id);
+            let index = self.index(&task.node);
+            let number = self.members[index].order(&about, start(task));
+            self.settle(phase, deadline, |all| !all.members[index].owes_number(number))?;
+        }
+        let mut begun = Vec::new();
+        for task in &foreground {
+            let about = format!("starting task {}", task.id);
+            let index = self.index(&task.node);
+            begun.push((index, task.id.clone(), self.members[index].order(&about, start(task))));
+        }
+        self.settle(phase, deadline, |all| {
+            begun.iter().all(|(index, task, number)| {
+                !all.members[*index].runs(task) && !all.members[*index].owes_number(*number)
+            })
+        })?;
+        self.end_probes(trial, phase, outside)?;
+        for task in background.iter().rev() {
+            self.stop(task)?;
+        }
+        self.check_failure()
+    }
+
+    /// Waits until something holds, for as long as the phase may take.
+    fn settle(
+        &mut self,
+        phase: &Phase,
+        deadline: Instant,
+        until: impl Fn(&Self) -> bool,
+    ) -> Outcome {
+        let in_time = self.wait(deadline, |all| all.failure.is_some() || until(all))?;
+        self.check_failure()?;
+        if in_time {
+            return Ok(());
+        }
+        let running: Vec<String> = phase
+            .tasks
+            .iter()
+            .filter(|task| !task.background && self.members[self.index(&task.node)].runs(&task.id))
+            .map(|task| format!("task {} on {}", task.id, task.node))
+            .collect();
+        let running = if running.is_empty() { "its start".to_owned() } else { running.join(", ") };
+        Err(Stop::Failed(format!(
+            "phase {} took longer than its limit of {} s: {running} did not end",
+            phase.name, phase.limit_s
+        )))
+    }
+
+    fn stop(&mut self, task: &Task) -> Outcome {
+        let index = self.index(&task.node);
+        if !self.members[index].runs(&task.id) {
+            let text = format!("background task {} ended before it was told to", task.id);
+            self.warn(&task.node, text);
+            return Ok(());
+        }
+        let about = format!("stopping task {}", task.id);
+        let number = self.members[index].order(&about, Order::Stop { task: task.id.clone() });
+        let stopped = self.wait(Instant::now() + STOP_LIMIT, |all| {
+            let member = &all.members[index];
+            all.failure.is_some() || !(member.runs(&task.id) || member.owes_number(number))
+        })?;
+        self.check_failure()?;
+        if !stopped {
+            let limit = STOP_LIMIT.as_secs();
+            return Err(Stop::Failed(format!(
+                "task {} on {} did not stop within {limit} s of being told to",
+                task.id, task.node
+            )));
+        }
+        Ok(())
+    }
+
+    /// Kills whatever runs. A node that does not even answer that is dead.
+    fn kill_tasks(&mut self, reason: &str) {
+        let busy: Vec<usize> = (0..self.members.len())
+            .filter(|&index| {
+                let member = &self.members[index];
+                member.alive() && (member.owes() || member.runs_any())
+            })
+            .collect();
+        let given: Vec<(usize, u64)> = busy
+            .into_iter()
+            .map(|index| {
+                let order = Order::Kill { reason: reason.to_owned() };
+                (index, self.members[index].order("killing its tasks", order))
+            })
+            .collect();
+        let answered = self.wait(Instant::now() + KILL_LIMIT, |all| {
+            !given.iter().any(|&(index, number)| all.members[index].owes_number(number))
+        });
+        if answered.is_ok() {
+            self.lose_silent(&given, KILL_LIMIT);
+        }
+        for &(index, _) in &given {
+            self.members[index].forget();
+        }
+    }
+
+    fn lose_silent(&mut self, given: &[(usize, u64)], limit: Duration) {
+        for &(index, number) in given {
+            if self.members[index].alive() && self.members[index].owes_number(number) {
+                let what = self.members[index].owed().unwrap_or("anything").to_owned();
+                self.lose(index, format!("it did not answer {what} within {} s", limit.as_secs()));
+            }
+        }
+    }
+
+    // -- probes -----------------------------------------------------------------------------------
+
+    /// Nodes read their own counters; what is read from outside of a node is read here, last before
+    /// and first after the phase.
+    fn begin_probes(&mut self, trial: u64, phase: &Phase) -> Outcome<Outsides> {
+        for (node, probes) in inside_probes(phase) {
+            let order = Order::ProbeBegin { trial, phase: phase.name.clone(), probes };
+            self.order_and_wait(&node, "reading probes", order, Instant::now() + ORDER_LIMIT)?;
+        }
+        let outside = phase.probes.iter().filter(|request| request.probe == Probe::Outside);
+        Ok(outside
+            .map(|request| {
+                let index = self.index(&request.node);
+                (index, self.begin_outside(index))
+            })
+            .collect())
+    }
+
+    fn begin_outside(&mut self, index: usize) -> Reading {
+        let outside = self.members[index].link.outside();
+        probe::begin(&[Probe::Outside], &Surroundings { outside, ..Surroundings::default() })
+    }
+
+    fn end_probes(&mut self, trial: u64, phase: &Phase, outside: Outsides) -> Outcome {
+        let measured: Vec<_> =
+            outside.into_iter().map(|(index, begun)| (index, begun.end())).collect();
+        for (index, measured) in measured {
+            let name = self.members[index].name().to_owned();
+            for one in measured {
+                one.notes.iter().for_each(|note| self.warn(&name, note.clone()));
+                self.emit(Record::Probe(one.record(&name, trial, &phase.name)));
+            }
+        }
+        for (node, _) in inside_probes(phase) {
+            let order = Order::ProbeEnd { trial, phase: phase.name.clone() };
+            self.order_and_wait(&node, "reading probes", order, Instant::now() + ORDER_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    // -- waiting ----------------------------------------------------------------------------------
+
+    fn order_and_wait(
+        &mut self,
+        node: &str,
+        about: &str,
+        order: Order,
+        deadline: Instant,
+    ) -> Outcome {
+        let index = self.index(node);
+        let number = self.members[index].order(about, order);
+        let in_time = self.wait(deadline, |all| {
+            all.failure.is_some() || !all.members[index].owes_number(number)
+        })?;
+        self.check_failure()?;
+        if !in_time {
+            return Err(Stop::Failed(format!("{about} on {node} took too long")));
+        }
+        Ok(())
+    }
+
+    /// True when it holds, false when it did not before the deadline.
+    fn wait(&mut self, deadline: Instant, until: impl Fn(&Self) -> bool) -> Outcome<bool> {
+        loop {
+            if until(self) {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            self.pump(deadline)?;
+        }
+    }
+
+    /// Takes in the next event, if one comes before the deadline.
+    fn pump(&mut self, deadline: Instant) -> Outcome<bool> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let event = match self.events.recv_timeout(left) {
+            Ok(event) => event,
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
+            Err(RecvTimeoutError::Disconnected) => Event::End(Why::ControllerGone),
+        };
+        match event {
+            Event::Step(step) => self.plan.push_back(Ok(step)),
+            Event::BadStep(why) => self.plan.push_back(Err(why)),
+            Event::PlanEnd => self.complete = true,
+            Event::Node { member, news } => self.hear(member, news),
+            Event::End(why) => {
+                if self.ended.is_none() {
+                    self.ended = Some(why);
+                    return Err(Stop::Ended(why));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn hear(&mut self, id: MemberId, news: News) {
+        // Of a bench that does not stand any more, or of a node that is not listened to any more.
+        let Some(index) = self.members.iter().position(|member| member.id == id && member.alive())
+        else {
+            return;
+        };
+        let (record, bytes) = match news {
+            News::Record(record, bytes) => (*record, bytes),
+            News::Gone(why) => return self.lose(index, why),
+        };
+        match self.members[index].hear(record, bytes, self.trial) {
+            Ok(Heard::Record(record)) => self.emit(record),
+            Ok(Heard::Failed(record, why)) => {
+                self.emit(record);
+                self.fail(why);
+            }
+            Ok(Heard::Refused(about, why)) => {
+                let name = self.members[index].name();
+                let text = format!("{about} on {name} failed: {why}");
+                self.fail(text);
+            }
+            Ok(Heard::Late(what)) => {
+                let name = self.members[index].name().to_owned();
+                self.warn(&name, format!("came too late and is left out: {what}"));
+            }
+            Ok(Heard::Nothing) => {}
+            Err(why) => self.lose(index, why),
+        }
+    }
+
+    /// The node is not worked with any more.
+    fn lose(&mut self, index: usize, why: String) {
+        let member = &mut self.members[index];
+        if self.demolishing {
+            member.gone = Some(why);
+            return;
+        }
+        let why = member.link.failure().map_or(why.clone(), |known| format!("{why}: {known}"));
+        let name = member.name().to_owned();
+        let lines = member.console();
+        member.link.kill();
+        member.forget();
+        member.gone = Some(why.clone());
+        if !lines.is_empty() {
+            self.emit(Record::Console { node: name.clone(), lines });
+        }
+        if self.needed.contains(&name) {
+            self.fail(format!("node {name} failed: {why}"));
+        } else {
+            self.warn(&name, format!("node {name} failed: {why}"));
+        }
+    }
+
+    fn fail(&mut self, why: String) {
+        self.failure.get_or_insert(why);
+    }
+
+    fn check_failure(&self) -> Outcome {
+        self.failure.clone().map_or(Ok(()), |why| Err(Stop::Failed(why)))
+    }
+
+    /// The node's place; that it exists was checked before the trial began.
+    fn index(&self, node: &str) -> usize {
+        self.members.iter().position(|member| member.name() == node).unwrap_or_default()
+    }
+
+    fn warn(&mut self, node: &str, text: String) {
+        self.emit(Record::Log { node: node.to_owned(), level: Level::Warning, text });
+    }
+
+    fn emit(&mut self, record: Record) {
+        (self.out)(record);
+    }
+
+    fn seconds(&self) -> f64 {
+        self.clock.elapsed().as_secs_f64()
+    }
+}
+
+type Outsides = Vec<(usize, Reading)>;
+
+fn interrupted(why: Why) -> String {
+    match why {
+        Why::ControllerGone => "interrupted: the controller has ended".to_owned(),
+        Why::Signal(signal) => format!("interrupted by {}", signal_name(signal)),
+    }
+}
+
+fn setup_deadline(member: &Member) -> Instant {
+    let limit = match (&member.node.kind, member.is_up()) {
+        (_, true) => member.start.unwrap_or_default() + SETUP_LIMIT,
+        (NodeKind::Guest(guest), false) => Duration::from_secs_f64(guest.boot_limit_s),
+        (_, false) => START_LIMIT,
+    };
+    member.begun + limit
+}
+
+/// What each node reads by itself, in the order of the plan.
+fn inside_probes(phase: &Phase) -> Vec<(String, Vec<Probe>)> {
+    let mut nodes: Vec<(String, Vec<Probe>)> = Vec::new();
+    for request in phase.probes.iter().filter(|request| request.probe != Probe::Outside) {
+        match nodes.iter_mut().find(|(node, _)| *node == request.node) {
+            Some((_, probes)) => probes.push(request.probe),
+            None => nodes.push((request.node.clone(), vec![request.probe])),
+        }
+    }
+    nodes
+}
+
+#[cfg(test)]
+#[path = "executor_test.rs"]
+mod tests;

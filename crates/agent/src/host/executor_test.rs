@@ -1,0 +1,659 @@
+//! The executor with nodes that only pretend: their records take the same way as those of real
+//! ones, through a pipe, but what they send is up to the test.
+
+use std::collections::BTreeMap;
+use std::io::{PipeWriter, Write};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+
+use anyhow::bail;
+use hypertare_plan::{
+    Burn, Interval, Knob, KnobSetting, MAX_LINE, Node, NumberedOrder, ProbeRequest, TaskResult,
+    Workload,
+};
+
+use super::*;
+use crate::host::machine::{About, NodeLink, Started};
+use crate::node::hello::hello;
+use crate::probe::Outside;
+
+/// What a node does with an order, if it does not do what a good one does. `None` is as usual.
+type Script = Box<dyn FnMut(&NumberedOrder, &mut Actor) -> Option<()> + Send>;
+
+/// A pretended node: it speaks through a pipe.
+struct Actor {
+    name: String,
+    out: Option<PipeWriter>,
+    trial: (u64, String),
+    running: Vec<String>,
+}
+
+impl Actor {
+    fn raw(&mut self, bytes: &[u8]) {
+        if let Some(out) = &mut self.out {
+            let _ = out.write_all(bytes);
+        }
+    }
+
+    fn say(&mut self, record: &Record) {
+        let mut line = serde_json::to_vec(record).unwrap();
+        line.push(b'\n');
+        self.raw(&line);
+    }
+
+    fn done(&mut self, number: u64, error: Option<&str>) {
+        let (node, error) = (self.name.clone(), error.map(str::to_owned));
+        self.say(&Record::Done { node, number, error });
+    }
+
+    fn result(&mut self, task: &str, error: Option<&str>) {
+        let result = self.result_of(task, error);
+        self.running.retain(|running| running != task);
+        self.say(&Record::Result(result));
+    }
+
+    fn result_of(&self, task: &str, error: Option<&str>) -> TaskResult {
+        TaskResult {
+            node: self.name.clone(),
+            trial: self.trial.0,
+            phase: self.trial.1.clone(),
+            task: task.to_owned(),
+            error: error.map(str::to_owned),
+            ..TaskResult::default()
+        }
+    }
+
+    fn die(&mut self) {
+        self.out = None;
+    }
+
+    /// What a good node does.
+    fn behave(&mut self, order: &NumberedOrder) {
+        let number = order.number;
+        match &order.order {
+            Order::Setup { .. } => self.say(&Record::Hello(hello(&self.name.clone()))),
+            Order::Start { trial, phase, task } => {
+                self.trial = (*trial, phase.clone());
+                if task.background {
+                    self.running.push(task.id.clone());
+                } else {
+                    self.result(&task.id, None);
+                }
+            }
+            Order::Stop { task } => self.result(task, None),
+            Order::Kill { reason } => {
+                for task in self.running.clone() {
+                    self.result(&task, Some(reason));
+                }
+            }
+            Order::End => {
+                self.done(number, None);
+                return self.die();
+            }
+            _ => {}
+        }
+        self.done(number, None);
+    }
+}
+
+struct Link {
+    actor: Arc<Mutex<Actor>>,
+    script: Script,
+    orders: Arc<Mutex<Vec<String>>>,
+}
+
+impl NodeLink for Link {
+    fn send(&mut self, order: &NumberedOrder) {
+        let mut actor = self.actor.lock().unwrap();
+        let kind = serde_json::to_value(&order.order).unwrap();
+        let kind = kind["type"].as_str().unwrap();
+        self.orders.lock().unwrap().push(format!("{} {kind}", actor.name));
+        if (self.script)(order, &mut actor).is_none() {
+            actor.behave(order);
+        }
+    }
+
+    fn about(&mut self) -> anyhow::Result<About> {
+        Ok(About::default())
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        None
+    }
+
+    fn console(&mut self) -> Vec<String> {
+        vec!["its last words".to_owned()]
+    }
+
+    fn outside(&mut self) -> Option<Outside> {
+        None
+    }
+
+    fn ended(&mut self, _deadline: Instant) -> bool {
+        self.actor.lock().unwrap().out.is_none()
+    }
+
+    fn kill(&mut self) {
+        self.actor.lock().unwrap().die();
+    }
+}
+
+#[derive(Default)]
+struct Pretence {
+    scripts: BTreeMap<String, Script>,
+    orders: Arc<Mutex<Vec<String>>>,
+    standing: Arc<Mutex<usize>>,
+    mute: bool,
+}
+
+impl Machine for Pretence {
+    fn prepare(&mut self, _bench: &Bench) -> anyhow::Result<()> {
+        *self.standing.lock().unwrap() += 1;
+        Ok(())
+    }
+
+    fn start(&mut self, bench: &Bench, index: usize, inbox: Inbox) -> anyhow::Result<Started> {
+        let name = bench.nodes[index].name.clone();
+        if name == "impossible" {
+            bail!("no such thing");
+        }
+        let (input, out) = std::io::pipe().unwrap();
+        std::thread::spawn(move || inbox.read(input));
+        let mut actor = Actor {
+            name: name.clone(),
+            out: Some(out),
+            trial: (0, String::new()),
+            running: vec![],
+        };
+        if !self.mute {
+            actor.say(&Record::Hello(hello("")));
+        }
+        let link = Link {
+            actor: Arc::new(Mutex::new(actor)),
+            script: self.scripts.remove(&name).unwrap_or_else(|| Box::new(|_, _| None)),
+            orders: self.orders.clone(),
+        };
+        Ok(Started { link: Box::new(link), interfaces: vec![], mtu: 1500, warnings: vec![] })
+    }
+
+    fn remove(&mut self) {
+        *self.standing.lock().unwrap() -= 1;
+    }
+}
+
+/// What came of a plan.
+struct Told {
+    records: Vec<Record>,
+    orders: Vec<String>,
+    ending: Ending,
+    seconds: f64,
+}
+
+impl Told {
+    fn bench_error(&self) -> Option<&str> {
+        self.records.iter().find_map(|record| match record {
+            Record::Bench { error, .. } => Some(error.as_deref()),
+            _ => None,
+        })?
+    }
+
+    fn trial_error(&self, id: u64) -> Option<&str> {
+        let found = self.records.iter().find_map(|record| match record {
+            Record::TrialEnd { trial, error, .. } if *trial == id => Some(error.as_deref()),
+            _ => None,
+        });
+        found.expect("the trial has ended")
+    }
+
+    fn results(&self, id: u64) -> Vec<&str> {
+        let results = self.records.iter().filter_map(|record| match record {
+            Record::Result(result) if result.trial == id => Some(result.task.as_str()),
+            _ => None,
+        });
+        results.collect()
+    }
+
+    fn has_console_of(&self, name: &str) -> bool {
+        self.records
+            .iter()
+            .any(|record| matches!(record, Record::Console { node, .. } if node == name))
+    }
+
+    fn warnings(&self) -> Vec<&str> {
+        let logs = self.records.iter().filter_map(|record| match record {
+            Record::Log { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        logs.collect()
+    }
+}
+
+fn play(machine: Pretence, events: Vec<Event>) -> Told {
+    let begun = Instant::now();
+    let (post, queue) = sync_channel(256);
+    for event in events {
+        post.send(event).unwrap();
+    }
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (standing, orders) = (machine.standing.clone(), machine.orders.clone());
+    let out = told.clone();
+    let executor = Executor::new(machine, hello(""), (post, queue), move |record| {
+        out.lock().unwrap().push(record);
+    });
+    let ending = executor.run();
+    assert_eq!(*standing.lock().unwrap(), 0, "a bench still stands");
+    let records = std::mem::take(&mut *told.lock().unwrap());
+    let orders = orders.lock().unwrap().clone();
+    Told { records, orders, ending, seconds: begun.elapsed().as_secs_f64() }
+}
+
+/// A bench of `a` and `b`, of which `a` is as the script says, and then these trials.
+fn with_script(
+    script: impl FnMut(&NumberedOrder, &mut Actor) -> Option<()> + Send + 'static,
+    trials: Vec<Trial>,
+) -> Told {
+    let mut machine = Pretence::default();
+    machine.scripts.insert("a".to_owned(), Box::new(script));
+    play(machine, plan(&["a", "b"], trials))
+}
+
+fn plan(nodes: &[&str], trials: Vec<Trial>) -> Vec<Event> {
+    let mut events = vec![
+        Event::Step(Step::Hello { protocol: PROTOCOL }),
+        Event::Step(Step::Bench { bench: bench(nodes) }),
+    ];
+    events.extend(trials.into_iter().map(|trial| Event::Step(Step::Trial { trial })));
+    events.push(Event::PlanEnd);
+    events
+}
+
+fn bench(nodes: &[&str]) -> Bench {
+    let node = |name: &&str| Node {
+        name: (*name).to_owned(),
+        kind: NodeKind::Host,
+        cpus: vec![],
+        interfaces: vec![],
+        files: None,
+    };
+    Bench { name: "bench".to_owned(), nodes: nodes.iter().map(node).collect(), links: vec![] }
+}
+
+fn task(id: &str, node: &str, background: bool) -> Task {
+    Task {
+        id: id.to_owned(),
+        node: node.to_owned(),
+        background,
+        cpus: vec![],
+        workload: Workload::Burn(Burn { share: 0.1, duration_s: 1.0, threads: 1 }),
+    }
+}
+
+fn trial(id: u64, tasks: Vec<Task>) -> Trial {
+    let phase = Phase { name: "p".to_owned(), tasks, probes: vec![], limit_s: 5.0 };
+    Trial { id, knobs: vec![], phases: vec![phase] }
+}
+
+fn starts(order: &NumberedOrder) -> bool {
+    matches!(order.order, Order::Start { .. })
+}
+
+fn on_a(id: u64) -> Trial {
+    trial(id, vec![task("work", "a", false)])
+}
+
+fn on_b(id: u64) -> Trial {
+    trial(id, vec![task("work", "b", false)])
+}
+
+#[test]
+fn a_trial_takes_its_course() {
+    let mut whole = trial(
+        7,
+        vec![
+            task("first", "b", true),
+            task("work", "a", false),
+            task("second", "a", true),
+            task("more", "b", false),
+        ],
+    );
+    let probe = |node: &str| ProbeRequest { node: node.to_owned(), probe: Probe::Stat };
+    whole.phases[0].probes = vec![probe("a")];
+    let knob = Knob::Mtu { interface: "eth0".to_owned(), bytes: 1400 };
+    whole.knobs = vec![KnobSetting { node: "b".to_owned(), knob }];
+    let told = play(Pretence::default(), plan(&["a", "b"], vec![whole]));
+
+    assert_eq!(told.ending, Ending::Complete);
+    assert_eq!(told.bench_error(), None);
+    assert_eq!(told.trial_error(7), None);
+    let course: Vec<&str> = told.orders.iter().skip(2).map(String::as_str).collect();
+    let expected = [
+        "b apply",
+        "a probe_begin",
+        "b start",
+        "a start",
+        "a start",
+        "b start",
+        "a probe_end",
+        "a stop",
+        "b stop",
+        "b put_back",
+        "a end",
+        "b end",
+    ];
+    assert_eq!(course, expected);
+    // Background tasks are stopped in the reverse order.
+    assert_eq!(told.results(7)[2..], ["second", "first"]);
+    assert!(matches!(told.records.last(), Some(Record::Teardown { .. })));
+}
+
+#[test]
+fn a_task_that_fails_is_named_with_its_reason() {
+    let told = with_script(
+        |order, actor| {
+            starts(order).then(|| {
+                actor.trial = (1, "p".to_owned());
+                actor.result("work", Some("no such file"));
+                actor.done(order.number, None);
+            })
+        },
+        vec![on_a(1), on_b(2)],
+    );
+    assert_eq!(told.trial_error(1), Some("task work on a failed: no such file"));
+    assert_eq!(told.trial_error(2), None);
+}
+
+#[test]
+fn a_node_that_dies_fails_its_trial_and_others_go_on() {
+    let told = with_script(
+        |order, actor| starts(order).then(|| actor.die()),
+        vec![on_a(1), on_a(2), on_b(3)],
+    );
+    assert_eq!(told.trial_error(1), Some("node a failed: its agent has ended"));
+    assert_eq!(told.trial_error(2), Some("node a is gone: its agent has ended"));
+    assert_eq!(told.trial_error(3), None);
+    assert!(told.has_console_of("a"));
+    assert!(told.seconds < 2.0);
+}
+
+#[test]
+fn the_other_nodes_are_put_in_order_when_one_dies() {
+    let both = trial(1, vec![task("echo", "b", true), task("work", "a", false)]);
+    let told = with_script(|order, actor| starts(order).then(|| actor.die()), vec![both, on_b(2)]);
+    assert!(told.orders.contains(&"b kill".to_owned()));
+    assert_eq!(told.results(1), ["echo"]);
+    assert_eq!(told.trial_error(2), None);
+}
+
+#[test]
+fn what_is_not_a_record_fails_the_node() {
+    for (bytes, reason) in [
+        (&b"{\"record\":\"done\"\n"[..], "not a record"),
+        (b"\xff\xfe\n", "not a record"),
+        (b"\n", "not a record"),
+        (
+            b"{\"record\":\"done\",\"node\":\"b\",\"number\":2,\"error\":null}\n",
+            "in the name of \"b\"",
+        ),
+        (b"{\"record\":\"done\",\"node\":\"a\",\"number\":99,\"error\":null}\n", "not given"),
+        (b"{\"record\":\"teardown\",\"seconds_s\":1}\n", "may not send: teardown"),
+        (b"{\"record\":\"console\",\"node\":\"a\",\"lines\":[]}\n", "may not send: console"),
+        (
+            b"{\"record\":\"trial_end\",\"trial\":1,\"t_s\":0,\"elapsed_s\":0,\"error\":null}\n",
+            "may not",
+        ),
+    ] {
+        let told = with_script(
+            move |order, actor| starts(order).then(|| actor.raw(bytes)),
+            vec![on_a(1), on_b(2)],
+        );
+        let error = told.trial_error(1).unwrap();
+        assert!(error.starts_with("node a failed:") && error.contains(reason), "{error}");
+        assert_eq!(told.trial_error(2), None);
+        // It is not passed on either: the one teardown is the executor's own.
+        let teardowns = told.records.iter().filter(|r| matches!(r, Record::Teardown { .. }));
+        assert_eq!(teardowns.count(), 1);
+        let ends = told.records.iter().filter(|r| matches!(r, Record::TrialEnd { .. }));
+        assert_eq!(ends.count(), 2);
+    }
+}
+
+#[test]
+fn an_oversized_line_fails_the_node() {
+    let told = with_script(
+        |order, actor| starts(order).then(|| actor.raw(&vec![b'x'; MAX_LINE + 1])),
+        vec![on_a(1)],
+    );
+    assert!(told.trial_error(1).unwrap().contains("longer than"), "{:?}", told.trial_error(1));
+}
+
+#[test]
+fn a_node_that_never_stops_sending_fails_its_trial() {
+    let told = with_script(
+        |order, actor| {
+            starts(order).then(|| {
+                let mut out = actor.out.as_ref().unwrap().try_clone().unwrap();
+                let text = "x".repeat(MAX_LINE / 2);
+                let record = Record::Log { node: "a".to_owned(), level: Level::Info, text };
+                let mut line = serde_json::to_vec(&record).unwrap();
+                line.push(b'\n');
+                std::thread::spawn(move || while out.write_all(&line).is_ok() {});
+            })
+        },
+        vec![on_a(1), on_b(2)],
+    );
+    assert!(told.trial_error(1).unwrap().contains("bytes during one trial"));
+    assert_eq!(told.trial_error(2), None);
+}
+
+#[test]
+fn a_task_that_does_not_end_is_killed_at_the_limit() {
+    let mut short = on_a(1);
+    short.phases[0].limit_s = 0.1;
+    let told = with_script(
+        |order, actor| match &order.order {
+            Order::Start { trial, phase, task } if *trial == 1 => {
+                actor.trial = (*trial, phase.clone());
+                actor.running.push(task.id.clone());
+                actor.done(order.number, None);
+                Some(())
+            }
+            _ => None,
+        },
+        vec![short, on_a(2)],
+    );
+    let expected = "phase p took longer than its limit of 0.1 s: task work on a did not end";
+    assert_eq!(told.trial_error(1), Some(expected));
+    assert_eq!(told.results(1), ["work"]);
+    assert_eq!(told.trial_error(2), None);
+    assert!(told.seconds < 1.0);
+}
+
+#[test]
+fn a_node_that_does_not_even_answer_kill_is_dead() {
+    let mut short = on_a(1);
+    short.phases[0].limit_s = 0.1;
+    let told = with_script(
+        |order, _| (!matches!(order.order, Order::Setup { .. })).then_some(()),
+        vec![short, on_a(2), on_b(3)],
+    );
+    assert!(told.trial_error(1).unwrap().starts_with("phase p took longer"));
+    let error = told.trial_error(2).unwrap();
+    assert!(error.starts_with("node a is gone: it did not answer"), "{error}");
+    assert_eq!(told.trial_error(3), None);
+    assert!(told.seconds < 4.0, "{}", told.seconds);
+}
+
+#[test]
+fn a_background_task_that_does_not_stop_fails_the_trial() {
+    let both = trial(1, vec![task("echo", "a", true), task("work", "b", false)]);
+    let told = with_script(
+        |order, actor| match &order.order {
+            Order::Stop { .. } => {
+                actor.result("echo", Some("it broke"));
+                actor.done(order.number, None);
+                Some(())
+            }
+            _ => None,
+        },
+        vec![both],
+    );
+    assert_eq!(told.trial_error(1), Some("task echo on a failed: it broke"));
+}
+
+#[test]
+fn what_comes_too_late_is_left_out() {
+    let told = with_script(
+        |order, actor| match &order.order {
+            Order::Start { trial: 2, .. } => {
+                actor.trial = (1, "p".to_owned());
+                actor.result("work", None);
+                let old = Interval {
+                    node: "a".to_owned(),
+                    trial: 1,
+                    phase: "p".to_owned(),
+                    task: "work".to_owned(),
+                    begin_s: 0.0,
+                    end_s: 1.0,
+                    values: Default::default(),
+                };
+                actor.say(&Record::Interval(old));
+                None
+            }
+            _ => None,
+        },
+        vec![on_a(1), on_a(2)],
+    );
+    assert_eq!(told.trial_error(2), None);
+    assert_eq!((told.results(1).len(), told.results(2).len()), (1, 1));
+    assert_eq!(told.warnings().iter().filter(|text| text.contains("too late")).count(), 2);
+}
+
+#[test]
+fn knobs_are_put_back_after_a_failure_and_one_that_cannot_be_applied_is_a_failure() {
+    let mut with_knob = on_a(1);
+    let knob = Knob::Mtu { interface: "eth9".to_owned(), bytes: 1400 };
+    with_knob.knobs = vec![KnobSetting { node: "a".to_owned(), knob }];
+    let told = with_script(
+        |order, actor| {
+            matches!(order.order, Order::Apply { .. })
+                .then(|| actor.done(order.number, Some("there is no eth9")))
+        },
+        vec![with_knob],
+    );
+    assert_eq!(told.trial_error(1), Some("a knob on a failed: there is no eth9"));
+    assert!(told.orders.contains(&"a put_back".to_owned()));
+    assert!(!told.orders.contains(&"a start".to_owned()));
+}
+
+#[test]
+fn a_bench_with_a_node_that_cannot_start_is_removed() {
+    let told = play(Pretence::default(), plan(&["a", "impossible"], vec![on_a(1)]));
+    assert_eq!(told.bench_error(), Some("node impossible cannot be started: no such thing"));
+    assert!(told.orders.contains(&"a end".to_owned()));
+    assert_eq!(told.trial_error(1), Some("there is no bench to execute the trial on"));
+}
+
+#[test]
+fn a_bench_whose_setup_fails_tells_why() {
+    let told = with_script(
+        |order, actor| {
+            matches!(order.order, Order::Setup { .. }).then(|| {
+                actor.say(&Record::Hello(hello("a")));
+                actor.done(order.number, Some("the disk is on fire"));
+            })
+        },
+        vec![],
+    );
+    assert_eq!(told.bench_error(), Some("its setup on a failed: the disk is on fire"));
+}
+
+#[test]
+fn an_agent_of_another_protocol_is_refused() {
+    let machine = Pretence { mute: true, ..Pretence::default() };
+    let mut events = plan(&["a"], vec![]);
+    events.pop();
+    let mut other = hello("");
+    other.protocol = PROTOCOL + 1;
+    let news = News::Record(Box::new(Record::Hello(other)), 100);
+    events.push(Event::Node { member: 0, news });
+    events.push(Event::PlanEnd);
+    let told = play(machine, events);
+    // The first member's id is 0.
+    let error = told.bench_error().unwrap();
+    assert!(error.contains("speaks version"), "{error}");
+}
+
+#[test]
+fn a_plan_that_is_not_one_ends_with_a_reason() {
+    let not_a_step = vec![
+        Event::Step(Step::Hello { protocol: PROTOCOL }),
+        Event::BadStep("a line of the plan is not a step".to_owned()),
+    ];
+    let no_hello = vec![Event::Step(Step::Teardown)];
+    let other = vec![Event::Step(Step::Hello { protocol: PROTOCOL + 1 })];
+    for (events, reason) in
+        [(not_a_step, "not a step"), (no_hello, "not hello"), (other, "version")]
+    {
+        let told = play(Pretence::default(), events);
+        let Ending::BadPlan(why) = &told.ending else { panic!("{:?}", told.ending) };
+        assert!(why.contains(reason), "{why}");
+        assert!(told.warnings()[0].contains(reason));
+    }
+}
+
+#[test]
+fn the_end_of_the_controller_interrupts_a_trial() {
+    let mut events = plan(&["a", "b"], vec![on_a(1)]);
+    events.pop();
+    let mut machine = Pretence::default();
+    let ended: Arc<Mutex<Option<SyncSender<Event>>>> = Arc::default();
+    let post = ended.clone();
+    let script: Script = Box::new(move |order, actor| match &order.order {
+        Order::Start { task, .. } => {
+            actor.running.push(task.id.clone());
+            actor.trial = (1, "p".to_owned());
+            actor.done(order.number, None);
+            let post = post.lock().unwrap().take().unwrap();
+            std::thread::spawn(move || post.send(Event::End(Why::Signal(libc::SIGINT))));
+            Some(())
+        }
+        _ => None,
+    });
+    machine.scripts.insert("a".to_owned(), script);
+    let (post, queue) = sync_channel(256);
+    *ended.lock().unwrap() = Some(post.clone());
+    for event in events {
+        post.send(event).unwrap();
+    }
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let out = told.clone();
+    let executor = Executor::new(machine, hello(""), (post, queue), move |record| {
+        out.lock().unwrap().push(record);
+    });
+    let begun = Instant::now();
+    assert_eq!(executor.run(), Ending::Ended(Why::Signal(libc::SIGINT)));
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    let told = told.lock().unwrap();
+    let error = told.iter().find_map(|record| match record {
+        Record::TrialEnd { error, .. } => error.clone(),
+        _ => None,
+    });
+    assert_eq!(error.as_deref(), Some("interrupted by SIGINT"));
+    assert!(matches!(told.last(), Some(Record::Teardown { .. })));
+}
+
+#[test]
+fn a_trial_that_makes_no_sense_is_refused_before_it_starts() {
+    let unknown = trial(1, vec![task("work", "c", false)]);
+    let double = trial(2, vec![task("work", "a", false), task("work", "b", false)]);
+    let endless = trial(3, vec![task("work", "a", true)]);
+    let mut timeless = on_a(4);
+    timeless.phases[0].limit_s = f64::INFINITY;
+    let told =
+        play(Pretence::default(), plan(&["a", "b"], vec![unknown, double, endless, timeless]));
+    assert_eq!(told.trial_error(1), Some("the bench has no node c"));
+    assert!(told.trial_error(2).unwrap().contains("two tasks"));
+    assert!(told.trial_error(3).unwrap().contains("no foreground task"));
+    assert!(told.trial_error(4).unwrap().contains("limit_s"));
+    assert!(!told.orders.iter().any(|order| order.ends_with("start")));
+}

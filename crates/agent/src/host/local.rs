@@ -1,0 +1,231 @@
+//! The real machine: bridges, veth pairs and TAPs in the sandbox's own network namespace, processes
+//! in namespaces, and VMs.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use hypertare_plan::{Bench, Guest, Interface, Node, NodeKind};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::cgroup::{Cgroup, Scope};
+use super::event::Inbox;
+use super::links::{GuestLink, Pipes, ProcessLink};
+use super::machine::{Machine, Started};
+use super::sandbox;
+use super::spawn::Spawn;
+use crate::guest::vmm::{Spec, Tap, Vmm};
+use crate::net::{Links, Namespace, tap};
+
+pub struct Local {
+    scope: Scope,
+    links: Links,
+    /// Names of what was made and is to be removed.
+    made: Vec<String>,
+    /// For names and addresses that are used once only: the kernel may still be removing those of
+    /// the bench before.
+    next: u32,
+}
+
+impl Local {
+    pub fn new(scope: Scope) -> Result<Self> {
+        let links = Links::open()?;
+        links.set_up("lo")?;
+        Ok(Local { scope, links, made: Vec::new(), next: 0 })
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    fn start_process(&mut self, bench: &Bench, node: &Node, inbox: Inbox) -> Result<Started> {
+        let memory = match &node.kind {
+            NodeKind::Container(container) => Some(container.memory),
+            _ => None,
+        };
+        let mut warnings = Vec::new();
+        let cgroup = memory.and_then(|memory| self.cgroup(node, memory, &mut warnings));
+        let place = sandbox::scratch(&format!("node{}", self.number()))?;
+        let (theirs, ours) = pipes()?;
+        let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
+        if memory.is_some() {
+            namespaces |= libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC;
+        }
+        let spawn = Spawn {
+            arguments: vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()],
+            namespaces,
+            descriptors: vec![&theirs[0], &theirs[1], &theirs[2]],
+        };
+        let child = spawn.start(|pid| {
+            bind(pid, &node.cpus)?;
+            if let Some(cgroup) = &cgroup {
+                cgroup.add(pid)?;
+            }
+            if memory.is_some() {
+                self.wire(bench, node, pid)?;
+            }
+            Ok(())
+        })?;
+        let interfaces = match node.kind {
+            // Its interface is the bridge itself.
+            NodeKind::Host => node.interfaces.iter().map(on_bridge).collect(),
+            _ => node.interfaces.clone(),
+        };
+        let link = ProcessLink::new(child, ours, inbox, (cgroup, memory.is_some()), place);
+        Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
+    }
+
+    /// Joins a container's interfaces to their links.
+    fn wire(&mut self, bench: &Bench, node: &Node, pid: libc::pid_t) -> Result<()> {
+        for interface in &node.interfaces {
+            let name = format!("veth{}", self.number());
+            let there = Namespace::Pid(pid.unsigned_abs());
+            self.links.veth(&name, &interface.name, Some(there))?;
+            self.made.push(name.clone());
+            self.join(&name, bench, interface)?;
+        }
+        Ok(())
+    }
+
+    fn join(&self, name: &str, bench: &Bench, interface: &Interface) -> Result<()> {
+        let link = bench.links.iter().find(|link| link.name == interface.link);
+        let link = link.with_context(|| format!("there is no link {}", interface.link))?;
+        self.links.set_mtu(name, link.mtu)?;
+        self.links.set_master(name, Some(&link.name))?;
+        self.links.set_up(name)
+    }
+
+    fn start_guest(
+        &mut self,
+        bench: &Bench,
+        node: &Node,
+        guest: &Guest,
+        inbox: Inbox,
+    ) -> Result<Started> {
+        let interfaces: Vec<Interface> =
+            node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
+        let mut taps = Vec::new();
+        for interface in &interfaces {
+            let name = format!("tap{}", self.number());
+            let fd = tap::create(&name)?;
+            self.join(&name, bench, interface)?;
+            taps.push(Tap { interface, fd });
+        }
+        let mut warnings = Vec::new();
+        let cgroup = self.cgroup(node, None, &mut warnings);
+        let share = node.files.as_ref().map(|_| Path::new("/"));
+        let vmm = Vmm::start(Spec { node, guest, taps, share })?;
+        if let Some(cgroup) = &cgroup {
+            cgroup.add(vmm.pid().as_raw_nonzero().get())?;
+        }
+        let link = GuestLink::new(vmm, inbox, node.cpus.clone(), cgroup)?;
+        Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
+    }
+
+    /// A guest's interface has an address by which the guest finds it.
+    fn with_mac(&mut self, interface: &Interface) -> Interface {
+        let mut interface = interface.clone();
+        if interface.mac.is_none() {
+            let [a, b, c, _] = self.number().to_le_bytes();
+            interface.mac = Some(format!("52:54:00:{c:02x}:{b:02x}:{a:02x}"));
+        }
+        interface
+    }
+
+    fn cgroup(
+        &self,
+        node: &Node,
+        memory: Option<u64>,
+        warnings: &mut Vec<String>,
+    ) -> Option<Cgroup> {
+        match Cgroup::make(&self.scope, &node.name, memory) {
+            Ok(cgroup) => {
+                if memory.is_some() && !cgroup.limited() {
+                    warnings.push("no cgroup here can limit memory: it is not limited".to_owned());
+                }
+                Some(cgroup)
+            }
+            Err(error) => {
+                let limit = if memory.is_some() { ", and its memory is not limited" } else { "" };
+                warnings.push(format!(
+                    "no cgroup accounts for it ({error:#}): its CPU time comes from its processes{limit}"
+                ));
+                None
+            }
+        }
+    }
+}
+
+impl Machine for Local {
+    fn prepare(&mut self, bench: &Bench) -> Result<()> {
+        for link in &bench.links {
+            self.links.bridge(&link.name, link.mtu)?;
+            self.made.push(link.name.clone());
+            self.links.set_up(&link.name)?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, bench: &Bench, index: usize, inbox: Inbox) -> Result<Started> {
+        let node = &bench.nodes[index];
+        let unlike = node.interfaces.iter().any(|interface| {
+            bench.links.iter().any(|l| l.name == interface.link && l.mtu != mtu(bench, node))
+        });
+        if unlike {
+            bail!("its links differ in their MTU; give all links of a node the same");
+        }
+        match &node.kind {
+            NodeKind::Host | NodeKind::Container(_) => self.start_process(bench, node, inbox),
+            NodeKind::Guest(guest) => self.start_guest(bench, node, guest, inbox),
+        }
+    }
+
+    fn remove(&mut self) {
+        for name in self.made.drain(..).rev() {
+            // A veth is gone already when its other end's namespace is.
+            let _ = self.links.delete(&name);
+        }
+    }
+}
+
+/// The MTU of the node's links.
+fn mtu(bench: &Bench, node: &Node) -> u32 {
+    let on = |name: &str| node.interfaces.iter().any(|interface| interface.link == name);
+    bench.links.iter().find(|link| on(&link.name)).map_or(1500, |link| link.mtu)
+}
+
+fn on_bridge(interface: &Interface) -> Interface {
+    Interface { name: interface.link.clone(), ..interface.clone() }
+}
+
+fn bind(pid: libc::pid_t, cpus: &[u32]) -> Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu as usize >= CpuSet::MAX_CPU {
+            bail!("there is no CPU {cpu}");
+        }
+        set.set(cpu as usize);
+    }
+    sched_setaffinity(rustix::process::Pid::from_raw(pid), &set).with_context(|| {
+        format!("cannot be bound to the CPUs {cpus:?}: does the machine have them?")
+    })
+}
+
+/// Standard input, output and error of a child: its ends and ours.
+fn pipes() -> Result<([OwnedFd; 3], Pipes)> {
+    let (input, orders) = std::io::pipe()?;
+    let (records, output) = std::io::pipe()?;
+    let (messages, errors) = std::io::pipe()?;
+    let file = |end: OwnedFd| File::from(end);
+    let ours = Pipes {
+        orders: file(orders.into()),
+        records: file(records.into()),
+        messages: file(messages.into()),
+    };
+    Ok(([input.into(), output.into(), errors.into()], ours))
+}

@@ -1,0 +1,66 @@
+//! What the executor needs of the machine it runs on. The real one makes namespaces, links and
+//! VMMs; tests use one that only pretends.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use hypertare_plan::{Accelerator, Bench, Interface, NumberedOrder};
+
+use super::event::Inbox;
+use crate::probe::Outside;
+
+/// Makes what a bench consists of.
+pub trait Machine {
+    /// Makes the links.
+    fn prepare(&mut self, bench: &Bench) -> Result<()>;
+
+    /// Starts one node; its records go to the inbox. Nodes are started one after the other and come
+    /// up in parallel, so this does not wait for them.
+    fn start(&mut self, bench: &Bench, index: usize, inbox: Inbox) -> Result<Started>;
+
+    /// Removes the links.
+    fn remove(&mut self);
+}
+
+/// A node that has just been started.
+pub struct Started {
+    pub link: Box<dyn NodeLink>,
+    /// As the node will find them.
+    pub interfaces: Vec<Interface>,
+    pub mtu: u32,
+    /// What a person should know about how it was made.
+    pub warnings: Vec<String>,
+}
+
+/// The host agent's end of a node.
+pub trait NodeLink {
+    /// Hands an order over. Never blocks; that a node is gone is told by its inbox.
+    fn send(&mut self, order: &NumberedOrder);
+
+    /// What is known once the node is set up.
+    fn about(&mut self) -> Result<About>;
+
+    /// What is known of why the node ended, if more than that it did.
+    fn failure(&mut self) -> Option<String>;
+
+    /// The last lines that the node printed apart from its records.
+    fn console(&mut self) -> Vec<String>;
+
+    /// Where the CPU time that the machine spends for this node is counted; nothing for a host node,
+    /// which has no outside.
+    fn outside(&mut self) -> Option<Outside>;
+
+    /// Waits until the node has ended; false when it has not by then.
+    fn ended(&mut self, deadline: Instant) -> bool;
+
+    /// Ends it at once.
+    fn kill(&mut self);
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    pub accelerator: Option<Accelerator>,
+    pub vmm: Option<String>,
+    pub vmm_argv: Vec<String>,
+    pub cgroup: Option<String>,
+}

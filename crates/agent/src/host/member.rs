@@ -1,0 +1,244 @@
+//! One node of the standing bench, as the executor knows it: what it was told, what it owes, and
+//! which records it may send. What a node sends is not trusted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use hypertare_plan::{
+    Hello, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, Node, NumberedOrder, Order, PROTOCOL, Record,
+};
+
+use super::event::MemberId;
+use super::machine::{NodeLink, Started};
+
+pub struct Member {
+    pub id: MemberId,
+    pub node: Node,
+    pub link: Box<dyn NodeLink>,
+    /// The order that sets it up, to be sent once it has been heard.
+    pub setup: Option<Order>,
+    pub begun: Instant,
+    /// From its start to its first record.
+    pub start: Option<Duration>,
+    pub gone: Option<String>,
+    hello: Option<Hello>,
+    next_number: u64,
+    /// Orders that were not answered, and what they are about.
+    owed: BTreeMap<u64, String>,
+    /// Tasks of the present phase that have no result yet.
+    running: BTreeSet<String>,
+    bytes: usize,
+}
+
+/// What a record that was accepted means to the executor.
+#[derive(Debug, PartialEq)]
+pub enum Heard {
+    /// To be passed on.
+    Record(Record),
+    /// To be passed on; the task has failed.
+    Failed(Record, String),
+    /// An order was not carried out: what it was about, and why.
+    Refused(String, String),
+    /// Only of interest here.
+    Nothing,
+    /// Of a trial that is over; not passed on.
+    Late(String),
+}
+
+impl Member {
+    pub fn new(id: MemberId, node: Node, started: Started, begun: Instant) -> Self {
+        let setup = Order::Setup {
+            node: node.name.clone(),
+            interfaces: started.interfaces,
+            mtu: started.mtu,
+            files: node.files.clone(),
+        };
+        Member {
+            id,
+            node,
+            link: started.link,
+            setup: Some(setup),
+            begun,
+            start: None,
+            gone: None,
+            hello: None,
+            next_number: 1,
+            owed: BTreeMap::new(),
+            running: BTreeSet::new(),
+            bytes: 0,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.node.name
+    }
+
+    pub fn alive(&self) -> bool {
+        self.gone.is_none()
+    }
+
+    /// Has been heard: its agent works.
+    pub fn is_up(&self) -> bool {
+        self.start.is_some()
+    }
+
+    pub fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// What it was told to do and has not answered.
+    pub fn owed(&self) -> Option<&str> {
+        self.owed.values().next().map(String::as_str)
+    }
+
+    pub fn owes_number(&self, number: u64) -> bool {
+        self.owed.contains_key(&number)
+    }
+
+    pub fn runs(&self, task: &str) -> bool {
+        self.running.contains(task)
+    }
+
+    pub fn runs_any(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Sends an order; `about` says in plain words what it is for.
+    pub fn order(&mut self, about: &str, order: Order) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        if let Order::Start { task, .. } = &order {
+            self.running.insert(task.id.clone());
+        }
+        self.owed.insert(number, about.to_owned());
+        self.link.send(&NumberedOrder { number, order });
+        number
+    }
+
+    /// A new trial: what was sent before does not count against it.
+    pub fn begin_trial(&mut self) {
+        self.bytes = 0;
+    }
+
+    /// Whatever it still owes is not expected any more.
+    pub fn forget(&mut self) {
+        self.owed.clear();
+        self.running.clear();
+    }
+
+    pub fn console(&mut self) -> Vec<String> {
+        let mut lines = self.link.console();
+        let surplus = lines.len().saturating_sub(MAX_CONSOLE_LINES);
+        lines.drain(..surplus);
+        lines
+    }
+
+    /// Checks a record. An error says why the node cannot be trusted any more.
+    pub fn hear(
+        &mut self,
+        record: Record,
+        bytes: usize,
+        trial: Option<u64>,
+    ) -> Result<Heard, String> {
+        self.bytes += bytes;
+        if self.bytes > MAX_TRIAL_BYTES {
+            return Err(format!("it sent more than {MAX_TRIAL_BYTES} bytes during one trial"));
+        }
+        match sender(&record) {
+            None => {
+                return Err(format!("it sent a record that a node may not send: {}", kind(&record)));
+            }
+            Some("") if self.hello.is_none() && matches!(record, Record::Hello(_)) => {}
+            Some(name) if name == self.node.name => {}
+            Some(name) => return Err(format!("it sent a record in the name of {name:?}")),
+        }
+        if self.hello.is_none() && !matches!(record, Record::Hello(_)) {
+            return Err(format!("it sent a record of the kind {} before hello", kind(&record)));
+        }
+        match record {
+            Record::Hello(hello) => self.hear_hello(hello),
+            Record::Done { number, error, .. } => {
+                let Some(about) = self.owed.remove(&number) else {
+                    return Err(format!("it answered an order {number} that it was not given"));
+                };
+                Ok(error.map_or(Heard::Nothing, |error| Heard::Refused(about, error)))
+            }
+            Record::Result(result) => {
+                if Some(result.trial) != trial {
+                    return Ok(Heard::Late(format!("the result of task {}", result.task)));
+                }
+                if !self.running.remove(&result.task) {
+                    return Ok(Heard::Late(format!(
+                        "a result of task {:?}, which does not run",
+                        result.task
+                    )));
+                }
+                let failure = result.error.as_ref().map(|error| {
+                    format!("task {} on {} failed: {error}", result.task, result.node)
+                });
+                let record = Record::Result(result);
+                Ok(match failure {
+                    Some(failure) => Heard::Failed(record, failure),
+                    None => Heard::Record(record),
+                })
+            }
+            Record::Interval(ref interval)
+                if Some(interval.trial) != trial || !self.running.contains(&interval.task) =>
+            {
+                Ok(Heard::Late(format!("an interval of task {:?}", interval.task)))
+            }
+            Record::Probe(ref probe) if Some(probe.trial) != trial => {
+                Ok(Heard::Late(format!("values of the probe {:?}", probe.probe)))
+            }
+            Record::Knob(ref knob) if Some(knob.trial) != trial => {
+                Ok(Heard::Late(format!("what became of the knob {:?}", knob.knob)))
+            }
+            other => Ok(Heard::Record(other)),
+        }
+    }
+
+    /// The first hello says that the agent works, and names nobody; the second one comes with the
+    /// name, and is the one to pass on.
+    fn hear_hello(&mut self, hello: Hello) -> Result<Heard, String> {
+        if hello.protocol != PROTOCOL {
+            return Err(format!(
+                "its agent ({}) speaks version {} of the protocol, this one speaks {PROTOCOL}; \
+                 use the same agent on both sides",
+                hello.agent, hello.protocol
+            ));
+        }
+        let first = self.hello.is_none();
+        self.hello = Some(hello.clone());
+        if first {
+            self.start = Some(self.begun.elapsed());
+            return Ok(Heard::Nothing);
+        }
+        Ok(Heard::Record(Record::Hello(hello)))
+    }
+}
+
+/// The node that a record names; nothing for records that only a host agent sends.
+fn sender(record: &Record) -> Option<&str> {
+    match record {
+        Record::Hello(hello) => Some(&hello.node),
+        Record::Done { node, .. } | Record::Log { node, .. } => Some(node),
+        Record::Interface(state) => Some(&state.node),
+        Record::Interval(interval) => Some(&interval.node),
+        Record::Result(result) => Some(&result.node),
+        Record::Probe(probe) => Some(&probe.node),
+        Record::Knob(knob) => Some(&knob.node),
+        Record::Node(_)
+        | Record::Bench { .. }
+        | Record::Teardown { .. }
+        | Record::TrialBegin { .. }
+        | Record::TrialEnd { .. }
+        | Record::Console { .. } => None,
+    }
+}
+
+fn kind(record: &Record) -> String {
+    serde_json::to_value(record)
+        .ok()
+        .and_then(|value| Some(value.get("record")?.as_str()?.to_owned()))
+        .unwrap_or_default()
+}

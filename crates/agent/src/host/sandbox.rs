@@ -1,0 +1,254 @@
+//! Where benches are made: a process that is the first of its own PID namespace, in user, mount,
+//! network, IPC and UTS namespaces of its own. When it ends the kernel removes every process, link,
+//! TAP and mount; what the kernel does not remove (cgroups) is removed by the process outside, or,
+//! should that one be killed, by the one inside.
+//!
+//! Nothing is made in any file system that outlives the sandbox, so nothing can be left in one.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+
+use super::cgroup::{self, Scope};
+use super::spawn::{Child, Ended, Spawn, explain_refusal};
+
+/// The user namespaces that are needed here are not allowed.
+pub const REFUSED: i32 = 3;
+
+/// How long the inside may take to end in good order.
+pub const GRACE: Duration = Duration::from_secs(3);
+
+/// A directory that every Linux has and no workload needs, so that nothing has to be made on disk
+/// to mount memory on. Container engines cover it, too.
+pub const SCRATCH: &str = "/sys/firmware";
+
+/// Descriptor of the inside whose other end closes when the outside ends, however it ends.
+const LIFELINE: RawFd = 3;
+
+/// The subcommand that starts the inside. Not for people.
+pub const INSIDE: &str = "host-inside";
+
+/// Runs the inside to its end and tells the exit status.
+pub fn run() -> Result<i32> {
+    let scope = Scope::own()?;
+    cgroup::sweep();
+    let signals = signal_descriptor()?;
+    let (lifeline, _held) = std::io::pipe()?;
+    let mut inside = match start(&scope, lifeline.as_raw_fd()) {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("hypertare-agent: {:#}", explain_refusal(&error));
+            return Ok(REFUSED);
+        }
+    };
+    drop(lifeline);
+    let ended = supervise(&mut inside, &signals)?;
+    cgroup::remove_scope(&scope);
+    Ok(match ended {
+        Ended::Exited(status) => status,
+        Ended::Killed(signal) => {
+            eprintln!("hypertare-agent: the bench's first process {ended}; everything was removed");
+            128 + signal
+        }
+    })
+}
+
+fn start(scope: &Scope, lifeline: RawFd) -> Result<Child> {
+    Spawn {
+        arguments: vec![INSIDE.to_owned(), "--scope".to_owned(), scope.name().to_owned()],
+        namespaces: libc::CLONE_NEWUSER
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWNET
+            | libc::CLONE_NEWIPC
+            | libc::CLONE_NEWUTS,
+        descriptors: vec![&0, &1, &2, &lifeline],
+    }
+    .start(map_ids)
+}
+
+/// Root maps every id it has onto itself, so that files keep their owners; anyone else is root
+/// inside and nobody else.
+fn map_ids(pid: libc::pid_t) -> Result<()> {
+    if rustix::process::geteuid().is_root() && map_all(pid).is_ok() {
+        return Ok(());
+    }
+    let path = |name: &str| format!("/proc/{pid}/{name}");
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    fs::write(path("setgroups"), "deny").context("cannot write setgroups")?;
+    fs::write(path("gid_map"), format!("0 {gid} 1")).context("cannot write the map of groups")?;
+    fs::write(path("uid_map"), format!("0 {uid} 1")).context("cannot write the map of users")
+}
+
+fn map_all(pid: libc::pid_t) -> Result<()> {
+    for name in ["gid_map", "uid_map"] {
+        let mut identical = String::new();
+        for line in fs::read_to_string(format!("/proc/self/{name}"))?.lines() {
+            let mut fields = line.split_ascii_whitespace();
+            let (Some(first), Some(_), Some(count)) = (fields.next(), fields.next(), fields.next())
+            else {
+                continue;
+            };
+            identical += &format!("{first} {first} {count}\n");
+        }
+        fs::write(format!("/proc/{pid}/{name}"), identical)?;
+    }
+    Ok(())
+}
+
+/// Waits for the end. Once the controller is gone or a signal came, the inside has a short time to
+/// end by itself (it notices the controller's end on its own), and is then killed.
+fn supervise(inside: &mut Child, signals: &OwnedFd) -> Result<Ended> {
+    let stdin = std::io::stdin();
+    let mut deadline: Option<Instant> = None;
+    loop {
+        let timeout = deadline.map(|at| timespec(at.saturating_duration_since(Instant::now())));
+        // Its input is watched for hanging up only: what comes in is the inside's to read.
+        let input = if deadline.is_some() { signals.as_fd() } else { stdin.as_fd() };
+        let mut watched = [
+            PollFd::new(inside.handle(), PollFlags::IN),
+            PollFd::new(signals, PollFlags::IN),
+            PollFd::from_borrowed_fd(input, PollFlags::RDHUP),
+        ];
+        match poll(&mut watched, timeout.as_ref()) {
+            Ok(0) => {
+                inside.kill();
+                return Ok(inside.wait());
+            }
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error).context("cannot wait for the bench's first process"),
+        }
+        let seen = watched.map(|descriptor| descriptor.revents());
+        if !seen[0].is_empty() {
+            return Ok(inside.wait());
+        }
+        if !seen[1].is_empty()
+            && let Some(signal) = take_signal(signals)
+        {
+            inside.signal(signal);
+            deadline.get_or_insert_with(|| Instant::now() + GRACE);
+        }
+        if seen[2].intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR) {
+            deadline.get_or_insert_with(|| Instant::now() + GRACE);
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> rustix::time::Timespec {
+    rustix::time::Timespec {
+        tv_sec: duration.as_secs() as i64,
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}
+
+/// Blocks the signals that mean "end", for this thread and those it starts, and gives a descriptor
+/// from which they are read instead.
+pub fn signal_descriptor() -> Result<OwnedFd> {
+    // SAFETY: the set is initialised before use; signalfd makes a descriptor that we then own.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) {
+            -1 => Err(std::io::Error::last_os_error()).context("cannot watch for signals"),
+            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
+        }
+    }
+}
+
+/// Reads one signal; waits for it if none is there.
+pub fn take_signal(signals: &OwnedFd) -> Option<libc::c_int> {
+    let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
+    let read = rustix::io::read(signals, &mut info).ok()?;
+    // The signal's number is the structure's first field.
+    (read == info.len()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+}
+
+/// First thing inside: become independent of the terminal, and arrange mounts and `/proc`.
+pub fn enter() -> Result<OwnedFd> {
+    // SAFETY: the outside has put it there; nobody else owns this number.
+    let lifeline = unsafe { OwnedFd::from_raw_fd(LIFELINE) };
+    rustix::io::fcntl_setfd(&lifeline, rustix::io::FdFlags::CLOEXEC)
+        .context("this subcommand is started by `hypertare-agent host` only")?;
+    // Ctrl-C in a terminal reaches the outside, which passes it on.
+    let _ = rustix::process::setsid();
+    make_private()?;
+    mount(
+        "proc",
+        "/proc",
+        "proc",
+        MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC,
+        None,
+    )
+    .context(
+        "cannot mount /proc; in a container, start that with \
+             `--security-opt systempaths=unconfined`",
+    )?;
+    mount("tmpfs", SCRATCH, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=0755")
+        .with_context(|| format!("cannot mount memory on {SCRATCH}"))?;
+    Ok(lifeline)
+}
+
+/// What is mounted from here on is seen by nobody outside.
+pub fn make_private() -> Result<()> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .context("cannot make the mounts private")
+}
+
+/// Ends this process, and with it everything in its PID namespace, some time after the outside has
+/// gone, however busy or stuck the rest of it is.
+pub fn watch_lifeline(lifeline: OwnedFd, ended: impl Fn() + Send + 'static) {
+    std::thread::spawn(move || {
+        let mut byte = [0u8];
+        while rustix::io::read(&lifeline, &mut byte) == Err(rustix::io::Errno::INTR) {}
+        ended();
+        std::thread::sleep(GRACE);
+        // SAFETY: ends the process without running anything of it, which may be what is stuck.
+        unsafe { libc::_exit(1) };
+    });
+}
+
+/// Last thing inside: kills what still runs, waits for it, and removes the cgroups in case that the
+/// outside cannot any more.
+pub fn leave(scope: &Scope) {
+    kill_all_others(Duration::from_secs(1));
+    cgroup::remove_scope(scope);
+}
+
+/// Kills every other process of this PID namespace and awaits them. Only for its first process;
+/// for any other it would mean everything that the user may kill.
+pub fn kill_all_others(limit: Duration) {
+    if std::process::id() != 1 {
+        return;
+    }
+    // SAFETY: no memory is passed. From the first process of a PID namespace, -1 means every other
+    // process in it.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+    let deadline = Instant::now() + limit;
+    loop {
+        // SAFETY: no status is asked for.
+        match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } {
+            -1 => return,
+            0 if Instant::now() > deadline => return,
+            0 => std::thread::sleep(Duration::from_millis(1)),
+            _ => {}
+        }
+    }
+}
+
+/// A directory of the sandbox's own memory.
+pub fn scratch(name: &str) -> Result<std::path::PathBuf> {
+    let directory = Path::new(SCRATCH).join(name);
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    Ok(directory)
+}

@@ -1,0 +1,67 @@
+//! `hypertare-agent knob`: looks at knobs without a plan. It turns none: nobody would be there to
+//! put it back.
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use hypertare_plan::Knob;
+
+use super::Setting;
+use crate::net::ethtool;
+
+/// Look at the settings that a study can change.
+#[derive(Args, Debug)]
+pub struct KnobArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Print every knob of an interface as it is, or why it is not available here.
+    Show { interface: String },
+}
+
+pub fn run(args: &KnobArgs) -> Result<()> {
+    let Verb::Show { interface } = &args.verb;
+    let state = ethtool::state(interface)?;
+    let offloads = state.offloads.keys().map(|offload| Knob::Offload {
+        interface: interface.clone(),
+        offload: offload.clone(),
+        on: true,
+    });
+    let mut out = Vec::new();
+    writeln!(out, "{:<24} {}", "driver", state.driver.as_deref().unwrap_or("unknown"))?;
+    writeln!(out, "{:<24} {} receive, {} transmit", "queues", state.rx_queues, state.tx_queues)?;
+    for knob in knobs(interface).into_iter().chain(offloads) {
+        let value = match Setting::of(&knob).and_then(|setting| setting.probe()) {
+            Ok(value) if value.is_empty() => "none".to_owned(),
+            Ok(value) => value,
+            Err(error) => format!("not available here: {error:#}"),
+        };
+        writeln!(out, "{:<24} {value}", name(&knob))?;
+    }
+    io::stdout().write_all(&out).context("writing to the standard output")
+}
+
+/// What is asked for does not matter to a look, but for CPUs: one that is there.
+fn knobs(interface: &str) -> [Knob; 4] {
+    let interface = interface.to_owned();
+    [
+        Knob::Mtu { interface: interface.clone(), bytes: 1500 },
+        Knob::InterruptCpus { interface: interface.clone(), cpus: vec![0] },
+        Knob::ReceiveSteering { interface, cpus: vec![] },
+        Knob::SocketBuffers { bytes: 1 << 20 },
+    ]
+}
+
+fn name(knob: &Knob) -> String {
+    match knob {
+        Knob::Mtu { .. } => "mtu".to_owned(),
+        Knob::Offload { offload, .. } => format!("offload {offload}"),
+        Knob::SocketBuffers { .. } => "socket_buffers".to_owned(),
+        Knob::InterruptCpus { .. } => "interrupt_cpus".to_owned(),
+        Knob::ReceiveSteering { .. } => "receive_steering".to_owned(),
+    }
+}

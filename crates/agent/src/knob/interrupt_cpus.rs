@@ -1,0 +1,54 @@
+//! CPUs that serve an interface's interrupts: /proc/irq/N/smp_affinity_list, the same set for each
+//! of them; the kernel chooses among the set.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+
+use super::file::File;
+use super::{Wanted, cpu_list};
+use crate::net::interrupts;
+
+pub fn places(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
+    ensure!(!cpus.is_empty(), "interrupts need at least one CPU, and none was given");
+    let value = cpu_list::wanted(cpus)?;
+    let numbers = interrupts::of_interface(interface)?;
+    Ok(numbers.iter().map(|&number| wanted(Path::new("/proc/irq"), number, &value)).collect())
+}
+
+fn wanted(irqs: &Path, number: u32, value: &str) -> Wanted {
+    let place = File {
+        name: format!("irq{number}"),
+        path: irqs.join(format!("{number}/smp_affinity_list")),
+        parse: cpu_list::canonical,
+        format: |list| Ok(list.to_owned()),
+    };
+    Wanted { place: Box::new(place), value: value.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Setting;
+    use super::*;
+
+    #[test]
+    fn every_interrupt_gets_the_set_and_its_own_back() {
+        let root = tempfile::tempdir().unwrap();
+        for (number, list) in [(38, "0-3\n"), (39, "2\n")] {
+            std::fs::create_dir(root.path().join(number.to_string())).unwrap();
+            std::fs::write(root.path().join(format!("{number}/smp_affinity_list")), list).unwrap();
+        }
+        let knob = hypertare_plan::Knob::InterruptCpus { interface: "eth0".into(), cpus: vec![1] };
+        let wanted = [38, 39].map(|number| wanted(root.path(), number, "1")).into();
+        let change = Setting { knob, wanted }.apply().unwrap();
+        assert_eq!(change.before, "irq38=0-3 irq39=2");
+        assert_eq!(change.after, "irq38=1 irq39=1");
+        assert_eq!(change.put_back().unwrap(), "irq38=0-3 irq39=2");
+    }
+
+    #[test]
+    fn no_cpu_is_no_answer() {
+        assert!(places("lo", &[]).err().unwrap().to_string().contains("at least one"));
+        assert!(places("lo", &[100_000]).err().unwrap().to_string().contains("there is no CPU"));
+    }
+}

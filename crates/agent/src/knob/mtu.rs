@@ -1,0 +1,48 @@
+//! The MTU of an interface.
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Place, Wanted};
+use crate::net::Links;
+
+/// Below this the kernel switches IPv6 off on a link (RFC 8200, section 5).
+const LEAST_FOR_IPV6: u32 = 1280;
+
+struct Mtu {
+    name: String,
+    interface: String,
+    links: Links,
+}
+
+pub fn places(interface: &str, bytes: u32) -> Result<Vec<Wanted>> {
+    let links = Links::open()?;
+    links.get(interface)?;
+    ensure!(
+        bytes >= LEAST_FOR_IPV6 || !has_ipv6(&links, interface)?,
+        "{interface} has IPv6 addresses, which the kernel takes away below {LEAST_FOR_IPV6} bytes \
+         and which would not come back with the old MTU: use IPv4 for an MTU of {bytes}"
+    );
+    let place = Mtu { name: format!("mtu of {interface}"), interface: interface.to_owned(), links };
+    Ok(vec![Wanted { place: Box::new(place), value: bytes.to_string() }])
+}
+
+/// The link-local address does not count: it comes back by itself.
+fn has_ipv6(links: &Links, interface: &str) -> Result<bool> {
+    let addresses = links.addresses(interface)?;
+    Ok(addresses.iter().any(|address| address.contains(':') && !address.starts_with("fe80:")))
+}
+
+impl Place for Mtu {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read(&self) -> Result<String> {
+        Ok(self.links.get(&self.interface)?.mtu.to_string())
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        let bytes = value.parse().with_context(|| format!("{value:?} is not an MTU"))?;
+        self.links.set_mtu(&self.interface, bytes)
+    }
+}

@@ -1,0 +1,44 @@
+//! An offload of an interface.
+
+use anyhow::{Result, bail};
+
+use super::{Place, Wanted};
+use crate::net::ethtool::Ethtool;
+
+struct Offload {
+    name: String,
+    offload: String,
+    ethtool: Ethtool,
+}
+
+pub fn places(interface: &str, offload: &str, on: bool) -> Result<Vec<Wanted>> {
+    let place = Offload {
+        name: format!("{offload} of {interface}"),
+        offload: offload.to_owned(),
+        ethtool: Ethtool::open(interface)?,
+    };
+    place.read()?;
+    Ok(vec![Wanted { place: Box::new(place), value: text(on).to_owned() }])
+}
+
+impl Place for Offload {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read(&self) -> Result<String> {
+        Ok(text(self.ethtool.offload(&self.offload)?).to_owned())
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        match value {
+            "on" => self.ethtool.set_offload(&self.offload, true),
+            "off" => self.ethtool.set_offload(&self.offload, false),
+            _ => bail!("an offload is on or off, not {value:?}"),
+        }
+    }
+}
+
+fn text(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}

@@ -1,0 +1,89 @@
+//! Receive packet steering: CPUs that take packets over from the one that was interrupted, by
+//! receive queue (rps_cpus; Documentation/networking/scaling.rst).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+
+use super::file::File;
+use super::{Place, Wanted, cpu_list};
+use crate::net::sysfs::InterfaceDirectory;
+
+/// A queue's file, and the mount through which it is reached.
+struct Queue {
+    file: File,
+    _directory: Arc<InterfaceDirectory>,
+}
+
+pub fn places(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
+    let value = cpu_list::wanted(cpus)?;
+    let directory = Arc::new(InterfaceDirectory::find(interface)?);
+    let queues = queues(&directory.path().join("queues"))?;
+    ensure!(
+        !queues.is_empty(),
+        "{interface} has no receive queue that can be steered: the kernel is built without \
+         CONFIG_RPS, or the link has none"
+    );
+    let wanted = queues.into_iter().map(|(name, path)| Wanted {
+        place: Box::new(Queue { file: file(name, path), _directory: directory.clone() }),
+        value: value.clone(),
+    });
+    Ok(wanted.collect())
+}
+
+/// `rx-0`, `rx-1` and on, with their files.
+fn queues(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let entries = std::fs::read_dir(directory)
+        .with_context(|| format!("listing the queues in {}", directory.display()))?;
+    let mut queues: Vec<(u32, PathBuf)> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let number = entry.file_name().to_str()?.strip_prefix("rx-")?.parse().ok()?;
+            Some((number, entry.path().join("rps_cpus")))
+        })
+        .filter(|(_, path)| path.exists())
+        .collect();
+    queues.sort();
+    Ok(queues.into_iter().map(|(number, path)| (format!("rx-{number}"), path)).collect())
+}
+
+fn file(name: String, path: PathBuf) -> File {
+    File { name, path, parse: cpu_list::from_mask, format: cpu_list::to_mask }
+}
+
+impl Place for Queue {
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    fn read(&self) -> Result<String> {
+        self.file.read()
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        self.file.write(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_receive_queue_is_steered_in_order() {
+        let root = tempfile::tempdir().unwrap();
+        for queue in ["rx-10", "rx-2", "tx-0"] {
+            std::fs::create_dir(root.path().join(queue)).unwrap();
+            std::fs::write(root.path().join(queue).join("rps_cpus"), "0\n").unwrap();
+        }
+        std::fs::create_dir(root.path().join("rx-3")).unwrap();
+        let queues = queues(root.path()).unwrap();
+        let names: Vec<&str> = queues.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["rx-2", "rx-10"]);
+        let place = file("rx-2".into(), queues[0].1.clone());
+        place.write("0-2").unwrap();
+        assert_eq!(std::fs::read_to_string(&place.path).unwrap(), "00000007");
+        assert_eq!(place.read().unwrap(), "0-2");
+    }
+}

@@ -1,0 +1,111 @@
+//! Default and largest socket buffers: what sockets get that do not ask, and the most that they may
+//! ask for or grow to. Format: tcp(7), socket(7).
+//!
+//! net.core's belong to the machine's first network namespace and apply in all of them, so in
+//! another one, a container's, they cannot be set, and this knob is not available there.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::file::{File, words};
+use super::{Place, Wanted};
+
+const CORE: [&str; 4] = ["rmem_default", "rmem_max", "wmem_default", "wmem_max"];
+const TCP: [&str; 2] = ["tcp_rmem", "tcp_wmem"];
+
+/// `sysctls` is `/proc/sys/net`, but for tests.
+pub fn places(sysctls: &Path, bytes: u64) -> Result<Vec<Wanted>> {
+    let mut wanted = Vec::new();
+    for name in CORE {
+        let place = sysctl(sysctls.join("core").join(name), name);
+        check_writable(&place)?;
+        wanted.push(Wanted { place: Box::new(place), value: bytes.to_string() });
+    }
+    for name in TCP {
+        let place = sysctl(sysctls.join("ipv4").join(name), name);
+        let value = with_default_and_max(&place.read()?, bytes)
+            .with_context(|| format!("{} is not three numbers", place.path.display()))?;
+        wanted.push(Wanted { place: Box::new(place), value });
+    }
+    Ok(wanted)
+}
+
+fn sysctl(path: std::path::PathBuf, name: &str) -> File {
+    File { name: name.to_owned(), path, parse: words, format: |value| Ok(value.to_owned()) }
+}
+
+/// The kernel shows what may not be set here as read-only, or (before Linux 6.13) not at all.
+fn check_writable(place: &File) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let path = place.path.display();
+    match std::fs::metadata(&place.path) {
+        Ok(metadata) if metadata.permissions().mode() & 0o222 != 0 => Ok(()),
+        Ok(_) => bail!("{path} is read-only: it belongs to the machine's first network namespace"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bail!("{path} is not there: it belongs to the machine's first network namespace")
+        }
+        Err(error) => Err(error).with_context(|| format!("looking at {path}")),
+    }
+}
+
+/// The least stays as it is, unless it would be more than the new default.
+fn with_default_and_max(now: &str, bytes: u64) -> Option<String> {
+    let numbers: Vec<u64> = now.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let [least, _, _] = numbers[..] else { return None };
+    Some(format!("{} {bytes} {bytes}", least.min(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Setting;
+    use super::*;
+
+    fn sysctls() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("core/rmem_default", "212992\n"),
+            ("core/rmem_max", "212992\n"),
+            ("core/wmem_default", "212992\n"),
+            ("core/wmem_max", "212992\n"),
+            ("ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+            ("ipv4/tcp_wmem", "4096\t16384\t4194304\n"),
+        ] {
+            std::fs::create_dir_all(root.path().join(name).parent().unwrap()).unwrap();
+            std::fs::write(root.path().join(name), text).unwrap();
+        }
+        root
+    }
+
+    fn setting(root: &Path, bytes: u64) -> Result<Setting> {
+        let knob = hypertare_plan::Knob::SocketBuffers { bytes };
+        Ok(Setting { knob, wanted: places(root, bytes)? })
+    }
+
+    #[test]
+    fn all_six_are_set_and_put_back() {
+        let root = sysctls();
+        let change = setting(root.path(), 1 << 20).unwrap().apply().unwrap();
+        let read = |name: &str| std::fs::read_to_string(root.path().join(name)).unwrap();
+        assert_eq!(read("core/wmem_max"), "1048576");
+        assert_eq!(read("ipv4/tcp_rmem"), "4096 1048576 1048576");
+        assert!(change.before.contains("tcp_wmem=4096 16384 4194304"));
+        change.put_back().unwrap();
+        assert_eq!(read("core/wmem_max"), "212992");
+        assert_eq!(read("ipv4/tcp_rmem"), "4096 131072 6291456");
+    }
+
+    #[test]
+    fn the_least_never_exceeds_the_default() {
+        assert_eq!(with_default_and_max("4096 131072 6291456", 2304).unwrap(), "2304 2304 2304");
+        assert_eq!(with_default_and_max("4096 131072", 1), None);
+    }
+
+    #[test]
+    fn a_namespace_without_the_machines_settings_says_so() {
+        let root = sysctls();
+        std::fs::remove_file(root.path().join("core/rmem_max")).unwrap();
+        let error = setting(root.path(), 1 << 20).err().unwrap().to_string();
+        assert!(error.contains("first network namespace"), "{error}");
+    }
+}

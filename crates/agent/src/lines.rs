@@ -1,0 +1,76 @@
+//! Lines in, each of bounded length: the reader's half of the seam.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use hypertare_plan::MAX_LINE;
+
+/// Reads lines of at most [`MAX_LINE`] bytes.
+pub struct Lines<R> {
+    input: BufReader<R>,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Line {
+    /// Without its newline.
+    pub bytes: Vec<u8>,
+    /// False for what stands behind the last newline: its writer ended in the middle, or left the
+    /// newline out.
+    pub whole: bool,
+}
+
+impl<R: Read> Lines<R> {
+    pub fn new(input: R) -> Self {
+        Lines { input: BufReader::with_capacity(64 << 10, input) }
+    }
+
+    /// The next line, or nothing at the end. A line that is too long is an error of the kind
+    /// `InvalidData`; nothing can be read after it, because where the next line starts is unknown
+    /// without reading on, perhaps for ever.
+    pub fn read(&mut self) -> io::Result<Option<Line>> {
+        let mut bytes = Vec::new();
+        self.input.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut bytes)?;
+        match bytes.last() {
+            None => Ok(None),
+            Some(b'\n') => {
+                bytes.pop();
+                Ok(Some(Line { bytes, whole: true }))
+            }
+            Some(_) if bytes.len() == MAX_LINE => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a line is longer than {MAX_LINE} bytes"),
+            )),
+            Some(_) => Ok(Some(Line { bytes, whole: false })),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_without_their_newline_and_the_last_one_tells_that_it_has_none() {
+        let mut lines = Lines::new(&b"one\n\ntwo"[..]);
+        assert_eq!(lines.read().unwrap(), Some(Line { bytes: b"one".to_vec(), whole: true }));
+        assert_eq!(lines.read().unwrap(), Some(Line { bytes: Vec::new(), whole: true }));
+        assert_eq!(lines.read().unwrap(), Some(Line { bytes: b"two".to_vec(), whole: false }));
+        assert_eq!(lines.read().unwrap(), None);
+    }
+
+    #[test]
+    fn the_longest_line_passes_and_one_byte_more_does_not() {
+        let mut longest = vec![b'x'; MAX_LINE - 1];
+        longest.push(b'\n');
+        let line = Lines::new(&longest[..]).read().unwrap().unwrap();
+        assert_eq!(line.bytes.len(), MAX_LINE - 1);
+
+        longest.insert(0, b'x');
+        let error = Lines::new(&longest[..]).read().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn an_endless_line_is_refused_in_bounded_memory() {
+        assert!(Lines::new(io::repeat(b'x')).read().is_err());
+    }
+}

@@ -1,0 +1,48 @@
+//! Where a node's records are written in its name.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use hypertare_plan::{KnobOutcome, Level, Record, TaskResult};
+
+use crate::emit::Emitter;
+
+pub struct Desk {
+    node: String,
+    emitter: Arc<Emitter>,
+}
+
+impl Desk {
+    pub fn new(node: String, emitter: Arc<Emitter>) -> Self {
+        Desk { node, emitter }
+    }
+
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    pub fn emit(&self, record: Record) {
+        // Whoever stopped listening also ends this agent.
+        let _ = self.emitter.emit(&record);
+    }
+
+    pub fn done(&self, number: u64, outcome: Result<()>) {
+        let error = outcome.err().map(|error| format!("{error:#}"));
+        self.emit(Record::Done { node: self.node.clone(), number, error });
+    }
+
+    pub fn warn(&self, text: String) {
+        self.emit(Record::Log { node: self.node.clone(), level: Level::Warning, text });
+    }
+
+    pub fn result(&self, result: TaskResult) {
+        self.emit(Record::Result(result));
+    }
+
+    /// Tells what became of a knob; an error if it is not as it should be.
+    pub fn knob(&self, outcome: KnobOutcome) -> Result<()> {
+        let error = outcome.error.clone();
+        self.emit(Record::Knob(outcome));
+        error.map_or(Ok(()), |error| Err(anyhow!(error)))
+    }
+}

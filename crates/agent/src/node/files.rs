@@ -1,0 +1,431 @@
+//! The machine's own files as a node sees them: everything readable, every write in memory.
+//!
+//! One overlay of the whole root would be simplest, but a user namespace may not overlay a
+//! directory that has other file systems mounted in it. So the view is a skeleton in memory, with
+//! one overlay for each directory that has none. The work directory is no overlay but a copy in
+//! memory, laid afresh before each task: the same on every platform, so that it is not the file
+//! share or the overlay that is weighed.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, Metadata};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use anyhow::{Context, Result, anyhow, bail};
+use hypertare_plan::Files;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
+
+use super::copy;
+
+/// Where tasks find a fresh directory in memory for their temporary files.
+pub const TMPDIR: &str = "/.hypertare-tmp";
+
+/// Beside a mount point, a file up to this size is copied, a larger one is bound read-only.
+const COPIED: u64 = 64 << 10;
+
+/// The inode of the first user namespace, fixed by the kernel (PROC_USER_INIT_INO).
+const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
+
+/// A view that stands. It is unmounted with the node's mount namespace.
+pub struct View {
+    root: PathBuf,
+    pristine: PathBuf,
+    work: PathBuf,
+    temporary: PathBuf,
+    users: Mutex<usize>,
+}
+
+impl View {
+    /// Builds it below `place`, an empty directory, from the files below `lower`. Tells what could
+    /// not be done as it should be.
+    pub fn build(files: &Files, place: &Path, lower: &Path) -> Result<(Self, Vec<String>)> {
+        let workdir = resolve(lower, &files.workdir)?;
+        check_workdir(&workdir)?;
+        let source = lower.join(relative(&workdir));
+        check_size(&source, &workdir, files.memory)?;
+        let options = CString::new(format!("size={},mode=0755", files.memory))?;
+        mount("tmpfs", place, "tmpfs", MountFlags::empty(), Some(options.as_c_str()))
+            .context("cannot mount memory for the view of the files")?;
+        let view = View {
+            root: place.join("root"),
+            pristine: place.join("pristine"),
+            work: place.join("work"),
+            temporary: place.join("root").join(relative(Path::new(TMPDIR))),
+            users: Mutex::new(0),
+        };
+        for directory in [&view.root, &view.work, &view.temporary] {
+            fs::create_dir_all(directory)?;
+        }
+        fs::set_permissions(&view.temporary, std::os::unix::fs::PermissionsExt::from_mode(0o1777))?;
+        let left_out = copy::copy(&source, &view.pristine).with_context(|| {
+            format!("the work directory {} cannot be copied", workdir.display())
+        })?;
+        let mut builder = Builder::new(place, lower)?;
+        builder.left_out(&left_out);
+        builder.show_root(&view.root)?;
+        let target = view.root.join(relative(&workdir));
+        fs::create_dir_all(&target)
+            .and_then(|()| Ok(mount_bind(&view.work, &target)?))
+            .with_context(|| format!("cannot lay the work directory at {}", workdir.display()))?;
+        Ok((view, builder.warnings()))
+    }
+
+    /// What tasks take as their root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Lays the work directory and the temporary directory afresh, unless a task works in them. The
+    /// guard tells when the task has ended.
+    pub fn enter(&self) -> Result<Visit<'_>> {
+        let mut users = lock(&self.users);
+        if *users == 0 {
+            copy::clear(&self.temporary)?;
+            copy::clear(&self.work)?;
+            copy::copy(&self.pristine, &self.work)
+                .context("cannot lay the work directory afresh")?;
+        }
+        *users += 1;
+        Ok(Visit(self))
+    }
+}
+
+/// A task works in the view.
+pub struct Visit<'a>(&'a View);
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.users) -= 1;
+    }
+}
+
+fn lock(users: &Mutex<usize>) -> MutexGuard<'_, usize> {
+    users.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Where the path leads when `lower` is the root, symbolic links followed.
+fn resolve(lower: &Path, path: &Path) -> Result<PathBuf> {
+    let root = rustix::fs::open(lower, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())
+        .with_context(|| format!("cannot open {}", lower.display()))?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let found = openat2(root.as_fd(), path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+        .with_context(|| format!("the work directory {} cannot be opened", path.display()))?;
+    let number = std::os::fd::AsRawFd::as_raw_fd(&found);
+    let whole = rustix::fs::readlinkat(CWD, format!("/proc/self/fd/{number}"), Vec::new())?;
+    let whole = PathBuf::from(OsString::from_vec(whole.into_bytes()));
+    let inside = whole
+        .strip_prefix(lower)
+        .map_err(|_| anyhow!("the work directory {} is not below the root", path.display()))?;
+    Ok(Path::new("/").join(inside))
+}
+
+fn check_workdir(workdir: &Path) -> Result<()> {
+    match workdir.components().nth(1) {
+        None => bail!("the work directory is the root; choose the directory that is worked in"),
+        Some(Component::Normal(top)) if is_virtual(top) => {
+            bail!("the work directory {} is no place for files", workdir.display())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_virtual(top: &OsStr) -> bool {
+    ["proc", "sys", "dev"].iter().any(|name| top == *name)
+}
+
+fn check_size(source: &Path, workdir: &Path, memory: u64) -> Result<()> {
+    let size = copy::size(source)
+        .with_context(|| format!("the work directory {} cannot be copied", workdir.display()))?;
+    if size * 2 > memory {
+        let mb = |bytes: u64| bytes.div_ceil(1 << 20);
+        bail!(
+            "the work directory {} takes {} MB and is held in memory twice (as it was, and as it is \
+             worked in), which is more than the {} MB given for files; choose a smaller directory \
+             or give more memory",
+            workdir.display(),
+            mb(size),
+            mb(memory)
+        );
+    }
+    Ok(())
+}
+
+fn relative(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}
+
+struct Builder {
+    place: PathBuf,
+    lower: PathBuf,
+    /// Mount points below `lower`.
+    mount_points: BTreeSet<PathBuf>,
+    overlays: usize,
+    not_overlaid: Vec<String>,
+    absent: Vec<String>,
+}
+
+impl Builder {
+    fn new(place: &Path, lower: &Path) -> Result<Self> {
+        let mounts = fs::read("/proc/self/mountinfo")?;
+        Ok(Builder {
+            place: place.to_owned(),
+            lower: lower.to_owned(),
+            mount_points: mount_points(&mounts),
+            overlays: 0,
+            not_overlaid: Vec::new(),
+            absent: Vec::new(),
+        })
+    }
+
+    fn show_root(&mut self, root: &Path) -> Result<()> {
+        let entries = fs::read_dir(&self.lower)
+            .with_context(|| format!("cannot read {}", self.lower.display()))?;
+        for entry in entries {
+            let name = entry?.file_name();
+            let (from, to) = (self.lower.join(&name), root.join(&name));
+            match name.to_str() {
+                Some("proc") => mount_new("proc", &to)?,
+                Some("sys") => {
+                    if mount_new("sysfs", &to).is_err() {
+                        mount_bind_recursive("/sys", &to).context("cannot show /sys")?;
+                    }
+                }
+                Some("dev") => show_devices(&to)?,
+                _ => self.show(&from, &to),
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows one entry as well as it goes; what does not go is a warning.
+    fn show(&mut self, from: &Path, to: &Path) {
+        if let Err(error) = self.try_show(from, to) {
+            self.absent.push(format!("{} ({error:#})", from.display()));
+        }
+    }
+
+    fn try_show(&mut self, from: &Path, to: &Path) -> Result<()> {
+        let metadata = fs::symlink_metadata(from)?;
+        if metadata.is_symlink() {
+            symlink(fs::read_link(from)?, to)?;
+        } else if metadata.is_dir() {
+            fs::create_dir(to)?;
+            self.show_directory(from, to, &metadata)?;
+            return Ok(());
+        } else if metadata.is_file() {
+            show_file(from, to, &metadata)?;
+        }
+        Ok(())
+    }
+
+    fn show_directory(&mut self, from: &Path, to: &Path, metadata: &Metadata) -> Result<()> {
+        if !self.has_mounts_below(from) {
+            if let Err(error) = self.overlay(from, to, metadata) {
+                // A directory that cannot be written to in memory must not be written to at all.
+                mount_bind_recursive(from, to)?;
+                make_read_only(to)?;
+                self.not_overlaid.push(format!("{} ({error:#})", from.display()));
+            }
+            return Ok(());
+        }
+        for entry in fs::read_dir(from)? {
+            let name = entry?.file_name();
+            self.show(&from.join(&name), &to.join(&name));
+        }
+        Ok(copy::dress(to, metadata)?)
+    }
+
+    fn has_mounts_below(&self, directory: &Path) -> bool {
+        self.mount_points.iter().any(|point| point != directory && point.starts_with(directory))
+    }
+
+    fn overlay(&mut self, lower: &Path, to: &Path, metadata: &Metadata) -> Result<()> {
+        self.overlays += 1;
+        let upper = self.place.join(format!("upper{}", self.overlays));
+        let scratch = self.place.join(format!("scratch{}", self.overlays));
+        fs::create_dir(&upper)?;
+        fs::create_dir(&scratch)?;
+        // The overlay's own root has the owner, mode and times of the upper directory.
+        copy::dress(&upper, metadata)?;
+        let mut options = b"lowerdir=".to_vec();
+        options.extend(escaped(lower));
+        options.extend(b",upperdir=");
+        options.extend(escaped(&upper));
+        options.extend(b",workdir=");
+        options.extend(escaped(&scratch));
+        // Where the namespace may not write `trusted` attributes, `user` ones keep what is deleted;
+        // where it may, they are better: before Linux 6.6, tmpfs has no `user` attributes.
+        if !in_first_user_namespace() {
+            options.extend(b",userxattr");
+        }
+        let options = CString::new(options)?;
+        mount("overlay", to, "overlay", MountFlags::empty(), Some(options.as_c_str()))?;
+        Ok(())
+    }
+
+    fn left_out(&mut self, paths: &[PathBuf]) {
+        self.absent.extend(
+            paths.iter().map(|path| format!("{} (a socket, pipe or device)", path.display())),
+        );
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let kinds = [
+            ("shown read-only, because they cannot be overlaid", &self.not_overlaid),
+            ("not shown", &self.absent),
+        ];
+        let filled = kinds.into_iter().filter(|(_, paths)| !paths.is_empty());
+        filled
+            .map(|(what, paths)| {
+                let named = paths.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+                let more = paths.len().saturating_sub(3);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("in the view of the files, {what}: {named}{more}")
+            })
+            .collect()
+    }
+}
+
+fn mount_new(kind: &str, to: &Path) -> Result<()> {
+    if !to.is_dir() {
+        fs::create_dir(to)?;
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount(kind, to, kind, flags, None).with_context(|| format!("cannot mount {kind}"))
+}
+
+fn show_devices(to: &Path) -> Result<()> {
+    fs::create_dir(to)?;
+    mount_bind_recursive("/dev", to).context("cannot show /dev")?;
+    let shared = to.join("shm");
+    if shared.is_dir() {
+        mount(
+            "tmpfs",
+            &shared,
+            "tmpfs",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            Some(c"mode=1777"),
+        )
+        .context("cannot mount memory on /dev/shm")?;
+    }
+    Ok(())
+}
+
+fn show_file(from: &Path, to: &Path, metadata: &Metadata) -> Result<()> {
+    if metadata.len() <= COPIED {
+        fs::copy(from, to)?;
+        return Ok(copy::dress(to, metadata)?);
+    }
+    fs::File::create(to)?;
+    mount_bind(from, to)?;
+    make_read_only(to)
+}
+
+/// A mount that came from a more privileged namespace keeps the flags that it has: they must be
+/// given again.
+fn make_read_only(path: &Path) -> Result<()> {
+    let held = rustix::fs::statvfs(path)?.f_flag;
+    let mut flags = MountFlags::BIND | MountFlags::RDONLY;
+    for (held_flag, flag) in [
+        (rustix::fs::StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (rustix::fs::StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (rustix::fs::StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (rustix::fs::StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (rustix::fs::StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ] {
+        if held.contains(held_flag) {
+            flags |= flag;
+        }
+    }
+    mount_remount(path, flags, c"").context("cannot be made read-only")
+}
+
+fn in_first_user_namespace() -> bool {
+    fs::metadata("/proc/self/ns/user").is_ok_and(|found| found.ino() == FIRST_USER_NAMESPACE)
+}
+
+/// As the overlay's options want it: `\`, `:` and `,` with a `\` before them.
+fn escaped(path: &Path) -> Vec<u8> {
+    let mut escaped = Vec::new();
+    for &byte in path.as_os_str().as_bytes() {
+        if b"\\:,".contains(&byte) {
+            escaped.push(b'\\');
+        }
+        escaped.push(byte);
+    }
+    escaped
+}
+
+/// Fifth field of each line of mountinfo, with `\040` and the like decoded.
+fn mount_points(mountinfo: &[u8]) -> BTreeSet<PathBuf> {
+    mountinfo
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4))
+        .map(|field| PathBuf::from(OsString::from_vec(decoded(field))))
+        .collect()
+}
+
+fn decoded(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = field;
+    while let Some((&first, after)) = rest.split_first() {
+        let code = (first == b'\\').then(|| after.get(..3)).flatten();
+        let byte = code
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(byte.unwrap_or(first));
+        rest = if byte.is_some() { &after[3..] } else { after };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_decoded() {
+        let found =
+            mount_points(b"24 1 254:0 / / rw - ext4 a rw\n25 24 0:1 / /a\\040b\\134 rw - x");
+        assert!(found.contains(Path::new("/a b\\")) && found.contains(Path::new("/")));
+    }
+
+    #[test]
+    fn a_path_in_options_is_escaped() {
+        assert_eq!(escaped(Path::new("/a:b,c\\d")), b"/a\\:b\\,c\\\\d");
+    }
+
+    #[test]
+    fn a_work_directory_is_found_below_another_root() {
+        let home = std::env::temp_dir().join(format!("hypertare-files-{}", std::process::id()));
+        fs::create_dir_all(home.join("real/work")).unwrap();
+        let _ = symlink("/real", home.join("alias"));
+        assert_eq!(resolve(&home, Path::new("/alias/work")).unwrap(), Path::new("/real/work"));
+        assert_eq!(resolve(&home, Path::new("/../../real")).unwrap(), Path::new("/real"));
+        assert!(resolve(&home, Path::new("/absent")).unwrap_err().to_string().contains("/absent"));
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn the_root_and_virtual_directories_are_no_work_directories() {
+        assert!(check_workdir(Path::new("/")).is_err());
+        assert!(check_workdir(Path::new("/proc/sys")).is_err());
+        assert!(check_workdir(Path::new("/home")).is_ok());
+    }
+
+    #[test]
+    fn a_work_directory_that_does_not_fit_is_refused_with_both_sizes() {
+        let home = std::env::temp_dir().join(format!("hypertare-size-{}", std::process::id()));
+        fs::create_dir_all(&home).unwrap();
+        fs::write(home.join("file"), vec![1u8; 3 << 20]).unwrap();
+        let error = check_size(&home, Path::new("/w"), 4 << 20).unwrap_err().to_string();
+        assert!(error.contains("/w takes 4 MB") && error.contains("4 MB given"), "{error}");
+        assert!(check_size(&home, Path::new("/w"), 7 << 20).is_ok());
+        fs::remove_dir_all(home).unwrap();
+    }
+}

@@ -1,0 +1,75 @@
+//! Sets up the interfaces of this node, and tells how they then are.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use hypertare_plan::{Interface, Record};
+
+use super::desk::Desk;
+use crate::net::ethtool::{self, Ethtool};
+use crate::net::link::{Link, Links};
+
+/// A guest's NIC may be announced a little later than its agent.
+const APPEAR_LIMIT: Duration = Duration::from_secs(5);
+
+pub fn set_up(desk: &Desk, interfaces: &[Interface], mtu: u32) -> Result<()> {
+    let links = Links::open()?;
+    links.set_up("lo")?;
+    for interface in interfaces {
+        set_up_one(desk, &links, interface, mtu)
+            .with_context(|| format!("interface {} cannot be set up", interface.name))?;
+    }
+    Ok(())
+}
+
+fn set_up_one(desk: &Desk, links: &Links, interface: &Interface, mtu: u32) -> Result<()> {
+    let name = &interface.name;
+    let found = find(links, interface)?;
+    if found.name != *name {
+        links.rename(&found.name, name)?;
+    }
+    if let Some(mac) = interface.mac.as_ref().filter(|mac| !mac.eq_ignore_ascii_case(&found.mac)) {
+        links.set_mac(name, mac)?;
+    }
+    if found.mtu != mtu {
+        links.set_mtu(name, mtu)?;
+    }
+    if !links.addresses(name)?.contains(&interface.address) {
+        links.add_address(name, &interface.address)?;
+    }
+    links.set_up(name)?;
+    set_offloads(interface)?;
+    let mut state = ethtool::state(name)?;
+    state.node = desk.node().to_owned();
+    desk.emit(Record::Interface(state));
+    Ok(())
+}
+
+/// By its MAC address, which is how a guest knows its NICs apart, else by its name.
+fn find(links: &Links, interface: &Interface) -> Result<Link> {
+    let deadline = Instant::now() + APPEAR_LIMIT;
+    loop {
+        let all = links.list()?;
+        let mac = interface.mac.as_deref().unwrap_or_default();
+        let by_mac = all.iter().find(|link| !mac.is_empty() && link.mac.eq_ignore_ascii_case(mac));
+        let found = by_mac.or_else(|| all.iter().find(|link| link.name == interface.name));
+        if let Some(link) = found {
+            return Ok(link.clone());
+        }
+        if Instant::now() > deadline {
+            let names: Vec<String> = all.into_iter().map(|link| link.name).collect();
+            bail!("there is no such interface; there are: {}", names.join(", "));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn set_offloads(interface: &Interface) -> Result<()> {
+    let ethtool = Ethtool::open(&interface.name)?;
+    for (offload, &on) in &interface.offloads {
+        if ethtool.offload(offload)? != on {
+            ethtool.set_offload(offload, on)?;
+        }
+    }
+    Ok(())
+}

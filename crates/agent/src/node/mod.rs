@@ -1,0 +1,293 @@
+//! The agent of one node: takes orders, emits records. It is a process of the bench on a host or in
+//! a container, or what a guest's init starts.
+//!
+//! One loop takes orders and ends of tasks; whatever may take long is done by a task's own thread
+//! and process, so that there is always somebody to answer an order to kill.
+
+pub mod hello;
+
+mod copy;
+mod desk;
+mod files;
+mod interfaces;
+mod task;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use anyhow::{Context, Result, bail};
+use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record};
+
+use crate::emit::Emitter;
+use crate::guest::share::mount_share;
+use crate::knob::Ledger;
+use crate::lines::Lines;
+use crate::probe::{self, Reading, Surroundings};
+use crate::workload::descendants;
+use crate::workload::process::Assignment;
+
+use desk::Desk;
+use files::View;
+use hello::hello;
+use task::Running;
+
+/// Where a guest keeps its view of the files: its root is in memory already.
+const GUEST_PLACE: &str = "/run/hypertare";
+
+/// Runs the agent of a guest: the machine's files come over the share.
+pub fn run(input: OwnedFd, output: OwnedFd) -> Result<()> {
+    fs::create_dir_all(GUEST_PLACE).with_context(|| format!("making {GUEST_PLACE}"))?;
+    Node::new(output, Origin::Share, GUEST_PLACE.into()).work(input)
+}
+
+/// Work as the agent of one node; started by `hypertare-agent host`
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Empty directory in memory, for the view of the files
+    #[arg(long, value_name = "DIR")]
+    place: PathBuf,
+}
+
+/// Runs the agent of a host or container node, as the first process of its PID namespace.
+pub fn main(arguments: Arguments) -> ExitCode {
+    match serve(arguments.place) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hypertare-agent node: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(place: PathBuf) -> Result<()> {
+    use rustix::mount::{MountFlags, mount};
+    if std::process::id() == 1 {
+        crate::host::sandbox::make_private()?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        mount("proc", "/proc", "proc", flags, None).context("cannot mount /proc")?;
+    }
+    let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+    Node::new(output, Origin::Own, place).work(input)
+}
+
+/// Where the machine's files are found.
+enum Origin {
+    Own,
+    Share,
+}
+
+enum Event {
+    Order(NumberedOrder),
+    /// A line that is no order.
+    Bad(String),
+    /// Nobody gives orders any more.
+    Closed,
+    /// A task's thread has done its last.
+    Ended(u64),
+}
+
+struct Node {
+    emitter: Arc<Emitter>,
+    origin: Origin,
+    place: PathBuf,
+    desk: Option<Arc<Desk>>,
+    view: Option<Arc<View>>,
+    ledger: Ledger,
+    reading: Option<Reading>,
+    running: BTreeMap<u64, Arc<Running>>,
+    next_task: u64,
+    /// Orders to kill that are answered once nothing runs.
+    kills: Vec<u64>,
+}
+
+impl Node {
+    fn new(output: OwnedFd, origin: Origin, place: PathBuf) -> Self {
+        Node {
+            emitter: Arc::new(Emitter::new(File::from(output))),
+            origin,
+            place,
+            desk: None,
+            view: None,
+            ledger: Ledger::default(),
+            reading: None,
+            running: BTreeMap::new(),
+            next_task: 0,
+            kills: Vec::new(),
+        }
+    }
+
+    fn work(mut self, input: OwnedFd) -> Result<()> {
+        descendants::adopt()?;
+        self.emitter.emit(&Record::Hello(hello("")))?;
+        let (sender, events) = channel();
+        let orders = sender.clone();
+        std::thread::spawn(move || read_orders(input, &orders));
+        let outcome = self.take_orders(&events, &sender);
+        self.leave();
+        outcome
+    }
+
+    fn take_orders(&mut self, events: &Receiver<Event>, sender: &Sender<Event>) -> Result<()> {
+        for event in events {
+            match event {
+                Event::Order(NumberedOrder { number, order: Order::End }) => {
+                    self.leave();
+                    if let Some(desk) = &self.desk {
+                        desk.done(number, Ok(()));
+                    }
+                    return Ok(());
+                }
+                Event::Order(order) => self.carry_out(order, sender)?,
+                Event::Bad(why) => bail!("{why}"),
+                Event::Closed => return Ok(()),
+                Event::Ended(task) => self.ended(task),
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, order: NumberedOrder, sender: &Sender<Event>) -> Result<()> {
+        let NumberedOrder { number, order } = order;
+        if let Order::Setup { node, interfaces, mtu, files } = order {
+            if self.desk.is_some() {
+                bail!("the node was set up already");
+            }
+            let desk = Arc::new(Desk::new(node, self.emitter.clone()));
+            desk.emit(Record::Hello(hello(desk.node())));
+            self.desk = Some(desk.clone());
+            let outcome = self.set_up(&desk, &interfaces, mtu, files.as_ref());
+            desk.done(number, outcome);
+            return Ok(());
+        }
+        let Some(desk) = self.desk.clone() else { bail!("the first order was not its setup") };
+        match order {
+            Order::Apply { trial, knob } => {
+                let outcome = self.ledger.apply(desk.node(), trial, &knob);
+                desk.done(number, desk.knob(outcome));
+            }
+            Order::PutBack { trial } => {
+                let outcomes = self.ledger.put_back(desk.node(), trial).into_iter();
+                let outcome = outcomes.map(|outcome| desk.knob(outcome)).fold(Ok(()), Result::and);
+                desk.done(number, outcome);
+            }
+            Order::ProbeBegin { probes, .. } => {
+                self.reading = Some(probe::begin(&probes, &Surroundings::default()));
+                desk.done(number, Ok(()));
+            }
+            Order::ProbeEnd { trial, phase } => {
+                let measured = self.reading.take().map(Reading::end).unwrap_or_default();
+                for one in measured {
+                    one.notes.iter().for_each(|note| desk.warn(note.clone()));
+                    desk.emit(Record::Probe(one.record(desk.node(), trial, &phase)));
+                }
+                desk.done(number, Ok(()));
+            }
+            Order::Start { trial, phase, task } => {
+                self.start(&desk, number, Assignment { trial, phase, task }, sender);
+            }
+            Order::Stop { task } => {
+                for running in self.running.values().filter(|running| running.task() == task) {
+                    running.stop();
+                }
+                desk.done(number, Ok(()));
+            }
+            Order::Kill { reason } => {
+                for running in self.running.values() {
+                    running.kill(&reason);
+                }
+                self.kills.push(number);
+                self.answer_kills(&desk);
+            }
+            Order::Setup { .. } | Order::End => {}
+        }
+        Ok(())
+    }
+
+    fn set_up(
+        &mut self,
+        desk: &Desk,
+        interfaces: &[Interface],
+        mtu: u32,
+        files: Option<&Files>,
+    ) -> Result<()> {
+        interfaces::set_up(desk, interfaces, mtu)?;
+        let Some(files) = files else { return Ok(()) };
+        let lower = match self.origin {
+            Origin::Own => PathBuf::from("/"),
+            Origin::Share => mount_share()?.to_owned(),
+        };
+        let (view, warnings) = View::build(files, &self.place, &lower)?;
+        warnings.into_iter().for_each(|warning| desk.warn(warning));
+        self.view = Some(Arc::new(view));
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        desk: &Arc<Desk>,
+        number: u64,
+        assignment: Assignment,
+        sender: &Sender<Event>,
+    ) {
+        let id = self.next_task;
+        self.next_task += 1;
+        let running = Arc::new(Running::new(desk.clone(), number, assignment, self.view.clone()));
+        self.running.insert(id, running.clone());
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            running.run();
+            // Without a receiver the agent is ending anyway.
+            let _ = sender.send(Event::Ended(id));
+        });
+    }
+
+    fn ended(&mut self, task: u64) {
+        self.running.remove(&task);
+        let Some(desk) = self.desk.clone() else { return };
+        if self.running.is_empty() {
+            // What a task that was killed from elsewhere has left behind.
+            if let Err(error) = descendants::end() {
+                desk.warn(format!("{error:#}"));
+            }
+        }
+        self.answer_kills(&desk);
+    }
+
+    fn answer_kills(&mut self, desk: &Desk) {
+        if self.running.is_empty() {
+            self.kills.drain(..).for_each(|number| desk.done(number, Ok(())));
+        }
+    }
+
+    /// Kills what runs, and puts back what was set, though nobody may be there to be told.
+    fn leave(&mut self) {
+        for running in self.running.values() {
+            running.kill("the node ends");
+        }
+        self.ledger = Ledger::new();
+    }
+}
+
+fn read_orders(input: OwnedFd, events: &Sender<Event>) {
+    let mut lines = Lines::new(File::from(input));
+    loop {
+        let event = match lines.read() {
+            Ok(Some(line)) if line.whole => match serde_json::from_slice(&line.bytes) {
+                Ok(order) => Event::Order(order),
+                Err(error) => Event::Bad(format!("a line is not an order: {error}")),
+            },
+            Ok(_) => Event::Closed,
+            Err(error) => Event::Bad(format!("orders cannot be read: {error}")),
+        };
+        let last = !matches!(event, Event::Order(_));
+        if events.send(event).is_err() || last {
+            return;
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! One task of a node: its process, and a thread that attends to it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use hypertare_plan::{Record, TaskResult, Workload};
+
+use super::desk::Desk;
+use super::files::{TMPDIR, View};
+use crate::host::spawn::signal_name;
+use crate::lines::Lines;
+use crate::workload::process::{self, Assignment, Child};
+
+/// A task that runs, or is about to.
+pub struct Running {
+    desk: Arc<Desk>,
+    /// Of the order that started it.
+    number: u64,
+    answered: AtomicBool,
+    assignment: Assignment,
+    view: Option<Arc<View>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    child: Option<Child>,
+    /// Told to stop, perhaps before its process was there.
+    stopped: bool,
+    /// Why it was killed.
+    killed: Option<String>,
+}
+
+impl Running {
+    pub fn new(
+        desk: Arc<Desk>,
+        number: u64,
+        assignment: Assignment,
+        view: Option<Arc<View>>,
+    ) -> Self {
+        Running {
+            desk,
+            number,
+            answered: AtomicBool::new(false),
+            assignment,
+            view,
+            state: Mutex::default(),
+        }
+    }
+
+    pub fn task(&self) -> &str {
+        &self.assignment.task.id
+    }
+
+    /// Asks it to end in good order.
+    pub fn stop(&self) {
+        let mut state = self.state();
+        state.stopped = true;
+        if let Some(child) = &mut state.child {
+            child.stop();
+        }
+    }
+
+    /// Ends it; its result is a failure with this reason.
+    pub fn kill(&self, reason: &str) {
+        let mut state = self.state();
+        state.killed.get_or_insert_with(|| reason.to_owned());
+        if let Some(child) = &mut state.child
+            && let Err(error) = child.kill()
+        {
+            self.desk.warn(format!("task {} cannot be killed: {error:#}", self.task()));
+        }
+    }
+
+    /// Runs it from the beginning to the end; its result is told in any case, and its order is
+    /// answered. The result is told last, when the process is gone and what it worked in may be laid
+    /// afresh: whoever has the result may start the next task at once.
+    pub fn run(self: &Arc<Self>) {
+        let result = self.attend().unwrap_or_else(|error| {
+            let Assignment { trial, phase, task } = &self.assignment;
+            TaskResult {
+                node: self.desk.node().to_owned(),
+                trial: *trial,
+                phase: phase.clone(),
+                task: task.id.clone(),
+                error: Some(format!("{error:#}")),
+                ..TaskResult::default()
+            }
+        });
+        self.desk.result(result);
+        self.answer(Err(anyhow!("it ended before it was ready")));
+    }
+
+    /// An error is the task's failure, where it has not told a result itself.
+    fn attend(self: &Arc<Self>) -> Result<TaskResult> {
+        let view = self.view()?;
+        // Held until the task has ended: meanwhile nothing is laid afresh.
+        let _visit = view.as_ref().map(|view| view.enter()).transpose()?;
+        let (records, ready) = self.spawn(view.as_deref())?;
+        let waiting = self.await_ready(ready);
+        let told = self.pass_on(records);
+        let status = self.await_end()?;
+        if let Some(waiting) = waiting {
+            let _ = waiting.join();
+        }
+        let killed = self.state().killed.clone();
+        match (told, killed) {
+            (Ok(Some(result)), _) => Ok(result),
+            (_, Some(reason)) => bail!("killed: {reason}"),
+            (Err(error), None) => Err(error),
+            (Ok(None), None) => bail!("the task's process {}", describe(status)),
+        }
+    }
+
+    fn view(&self) -> Result<Option<Arc<View>>> {
+        match &self.assignment.task.workload {
+            Workload::Command(command) if command.in_files => match &self.view {
+                Some(view) => Ok(Some(view.clone())),
+                None => bail!("the node was set up without the machine's files"),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    fn spawn(&self, view: Option<&View>) -> Result<(File, File)> {
+        let mut assignment = self.assignment.clone();
+        if let (Workload::Command(command), Some(_)) = (&mut assignment.task.workload, view) {
+            command.env.insert("TMPDIR".to_owned(), TMPDIR.to_owned());
+        }
+        // With the lock held: whoever kills or stops comes either before, and is seen here, or
+        // after, and finds the process.
+        let mut state = self.state();
+        if let Some(reason) = &state.killed {
+            bail!("killed: {reason}");
+        }
+        let mut child = process::spawn(&assignment, view.map(View::root))?;
+        let records = child.records.as_fd().try_clone_to_owned()?;
+        let ready = child.ready.try_clone()?;
+        if state.stopped {
+            child.stop();
+        }
+        state.child = Some(child);
+        Ok((File::from(records), ready))
+    }
+
+    /// A foreground task counts as started at once, a background one when it says that it is ready.
+    fn await_ready(self: &Arc<Self>, mut ready: File) -> Option<std::thread::JoinHandle<()>> {
+        if !self.assignment.task.background {
+            self.answer(Ok(()));
+            return None;
+        }
+        let this = self.clone();
+        Some(std::thread::spawn(move || {
+            let mut byte = [0];
+            loop {
+                match ready.read(&mut byte) {
+                    Ok(0) => return,
+                    Ok(_) => return this.answer(Ok(())),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(_) => return,
+                }
+            }
+        }))
+    }
+
+    /// Passes on what the process tells, but for its result, which is given back.
+    fn pass_on(&self, records: File) -> Result<Option<TaskResult>> {
+        let mut lines = Lines::new(records);
+        let mut result = None;
+        loop {
+            let checked = match lines.read() {
+                Ok(Some(line)) if line.whole => self.check(&line.bytes),
+                Ok(_) => return Ok(result),
+                Err(error) => Err(error).context("the task's records cannot be read"),
+            };
+            match checked {
+                Ok(Record::Result(told)) if result.is_none() => result = Some(told),
+                Ok(record) if result.is_none() => self.desk.emit(record),
+                Ok(_) => self.desk.warn(format!("task {} told more after its result", self.task())),
+                Err(error) => {
+                    self.kill(&format!("{error:#}"));
+                    return result.map_or(Err(error), |result| Ok(Some(result)));
+                }
+            }
+        }
+    }
+
+    fn check(&self, line: &[u8]) -> Result<Record> {
+        let record: Record =
+            serde_json::from_slice(line).context("the task's process sent what is not a record")?;
+        let Assignment { trial, phase, task } = &self.assignment;
+        let expected = (self.desk.node(), *trial, phase.as_str(), task.id.as_str());
+        let own = match &record {
+            Record::Interval(one) => {
+                (one.node.as_str(), one.trial, one.phase.as_str(), one.task.as_str()) == expected
+            }
+            Record::Result(one) => {
+                (one.node.as_str(), one.trial, one.phase.as_str(), one.task.as_str()) == expected
+            }
+            Record::Log { node, .. } => node == self.desk.node(),
+            _ => false,
+        };
+        if !own {
+            bail!("the task's process sent a record that is not its own");
+        }
+        Ok(record)
+    }
+
+    /// Waits without holding the lock, so that the task can be killed meanwhile.
+    fn await_end(&self) -> Result<ExitStatus> {
+        let mut pause = Duration::from_micros(100);
+        loop {
+            let ended = match &mut self.state().child {
+                Some(child) => child.try_wait().context("cannot wait for the task's process")?,
+                None => bail!("the task has no process"),
+            };
+            if let Some(status) = ended {
+                return Ok(status);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(5));
+        }
+    }
+
+    /// Answers the order that started the task, once.
+    fn answer(&self, outcome: Result<()>) {
+        if !self.answered.swap(true, Ordering::SeqCst) {
+            self.desk.done(self.number, outcome);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with status {code} and without a result"),
+        (_, Some(signal)) => format!("was killed by {}", signal_name(signal)),
+        _ => "ended without a result".to_owned(),
+    }
+}

@@ -1,0 +1,151 @@
+//! /proc/interrupts: interrupts by the name that the driver gave (`virtio0-input.0`, `eth0`) or by
+//! the architecture's short name (`LOC`). Layout: `show_interrupts` in kernel/irq/proc.c.
+//!
+//! The kernel counts each interrupt on each CPU in 32 bits. Interrupts of one name are added up.
+
+use anyhow::{Result, bail};
+
+use super::counters::{Kind, Sample};
+use super::softirqs::columns;
+
+/// One line: an interrupt's number or short name, its counts, and the name of who handles it.
+#[derive(Debug, PartialEq)]
+pub struct Line<'a> {
+    pub id: &'a str,
+    /// What the driver calls it; several, joined by commas, for a shared interrupt.
+    pub label: Option<&'a str>,
+    counts: Vec<u64>,
+}
+
+impl Line<'_> {
+    /// The interrupt's number; architecture-specific ones have none.
+    pub fn number(&self) -> Option<u32> {
+        self.id.parse().ok()
+    }
+
+    fn name(&self) -> String {
+        match (self.number(), self.label) {
+            (Some(_), Some(label)) => label.to_owned(),
+            (Some(number), None) => format!("irq{number}"),
+            (None, _) => self.id.to_owned(),
+        }
+    }
+}
+
+pub fn parse(text: &str) -> Result<Sample> {
+    let cpus = columns(text.lines().next().unwrap_or_default());
+    if cpus.is_empty() {
+        bail!("/proc/interrupts does not begin with the names of the CPUs");
+    }
+    let mut sample = Sample::default();
+    for line in lines(text) {
+        let name = line.name();
+        for (index, &count) in line.counts.iter().enumerate() {
+            // ERR and MIS have one count for the machine.
+            let cpu = if line.counts.len() == 1 { "" } else { &cpus[index] };
+            let key = format!("{} {name} {cpu}", line.id);
+            sample.share(&key, &[&name], count, Kind::Counter32, 1.0);
+        }
+    }
+    Ok(sample)
+}
+
+/// Every line of the table that can be understood.
+pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    let mut lines = text.lines();
+    let cpus = columns(lines.next().unwrap_or_default()).len();
+    lines.filter_map(move |line| parse_line(line, cpus))
+}
+
+fn parse_line(line: &str, cpus: usize) -> Option<Line<'_>> {
+    let (id, mut rest) = line.split_once(':')?;
+    let mut counts = Vec::with_capacity(cpus);
+    while counts.len() < cpus {
+        let trimmed = rest.trim_start();
+        let end = trimmed.find(char::is_whitespace).unwrap_or(trimmed.len());
+        let Ok(count) = trimmed[..end].parse() else { break };
+        counts.push(count);
+        rest = &trimmed[end..];
+    }
+    let id = id.trim();
+    (!counts.is_empty() && !id.is_empty()).then(|| Line { id, label: label(rest), counts })
+}
+
+/// What stands after the last two spaces: the kernel puts exactly these before a driver's name, and
+/// pads what is before. A line without a driver ends in the flow handler's name.
+fn label(rest: &str) -> Option<&str> {
+    let label = rest.rsplit_once("  ")?.1.trim();
+    let is_handler = ["edge", "level", "fasteoi"]
+        .iter()
+        .any(|end| label.strip_suffix(end).is_some_and(|number| number.ends_with('-')));
+    (!label.is_empty() && !is_handler).then_some(label)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::super::counters::difference;
+    use super::*;
+
+    pub(crate) const LINUX_6_18: &str = "\
+           CPU0       CPU1       
+ 26:          0         12  IO-APIC   4-edge      ttyS0
+ 28:          7          1  IO-APIC  11-fasteoi 
+ 38:          0       5064 PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0
+ 39:       3575          0 PCI-MSIX-0000:00:03.0   2-edge      virtio2-output.0
+NMI:          0          0   Non-maskable interrupts
+LOC:      65501      42105   Local timer interrupts
+ERR:          3
+";
+    // A Debian 12 guest with two e1000 on a shared line, and an ARM machine.
+    const SHARED: &str = "\
+            CPU0
+  11:       4711   IO-APIC  11-fasteoi   eth0, eth1
+";
+    const ARM: &str = "\
+           CPU0       CPU1
+ 13:       1122       3344     GICv3  27 Level     arch_timer
+ 47:        100          0     GICv3  79 Edge      virtio0
+IPI0:      5555       6666       Rescheduling interrupts
+";
+
+    #[test]
+    fn names_come_from_drivers_and_architecture() {
+        let names: Vec<String> = lines(LINUX_6_18).map(|line| line.name()).collect();
+        let expected =
+            ["ttyS0", "irq28", "virtio2-input.0", "virtio2-output.0", "NMI", "LOC", "ERR"];
+        assert_eq!(names, expected);
+        let shared: Vec<String> = lines(SHARED).map(|line| line.name()).collect();
+        assert_eq!(shared, ["eth0, eth1"]);
+        let arm: Vec<String> = lines(ARM).map(|line| line.name()).collect();
+        assert_eq!(arm, ["arch_timer", "virtio0", "IPI0"]);
+    }
+
+    #[test]
+    fn counts_add_up_over_cpus_and_over_lines_of_one_name() {
+        let text = |a: u32, b: u32| {
+            format!(
+                "  CPU0 CPU1\n 30: {a} 1 PCI-MSI 1-edge      eth0\n 31: 5 {b} PCI-MSI 2-edge      eth0\n"
+            )
+        };
+        let before = parse(&text(u32::MAX, 10)).unwrap();
+        let after = parse(&text(1, 13)).unwrap();
+        let values = difference(&before, &after, &mut Vec::new()).unwrap();
+        assert_eq!(values["eth0"], 5.0);
+    }
+
+    #[test]
+    fn the_error_count_is_of_the_machine() {
+        let mut notes = Vec::new();
+        let before = parse(LINUX_6_18).unwrap();
+        let after = parse(&LINUX_6_18.replace("ERR:          3", "ERR:          4")).unwrap();
+        let values = difference(&before, &after, &mut notes).unwrap();
+        assert_eq!(values["ERR"], 1.0);
+        assert_eq!(values["LOC"], 0.0);
+        assert!(notes.is_empty());
+    }
+
+    #[test]
+    fn a_table_without_cpus_is_an_error() {
+        assert!(parse("").is_err());
+    }
+}

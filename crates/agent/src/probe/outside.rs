@@ -1,0 +1,531 @@
+//! CPU time of a node as its machine sees it: the VMM with all its threads and vhost workers, or a
+//! container, or any process with its descendants.
+//!
+//! Where the numbers come from, best first:
+//! - The cgroup, where there is one: it holds every process that ever was in it, and the vhost
+//!   workers, which the kernel attaches to their owner's cgroup.
+//! - Each process's CPU-time clock (clock_getcpuclockid(3)): nanoseconds, exited threads included.
+//!   A running thread's part lags by up to one scheduler tick.
+//! - Children that were waited for, and the split into user and system: /proc/PID/stat, whose ticks
+//!   are 10 ms. `utime` contains `guest_time` already: it is given, never added.
+//!
+//! A child's time moves to its parent when the parent waits for it, so the sum over the tree keeps
+//! it; one that nobody waits for within the tree is lost, and only a cgroup counts it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::counters::{Kind, Sample};
+use super::ticks_per_s;
+
+/// What is looked at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outside {
+    /// The VMM, or a container's first process, as this process's PID namespace numbers it. Its
+    /// descendants belong to it.
+    pub pid: i32,
+    /// The VMM's threads that are virtual CPUs, from QMP's `query-cpus-fast`.
+    pub vcpu_tids: Vec<i32>,
+    /// The directory of a cgroup (v2, or v1 with cpuacct) that holds these processes and no others.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// What /proc/PID/stat tells. Times are in ticks.
+struct Process {
+    pid: i32,
+    name: String,
+    parent: i32,
+    user: u64,
+    system: u64,
+    children_user: u64,
+    children_system: u64,
+    guest: u64,
+    start: u64,
+}
+
+/// Nanoseconds of CPU time.
+struct Cpu {
+    total: u64,
+    user: u64,
+    system: u64,
+}
+
+impl Outside {
+    /// Reads everything now.
+    ///
+    /// # Errors
+    /// The process has ended, or a part of its CPU time cannot be seen from here: a sum without it
+    /// would pass for the cost.
+    pub fn sample(&self, proc: &Path) -> Result<Sample> {
+        let processes = scan(proc)?;
+        let tree = self.tree(&processes)?;
+        let mut sample = Sample {
+            identity: Some(format!("process {} started at tick {}", self.pid, tree[0].start)),
+            ..Sample::default()
+        };
+        let mut cpu = cpu_of(&tree);
+        self.split(&mut sample, proc, &processes, &mut cpu)?;
+        self.totals(&mut sample, cpu)?;
+        let guest = tree.iter().map(|process| process.guest).sum::<u64>() * tick_ns();
+        sample.count("guest_s", guest, Kind::Drifting, 1e-9);
+        memory_and_switches(&mut sample, proc, &tree);
+        Ok(sample)
+    }
+
+    /// The process, first, and its descendants.
+    fn tree<'a>(&self, processes: &'a [Process]) -> Result<Vec<&'a Process>> {
+        let root = processes
+            .iter()
+            .find(|process| process.pid == self.pid)
+            .with_context(|| format!("process {} has ended", self.pid))?;
+        let mut tree = vec![root];
+        let mut known = HashSet::from([root.pid]);
+        let mut index = 0;
+        while index < tree.len() {
+            let parent = tree[index].pid;
+            let children = processes.iter().filter(|process| process.parent == parent);
+            tree.extend(children.filter(|child| known.insert(child.pid)));
+            index += 1;
+        }
+        Ok(tree)
+    }
+
+    /// Splits a VMM's time into virtual CPUs, vhost workers and the rest. Workers outside the
+    /// process (before Linux 6.4 they are kernel threads) are added to `cpu`.
+    fn split(
+        &self,
+        sample: &mut Sample,
+        proc: &Path,
+        processes: &[Process],
+        cpu: &mut Cpu,
+    ) -> Result<()> {
+        if self.vcpu_tids.is_empty() {
+            return Ok(());
+        }
+        let mut rest = cpu.total;
+        for &tid in &self.vcpu_tids {
+            // A virtual CPU that was unplugged takes `vcpu_s` with it: the note tells.
+            let Some(ns) = thread_ns(proc, self.pid, tid) else { continue };
+            rest = rest.saturating_sub(ns);
+            sample.share(&format!("vcpu {tid}"), &["vcpu_s"], ns, Kind::Drifting, 1e-9);
+        }
+        let inside: Vec<u64> = worker_threads(proc, self.pid);
+        let outside: Vec<&Process> = self.kernel_workers(processes);
+        if inside.is_empty() && outside.is_empty() && self.cgroup.is_none() {
+            refuse_hidden_workers(proc, self.pid)?;
+        }
+        rest = rest.saturating_sub(inside.iter().sum());
+        let kernel = cpu_of(&outside);
+        let vhost = inside.iter().sum::<u64>() + kernel.total;
+        sample.count("vhost_s", vhost, Kind::Drifting, 1e-9);
+        sample.count("vmm_s", rest, Kind::Drifting, 1e-9);
+        cpu.total += kernel.total;
+        cpu.user += kernel.user;
+        cpu.system += kernel.system;
+        Ok(())
+    }
+
+    /// Kernel threads `vhost-PID`, children of kthreadd.
+    fn kernel_workers<'a>(&self, processes: &'a [Process]) -> Vec<&'a Process> {
+        let name = format!("vhost-{}", self.pid);
+        processes.iter().filter(|process| process.name == name && process.parent == 2).collect()
+    }
+
+    fn totals(&self, sample: &mut Sample, processes: Cpu) -> Result<()> {
+        let (cpu, names): (Cpu, &[&str]) = match &self.cgroup {
+            Some(directory) => (cgroup_cpu(directory)?, &["cpu_s", "cgroup_cpu_s"]),
+            None => (processes, &["cpu_s"]),
+        };
+        sample.share("cpu_s", names, cpu.total, Kind::Drifting, 1e-9);
+        sample.count("user_s", cpu.user, Kind::Drifting, 1e-9);
+        sample.count("system_s", cpu.system, Kind::Drifting, 1e-9);
+        Ok(())
+    }
+}
+
+fn scan(proc: &Path) -> Result<Vec<Process>> {
+    let entries = fs::read_dir(proc).with_context(|| format!("reading {}", proc.display()))?;
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    // A process that ends between the listing and the reading is simply not there.
+    Ok(pids
+        .filter_map(|pid| parse_stat(&fs::read_to_string(proc.join(format!("{pid}/stat"))).ok()?))
+        .collect())
+}
+
+/// proc_pid_stat(5). The name may hold anything, so it ends at the last parenthesis.
+fn parse_stat(text: &str) -> Option<Process> {
+    let (pid, rest) = text.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    // proc_pid_stat(5) numbers from 1, and the state is its third.
+    let number = |field: usize| fields.get(field - 3)?.parse::<i64>().ok();
+    let ticks = |field: usize| number(field).map(|ticks| ticks.max(0) as u64);
+    Some(Process {
+        pid: pid.parse().ok()?,
+        name: name.to_owned(),
+        parent: number(4)?.try_into().ok()?,
+        user: ticks(14)?,
+        system: ticks(15)?,
+        children_user: ticks(16)?,
+        children_system: ticks(17)?,
+        start: ticks(22)?,
+        guest: ticks(43).unwrap_or(0) + ticks(44).unwrap_or(0),
+    })
+}
+
+fn cpu_of(processes: &[&Process]) -> Cpu {
+    let sum = |ns: fn(&Process) -> u64| processes.iter().map(|process| ns(process)).sum();
+    Cpu {
+        total: sum(|p| own_ns(p) + (p.children_user + p.children_system) * tick_ns()),
+        user: sum(|p| (p.user + p.children_user) * tick_ns()),
+        system: sum(|p| (p.system + p.children_system) * tick_ns()),
+    }
+}
+
+/// From the process's clock; if it has just ended, from the ticks that were read while it lived.
+fn own_ns(process: &Process) -> u64 {
+    clock_ns(process.pid).unwrap_or((process.user + process.system) * tick_ns())
+}
+
+fn clock_ns(pid: i32) -> Option<u64> {
+    let mut clock: libc::clockid_t = 0;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: both calls write one value to a place that lives on this stack.
+    let failed = unsafe {
+        libc::clock_getcpuclockid(pid, &mut clock) != 0
+            || libc::clock_gettime(clock, &mut time) != 0
+    };
+    (!failed).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Of one thread: in nanoseconds from schedstat, where the kernel keeps it, else in ticks.
+fn thread_ns(proc: &Path, pid: i32, tid: i32) -> Option<u64> {
+    let thread = proc.join(format!("{pid}/task/{tid}"));
+    let schedstat = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
+    let run: Option<u64> = schedstat.split_whitespace().next().and_then(|ns| ns.parse().ok());
+    // A kernel that has the file but keeps no account says `0 0 0`.
+    if let Some(run) = run.filter(|&run| run > 0) {
+        return Some(run);
+    }
+    let stat = parse_stat(&fs::read_to_string(thread.join("stat")).ok()?)?;
+    Some((stat.user + stat.system) * tick_ns())
+}
+
+/// vhost workers that are threads of their owner, as they are since Linux 6.4. Their names hold the
+/// owner's PID in the first PID namespace, which need not be ours.
+fn worker_threads(proc: &Path, pid: i32) -> Vec<u64> {
+    let is_worker = |tid: &i32| {
+        let name = fs::read_to_string(proc.join(format!("{pid}/task/{tid}/comm")));
+        name.is_ok_and(|name| is_worker_name(name.trim_end()))
+    };
+    let workers = threads(proc, pid).into_iter().filter(is_worker);
+    workers.filter_map(|tid| thread_ns(proc, pid, tid)).collect()
+}
+
+fn is_worker_name(name: &str) -> bool {
+    name.strip_prefix("vhost-").is_some_and(|pid| pid.parse::<u32>().is_ok())
+}
+
+fn threads(proc: &Path, pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir(proc.join(format!("{pid}/task"))).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// In a PID namespace the kernel's own threads are out of sight, and their time with them.
+fn refuse_hidden_workers(proc: &Path, pid: i32) -> Result<()> {
+    let files = fs::read_dir(proc.join(format!("{pid}/fd"))).into_iter().flatten().flatten();
+    let uses_vhost = files
+        .filter_map(|file| fs::read_link(file.path()).ok())
+        .any(|target| target.to_str().is_some_and(|target| target.starts_with("/dev/vhost-")));
+    if uses_vhost {
+        bail!(
+            "process {pid} uses vhost, but its kernel threads cannot be seen from here: give it a \
+             cgroup, or run where the kernel's threads are visible (no PID namespace)"
+        );
+    }
+    Ok(())
+}
+
+fn cgroup_cpu(directory: &Path) -> Result<Cpu> {
+    let read = |file: &str| fs::read_to_string(directory.join(file));
+    if let Some(cpu) = read("cpu.stat").ok().and_then(|text| parse_cgroup2(&text)) {
+        return Ok(cpu);
+    }
+    let number = |file: &str| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    let total = number("cpuacct.usage").with_context(|| {
+        format!(
+            "the cgroup {} does not account for CPU time: it has neither usage_usec in cpu.stat \
+             (v2) nor cpuacct.usage (v1)",
+            directory.display()
+        )
+    })?;
+    // Since Linux 4.10; without them the split is in ticks.
+    let split = number("cpuacct.usage_user").zip(number("cpuacct.usage_sys"));
+    let ticks = || parse_cpuacct_stat(&read("cpuacct.stat").unwrap_or_default());
+    let (user, system) = split.or_else(ticks).context("the cgroup does not split CPU time")?;
+    Ok(Cpu { total, user, system })
+}
+
+fn parse_cgroup2(text: &str) -> Option<Cpu> {
+    let ns = |key| Some(keyed(text, key)? * 1000);
+    Some(Cpu { total: ns("usage_usec")?, user: ns("user_usec")?, system: ns("system_usec")? })
+}
+
+fn parse_cpuacct_stat(text: &str) -> Option<(u64, u64)> {
+    Some((keyed(text, "user")? * tick_ns(), keyed(text, "system")? * tick_ns()))
+}
+
+/// The number after a key that begins a line.
+fn keyed(text: &str, key: &str) -> Option<u64> {
+    let mut lines = text.lines().map(|line| line.split_whitespace());
+    lines.find_map(|mut words| (words.next()? == key).then(|| words.next()?.parse().ok())?)
+}
+
+fn memory_and_switches(sample: &mut Sample, proc: &Path, tree: &[&Process]) {
+    let (mut resident, mut peak) = (0, 0);
+    for process in tree {
+        let status = fs::read_to_string(proc.join(format!("{}/status", process.pid)));
+        let status = status.unwrap_or_default();
+        resident += keyed(&status, "VmRSS:").unwrap_or(0) * 1024;
+        peak = peak.max(keyed(&status, "VmHWM:").unwrap_or(0) * 1024);
+        switches(sample, proc, process);
+    }
+    sample.count("memory_bytes", resident, Kind::Gauge, 1.0);
+    sample.count("peak_memory_bytes", peak, Kind::Gauge, 1.0);
+}
+
+fn switches(sample: &mut Sample, proc: &Path, process: &Process) {
+    for tid in threads(proc, process.pid) {
+        let status = fs::read_to_string(proc.join(format!("{}/task/{tid}/status", process.pid)));
+        let status = status.unwrap_or_default();
+        for (name, line) in [
+            ("voluntary_switches", "voluntary_ctxt_switches:"),
+            ("involuntary_switches", "nonvoluntary_ctxt_switches:"),
+        ] {
+            if let Some(count) = keyed(&status, line) {
+                let key = format!("{name} {tid} of {} {}", process.pid, process.start);
+                sample.share(&key, &[name], count, Kind::Lifetime, 1.0);
+            }
+        }
+    }
+}
+
+fn tick_ns() -> u64 {
+    1_000_000_000 / ticks_per_s()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use hypertare_plan::Values;
+
+    use super::super::counters::difference;
+    use super::*;
+
+    /// Above any kernel's pid_max, so that no clock of a real process is asked.
+    const VMM: i32 = 90_000_000;
+
+    /// A captured machine: a VMM with a virtual CPU, an I/O thread and vhost, and an older kernel's
+    /// vhost thread. Times of a process: user, system, children's, in ticks.
+    fn machine(root: &Path, scale: u64) {
+        let write = |path: String, text: String| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let stat = |pid: i32, name: &str, parent: i32, times: [u64; 4], guest: u64| {
+            let [user, system, children_user, children_system] = times.map(|time| time * scale);
+            format!(
+                "{pid} ({name}) S {parent} 1 1 0 -1 0 9 9 9 9 {user} {system} {children_user} \
+                 {children_system} 20 0 3 0 777 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 17 0 0 0 0 {} 0\n",
+                guest * scale
+            )
+        };
+        let status = "VmHWM:\t 2048 kB\nVmRSS:\t 1024 kB\n".to_owned();
+        write(format!("{VMM}/stat"), stat(VMM, "qemu (a) b", 1, [100, 50, 0, 0], 60));
+        write(format!("{VMM}/status"), status);
+        let child = VMM + 50;
+        write(format!("{child}/stat"), stat(child, "helper", VMM, [4, 1, 3, 2], 0));
+        write(format!("{child}/status"), "VmHWM:\t 512 kB\nVmRSS:\t 512 kB\n".into());
+        let (vcpu, io, vhost) = (VMM + 1, VMM + 2, VMM + 3);
+        write(format!("{VMM}/task/{vcpu}/comm"), "CPU 0/KVM\n".into());
+        write(format!("{VMM}/task/{vcpu}/schedstat"), format!("{} 5 6\n", 900_000_000 * scale));
+        write(format!("{VMM}/task/{io}/comm"), "IO iothread0\n".into());
+        write(format!("{VMM}/task/{vhost}/comm"), "vhost-4711\n".into());
+        write(format!("{VMM}/task/{vhost}/schedstat"), "0 0 0\n".into());
+        write(format!("{VMM}/task/{vhost}/stat"), stat(vhost, "vhost-4711", 1, [0, 20, 0, 0], 0));
+        for tid in [vcpu, io] {
+            let switches = format!(
+                "voluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n",
+                10 * scale,
+                scale
+            );
+            write(format!("{VMM}/task/{tid}/status"), switches);
+        }
+        let kernel = VMM + 70;
+        write(format!("{kernel}/stat"), stat(kernel, &format!("vhost-{VMM}"), 2, [0, 7, 0, 0], 0));
+    }
+
+    fn differences(outside: &Outside) -> Values {
+        let root = tempfile::tempdir().unwrap();
+        machine(root.path(), 1);
+        let before = outside.sample(root.path()).unwrap();
+        machine(root.path(), 2);
+        let after = outside.sample(root.path()).unwrap();
+        let mut notes = Vec::new();
+        let values = difference(&before, &after, &mut notes).unwrap();
+        assert!(notes.is_empty(), "{notes:?}");
+        values
+    }
+
+    #[test]
+    fn every_part_of_a_vmm_counts_once() {
+        let outside = Outside { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup: None };
+        let values = differences(&outside);
+        let is = |name: &str, value: f64| {
+            assert!((values[name] - value).abs() < 1e-9, "{name} is {}", values[name]);
+        };
+        // The process 1.50, its child 0.05 and the grandchildren 0.05 that it waited for, the
+        // kernel's vhost thread 0.07.
+        is("cpu_s", 1.67);
+        is("user_s", 1.07);
+        is("system_s", 0.6);
+        is("guest_s", 0.6);
+        is("vcpu_s", 0.9);
+        is("vhost_s", 0.27);
+        // 1.60 - 0.90 of the virtual CPU - 0.20 of the worker that is a thread.
+        is("vmm_s", 0.5);
+        assert!((values["vcpu_s"] + values["vhost_s"] + values["vmm_s"] - 1.67).abs() < 1e-9);
+        is("memory_bytes", 1536.0 * 1024.0);
+        is("peak_memory_bytes", 2048.0 * 1024.0);
+        is("voluntary_switches", 20.0);
+        is("involuntary_switches", 2.0);
+    }
+
+    #[test]
+    fn a_cgroup_counts_for_all() {
+        let cgroup = tempfile::tempdir().unwrap();
+        let text = "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n";
+        fs::write(cgroup.path().join("cpu.stat"), text).unwrap();
+        let cpu = cgroup_cpu(cgroup.path()).unwrap();
+        assert_eq!((cpu.total, cpu.user, cpu.system), (2_500_000_000, 2_000_000_000, 500_000_000));
+
+        // The v1 cpu controller has a cpu.stat of another kind.
+        fs::write(cgroup.path().join("cpu.stat"), "nr_periods 0\n").unwrap();
+        let error = cgroup_cpu(cgroup.path()).err().unwrap().to_string();
+        assert!(error.contains("neither"), "{error}");
+        fs::write(cgroup.path().join("cpuacct.usage"), "1230000000\n").unwrap();
+        fs::write(cgroup.path().join("cpuacct.stat"), "user 100\nsystem 23\n").unwrap();
+        let cpu = cgroup_cpu(cgroup.path()).unwrap();
+        assert_eq!((cpu.total, cpu.user, cpu.system), (1_230_000_000, 1_000_000_000, 230_000_000));
+
+        let outside =
+            Outside { pid: VMM, vcpu_tids: vec![], cgroup: Some(cgroup.path().to_owned()) };
+        let values = differences(&outside);
+        assert_eq!((values["cpu_s"], values["cgroup_cpu_s"]), (0.0, 0.0));
+        assert!(!values.contains_key("vmm_s"));
+    }
+
+    #[test]
+    fn vhost_out_of_sight_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        machine(root.path(), 1);
+        fs::remove_dir_all(root.path().join(format!("{}", VMM + 70))).unwrap();
+        fs::remove_dir_all(root.path().join(format!("{VMM}/task/{}", VMM + 3))).unwrap();
+        let outside = Outside { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup: None };
+        assert!(outside.sample(root.path()).is_ok());
+        fs::create_dir(root.path().join(format!("{VMM}/fd"))).unwrap();
+        let link = root.path().join(format!("{VMM}/fd/9"));
+        std::os::unix::fs::symlink("/dev/vhost-net", link).unwrap();
+        assert!(outside.sample(root.path()).unwrap_err().to_string().contains("cgroup"));
+    }
+
+    /// Uses this thread's CPU for so long by the thread's own clock.
+    fn burn(ns: u64) {
+        let used = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        };
+        let end = used() + ns;
+        while used() < end {}
+    }
+
+    #[test]
+    fn a_thread_is_told_apart_and_one_that_ended_is_not_lost() {
+        use std::sync::mpsc::channel;
+        let (born, birth) = channel();
+        let (go, wait) = channel();
+        let (done, end) = channel();
+        let worker = std::thread::spawn(move || {
+            born.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            wait.recv().unwrap();
+            burn(60_000_000);
+            done.send(()).unwrap();
+            wait.recv().unwrap();
+        });
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let outside = Outside { pid, vcpu_tids: vec![birth.recv().unwrap()], cgroup: None };
+        let before = outside.sample(Path::new("/proc")).unwrap();
+        go.send(()).unwrap();
+        std::thread::spawn(|| burn(60_000_000)).join().unwrap();
+        end.recv().unwrap();
+        // Asleep, so that the kernel's account of it is complete.
+        std::thread::sleep(Duration::from_millis(5));
+        let after = outside.sample(Path::new("/proc")).unwrap();
+        go.send(()).unwrap();
+        worker.join().unwrap();
+
+        let values = difference(&before, &after, &mut Vec::new()).unwrap();
+        assert!((0.055..0.085).contains(&values["vcpu_s"]), "{values:?}");
+        // Other tests of this process count here too, so there is no upper bound.
+        assert!(values["vmm_s"] > 0.055, "{values:?}");
+        let parts = values["vcpu_s"] + values["vmm_s"] + values["vhost_s"];
+        assert!((parts - values["cpu_s"]).abs() < 0.001, "{values:?}");
+    }
+
+    struct Running(Child);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_real_process_is_seen_with_the_child_it_waited_for() {
+        // The shell waits for a child that counts, then counts no more.
+        let script =
+            "read go; (i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done); echo done; read end";
+        let mut child = Running(
+            Command::new("/bin/sh")
+                .args(["-c", script])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let outside = Outside { pid: child.0.id() as i32, ..Outside::default() };
+        let proc = Path::new("/proc");
+        let before = outside.sample(proc).unwrap();
+        let started = Instant::now();
+        std::io::Write::write_all(child.0.stdin.as_mut().unwrap(), b"go\n").unwrap();
+        let mut said = [0; 5];
+        std::io::Read::read_exact(child.0.stdout.as_mut().unwrap(), &mut said).unwrap();
+        let elapsed = started.elapsed();
+        let after = outside.sample(proc).unwrap();
+        let values = difference(&before, &after, &mut Vec::new()).unwrap();
+        let cpu = values["cpu_s"];
+        assert!(cpu >= 0.01 && cpu <= elapsed.as_secs_f64() + 0.03, "{cpu} s of {elapsed:?}");
+        assert!(values["peak_memory_bytes"] > 1e5);
+
+        drop(child);
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(outside.sample(proc).unwrap_err().to_string().contains("has ended"));
+    }
+}

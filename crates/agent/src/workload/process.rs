@@ -1,0 +1,244 @@
+//! The process that executes one task, seen from both sides: `hypertare-agent task` is the inside,
+//! [`spawn`] starts it from the agent of a node.
+//!
+//! In: one JSON line on standard input, an [`Assignment`]. The line `stop`, or the input's end, ends
+//! the task in good order. Out: records on standard output, the last of them a `result`. A byte on
+//! the descriptor that `--ready-fd` names says that a background task is ready.
+
+use std::fs::File;
+use std::io::{self, BufRead, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result, bail};
+use hypertare_plan::{MAX_LINE, Record, Task};
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+
+use super::{Context, descendants, execute};
+use crate::emit::Emitter;
+
+/// What a task's process is told to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assignment {
+    pub trial: u64,
+    pub phase: String,
+    pub task: Task,
+}
+
+/// Executes one task, told on standard input
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Descriptor to write one byte to when a background task is ready
+    #[arg(long, value_name = "N")]
+    ready_fd: Option<RawFd>,
+    /// Directory to make the root before the task begins
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+/// The inside. Status 2 when there was nothing sensible to do; a task that failed is a result.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    match prepare(arguments) {
+        Ok((assignment, ready)) => run(assignment, ready),
+        Err(error) => {
+            eprintln!("hypertare-agent task: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn prepare(arguments: &Arguments) -> Result<(Assignment, Option<OwnedFd>)> {
+    let ready = arguments.ready_fd.map(take_over).transpose()?;
+    let assignment = read_assignment(io::stdin().lock())?;
+    if let Some(root) = &arguments.root {
+        rustix::process::chroot(root)
+            .with_context(|| format!("cannot make {} the root", root.display()))?;
+        std::env::set_current_dir("/").context("cannot change to the new root")?;
+    }
+    Ok((assignment, ready))
+}
+
+/// An inherited descriptor becomes this process's own and nobody else's.
+fn take_over(number: RawFd) -> Result<OwnedFd> {
+    // SAFETY: the call itself reports a number that is no open descriptor.
+    let owned = number > 2 && unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
+    if !owned {
+        bail!("--ready-fd {number} is not an open descriptor above 2");
+    }
+    // SAFETY: it is open, and given to this process for this purpose alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+fn read_assignment(input: impl BufRead) -> Result<Assignment> {
+    let mut line = Vec::new();
+    input
+        .take(MAX_LINE as u64 + 1)
+        .read_until(b'\n', &mut line)
+        .context("cannot read the assignment")?;
+    if line.is_empty() {
+        bail!("standard input ended before an assignment came");
+    }
+    if line.len() > MAX_LINE {
+        bail!("the assignment is longer than {MAX_LINE} bytes");
+    }
+    serde_json::from_slice(&line).context("the assignment is malformed")
+}
+
+fn run(assignment: Assignment, ready: Option<OwnedFd>) -> ExitCode {
+    let stop = Arc::new(AtomicBool::new(false));
+    let emitter = Arc::new(Emitter::stdout());
+    let Assignment { trial, phase, task } = assignment;
+    let name = (task.node.as_str(), trial, phase.as_str(), task.id.as_str());
+    let ready = Mutex::new(ready);
+    let context = Context::new(name, emitter.clone(), stop.clone(), move || say_ready(&ready));
+    std::thread::spawn(move || watch(io::stdin().lock(), &stop));
+    let result = execute(&task, &context);
+    match emitter.emit(&Record::Result(result)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Nobody reads: nobody misses it.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn say_ready(ready: &Mutex<Option<OwnedFd>>) {
+    let ready = ready.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+    if let Some(fd) = ready {
+        let _ = File::from(fd).write_all(b"1");
+    }
+}
+
+/// Sets `stop` at the line `stop` or the end of the input. Other lines are passed over, and none is
+/// kept, however long.
+fn watch(mut input: impl BufRead, stop: &AtomicBool) {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut input).take(64).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => break,
+            Ok(_) if line.trim_ascii() == b"stop" => break,
+            Ok(_) => {}
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+}
+
+/// A task's process, from outside.
+pub struct Child {
+    process: std::process::Child,
+    input: Option<ChildStdin>,
+    /// Its records, one a line, until it closes them by ending.
+    pub records: ChildStdout,
+    /// A byte comes when a background task is ready; the end without one means that it never was.
+    pub ready: File,
+}
+
+/// Starts the process of one task, and tells it what to do. With `root`, that directory becomes the
+/// task's root; it must hold /proc for a `command`, which cleans up after itself by it.
+///
+/// Standard error is this process's own: what comes there is not part of any result.
+pub fn spawn(assignment: &Assignment, root: Option<&Path>) -> Result<Child> {
+    spawn_from(Path::new("/proc/self/exe"), assignment, root)
+}
+
+/// The same from another process than the agent's own.
+pub fn spawn_from(agent: &Path, assignment: &Assignment, root: Option<&Path>) -> Result<Child> {
+    let mut line = serde_json::to_vec(assignment)?;
+    line.push(b'\n');
+    let (ready, ready_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let number = ready_write.as_fd().as_raw_fd();
+    let mut command = Command::new(agent);
+    command.arg0("hypertare-agent").args(["task", "--ready-fd", &number.to_string()]);
+    if let Some(root) = root {
+        command.arg("--root").arg(root);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    // In the child alone: no other process that is started meanwhile may inherit the descriptor.
+    // A session of its own keeps terminals away from what the task starts.
+    // SAFETY: between fork and exec only system calls are made, which is safe there.
+    unsafe {
+        command.pre_exec(move || {
+            let inherited = libc::fcntl(number, libc::F_SETFD, 0) == 0;
+            if inherited && libc::setsid() >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        });
+    }
+    let mut process = command.spawn().context("cannot start a task's process")?;
+    drop(ready_write);
+    let (Some(mut input), Some(records)) = (process.stdin.take(), process.stdout.take()) else {
+        bail!("a task's process has no pipes");
+    };
+    // A process that is gone already tells so by the end of its records.
+    let _ = input.write_all(&line);
+    Ok(Child { process, input: Some(input), records, ready: File::from(ready) })
+}
+
+impl Child {
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Asks the task to end. Its result follows; a command is killed if it takes too long.
+    pub fn stop(&mut self) {
+        // The end of its input says the same as the line, and cannot block.
+        self.input = None;
+    }
+
+    /// Kills the process and all that it has started. There is no result then.
+    pub fn kill(&mut self) -> Result<()> {
+        descendants::kill_with(Pid::from_child(&self.process))
+    }
+
+    /// How it ended, once it has.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.process.try_wait()
+    }
+
+    /// Waits for its end. `std` closes the input for that: it is a [`Child::stop`], too.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.stop();
+        self.process.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assignment_is_read_or_refused_with_a_reason() {
+        let good = br#"{"trial":1,"phase":"p","task":{"id":"t","node":"n",
+            "workload":{"type":"burn","share":0.5,"duration_s":1}}}"#;
+        let line: Vec<u8> = good.iter().copied().filter(|&byte| byte != b'\n').collect();
+        assert_eq!(read_assignment(&line[..]).unwrap().task.id, "t");
+        for (bad, word) in [
+            (&b""[..], "ended"),
+            (b"\n", "malformed"),
+            (b"{}\n", "trial"),
+            (b"{\"trial\":1,\"phase\":\"p\",\"x\":1}\n", "unknown field"),
+            (&vec![b' '; MAX_LINE + 10], "longer"),
+            (b"\xff\xfe\n", "malformed"),
+        ] {
+            let error = format!("{:#}", read_assignment(bad).unwrap_err());
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_watcher_heeds_stop_and_the_end_only() {
+        let after = |input: &[u8]| {
+            let stop = AtomicBool::new(false);
+            let mut input = input;
+            watch(&mut input, &stop);
+            (stop.into_inner(), input.len())
+        };
+        assert_eq!(after(b"stop\nrest"), (true, 4));
+        assert_eq!(after(b"halt\nstop\n"), (true, 0));
+        assert_eq!(after(&[b'x'; 1000]), (true, 0));
+    }
+}

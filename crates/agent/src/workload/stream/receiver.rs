@@ -1,0 +1,383 @@
+//! The receiving end: one thread a flow, and the caller's thread, which tells the intervals.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use anyhow::{Result, anyhow, bail};
+use hypertare_plan::{StreamProtocol, StreamReceive, Values};
+use socket2::Socket;
+
+use super::clock::{self, SECOND, seconds};
+use super::sequence::Sequence;
+use super::socket::{self, PATIENCE};
+use super::usage::Usage;
+use super::{Context, Outcome};
+
+/// How long what is still under way is waited for after the order to stop, at most.
+const DRAIN_LIMIT: u64 = SECOND / 4;
+
+const NEVER: u64 = u64::MAX;
+
+/// What one call to the kernel brought.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub now: u64,
+    pub bytes: u64,
+    pub packets: u64,
+}
+
+/// What all flows know of each other.
+pub struct Arrivals {
+    /// When the first bytes of any flow came.
+    first: AtomicU64,
+    /// When the first bytes that count came.
+    first_counted: AtomicU64,
+}
+
+impl Arrivals {
+    pub fn new() -> Self {
+        Arrivals { first: AtomicU64::new(NEVER), first_counted: AtomicU64::new(NEVER) }
+    }
+}
+
+/// What a flow shows to the caller's thread while it runs. Only its own thread writes.
+#[repr(align(128))]
+pub struct Flow<'a> {
+    pub index: u16,
+    arrivals: &'a Arrivals,
+    ended: AtomicBool,
+    bytes: AtomicU64,
+    packets: AtomicU64,
+    lost: AtomicU64,
+    reordered: AtomicU64,
+    duplicates: AtomicU64,
+    foreign: AtomicU64,
+}
+
+impl<'a> Flow<'a> {
+    fn new(index: u16, arrivals: &'a Arrivals) -> Self {
+        let zero = || AtomicU64::new(0);
+        Flow {
+            index,
+            arrivals,
+            ended: AtomicBool::new(false),
+            bytes: zero(),
+            packets: zero(),
+            lost: zero(),
+            reordered: zero(),
+            duplicates: zero(),
+            foreign: zero(),
+        }
+    }
+
+    /// Notes this flow's first bytes.
+    pub fn came(&self, now: u64) {
+        self.arrivals.first.fetch_min(now, Relaxed);
+    }
+
+    pub fn first_arrival(&self) -> u64 {
+        self.arrivals.first.load(Relaxed)
+    }
+
+    /// Notes that nothing more will come.
+    pub fn end(&self) {
+        self.ended.store(true, Relaxed);
+    }
+
+    /// Notes how much came that was not this flow's.
+    pub fn foreign(&self, count: u64) {
+        self.foreign.store(count, Relaxed);
+    }
+
+    pub fn tell(&self, received: &Received, sequence: Option<&Sequence>) {
+        self.bytes.store(received.bytes, Relaxed);
+        self.packets.store(received.packets, Relaxed);
+        if let Some(sequence) = sequence {
+            self.lost.store(sequence.lost(), Relaxed);
+            self.reordered.store(sequence.reordered(), Relaxed);
+            self.duplicates.store(sequence.duplicates(), Relaxed);
+        }
+    }
+}
+
+/// What a flow received and counted.
+#[derive(Default)]
+pub struct Received {
+    pub bytes: u64,
+    pub packets: u64,
+    /// Time and bytes of the first arrival.
+    first: Option<(u64, u64)>,
+    last: u64,
+    before: Usage,
+    usage: Option<Usage>,
+}
+
+impl Received {
+    pub fn began(&self) -> bool {
+        self.first.is_some()
+    }
+
+    #[inline]
+    pub fn arrival(&mut self, flow: &Flow, arrival: Arrival) {
+        if self.first.is_none() {
+            self.first = Some((arrival.now, arrival.bytes));
+            self.before = Usage::of_thread();
+            flow.arrivals.first_counted.fetch_min(arrival.now, Relaxed);
+        }
+        self.last = arrival.now;
+        self.bytes += arrival.bytes;
+        self.packets += arrival.packets;
+    }
+
+    /// Ends the account of CPU time; a second call changes nothing.
+    pub fn close(&mut self) {
+        if self.began() && self.usage.is_none() {
+            self.usage = Some(Usage::of_thread().since(self.before));
+        }
+    }
+}
+
+/// When a flow that was told to stop has waited long enough for what is still under way.
+#[derive(Default)]
+pub struct Stop {
+    limit: Option<u64>,
+}
+
+impl Stop {
+    /// `quiet`: the last call brought nothing.
+    pub fn is_due(&mut self, context: &Context, quiet: bool, now: u64) -> bool {
+        context.stopped() && (quiet || now >= *self.limit.get_or_insert(now + DRAIN_LIMIT))
+    }
+}
+
+/// Runs `receive` for every socket until all have ended and the receiver is told to stop.
+pub fn run<R>(
+    spec: &StreamReceive,
+    context: &Context,
+    sockets: &[Socket],
+    socket_buffer: usize,
+    receive: R,
+) -> Result<Outcome>
+where
+    R: Fn(&Socket, &Flow) -> Result<Option<Received>> + Sync,
+{
+    let arrivals = Arrivals::new();
+    let flows: Vec<Flow> =
+        (0..sockets.len()).map(|index| Flow::new(index as u16, &arrivals)).collect();
+    let mut intervals = Intervals::new(spec, context, &flows, sockets);
+    context.ready();
+
+    let results: Vec<Result<Option<Received>>> = thread::scope(|scope| {
+        let receive = &receive;
+        let threads: Vec<_> = sockets
+            .iter()
+            .zip(&flows)
+            .map(|(socket, flow)| {
+                scope.spawn(move || {
+                    receive(socket, flow).map_err(|error| anyhow!("flow {}: {error:#}", flow.index))
+                })
+            })
+            .collect();
+        while !(context.stopped() && threads.iter().all(|thread| thread.is_finished())) {
+            intervals.watch(arrivals.first_counted.load(Relaxed));
+        }
+        let panicked = |_| Err(anyhow!("a flow's thread panicked"));
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+    });
+
+    let received = all_came(spec, &flows, results)?;
+    let last = received.iter().map(|flow| flow.last).max().unwrap_or(0);
+    intervals.close(arrivals.first_counted.load(Relaxed), last);
+    Ok(outcome(&received, &intervals, socket_buffer))
+}
+
+/// Every flow's account, or an error that says which are missing and why.
+fn all_came(
+    spec: &StreamReceive,
+    flows: &[Flow],
+    results: Vec<Result<Option<Received>>>,
+) -> Result<Vec<Received>> {
+    let received: Vec<Option<Received>> = results.into_iter().collect::<Result<_>>()?;
+    let missing: Vec<String> = (received.iter().enumerate())
+        .filter(|(_, flow)| flow.is_none())
+        .map(|(index, _)| index.to_string())
+        .collect();
+    if missing.is_empty() {
+        return Ok(received.into_iter().flatten().collect());
+    }
+    let strangers: u64 = flows.iter().map(|flow| flow.foreign.load(Relaxed)).sum();
+    let aside = match strangers {
+        0 => String::new(),
+        _ => format!(" ({strangers} came that were not this stream's)"),
+    };
+    if missing.len() == flows.len() {
+        bail!("no sender came to {}{aside}", spec.on);
+    }
+    bail!("of {} flows to {} these never came: {}{aside}", flows.len(), spec.on, missing.join(", "))
+}
+
+fn outcome(received: &[Received], intervals: &Intervals, socket_buffer: usize) -> Outcome {
+    let total = intervals.last;
+    let first = received.iter().filter_map(|flow| flow.first).min();
+    let last = received.iter().map(|flow| flow.last).max().unwrap_or(0);
+    let usage = || received.iter().filter_map(|flow| flow.usage);
+    let elapsed_s = first.map_or(0.0, |(begin, _)| seconds(begin, last));
+    let mut outcome = Outcome::default();
+    outcome
+        .set("elapsed_s", elapsed_s)
+        .set("received_bytes", total.bytes as f64)
+        .set("received_packets", total.packets as f64)
+        .set("socket_buffer_bytes", socket_buffer as f64)
+        .set("foreign_packets", total.foreign as f64)
+        .set("user_s", usage().map(|usage| usage.user_s).sum())
+        .set("system_s", usage().map(|usage| usage.system_s).sum());
+    if let Some((_, first_bytes)) = first
+        && elapsed_s > 0.0
+    {
+        // n arrivals are n - 1 gaps: the first one's bytes came before the time began.
+        outcome.set("goodput_bps", (total.bytes - first_bytes) as f64 * 8.0 / elapsed_s);
+    }
+    if intervals.protocol == StreamProtocol::Udp {
+        outcome
+            .set("lost_packets", total.lost as f64)
+            .set("reordered_packets", total.reordered as f64)
+            .set("duplicate_packets", total.duplicates as f64);
+        if let Some(drops) = total.drops {
+            outcome.set("socket_drops", drops as f64);
+        }
+    }
+    outcome
+}
+
+/// Sums over flows.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    bytes: u64,
+    packets: u64,
+    lost: u64,
+    reordered: u64,
+    duplicates: u64,
+    foreign: u64,
+    drops: Option<u64>,
+}
+
+/// Tells what happened from one look at the flows to the next.
+struct Intervals<'a> {
+    context: &'a Context,
+    protocol: StreamProtocol,
+    step: u64,
+    flows: &'a [Flow<'a>],
+    sockets: &'a [Socket],
+    /// When counting began, when the last look was, and when the next is due.
+    times: Option<(u64, u64, u64)>,
+    /// Drops before counting began.
+    drops_before: u64,
+    last: Totals,
+}
+
+impl<'a> Intervals<'a> {
+    fn new(
+        spec: &StreamReceive,
+        context: &'a Context,
+        flows: &'a [Flow<'a>],
+        sockets: &'a [Socket],
+    ) -> Self {
+        Intervals {
+            context,
+            protocol: spec.protocol,
+            step: clock::from_seconds(spec.interval_s),
+            flows,
+            sockets,
+            times: None,
+            drops_before: 0,
+            last: Totals::default(),
+        }
+    }
+
+    /// Waits a little, and tells the interval that ended meanwhile.
+    fn watch(&mut self, first: u64) {
+        let now = clock::now();
+        self.begin(first);
+        let next = match self.times {
+            Some((_, _, due)) if self.flowing() => due,
+            _ => NEVER,
+        };
+        if now >= next {
+            self.tell(now);
+        } else {
+            clock::sleep_until(next.min(now + PATIENCE.as_nanos() as u64));
+        }
+    }
+
+    /// Tells the last interval, up to the last arrival.
+    fn close(&mut self, first: u64, last: u64) {
+        self.begin(first);
+        self.tell(last);
+        self.last = self.totals();
+    }
+
+    fn begin(&mut self, first: u64) {
+        if self.times.is_none() {
+            if first == NEVER {
+                self.drops_before = self.drops().unwrap_or(0);
+            } else {
+                self.times = Some((first, first, first + self.step));
+            }
+        }
+    }
+
+    fn flowing(&self) -> bool {
+        self.flows.iter().any(|flow| !flow.ended.load(Relaxed))
+    }
+
+    fn tell(&mut self, now: u64) {
+        let Some((zero, before, due)) = self.times else { return };
+        if now <= before {
+            return;
+        }
+        let total = self.totals();
+        let mut values = Values::from([
+            ("received_bytes".to_owned(), (total.bytes - self.last.bytes) as f64),
+            ("received_packets".to_owned(), (total.packets - self.last.packets) as f64),
+        ]);
+        if self.protocol == StreamProtocol::Udp {
+            let lost = total.lost as f64 - self.last.lost as f64;
+            values.insert("lost_packets".to_owned(), lost);
+            let reordered = (total.reordered - self.last.reordered) as f64;
+            values.insert("reordered_packets".to_owned(), reordered);
+            let duplicates = (total.duplicates - self.last.duplicates) as f64;
+            values.insert("duplicate_packets".to_owned(), duplicates);
+            if let Some(drops) = total.drops {
+                let drops = drops.saturating_sub(self.last.drops.unwrap_or(0));
+                values.insert("socket_drops".to_owned(), drops as f64);
+            }
+        }
+        self.context.interval(seconds(zero, before), seconds(zero, now), values);
+        let due = due + (now.saturating_sub(due) / self.step + 1) * self.step;
+        self.times = Some((zero, now, due));
+        self.last = total;
+    }
+
+    fn totals(&self) -> Totals {
+        let sum = |field: fn(&'a Flow<'a>) -> &'a AtomicU64| {
+            self.flows.iter().map(|flow| field(flow).load(Relaxed)).sum()
+        };
+        Totals {
+            bytes: sum(|flow| &flow.bytes),
+            packets: sum(|flow| &flow.packets),
+            lost: sum(|flow| &flow.lost),
+            reordered: sum(|flow| &flow.reordered),
+            duplicates: sum(|flow| &flow.duplicates),
+            foreign: sum(|flow| &flow.foreign),
+            drops: self.drops().map(|drops| drops.saturating_sub(self.drops_before)),
+        }
+    }
+
+    fn drops(&self) -> Option<u64> {
+        if self.protocol == StreamProtocol::Tcp {
+            return None;
+        }
+        self.sockets.iter().map(|socket| socket::drops(socket.as_fd())).sum()
+    }
+}

@@ -1,0 +1,159 @@
+//! Sockets as the streams need them: buffers as asked for, calls that return in time to look
+//! whether the stream is over.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+/// Longest that a blocking call may keep a flow from looking whether it must stop.
+pub const PATIENCE: Duration = Duration::from_millis(50);
+
+pub fn new(kind: Type, address: SocketAddr) -> Result<Socket> {
+    let protocol = if kind == Type::STREAM { Protocol::TCP } else { Protocol::UDP };
+    let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))
+        .with_context(|| format!("no socket for {address}"))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+pub fn bind(socket: &Socket, address: SocketAddr) -> Result<()> {
+    socket.bind(&SockAddr::from(address)).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::AddrInUse => ": another program has this port; choose another",
+            io::ErrorKind::AddrNotAvailable => ": no interface has this address",
+            io::ErrorKind::PermissionDenied => ": ports below 1024 need privilege",
+            _ => "",
+        };
+        anyhow!("cannot bind {address}: {error}{advice}")
+    })
+}
+
+/// Address and port of flow `flow`.
+pub fn of_flow(address: SocketAddr, flow: u32) -> Result<SocketAddr> {
+    let port = u32::from(address.port()) + flow;
+    let port = u16::try_from(port)
+        .map_err(|_| anyhow!("flow {flow} would need port {port}: choose a lower first port"))?;
+    Ok(SocketAddr::new(address.ip(), port))
+}
+
+/// Why an address could not be read, in words that help.
+pub fn parse_address(text: &str) -> Result<SocketAddr> {
+    let Ok(address) = text.parse::<SocketAddr>() else {
+        bail!("`{text}` is not an address and port like 10.0.0.2:5201 or [fd00::2]:5201");
+    };
+    if address.port() == 0 {
+        bail!("`{text}`: port 0 cannot be used, give one from 1 to 65535");
+    }
+    Ok(address)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffer {
+    Send,
+    Receive,
+}
+
+/// Sets a buffer to hold `bytes`, beyond the system's limit where this process may. Returns what
+/// the kernel set (it doubles the number, for its own bookkeeping).
+pub fn size_buffer(socket: &Socket, buffer: Buffer, bytes: Option<u32>) -> Result<usize> {
+    let (force, read): (_, fn(&Socket) -> io::Result<usize>) = match buffer {
+        Buffer::Send => (libc::SO_SNDBUFFORCE, Socket::send_buffer_size),
+        Buffer::Receive => (libc::SO_RCVBUFFORCE, Socket::recv_buffer_size),
+    };
+    if let Some(bytes) = bytes
+        && set_option(socket, libc::SOL_SOCKET, force, bytes as i32).is_err()
+    {
+        match buffer {
+            Buffer::Send => socket.set_send_buffer_size(bytes as usize)?,
+            Buffer::Receive => socket.set_recv_buffer_size(bytes as usize)?,
+        }
+    }
+    Ok(read(socket)?)
+}
+
+/// A sentence when the kernel gave less than was asked for.
+pub fn shortfall(buffer: Buffer, asked: Option<u32>, got: usize) -> Option<String> {
+    let (name, limit) = match buffer {
+        Buffer::Send => ("SO_SNDBUF", "net.core.wmem_max"),
+        Buffer::Receive => ("SO_RCVBUF", "net.core.rmem_max"),
+    };
+    let asked = asked? as usize;
+    (got < asked).then(|| {
+        format!("{name} is {got} bytes, not the {asked} asked for: raise {limit} (sysctl)")
+    })
+}
+
+pub fn set_option(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the option's value is an int that lives through the call.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Packets dropped at this socket since it was made, mostly for want of room: the counter that
+/// SO_RXQ_OVFL attaches to datagrams, read without a cost per datagram.
+pub fn drops(socket: BorrowedFd) -> Option<u64> {
+    const MEMINFO_DROPS: usize = 8;
+    let mut values = [0u32; 16];
+    let mut length = size_of_val(&values) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    (status == 0 && length as usize > MEMINFO_DROPS * 4).then(|| values[MEMINFO_DROPS] as u64)
+}
+
+/// Whether a call only ran into [`PATIENCE`] or a signal.
+pub fn in_vain(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_have_successive_ports() {
+        let first = parse_address("10.0.0.2:65534").unwrap();
+        assert_eq!(of_flow(first, 1).unwrap().port(), 65535);
+        assert!(of_flow(first, 2).unwrap_err().to_string().contains("lower first port"));
+    }
+
+    #[test]
+    fn bad_addresses_are_told() {
+        for text in ["", "10.0.0.2", "host:5201", "10.0.0.2:0", "10.0.0.2:70000", "fd00::2:5201x"] {
+            assert!(parse_address(text).is_err(), "{text}");
+        }
+        assert!(parse_address("[fd00::2]:5201").is_ok());
+    }
+
+    #[test]
+    fn the_kernel_tells_how_large_a_buffer_is() {
+        let socket = new(Type::DGRAM, "127.0.0.1:1".parse().unwrap()).unwrap();
+        let got = size_buffer(&socket, Buffer::Receive, Some(65536)).unwrap();
+        assert_eq!(got, 131072);
+        assert_eq!(shortfall(Buffer::Receive, Some(65536), got), None);
+        assert!(shortfall(Buffer::Send, Some(65536), 4096).unwrap().contains("wmem_max"));
+    }
+}

@@ -1,0 +1,124 @@
+//! The workloads alone, as a person calls them.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use hypertare_plan::Record;
+use rustix::process::{Pid, Signal, kill_process};
+
+const AGENT: &str = env!("CARGO_BIN_EXE_hypertare-agent");
+
+fn agent(arguments: &[&str]) -> Output {
+    Command::new(AGENT).args(arguments).output().unwrap()
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+}
+
+/// A listener that is ready, and its port.
+fn listener() -> (Child, String) {
+    let port = common::free_port();
+    let mut child = Command::new(AGENT)
+        .args(["ping", "--listen", "--port", &port.to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("UDP and TCP"), "{line}");
+    (child, port.to_string())
+}
+
+#[test]
+fn ping_listens_and_asks() {
+    let (listener, port) = listener();
+    let common = ["--port", &port, "--count", "20", "--interval", "0"];
+    for (protocol, host) in [(None, "127.0.0.1"), (Some("--tcp"), "localhost")] {
+        let arguments: Vec<&str> =
+            ["ping", host].into_iter().chain(common).chain(protocol).collect();
+        let output = agent(&arguments);
+        let text = said(&output.stdout);
+        assert!(output.status.success(), "{}", said(&output.stderr));
+        assert!(text.contains("20 answered, 0 lost"), "{text}");
+        assert!(text.contains("p99") && text.contains("####"), "{text}");
+    }
+    let output = agent(&[&["ping", "127.0.0.1", "--json"][..], &common].concat());
+    let Record::Result(result) = serde_json::from_slice(&output.stdout).unwrap() else { panic!() };
+    assert_eq!(result.values["replies"], 20.0);
+    interrupt(&listener);
+    let ended = listener.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    assert!(said(&ended.stdout).contains("40 requests over UDP and 20 over TCP"));
+}
+
+#[test]
+fn an_interrupt_gives_the_summary_so_far() {
+    let (listener, port) = listener();
+    let asker = Command::new(AGENT)
+        .args(["ping", "127.0.0.1", "--port", &port, "--time", "60"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let told = Instant::now();
+    interrupt(&asker);
+    let output = asker.wait_with_output().unwrap();
+    assert!(told.elapsed() < Duration::from_secs(1));
+    assert!(output.status.success());
+    assert!(said(&output.stdout).contains(" 0 lost"), "{}", said(&output.stdout));
+    interrupt(&listener);
+    listener.wait_with_output().unwrap();
+}
+
+#[test]
+fn command_and_burn_tell_what_they_measured() {
+    let output = agent(&["command", "--", "sh", "-c", "exit 0"]);
+    assert!(said(&output.stdout).contains("elapsed_s"));
+    let output = agent(&["command", "--json", "--", "echo", "hello"]);
+    let Record::Result(result) = serde_json::from_slice(&output.stdout).unwrap() else { panic!() };
+    assert_eq!(result.text["stdout"], "hello\n");
+    let output = agent(&["burn", "--share", "0.5", "--time", "0.1"]);
+    assert!(said(&output.stdout).contains("of CPU time"));
+}
+
+#[test]
+fn wrong_calls_are_answered_with_a_sentence() {
+    for (arguments, status, word) in [
+        (&["ping", "no.such.name"][..], 1, "getent"),
+        (&["ping", "127.0.0.1", "--port", "9", "--tcp"], 1, "127.0.0.1:9"),
+        (&["ping", "127.0.0.1", "--message", "3"], 1, "16 to"),
+        (&["ping"], 2, "HOST"),
+        (&["ping", "127.0.0.1", "--listen"], 2, "--listen"),
+        (&["command"], 2, "ARGV"),
+        (&["command", "--", "no-such-program"], 1, "`no-such-program`"),
+        (&["burn", "--share", "2"], 1, "share"),
+        (&["schema", "nothing"], 2, "plan"),
+    ] {
+        let output = agent(arguments);
+        let text = said(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {text}");
+        assert!(text.contains(word), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn values_and_schemas_are_json() {
+    let values: serde_json::Value =
+        serde_json::from_slice(&agent(&["values", "--json"]).stdout).unwrap();
+    assert_eq!(values["ping_request"][0]["name"], "elapsed_s");
+    assert_eq!(values.as_object().unwrap().len(), 6);
+    for (of, title) in [("plan", "Step"), ("order", "NumberedOrder"), ("record", "Record")] {
+        let schema: serde_json::Value =
+            serde_json::from_slice(&agent(&["schema", of]).stdout).unwrap();
+        assert_eq!(schema["title"], title);
+    }
+}
