@@ -17,7 +17,9 @@ PARTS = ("stream", "ping", "command", "boot", "controller")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="only these")
     parser.add_argument("--quick", action="store_true", help="fewer alternations")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,7 +41,13 @@ max_trials = 12
 blocks_per_boot = 4
 precision = "5%"
 """
-ON = Surroundings((0, 1), "tcg", {"debian": (Path("/k"), Path("/i"))}, {}, Path("/w"))
+ON = Surroundings(
+    (0, 1),
+    "tcg",
+    {"debian": SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
+    {},
+    Path("/w"),
+)
 
 
 class MadeUp:

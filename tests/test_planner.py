@@ -1,6 +1,7 @@
 """Plans for the agent: both ends of a link, the same CPUs everywhere, what cannot be is refused."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,7 +36,7 @@ offloads = { tso = false }
 ON = planner.Surroundings(
     cpus=(0, 1, 2, 3),
     accelerator="tcg",
-    images={"debian": (Path("/k"), Path("/i"))},
+    images={"debian": SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
     environment={"PATH": "/bin"},
     workdir=Path("/w"),
 )

@@ -430,4 +430,3 @@ def expected_run_s(study: Study, design: Design, blocks: int) -> float:
     boots = math.ceil(blocks / study.design.blocks_per_boot) * len(design.plots)
     warmups = boots / len(design.plots) * study.design.warmup
     return (blocks + warmups) * per_round + boots * _BOOT_ESTIMATE_S
-

@@ -25,6 +25,11 @@ def runs_dir() -> Path:
     return Path("hypertare-runs")
 
 
+def kept_runs_dir() -> Path:
+    """Where runs go that the user did not ask to have a directory for: the XDG state directory."""
+    return platformdirs.user_state_path("hypertare") / "runs"
+
+
 def agent_binary() -> Path:
     """The agent: `HYPERTARE_AGENT`, else the one built in this checkout, else the packaged one.
 

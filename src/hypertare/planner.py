@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hypertare import plan, responses
 from hypertare.design import Plot, Variant
@@ -27,16 +28,25 @@ _SETTLE_S = 10.0
 """Time that a phase may take beyond what its tasks are asked to do, on a slow emulated guest."""
 
 
+class Bootable(Protocol):
+    """What a guest boots from."""
+
+    @property
+    def kernel(self) -> Path: ...
+    @property
+    def initramfs(self) -> Path: ...
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What the machine gives: chosen once, the same for the whole run.
 
-    `cpus`: those that the run may use. `kernel` and `initramfs` by kernel source.
+    `cpus`: those that the run may use. `images` by the name of their kernel.
     """
 
     cpus: tuple[int, ...]
     accelerator: plan.Accelerator
-    images: dict[str, tuple[Path, Path]]
+    images: Mapping[str, Bootable]
     environment: dict[str, str]
     workdir: Path | None = None
 
@@ -116,9 +126,7 @@ def address_of(node: str, plot: Plot) -> str:
     return _address(next(v.index for v in plot.variants if v.node == node))
 
 
-def _interfaces(
-    study: Study, nic: plan.NicModel, variant: Variant
-) -> tuple[plan.Interface, ...]:
+def _interfaces(study: Study, nic: plan.NicModel, variant: Variant) -> tuple[plan.Interface, ...]:
     if not study.needs_network:
         return ()
     guest = variant.platform == "guest"
@@ -137,14 +145,14 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
         return plan.Host()
     if variant.platform == "container":
         return plan.Container(memory=study.sut.memory)
-    kernel, initramfs = on.images[study.sut.kernel]
+    image = on.images[study.sut.kernel]
     accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
     return plan.Guest(
         cpus=study.sut.cpus,
         memory=study.sut.memory,
         accelerator=accelerator,
-        kernel=kernel,
-        initramfs=(initramfs,),
+        kernel=image.kernel,
+        initramfs=(image.initramfs,),
         cpu_model=study.sut.cpu_model,
         kernel_args=study.sut.kernel_args,
         boot_limit_s=study.sut.boot_limit,
@@ -294,9 +302,7 @@ def _knob_settings(knobs: Knobs, node: str, network: bool) -> list[plan.KnobSett
         if knobs.mtu is not None:
             settings.append(_knob(end, plan.Mtu(interface=interface, bytes=knobs.mtu)))
         for offload, on in knobs.offloads.items():
-            settings.append(
-                _knob(end, plan.Offload(interface=interface, offload=offload, on=on))
-            )
+            settings.append(_knob(end, plan.Offload(interface=interface, offload=offload, on=on)))
         if knobs.socket_buffers is not None:
             settings.append(_knob(end, plan.SocketBuffers(bytes=knobs.socket_buffers)))
     interface = LINK if node == HOST else "eth0"

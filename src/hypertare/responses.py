@@ -45,7 +45,9 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response("reordered", "packets", "lower", "datagrams that came out of order"),
         _response("retransmits", "segments", "lower", "TCP segments sent again"),
         _response("tcp_rtt", "s", "lower", "TCP's smoothed round-trip time under load"),
-        _response("cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"),
+        _response(
+            "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
+        ),
         *_CPU,
     ),
     "ping": (
@@ -147,7 +149,9 @@ def _stream(phase: Phase) -> dict[str, float | None]:
         "packet_rate": _packet_rate(phase) if lost_known else None,
         "sent_rate": phase.total("send", "sent_bps"),
         # Sent is counted at the sender, received at the receiver: what is between is lost, wherever.
-        "loss": max(0.0, 1 - received / sent) if lost_known and sent and received is not None else None,
+        "loss": max(0.0, 1 - received / sent)
+        if lost_known and sent and received is not None
+        else None,
         "reordered": phase.total("receive", "reordered_packets") if lost_known else None,
         "retransmits": phase.total("send", "retransmits"),
         "tcp_rtt": None if rtt is None else rtt / flows,

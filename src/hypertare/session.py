@@ -13,20 +13,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hypertare import __version__, paths
+from hypertare import __version__, environment, paths
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
-from hypertare.doctor.accelerator import best_accelerator
-from hypertare.environment import disturbances, machine_state, versions
+from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.errors import InputError, MachineError
-from hypertare.image.build import build
+from hypertare.image.build import Image, build
 from hypertare.machine.local import LocalMachine
+from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
 from hypertare.responses import HEADLINE, RESPONSES
 from hypertare.store import Meta, Store
 from hypertare.study import BASELINE, Study, StudyFile
 from hypertare.summarise import summarise
-from hypertare.summary import Summary
 from hypertare.units import human_size
 
 _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
@@ -115,28 +114,26 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
     Raises:
         MachineError: something that a platform needs is missing.
     """
-    images: dict[str, tuple[Path, Path]] = {}
-    accelerator = "tcg"
+    images: dict[str, Image] = {}
+    accelerator: Accelerator = "tcg"
     if "guest" in prepared.study.sut.platforms:
-        if shutil.which("qemu-system-x86_64") is None:
-            raise MachineError(
-                "QEMU is not installed, and the platform 'guest' needs it.",
-                "Install it (Debian: apt-get install qemu-system-x86), or leave the guest out: "
-                "--on native,container (weigh) or --set 'sut.platforms=[\"native\",\"container\"]'.",
-            )
-        first = None
+        _require_qemu()
         for kernel in _kernels(prepared.study):
-            tell(f"guest kernel: {kernel}")
-            image = build(kernel)
-            first = first or image
-            images[kernel] = (image.kernel, image.initramfs)
-        if prepared.study.sut.accelerator == "auto" and first is not None:
-            tell("accelerator: trying KVM by booting a guest")
-            accelerator, _ = best_accelerator(first)
-    environment = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
-    return Surroundings(
-        prepared.cpus, accelerator, images, environment, prepared.workdir  # type: ignore[arg-type]
-    )
+            images[kernel] = build(kernel, progress=tell)
+        if prepared.study.sut.accelerator == "auto":
+            tell("accelerator: KVM counts only if a guest boots with it")
+            accelerator = best_accelerator(next(iter(images.values()))).accelerator
+    variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
+    return Surroundings(prepared.cpus, accelerator, images, variables, prepared.workdir)
+
+
+def _require_qemu() -> None:
+    if shutil.which(QEMU) is None:
+        raise MachineError(
+            "QEMU is not installed, and the platform 'guest' needs it.",
+            "Install it (Debian: apt-get install qemu-system-x86), or leave the guest out: "
+            '--on native,container (weigh) or --set \'sut.platforms=["native","container"]\'.',
+        )
 
 
 def _kernels(study: Study) -> list[str]:
@@ -150,11 +147,11 @@ def carry_out(
     observer: Observer,
     *,
     resume: bool = False,
-) -> tuple[Summary, bool]:
+) -> bool:
     """Runs the study into a run directory and sums it up, also when it is interrupted.
 
     Returns:
-        The summary, and whether Ctrl-C ended the run.
+        Whether Ctrl-C ended the run.
     """
     store = Store.resume(folder) if resume else _create(prepared, on, folder)
     interrupted = complete = False
@@ -178,7 +175,7 @@ def carry_out(
             store.ended(complete)
         summary = summarise(store)
     (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
-    return summary, interrupted
+    return interrupted
 
 
 def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
@@ -192,10 +189,10 @@ def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         folder=str(prepared.file.folder),
         argv=tuple(sys.argv),
         seed=prepared.design.seed,
-        machine=machine_state(),
+        machine=environment.machine_state(),
         clock=study.clock,
         accelerator=on.accelerator if "guest" in study.sut.platforms else None,
-        versions=versions(),
+        versions=environment.versions(paths.agent_binary(), next(iter(on.images.values()), None)),
         platforms=study.sut.platforms,
         baseline=BASELINE,
         responses={name: RESPONSES[work.type] for name, work in study.workloads.items()},
@@ -203,7 +200,7 @@ def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         threshold=study.design.threshold,
     )
     store = Store.create(folder, meta)
-    for text in disturbances():
+    for text in environment.warnings():
         store.add_event(text)
     return store
 

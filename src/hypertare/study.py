@@ -308,7 +308,6 @@ def _key_path(location: tuple[int | str, ...]) -> list[str]:
     return [part for part in parts if part != "str" and not part.startswith("tuple[")]
 
 
-
 def put(raw: dict[str, Any], path: str, value: object, where: str) -> None:
     """Puts a value at a dotted path; every table on the way must be or become one.
 

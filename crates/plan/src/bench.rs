@@ -63,7 +63,8 @@ pub struct Guest {
     pub kernel: PathBuf,
     /// Initramfs archives, loaded one after the other; the agent is their `/init`.
     pub initramfs: Vec<PathBuf>,
-    /// QEMU's CPU model; `None` means `host` with KVM and `max` without.
+    /// QEMU's CPU model; `None` means `host` with KVM, and without it `max` less what is slow to
+    /// emulate.
     #[serde(default)]
     pub cpu_model: Option<String>,
     /// Appended to the kernel's command line.

@@ -74,24 +74,37 @@ def run(
     folder = out or session.new_folder(prepared.study.name, paths.runs_dir())
     with Watch() as watch:
         on = session.surroundings(prepared, watch.tell)
-        summary, interrupted = session.carry_out(prepared, on, folder, watch, resume=resume)
-    finish(folder, summary, interrupted, json=json)
+        interrupted = session.carry_out(prepared, on, folder, watch, resume=resume)
+    finish(folder, interrupted=interrupted, as_json=json)
 
 
-def finish(folder: Path, summary: object, interrupted: bool, *, json: bool) -> None:
+def finish(
+    folder: Path,
+    *,
+    interrupted: bool,
+    as_json: bool,
+    summary_copy: Path | None = None,
+    report_copy: Path | None = None,
+) -> None:
     """Writes the report, prints the verdict, and says where everything is."""
+    import shutil
+
     from hypertare.cli.report import load
-    from hypertare.report import html
+    from hypertare.report.html import write
     from hypertare.report.terminal import show
 
     found = load(folder)
     report = folder / "report.html"
-    html.write(found, report)
-    if json:
-        print(summary.model_dump_json(indent=2))  # type: ignore[attr-defined]
+    write(found, report)
+    if as_json:
+        print(found.summary.model_dump_json(indent=2))
     else:
         show(found)
-        print(f"\nreport: {report}")
+        print(f"\nreport: {report_copy or report}")
+    if summary_copy is not None:
+        shutil.copyfile(folder / "summary.json", summary_copy)
+    if report_copy is not None:
+        shutil.copyfile(report, report_copy)
     if interrupted:
         raise typer.Exit(130)
 

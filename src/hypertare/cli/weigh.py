@@ -61,14 +61,9 @@ def weigh(
 
     It runs the same files of this host everywhere; what it writes goes to memory and is forgotten.
     """
-    import shutil
-
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
-    from hypertare.cli.report import load
-    from hypertare.cli.run import show_design
-    from hypertare.report.html import write as write_report
-    from hypertare.report.terminal import show
+    from hypertare.cli.run import finish, show_design
 
     file = study_file(
         command,
@@ -98,21 +93,15 @@ def weigh(
     folder = out or session.new_folder("weigh", paths.kept_runs_dir())
     with Watch() as watch:
         surroundings = session.surroundings(prepared, watch.tell)
-        summary, interrupted = session.carry_out(prepared, surroundings, folder, watch)
-    found = load(folder)
-    if str(json) != "-":
-        show(found)
-    write_report(found, folder / "report.html")
-    if json is not None and str(json) == "-":
-        print(summary.model_dump_json(indent=2))
-    elif json is not None:
-        shutil.copyfile(folder / "summary.json", json)
-    if html is not None:
-        shutil.copyfile(folder / "report.html", html)
-    if str(json) != "-":
-        print(f"\nreport: {html or folder / 'report.html'}")
-    if interrupted:
-        raise typer.Exit(130)
+        interrupted = session.carry_out(prepared, surroundings, folder, watch)
+    to_stdout = str(json) == "-"
+    finish(
+        folder,
+        interrupted=interrupted,
+        as_json=to_stdout,
+        summary_copy=None if to_stdout else json,
+        report_copy=html,
+    )
 
 
 def study_file(
@@ -123,7 +112,7 @@ def study_file(
     sut: dict[str, str],
     design: dict[str, object],
     prepare: str | None,
-):  # noqa: ANN201 - the type would have to be imported for help
+):
     """The study that weighs one command: weigh is nothing but a study made on the spot."""
     from hypertare.study import StudyFile
 

@@ -39,7 +39,7 @@ pub struct Boot {
     cpus: u32,
     #[arg(long, value_enum, default_value_t = Choice::Tcg)]
     accelerator: Choice,
-    /// QEMU's CPU model; by default `host` with KVM and `max` without
+    /// QEMU's CPU model; by default `host` with KVM, without it `max` less what is slow to emulate
     #[arg(long)]
     cpu_model: Option<String>,
     /// Appended to the kernel's command line

@@ -66,9 +66,11 @@ fn run() -> Result<()> {
     load_modules()?;
     let port = open_port()?;
     let agent = start_agent(port)?;
-    match reap_until(agent)? {
-        status if status.exit_status() == Some(0) => Ok(()),
-        status => bail!("its agent ended with {status:?}"),
+    let status = reap_until(agent)?;
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(0), _) => Ok(()),
+        (_, Some(signal)) => bail!("its agent was killed by signal {signal}"),
+        (exit, None) => bail!("its agent failed (status {})", exit.unwrap_or_default()),
     }
 }
 

@@ -72,6 +72,8 @@ pub struct Executor<M> {
     needed: BTreeSet<String>,
     /// What went wrong first in this step.
     failure: Option<String>,
+    /// The node that it went wrong on.
+    blamed: Option<String>,
     demolishing: bool,
 }
 
@@ -99,6 +101,7 @@ impl<M: Machine> Executor<M> {
             trial: None,
             needed: BTreeSet::new(),
             failure: None,
+            blamed: None,
             demolishing: false,
         }
     }
@@ -181,10 +184,12 @@ impl<M: Machine> Executor<M> {
             Err(Stop::Failed(why)) => (Some(why), None),
             Err(Stop::Ended(why)) => (Some(interrupted(why)), Some(why)),
         };
+        let node = error.as_ref().and(self.blamed.take());
         self.emit(Record::Bench {
             bench: bench.name.clone(),
             seconds_s: begun.elapsed().as_secs_f64(),
             error,
+            node,
         });
         ended.map_or(Ok(()), Err)
     }
@@ -192,6 +197,7 @@ impl<M: Machine> Executor<M> {
     fn raise(&mut self, bench: &Bench) -> Outcome {
         check::bench(bench).map_err(Stop::Failed)?;
         self.failure = None;
+        self.blamed = None;
         self.trial = None;
         self.needed = bench.nodes.iter().map(|node| node.name.clone()).collect();
         self.bench = Some(bench.name.clone());
@@ -210,6 +216,7 @@ impl<M: Machine> Executor<M> {
             self.next_member += 1;
             let inbox = Inbox { member: id, events: self.post.clone() };
             let started = self.machine.start(bench, index, inbox).map_err(|error| {
+                self.blamed = Some(node.name.clone());
                 Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
             })?;
             for warning in &started.warnings {
@@ -336,9 +343,16 @@ impl<M: Machine> Executor<M> {
             t_s: self.seconds(),
             elapsed_s: begun.elapsed().as_secs_f64(),
             error,
+            lost: self.lost(),
         });
         self.trial = None;
         ended.map_or(Ok(()), Err)
+    }
+
+    /// A node that this trial needed and that is gone.
+    fn lost(&self) -> Option<String> {
+        let gone = |name: &&String| self.members.iter().any(|m| m.name() == *name && !m.alive());
+        self.needed.iter().find(gone).cloned()
     }
 
     fn check_trial(&self, trial: &Trial) -> Outcome {
@@ -614,12 +628,12 @@ impl<M: Machine> Executor<M> {
             Ok(Heard::Record(record)) => self.emit(record),
             Ok(Heard::Failed(record, why)) => {
                 self.emit(record);
-                self.fail(why);
+                self.fail(index, why);
             }
             Ok(Heard::Refused(about, why)) => {
                 let name = self.members[index].name();
                 let text = format!("{about} on {name} failed: {why}");
-                self.fail(text);
+                self.fail(index, text);
             }
             Ok(Heard::Late(what)) => {
                 let name = self.members[index].name().to_owned();
@@ -647,14 +661,17 @@ impl<M: Machine> Executor<M> {
             self.emit(Record::Console { node: name.clone(), lines });
         }
         if self.needed.contains(&name) {
-            self.fail(format!("node {name} failed: {why}"));
+            self.fail(index, format!("node {name} failed: {why}"));
         } else {
             self.warn(&name, format!("node {name} failed: {why}"));
         }
     }
 
-    fn fail(&mut self, why: String) {
-        self.failure.get_or_insert(why);
+    fn fail(&mut self, index: usize, why: String) {
+        if self.failure.is_none() {
+            self.failure = Some(why);
+            self.blamed = Some(self.members[index].name().to_owned());
+        }
     }
 
     fn check_failure(&self) -> Outcome {
