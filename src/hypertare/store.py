@@ -599,8 +599,12 @@ def _readable(path: Path) -> Iterator[None]:
     """For what stands inside the rows: it may have been written by anyone."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, ValidationError) as error:
-        raise _damaged(path, str(error).splitlines()[0]) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise _damaged(path, f"{where}: {first['msg']}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise _damaged(path, str(error)) from error
 
 
 def _damaged(path: Path, why: str) -> InputError:

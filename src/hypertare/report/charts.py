@@ -6,10 +6,12 @@ Colours of text and axes are not set here: the page sets them for light and dark
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from statistics import median
 from typing import Any
 
 import altair as alt
+from altair.utils import schemapi
 
 from hypertare.report import units, verdict
 from hypertare.report.model import CpuTime, EcdfPoint, Point, Report, SeriesPoint
@@ -34,7 +36,8 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> alt.Chart | alt.Laye
     """Forest plot: every cost with its interval, nought where nothing is lost."""
     rows = [_cost_row(report, estimate) for estimate in estimates if estimate.cost is not None]
     order = [row["name"] for row in rows]
-    y = alt.Y("name:N", sort=order, title=None, axis=_name_axis())
+    lines = 2 if len(report.cells()) > 1 else 1
+    y = alt.Y("name:N", sort=order, title=None, axis=_name_axis(lines))
     colour = alt.Color(
         "verdict:N",
         scale=alt.Scale(domain=list(TONES), range=list(TONES.values())),
@@ -224,7 +227,7 @@ def cpu(times: Sequence[CpuTime], report: Report) -> alt.Chart:
         .mark_bar(height=18, cornerRadius=1)
         .encode(
             x=alt.X("seconds:Q", title="CPU seconds a trial", axis=_FEW_TICKS),
-            y=alt.Y("name:N", sort=order, title=None, axis=_name_axis()),
+            y=alt.Y("name:N", sort=order, title=None, axis=_name_axis(2)),
             color=alt.Color(
                 "mode:N",
                 scale=alt.Scale(domain=list(MODES), range=list(MODES.values())),
@@ -239,6 +242,13 @@ def cpu(times: Sequence[CpuTime], report: Report) -> alt.Chart:
         ),
         height=36 * len(order),
     )
+
+
+def unchecked() -> AbstractContextManager[None]:
+    """Leaves out Altair's check of every part against Vega-Lite's schema, which takes most of the
+    time of a report. The tests draw every chart with and without it.
+    """
+    return schemapi.debug_mode(False)
 
 
 def specification(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
@@ -308,10 +318,15 @@ def _spread(count: int) -> list[float]:
     return [-room, count - 1 + room]
 
 
-def _name_axis() -> alt.Axis:
-    # Long names in two lines.
+def _name_axis(lines: int = 1) -> alt.Axis:
+    """Names beside their rows, long ones in two lines: the first then stands a half line higher."""
     return alt.Axis(
-        labelExpr="split(datum.label, ' · ')", ticks=False, domain=False, labelPadding=8, grid=False
+        labelExpr="split(datum.label, ' · ')",
+        labelOffset=-7 * (lines - 1),
+        ticks=False,
+        domain=False,
+        labelPadding=8,
+        grid=False,
     )
 
 

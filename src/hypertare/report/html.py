@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,8 @@ def write(report: Report, path: Path) -> None:
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
         raise MachineError(
             f"The report {path} cannot be written: {error.strerror}.",
             "Make room, or give another place with `--html FILE`.",
@@ -110,7 +112,8 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    overview, sections = _overview(report), list(_sections(report))
+    with charts.unchecked():
+        overview, sections = _overview(report), list(_sections(report))
     specifications = {chart.id: chart.specification for chart in _all_charts(overview, sections)}
     data = _json({"charts": specifications, "light": _LIGHT, "dark": _DARK})
     library = _script(vl_convert.javascript_bundle())
