@@ -14,13 +14,26 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.plan import NicModel
 from hypertare.summary import Level
-from hypertare.units import Duration, Rate, Share, Size
+from hypertare.units import parse_duration, parse_rate, parse_share, parse_size
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+Rate = Annotated[float, BeforeValidator(parse_rate)]
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+Share = Annotated[float, BeforeValidator(parse_share)]
 
 Platform = Literal["native", "container", "guest"]
 BASELINE = "native"
@@ -360,7 +373,7 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
 
 
 def _line_of(text: str, location: list[str]) -> int | None:
-    """The line of a key in TOML text, as well as a look at its headers can tell; none if not there."""
+    """The line of a key in TOML text, as far as a look at its headers can tell."""
     names = [part for part in location if not part.isdigit()]
     if not names:
         return None
@@ -384,7 +397,7 @@ def _line_of(text: str, location: list[str]) -> int | None:
 
 
 def builtin_folder() -> Path:
-    """Where the built-in studies are: beside the package in a checkout, inside it when installed."""
+    """The built-in studies: beside the package in a checkout, inside it when installed."""
     package = Path(__file__).resolve().parent
     inside = package / "studies"
     return inside if inside.is_dir() else package.parents[1] / "studies"

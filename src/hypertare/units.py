@@ -1,16 +1,13 @@
 """Sizes, rates, durations and shares as people write them.
 
-Sizes are bytes with binary multiples (`512M` = 512 x 1024^2). Rates are bits per second with decimal
-multiples (`100M` = 10^8 b/s), as the field writes them. Durations are seconds (`500ms`, `2s`, `5m`).
-Shares are fractions (`2%` = 0.02).
+Sizes are bytes with binary multiples (`512M` = 512 x 1024^2). Rates are bits per second with
+decimal multiples (`100M` = 10^8 b/s), as the field writes them. Durations are seconds (`500ms`,
+`2s`, `5m`). Shares are fractions (`2%` = 0.02).
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated
-
-from pydantic import BeforeValidator
 
 _NUMBER = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z%/]*)\s*$")
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -60,12 +57,6 @@ def parse_share(text: object) -> float:
     if suffix not in ("", "%"):
         raise ValueError(f"'{text}' is not a share; write for example 2% or 0.02")
     return number / 100 if suffix == "%" else number
-
-
-Size = Annotated[int, BeforeValidator(parse_size)]
-Rate = Annotated[float, BeforeValidator(parse_rate)]
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-Share = Annotated[float, BeforeValidator(parse_share)]
 
 
 def human_duration(seconds: float) -> str:

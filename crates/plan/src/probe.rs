@@ -11,7 +11,9 @@ pub struct ProbeRequest {
     pub probe: Probe,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Probe {
     /// CPU seconds by mode, context switches and forks, from /proc/stat.

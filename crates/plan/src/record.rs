@@ -17,15 +17,29 @@ pub enum Record {
     /// First record of every agent.
     Hello(Hello),
     /// An order was carried out, or could not be.
-    Done { node: String, number: u64, error: Option<String> },
+    Done {
+        node: String,
+        number: u64,
+        error: Option<String>,
+    },
     /// A node is ready to work.
     Node(NodeReady),
     /// An interface as it is, after what was asked for was set.
     Interface(InterfaceState),
     /// A bench is ready, or could not be made; `node` is the one to blame, if one is.
-    Bench { bench: String, seconds_s: f64, error: Option<String>, node: Option<String> },
-    Teardown { seconds_s: f64 },
-    TrialBegin { trial: u64, t_s: f64 },
+    Bench {
+        bench: String,
+        seconds_s: f64,
+        error: Option<String>,
+        node: Option<String>,
+    },
+    Teardown {
+        seconds_s: f64,
+    },
+    TrialBegin {
+        trial: u64,
+        t_s: f64,
+    },
     /// `error` is absent when every phase ended in good order; `lost` names a node that is gone, so
     /// that the bench has to be made anew.
     TrialEnd {
@@ -44,9 +58,16 @@ pub enum Record {
     /// A knob was applied or put back, or is not available here.
     Knob(KnobOutcome),
     /// Something a person should know; never needed to compute a response.
-    Log { node: String, level: Level, text: String },
+    Log {
+        node: String,
+        level: Level,
+        text: String,
+    },
     /// The last lines of a node's console, after it failed.
-    Console { node: String, lines: Vec<String> },
+    Console {
+        node: String,
+        lines: Vec<String>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
