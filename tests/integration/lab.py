@@ -96,7 +96,7 @@ class Lab:
 
     def processes(self) -> dict[int, str]:
         """Ours and their descendants, by id, with their command lines."""
-        return {pid: line for pid, line in marked(self.mark)}
+        return dict(marked(self.mark))
 
     def find(self, pattern: str) -> int | None:
         """The process whose command line matches."""
@@ -164,10 +164,16 @@ class Started:
         assert "Traceback" not in ran.out + ran.err, ran.err
         return ran
 
+    @property
+    def output(self) -> bytes:
+        """Standard output as it is."""
+        self._out.seek(0)
+        return self._out.read()
+
 
 def _text(file: Any) -> str:
     file.seek(0)
-    return file.read().decode(errors="surrogateescape")
+    return file.read().decode(errors="replace")
 
 
 @dataclass(frozen=True)
