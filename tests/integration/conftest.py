@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,3 @@ def lab(tmp_path: Path) -> Lab:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return Lab(tmp_path_factory.mktemp("lab"))
-
-
-@pytest.fixture
-def busy() -> float:
-    """By how much this machine is over its CPUs now: what is to take seconds may take so many times
-    as long."""
-    return max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))

@@ -25,6 +25,8 @@ PATIENCE_S = 120.0
 IN_GUEST = "set -- $(head -n 1 /proc/meminfo); [ $2 -lt 262144 ]"
 """A shell test that holds in a guest with less than 256 MiB of memory, and on no host."""
 
+GUEST = r"^qemu-system.* -append "
+
 
 def until(holds: Callable[[], Any], what: str, limit_s: float = PATIENCE_S) -> Any:
     """Waits until something holds, and gives it."""
@@ -148,7 +150,7 @@ class Started:
         self.until(lambda: len(trials(run)) >= count, f"{count} trials")
 
     def until_guest(self) -> int:
-        return self.until(lambda: self.lab.find(r"^qemu-system"), "a guest to be started")
+        return self.until(lambda: self.lab.find(GUEST), "a guest to be started")
 
     def agents(self) -> set[int]:
         """Host agents, after which cgroups are named."""

@@ -49,9 +49,7 @@ def begin(lab: Lab) -> Started:
         (signal.SIGTERM, "container"),
     ],
 )
-def test_an_interrupted_run_ends_in_order(
-    lab: Lab, number: signal.Signals, platform: str, busy: float
-) -> None:
+def test_an_interrupted_run_ends_in_order(lab: Lab, number: signal.Signals, platform: str) -> None:
     study(lab, platform, sleep=0.5, trials=200)
     before = Traces.now()
     started = begin(lab)
@@ -61,13 +59,21 @@ def test_an_interrupted_run_ends_in_order(
     seconds = started.stop(number)
     ran = started.end()
     assert ran.status == 130, ran
-    assert seconds < END_LIMIT_S * busy
+    assert seconds < END_LIMIT_S * slowness(lab)
     assert "native" in ran.out and f"report: {Path('run/report.html')}" in ran.out
     assert "hypertare run --resume --out run" in ran.err
     assert not summary(run)["complete"]
     assert summary(run)["ended"]
     assert len(trials(run)) >= 6
     lab.assert_nothing_left(before)
+
+
+def slowness(lab: Lab) -> float:
+    """By how much this machine, with all that it is busy with, is slower than one that a report
+    takes 3 s on; the end of a run is little else."""
+    shown = lab.run("report", "run", "--html", "again.html")
+    assert shown.status == 0
+    return max(1.0, shown.seconds / 3.0)
 
 
 MOMENTS = {

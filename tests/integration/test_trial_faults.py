@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.lab import IN_GUEST, Lab, Ran, Traces, statuses, summary, trials
+from tests.integration.lab import GUEST, IN_GUEST, Lab, Ran, Traces, statuses, summary, trials
 
 pytestmark = pytest.mark.guest
 
@@ -180,7 +180,7 @@ def test_a_node_that_is_killed_is_made_anew(lab: Lab, platform: str) -> None:
 
 def victim(lab: Lab, platform: str) -> int:
     if platform == "guest":
-        return lab.find(r"^qemu-system")
+        return lab.find(GUEST)
     # The container's agent has a network of its own; the host node's is the bench's.
     nodes = [pid for pid, line in lab.processes().items() if "-agent node --place" in line]
     bench = next(pid for pid, line in lab.processes().items() if "-agent host-inside" in line)
