@@ -25,7 +25,7 @@ test: setup-test lint
 
 test-quick: setup-test lint
 	cargo test -q --locked
-	$(PYTEST) -m "not guest" -n auto --dist loadscope
+	$(PYTEST) -m "not guest and not runs" -n auto --dist loadscope
 
 lint:
 	.venv/bin/ruff check

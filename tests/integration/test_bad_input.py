@@ -173,6 +173,7 @@ def test_a_full_cache(lab: Lab) -> None:
 
 
 @root
+@pytest.mark.runs
 def test_a_full_disk_keeps_what_was_measured(lab: Lab) -> None:
     """The run directory fills up while the run goes on: what fits is there, and can go on."""
     lab.study(STUDY.replace("max_trials = 2", "max_trials = 400\nprecision = 0.00001"))

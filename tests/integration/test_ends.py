@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.lab import Lab, Started, Traces, summary, trials
 
+pytestmark = pytest.mark.runs
 END_LIMIT_S = 5.0
 
 STUDY = """

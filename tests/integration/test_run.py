@@ -12,6 +12,8 @@ import pytest
 
 from tests.integration.lab import Lab, Ran, statuses, summary, trials
 
+pytestmark = pytest.mark.runs
+
 PATHS = """
 name = "paths"
 question = "What does each path cost?"
