@@ -10,6 +10,7 @@ import typer
 from hypertare.units import human_duration
 
 if TYPE_CHECKING:
+    from hypertare.report.model import Report
     from hypertare.session import Prepared
 
 
@@ -86,27 +87,38 @@ def finish(
     summary_copy: Path | None = None,
     report_copy: Path | None = None,
 ) -> None:
-    """Writes the report, prints the verdict, and says where everything is."""
+    """Prints the verdict, then writes the report, and says where everything is."""
     import shutil
 
     from hypertare.cli.report import load
-    from hypertare.report.html import write
     from hypertare.report.terminal import show
 
     found = load(folder)
-    report = folder / "report.html"
-    write(found, report)
     if as_json:
-        print(found.summary.model_dump_json(indent=2))
+        print(found.summary.model_dump_json(indent=2), flush=True)
     else:
         show(found)
-        print(f"\nreport: {report_copy or report}")
     if summary_copy is not None:
         shutil.copyfile(folder / "summary.json", summary_copy)
+    report = _write_report(found, folder)
     if report_copy is not None:
         shutil.copyfile(report, report_copy)
+    if not as_json:
+        print(f"\nreport: {report_copy or report}")
     if interrupted:
         raise typer.Exit(130)
+
+
+def _write_report(found: Report, folder: Path) -> Path:
+    """Drawing takes seconds, and loading what draws as well: only after the verdict is read."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("writing the report"):
+        from hypertare.report.html import write
+
+        report = folder / "report.html"
+        write(found, report)
+    return report
 
 
 def show_design(prepared: Prepared, as_json: bool) -> None:
