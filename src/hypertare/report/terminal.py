@@ -46,6 +46,7 @@ def render(report: Report) -> RenderableType:
     """Text from guests and commands goes in as `Text`: it is never read as markup."""
     parts: list[RenderableType] = [_head(report), *map(_sentence, report.sentences)]
     parts += _tables(report)
+    parts += _left_out(report)
     parts += _claims(report)
     parts += _failures(report)
     parts += _warnings(report)
@@ -54,7 +55,7 @@ def render(report: Report) -> RenderableType:
 
 def _head(report: Report) -> RenderableType:
     summary = report.summary
-    state = "" if summary.complete else " (not complete)"
+    state = "" if summary.complete else " (ended before all intervals were narrow enough)"
     text = Text(f"{summary.study}{state}", style="bold")
     text.append(f"  {plain(summary.question)}", style="not bold")
     machine = summary.machine
@@ -74,7 +75,7 @@ def _sentence(sentence: Sentence) -> RenderableType:
 
 def _tables(report: Report) -> Iterator[RenderableType]:
     """One table for each response, their columns below each other throughout."""
-    estimates = report.estimates()
+    estimates = [one for one in report.estimates() if _telling(one, report)]
     if not estimates:
         return
     confidence = f"{estimates[0].confidence * 100:g} % interval"
@@ -82,7 +83,7 @@ def _tables(report: Report) -> Iterator[RenderableType]:
     rows = {id(estimate): _row(report, estimate) for estimate in estimates}
     line = columns([header, *rows.values()])
     for label in report.cells():
-        of_cell = report.estimates(label)
+        of_cell = [one for one in report.estimates(label) if _telling(one, report)]
         for place, (response, group) in enumerate(groupby(of_cell, key=lambda e: e.response)):
             if place == 0:
                 yield Text()
@@ -92,6 +93,30 @@ def _tables(report: Report) -> Iterator[RenderableType]:
             yield _response(report, response, chosen[0])
             for estimate in chosen:
                 yield line(rows[id(estimate)], _STYLES[verdict.tone(estimate)])
+
+
+def _telling(estimate: Estimate, report: Report) -> bool:
+    """Whether a response says something of this cell: it was compared, and is not nought throughout.
+    The HTML report and the exports hold the others too.
+    """
+    of_response = [
+        one
+        for one in report.summary.estimates
+        if one.response == estimate.response
+        and one.cell.get("workload") == estimate.cell.get("workload")
+    ]
+    compared = any(one.baseline is not None for one in of_response)
+    return any(one.estimate != 0 for one in of_response) and (
+        compared or estimate.response in report.meta.headline.values()
+    )
+
+
+def _left_out(report: Report) -> Iterator[RenderableType]:
+    names = dict.fromkeys(
+        verdict.word(one.response) for one in report.estimates() if not _telling(one, report)
+    )
+    if names:
+        yield Text(f"\nnot shown, nought or not compared: {', '.join(names)}", style="dim")
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Callable[[Sequence[str], str], RenderableType]:
@@ -123,7 +148,7 @@ def _response(report: Report, response: str, estimate: Estimate) -> Text:
 def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     platform = report.wording.platform(estimate.platform, estimate.cell)
     unit = "" if units.counted(estimate.unit) else estimate.unit
-    value, interval = units.measured(estimate.estimate, estimate.low, estimate.high, unit)
+    value, interval = verdict.mean_text(estimate, unit)
     change, around = verdict.cost_text(estimate) if estimate.baseline else ("", "")
     return (f"  {plain(platform)}", str(estimate.n), value, interval, change, around)
 
