@@ -23,33 +23,60 @@ def run(
     study: Annotated[
         str,
         typer.Argument(
-            help="A built-in study's name, or a TOML file.",
+            metavar="STUDY",
+            help="A built-in study's name (see `hypertare studies`), or a TOML file.",
             autocompletion=complete_study,
             show_default=False,
         ),
-    ],
+    ] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="A.B=VALUE", help="Change a setting. May be repeated."),
+        typer.Option(
+            "--set",
+            metavar="A.B=VALUE",
+            help="Change a setting, for example sut.cpus=2. May be repeated.",
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="The study's short form: fewer trials, wider intervals.")
+        bool,
+        typer.Option(
+            "--quick", metavar="", help="The study's short form: fewer trials, wider intervals."
+        ),
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the interrupted run in --out.")
+        bool,
+        typer.Option("--resume", metavar="", help="Go on with the interrupted run in --out."),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the order of trials.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random order of trials.")] = 1,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run directory.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The run directory (default: a new one in hypertare-runs).",
+            show_default=False,
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the design and the expected time; run nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", metavar="", help="Show the design and the expected time; run nothing."
+        ),
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON in place of the table.")
+        bool,
+        typer.Option("--json", metavar="", help="Print the summary as JSON in place of the table."),
     ] = False,
 ) -> None:
-    """Carry out a study: run.sqlite, report.html and summary.json in a run directory."""
+    """Carry out a study: run.sqlite, report.html and summary.json in a run directory.
+
+    Examples:
+
+    hypertare run first-look
+
+    hypertare run first-look --set sut.cpus=2 --set 'design.precision=10%'
+
+    hypertare run --resume --out hypertare-runs/first-look-20260101-120000
+    """
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
     from hypertare.errors import InputError
@@ -64,6 +91,8 @@ def run(
             meta = store.meta
         file = StudyFile.restored(meta.study_text, meta.settings, str(out), Path(meta.folder))
         seed = meta.seed
+    elif not study:
+        raise InputError("Which study?", "`hypertare studies` lists them; a TOML file will do too.")
     else:
         file = find(study)
         file.override(set_ or [], quick)

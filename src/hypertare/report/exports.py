@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hypertare.report import units, verdict
+from hypertare.report import verdict
 from hypertare.report.model import Report
 from hypertare.summarise import responses_of
 from hypertare.summary import Estimate, Level

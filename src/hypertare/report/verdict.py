@@ -132,6 +132,9 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
         text = f"{platform} {_exactly(estimate, title)}{place}{basis}"
         return Sentence(tone(estimate), text)
     around = f" ({confidence} {interval})" if interval else ""
+    if estimate.verdict == "no difference shown" and estimate.blocks == 1:
+        text = f"{platform}: no verdict on {title}{place} from one block: {change}{basis}"
+        return Sentence("unknown", text)
     if estimate.verdict == "no difference shown":
         text = f"{platform}: no difference shown in {title}{place}: {change}{around}{basis}"
     else:
