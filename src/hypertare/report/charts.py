@@ -87,15 +87,7 @@ def trials(
         }
         for point in points
     ]
-    means = [
-        {
-            "platform": report.wording.platform(estimate.platform, estimate.cell),
-            "mean": estimate.estimate / divisor,
-            "low": (estimate.estimate if estimate.low is None else estimate.low) / divisor,
-            "high": (estimate.estimate if estimate.high is None else estimate.high) / divisor,
-        }
-        for estimate in estimates
-    ]
+    means = [_mean_row(report, estimate, divisor) for estimate in estimates]
     y = alt.Y(
         "platform:N",
         sort=shown,
@@ -302,6 +294,16 @@ def _cost_row(report: Report, estimate: Estimate) -> dict[str, Any]:
         "change": f"{change} {verdict.word(estimate.response)}",
         "interval": interval or "none",
         "blocks": estimate.blocks or 0,
+    }
+
+
+def _mean_row(report: Report, estimate: Estimate, divisor: float) -> dict[str, Any]:
+    low, high = verdict.mean_ends(estimate)
+    return {
+        "platform": report.wording.platform(estimate.platform, estimate.cell),
+        "mean": estimate.estimate / divisor,
+        "low": (estimate.estimate if low is None else low) / divisor,
+        "high": (estimate.estimate if high is None else high) / divisor,
     }
 
 
