@@ -10,8 +10,8 @@
 //! - a directory is copied up, without what is in it, and held open: the overlay keeps the merged
 //!   list of a directory for as long as somebody has it open who has read it.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::{CString, OsStr, OsString};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, lchown};
@@ -23,6 +23,8 @@ use rustix::mount::{MountFlags, mount_remount};
 
 /// Links that are followed one after another, as in the kernel.
 const MOST_LINKS: usize = 40;
+/// Links that are read at the same time.
+const READERS: usize = 8;
 const PAGE: u64 = 4096;
 
 /// One overlay of a view.
@@ -76,6 +78,9 @@ impl Keep {
             .filter(|(_, metadata)| metadata.is_dir() || metadata.is_file())
             .partition(|(_, metadata)| metadata.is_dir());
         files.retain(|(path, _)| !self.is_kept(path));
+        if files.is_empty() && directories.iter().all(|(path, _)| self.held.contains_key(*path)) {
+            return Ok(None);
+        }
         // The small ones first: what is saved is a question at each opening, whatever the size.
         files.sort_by_key(|(_, metadata)| metadata.len());
         let mut left_out = Vec::new();
@@ -122,16 +127,47 @@ impl Keep {
     fn links(&self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> BTreeSet<PathBuf> {
         let ways = opened.iter().flat_map(|path| path.ancestors().skip(1).map(Path::to_owned));
         let programs = std::env::split_paths(path).map(|path| below(&self.root, &path));
-        let places: BTreeSet<PathBuf> =
-            ways.chain(programs).filter(|path| self.overlay_of(path).is_some()).collect();
-        let names: HashSet<&OsStr> =
-            opened.iter().flat_map(|path| path.iter()).collect::<HashSet<_>>();
-        let mut links = BTreeSet::new();
-        for link in places.iter().flat_map(|place| links_in(place)) {
-            links.extend(leading(&self.root, link, &names, |link| fs::read_link(link)));
-        }
+        // /lib64 leads to the directory with the link by which every program finds its loader.
+        let tops = links_in(&self.root).into_iter().filter_map(|link| target_of(&self.root, &link));
+        let places: BTreeSet<PathBuf> = ways
+            .chain(programs)
+            .chain(tops)
+            .filter(|path| self.overlay_of(path).is_some() && path.is_dir())
+            .collect();
+        let names: HashSet<&OsStr> = opened.iter().flat_map(|path| path.iter()).collect();
+        let targets = self.targets(&places, &names);
+        let mut links: BTreeSet<PathBuf> = targets
+            .keys()
+            .flat_map(|link| leading(link, &names, |link| targets.get(link).cloned().flatten()))
+            .collect();
         links.retain(|link| !self.is_kept(link));
         links
+    }
+
+    /// Where the links of these places lead, and those behind them; none for what is no link.
+    fn targets(
+        &self,
+        places: &BTreeSet<PathBuf>,
+        names: &HashSet<&OsStr>,
+    ) -> HashMap<PathBuf, Option<PathBuf>> {
+        let mut targets = HashMap::new();
+        let mut unread: BTreeSet<PathBuf> =
+            places.iter().flat_map(|place| links_in(place)).collect();
+        for _ in 0..MOST_LINKS {
+            let read = read_links(&self.root, &Vec::from_iter(std::mem::take(&mut unread)));
+            unread.extend(read.iter().filter_map(|(_, target)| target.clone()));
+            targets.extend(read);
+            unread.retain(|path| {
+                let is_wanted = path.file_name().is_some_and(|name| names.contains(name));
+                // Every link of a place has been read: what else is there is none.
+                let is_known = path.parent().is_some_and(|place| places.contains(place));
+                !is_wanted && !is_known && !targets.contains_key(path)
+            });
+            if unread.is_empty() {
+                break;
+            }
+        }
+        targets
     }
 
     fn hold(&mut self, directory: &Path) -> Result<()> {
@@ -196,24 +232,41 @@ fn links_in(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Several at once, for it is the way there and back that takes the time.
+fn read_links(root: &Path, links: &[PathBuf]) -> Vec<(PathBuf, Option<PathBuf>)> {
+    let share = links.len().div_ceil(READERS).max(1);
+    let read = |links: &[PathBuf]| -> Vec<_> {
+        links.iter().map(|link| (link.clone(), target_of(root, link))).collect()
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> =
+            links.chunks(share).map(|links| scope.spawn(move || read(links))).collect();
+        readers.into_iter().filter_map(|reader| reader.join().ok()).flatten().collect()
+    })
+}
+
+/// Where a link leads, seen from the directory that is the root to it.
+fn target_of(root: &Path, link: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(link).ok()?;
+    Some(match link.strip_prefix(root).ok()?.parent() {
+        Some(parent) if target.is_relative() => below(root, &parent.join(&target)),
+        _ => below(root, &target),
+    })
+}
+
 /// This link and those that it leads to, if they lead to something of such a name. That the name is
 /// somewhere else is possible and does no harm: then a link more is kept.
 fn leading(
-    root: &Path,
-    link: PathBuf,
+    link: &Path,
     names: &HashSet<&OsStr>,
-    read: impl Fn(&Path) -> io::Result<PathBuf>,
+    target: impl Fn(&Path) -> Option<PathBuf>,
 ) -> Vec<PathBuf> {
     let mut links = Vec::new();
-    let mut at = link;
+    let mut at = link.to_owned();
     while links.len() < MOST_LINKS {
-        let Ok(target) = read(&at) else { return Vec::new() };
-        let next = match at.parent() {
-            Some(parent) if target.is_relative() => normal(&parent.join(&target)),
-            _ => below(root, &target),
-        };
+        let Some(next) = target(&at) else { return Vec::new() };
         links.push(at);
-        if next.file_name().is_none_or(|name| names.contains(name)) {
+        if next.file_name().is_some_and(|name| names.contains(name)) {
             return links;
         }
         at = next;
@@ -221,21 +274,17 @@ fn leading(
     Vec::new()
 }
 
+/// A path whose root this is, without `.` and `..`.
 fn below(root: &Path, path: &Path) -> PathBuf {
-    root.join(normal(path).strip_prefix("/").unwrap_or(path))
-}
-
-/// Without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut parts: Vec<OsString> = Vec::new();
+    let mut parts = Vec::new();
     for part in path.components() {
         match part {
             Component::ParentDir => {
                 parts.pop();
             }
-            Component::Normal(name) => parts.push(name.to_owned()),
+            Component::Normal(name) => parts.push(name),
             _ => {}
         }
     }
-    Path::new("/").join(parts.iter().collect::<PathBuf>())
+    root.join(parts.into_iter().collect::<PathBuf>())
 }
