@@ -56,7 +56,7 @@ def run(
     ] = False,
     seed: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Seed of the random order of trials (default: 1)."),
+        typer.Option(metavar="N", help="Seed of the random order of trials. [default: 1]"),
     ] = None,
     out: Annotated[
         Path | None,
@@ -162,7 +162,7 @@ def finish(
     summary_copy: Path | None = None,
     report_copy: Path | None = None,
 ) -> None:
-    """Prints the verdict, writes the report, and says where everything is.
+    """Prints the verdict, then writes the report, and says where everything is.
 
     Raises:
         HypertareError: a platform could not be weighed, or the report cannot be written.
@@ -171,20 +171,18 @@ def finish(
 
     from hypertare.cli.report import load
     from hypertare.errors import writing
-    from hypertare.report.html import write
     from hypertare.report.terminal import show
 
     found = load(folder)
     if as_json:
-        print(found.summary.model_dump_json(indent=2))
+        print(found.summary.model_dump_json(indent=2), flush=True)
     else:
         show(found)
-    report = folder / "report.html"
-    with writing(folder):
-        write(found, report)
     if summary_copy is not None:
         with writing(summary_copy):
             shutil.copyfile(folder / "summary.json", summary_copy)
+    with writing(folder):
+        report = _write_report(found, folder)
     if report_copy is not None:
         with writing(report_copy):
             shutil.copyfile(report, report_copy)
@@ -210,6 +208,18 @@ def _require_results(found: Report) -> None:
             f"No trial succeeded on {' and '.join(missing)}.",
             "The reasons stand above, with the last console lines in the report.",
         )
+
+
+def _write_report(found: Report, folder: Path) -> Path:
+    """Drawing takes seconds, and loading what draws as well: only after the verdict is read."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("writing the report"):
+        from hypertare.report.html import write
+
+        report = folder / "report.html"
+        write(found, report)
+    return report
 
 
 def show_design(prepared: Prepared, as_json: bool) -> None:
