@@ -193,7 +193,7 @@ def make_trial(
         own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
         probes += [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own]
     phase = plan.Phase(
-        name=responses.PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds + _SETTLE_S
+        name=responses.PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds
     )
     knobs = _knob_settings(study.knobs, variant.node, study.needs_network)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(phase,))
@@ -209,19 +209,24 @@ def expected_seconds(settings: object) -> float | None:
 def _tasks(
     settings: object, node: str, plot: Plot, on: Surroundings, warmup: bool
 ) -> tuple[Sequence[plan.Task], float]:
-    """The tasks of a workload, and the seconds they may take."""
+    """The tasks of a workload, and the seconds they may take: what the user said of a command, for
+    the others what they are asked to do and some more."""
     match settings:
         case CommandSettings():
             return [_command_task(settings, node, on, warmup)], settings.limit
         case StreamSettings():
-            return _stream_tasks(settings, node, plot), settings.duration + settings.omit
+            return _stream_tasks(
+                settings, node, plot
+            ), settings.duration + settings.omit + _SETTLE_S
         case PingSettings():
-            return _ping_tasks(settings, node, plot), settings.duration + settings.timeout
+            return _ping_tasks(
+                settings, node, plot
+            ), settings.duration + settings.timeout + _SETTLE_S
         case BurnSettings():
             work = plan.Burn(
                 share=settings.share, duration_s=settings.duration, threads=settings.threads
             )
-            return [plan.Task(id="burn", node=node, workload=work)], settings.duration
+            return [plan.Task(id="burn", node=node, workload=work)], settings.duration + _SETTLE_S
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 
