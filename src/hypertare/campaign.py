@@ -226,7 +226,13 @@ class Campaign:
         study = self.file.cell({k: v for k, v in planned.cell.items() if k != "workload"})
         live = self._live_plot(key.plot, plot)
         trial = planner.make_trial(
-            planned.id, study, planned.workload, variant, live, self.surroundings
+            planned.id,
+            study,
+            planned.workload,
+            variant,
+            live,
+            self.surroundings,
+            warmup=planned.kind == "warmup",
         )
         self.observer.begin(planned)
         began = self.clock()

@@ -67,8 +67,12 @@ def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
 
 
 def files_memory(memory: int) -> int:
-    """Of the memory of the system under test, what files may take: the rest is for the work itself."""
-    return memory * 3 // 4
+    """Of the memory of the system under test, what files may take.
+
+    In a guest a quarter more may be taken by what it keeps of the file share, and the last quarter is
+    for its kernel and the work itself.
+    """
+    return memory // 2
 
 
 def peer_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
@@ -160,7 +164,14 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
 
 
 def make_trial(
-    id: int, study: Study, workload: str, variant: Variant, plot: Plot, on: Surroundings
+    id: int,
+    study: Study,
+    workload: str,
+    variant: Variant,
+    plot: Plot,
+    on: Surroundings,
+    *,
+    warmup: bool = False,
 ) -> plan.Trial:
     """The plan of one trial.
 
@@ -171,9 +182,10 @@ def make_trial(
         variant: the variant under test.
         plot: the plot on whose bench it runs.
         on: what the machine gives.
+        warmup: it is not counted, so that a guest may get ready in it for those that are.
     """
     settings = study.workloads[workload]
-    tasks, seconds = _tasks(settings, variant.node, plot, on)
+    tasks, seconds = _tasks(settings, variant.node, plot, on, warmup)
     probes = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
     if variant.node != HOST:
         probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
@@ -195,13 +207,13 @@ def expected_seconds(settings: object) -> float | None:
 
 
 def _tasks(
-    settings: object, node: str, plot: Plot, on: Surroundings
+    settings: object, node: str, plot: Plot, on: Surroundings, warmup: bool
 ) -> tuple[Sequence[plan.Task], float]:
     """The tasks of a workload, and the seconds they may take: what the user said of a command, for
     the others what they are asked to do and some more."""
     match settings:
         case CommandSettings():
-            return [_command_task(settings, node, on)], settings.limit
+            return [_command_task(settings, node, on, warmup)], settings.limit
         case StreamSettings():
             return _stream_tasks(
                 settings, node, plot
@@ -218,13 +230,16 @@ def _tasks(
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 
-def _command_task(settings: CommandSettings, node: str, on: Surroundings) -> plan.Task:
+def _command_task(
+    settings: CommandSettings, node: str, on: Surroundings, warmup: bool
+) -> plan.Task:
     work = plan.Command(
         argv=settings.argv,
         env=on.environment,
         cwd=on.workdir,
         in_files=True,
         prepare=settings.prepare,
+        warmup=warmup,
     )
     return plan.Task(id="command", node=node, workload=work)
 

@@ -26,38 +26,67 @@ def run(
     study: Annotated[
         str | None,
         typer.Argument(
-            help="A built-in study's name, or a TOML file.",
+            metavar="STUDY",
+            help="A built-in study's name (see `hypertare studies`), or a TOML file.",
             autocompletion=complete_study,
             show_default=False,
         ),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="A.B=VALUE", help="Change a setting. May be repeated."),
+        typer.Option(
+            "--set",
+            metavar="A.B=VALUE",
+            help="Change a setting, for example sut.cpus=2. May be repeated.",
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="The study's short form: fewer trials, wider intervals.")
+        bool,
+        typer.Option(
+            "--quick", metavar="", help="The study's short form: fewer trials, wider intervals."
+        ),
     ] = False,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on with the interrupted run in --out, as it was asked for."
+            "--resume",
+            metavar="",
+            help="Go on with the interrupted run in --out, as it was asked for.",
         ),
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the order of trials. [default: 1]")
+        int | None,
+        typer.Option(metavar="N", help="Seed of the random order of trials. [default: 1]"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run directory.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The run directory (default: a new one in hypertare-runs).",
+            show_default=False,
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the design and the expected time; run nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", metavar="", help="Show the design and the expected time; run nothing."
+        ),
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON in place of the table.")
+        bool,
+        typer.Option("--json", metavar="", help="Print the summary as JSON in place of the table."),
     ] = False,
 ) -> None:
-    """Carry out a study: run.sqlite, report.html and summary.json in a run directory."""
+    """Carry out a study: run.sqlite, report.html and summary.json in a run directory.
+
+    Examples:
+
+    hypertare run first-look
+
+    hypertare run first-look --set sut.cpus=2 --set 'design.precision=10%'
+
+    hypertare run --resume --out hypertare-runs/first-look-20260101-120000
+    """
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
     from hypertare.store import Store
@@ -133,7 +162,7 @@ def finish(
     summary_copy: Path | None = None,
     report_copy: Path | None = None,
 ) -> None:
-    """Prints the verdict, writes the report, and says where everything is.
+    """Prints the verdict, then writes the report, and says where everything is.
 
     Raises:
         HypertareError: a platform could not be weighed, or the report cannot be written.
@@ -142,20 +171,18 @@ def finish(
 
     from hypertare.cli.report import load
     from hypertare.errors import writing
-    from hypertare.report.html import write
     from hypertare.report.terminal import show
 
     found = load(folder)
     if as_json:
-        print(found.summary.model_dump_json(indent=2))
+        print(found.summary.model_dump_json(indent=2), flush=True)
     else:
         show(found)
-    report = folder / "report.html"
-    with writing(folder):
-        write(found, report)
     if summary_copy is not None:
         with writing(summary_copy):
             shutil.copyfile(folder / "summary.json", summary_copy)
+    with writing(folder):
+        report = _write_report(found, folder)
     if report_copy is not None:
         with writing(report_copy):
             shutil.copyfile(report, report_copy)
@@ -181,6 +208,18 @@ def _require_results(found: Report) -> None:
             f"No trial succeeded on {' and '.join(missing)}.",
             "The reasons stand above, with the last console lines in the report.",
         )
+
+
+def _write_report(found: Report, folder: Path) -> Path:
+    """Drawing takes seconds, and loading what draws as well: only after the verdict is read."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("writing the report"):
+        from hypertare.report.html import write
+
+        report = folder / "report.html"
+        write(found, report)
+    return report
 
 
 def show_design(prepared: Prepared, as_json: bool) -> None:

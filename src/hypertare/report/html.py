@@ -241,7 +241,7 @@ def _groups(report: Report, key: str, label: str, workload: str) -> Iterator[Gro
 
 def _row(report: Report, estimate: Estimate) -> Row:
     platform = report.wording.platform(estimate.platform, estimate.cell)
-    mean, interval = units.measured(estimate.estimate, estimate.low, estimate.high, estimate.unit)
+    mean, interval = verdict.mean_text(estimate, estimate.unit)
     baseline = estimate.platform == report.meta.baseline
     change, around = ("", "") if baseline else verdict.cost_text(estimate)
     return Row(
