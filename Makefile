@@ -1,6 +1,6 @@
 # make demo         set up from nothing, then weigh this machine with the study first-look
 # make test         set up from nothing, then every test
-# make test-quick   the tests that boot no guest
+# make test-quick   the tests that boot no guest and carry out no whole runs
 # make bench        hypertare's own speed beside iperf3, hyperfine and the kernel's floor
 .DEFAULT_GOAL := help
 HYPERTARE = .venv/bin/hypertare
