@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypertare.design import HARD_TABLES
@@ -67,14 +67,15 @@ class Knob:
 
 @dataclass(frozen=True)
 class Space:
-    """Every knob, and those whose own goal is to be as small as can be without loss."""
+    """Every knob, those whose own goal is to be as small as can be without loss, and what stays."""
 
     knobs: tuple[Knob, ...]
     ladders: tuple[Knob, ...] = ()
+    fixed: Setting = field(default_factory=dict)
 
     @property
     def default(self) -> Setting:
-        return {knob.path: knob.default for knob in (*self.knobs, *self.ladders)}
+        return self.fixed | {knob.path: knob.default for knob in (*self.knobs, *self.ladders)}
 
     @property
     def size(self) -> int:

@@ -191,8 +191,8 @@ class Tuner:
         self.space = Space(
             tuple(knob for knob in knobs if knob is not None),
             tuple(knob for knob in ladders if knob is not None),
+            self.space.default,
         )
-        self.outcome.space = self.space
 
     def _taken(self, knob: Knob) -> Knob | None:
         """The knob without the levels that failed; none where no choice is left."""
