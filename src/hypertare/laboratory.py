@@ -62,7 +62,8 @@ class Laboratory:
         study = file.study()
         self._kind = study.workloads[workload].type
         self._blocks_per_boot = study.design.blocks_per_boot
-        self._warmup = study.design.warmup
+        # Only commands find cold caches after a boot; streams leave their own beginnings out.
+        self._warmup = study.design.warmup if self._kind == "command" else 0
         self._plot: Plot | None = None
         self._blocks_on_bench = 0
         self._next_id = self._next_block = 0

@@ -153,7 +153,7 @@ def carry_out(
     Returns:
         Whether Ctrl-C ended the run.
     """
-    store = Store.resume(folder) if resume else _create(prepared, on, folder)
+    store = Store.resume(folder) if resume else create(prepared, on, folder)
     interrupted = complete = False
     with store:
         try:
@@ -178,7 +178,8 @@ def carry_out(
     return interrupted
 
 
-def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
+def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
+    """Starts the file of a run in its directory."""
     study = prepared.study
     meta = Meta(
         hypertare=__version__,

@@ -50,7 +50,9 @@ class MadeUp:
 
     def _trial(self, ask: Ask, kind: Literal["warmup", "measured"], drift: float) -> FinishedTrial:
         setting = {path: level for path, level in ask.cell.items() if path != PHASE}
-        planned = PlannedTrial(len(self.asked), self.blocks, 0, "guest", ask.cell, kind)
+        planned = PlannedTrial(
+            len(self.asked), self.blocks, self.blocks // 4, "guest", ask.cell, kind
+        )
         self.asked.append(dict(ask.cell))
         reason = self.refuse(setting)
         if reason is not None:

@@ -21,10 +21,11 @@ app = typer.Typer(
 
 
 def _register() -> None:
-    from hypertare.cli import compare, doctor, image, report, run, studies, weigh
+    from hypertare.cli import compare, doctor, image, report, run, studies, tune, weigh
 
     app.command(context_settings={"allow_interspersed_args": False})(weigh.weigh)
     app.command()(run.run)
+    app.command()(tune.tune)
     app.command()(report.report)
     app.command()(compare.compare)
     app.command()(doctor.doctor)

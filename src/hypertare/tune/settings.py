@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from hypertare.summary import Level
 from hypertare.units import parse_duration, parse_rate, parse_share
@@ -49,7 +49,14 @@ Levels = Annotated[tuple[Level, ...], Field(min_length=2)]
 def _shape(given: object) -> object:
     """Picks the kind by its keys, so that a mistake is explained for one kind and not for three."""
     if isinstance(given, dict):
-        return Ladder.model_validate(given) if "levels" in given else Range.model_validate(given)
+        kind = Ladder if "levels" in given else Range
+        try:
+            return kind.model_validate(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            message = first["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{place}: {message}" if place else message) from None
     if not isinstance(given, list | tuple | Range | Ladder):
         raise ValueError("write levels, as [1, 8, 64], or a range, as { low = 1, high = 256 }")
     return given

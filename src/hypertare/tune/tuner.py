@@ -67,6 +67,22 @@ class Aims:
             return gains[0]
         return gains[1] if self.goal == "cpu" else (gains[0] + gains[1]) / 2
 
+    def judge(self, mean: booting.Booted, sign: int = 1) -> practical.Verdict:
+        """The verdict on a log ratio; `sign` is that of a gain."""
+        interval = mean.interval
+        sure = interval.constant and (
+            self.clock == "virtual" or practical.unanimous(interval.n, self.confidence)
+        )
+
+        def cost(end: float | None) -> float | None:
+            return None if end is None else -math.expm1(end) * sign
+
+        ends = sorted(c for e in (interval.low, interval.high) if (c := cost(e)) is not None)
+        low, high = ends if ends else (None, None)
+        return practical.verdict(
+            -math.expm1(interval.estimate) * sign, low, high, threshold=self.threshold, sure=sure
+        )
+
     @property
     def responses(self) -> tuple[Response, ...]:
         return (self.throughput,) if self.cpu is None else (self.throughput, self.cpu)
@@ -385,7 +401,7 @@ class Tuner:
             self._warn("The confirmation failed: fewer than two blocks ended in good order.")
             return
         mean = self._mean([self.aims.value(g) for g in self._gains_of(duels)], duels)
-        verdict = self.judge(mean)
+        verdict = self.aims.judge(mean)
         self.outcome.confirmed = Confirmed(
             winner.setting, mean, verdict, tuple(duels), self.aims.value(winner.mean)
         )
@@ -397,6 +413,7 @@ class Tuner:
             precision=self.design.precision,
             min_trials=self.design.min_trials,
             max_trials=self.design.max_trials,
+            min_boots=self.design.min_boots,
             confidence=self.aims.confidence,
         )
         return decision is not Decision.CONTINUE
@@ -408,21 +425,6 @@ class Tuner:
     def _mean(self, values: Sequence[float], duels: Sequence[Duel]) -> booting.Booted:
         boots = [duel.winner.planned.boot for duel in duels]
         return booting.mean(values, boots, self.aims.confidence)
-
-    def judge(self, mean: booting.Booted) -> practical.Verdict:
-        """The verdict on a log gain: positive is a gain."""
-        interval = mean.interval
-        sure = interval.constant and (
-            self.aims.clock == "virtual" or practical.unanimous(interval.n, self.aims.confidence)
-        )
-        low, high = interval.low, interval.high
-        return practical.verdict(
-            -math.expm1(interval.estimate),
-            None if high is None else -math.expm1(high),
-            None if low is None else -math.expm1(low),
-            threshold=self.aims.threshold,
-            sure=sure,
-        )
 
     # --- the smallest without loss
 
