@@ -16,6 +16,8 @@ app = typer.Typer(
     help="Weighs virtualisation: the same work natively, in a container and in a guest.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Plain help: drawing boxes would load Rich, and take longer than all the rest.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -64,6 +65,7 @@ def weigh(
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
     from hypertare.cli.run import finish, show_design
+    from hypertare.store import Store
 
     file = study_file(
         command,
@@ -90,9 +92,11 @@ def weigh(
         return
     for target in (json, html):
         _check_writable(target)
-    folder = out or session.new_folder("weigh", paths.kept_runs_dir())
+    if out is not None:
+        Store.check_vacant(out)
     with Watch() as watch:
         surroundings = session.surroundings(prepared, watch.tell)
+        folder = out or session.new_folder("weigh", paths.kept_runs_dir())
         interrupted = session.carry_out(prepared, surroundings, folder, watch)
     to_stdout = str(json) == "-"
     finish(
@@ -157,7 +161,10 @@ def _check_writable(target: Path | None) -> None:
 
     if target is None or str(target) == "-":
         return
-    if not target.absolute().parent.is_dir():
-        raise InputError(f"{target}: the folder {target.absolute().parent} is not there")
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"{target}: the folder {folder} is not there.", "Make it first.")
     if target.is_dir():
-        raise InputError(f"{target} is a folder; name a file")
+        raise InputError(f"{target} is a folder.", "Name a file.")
+    if not os.access(target if target.exists() else folder, os.W_OK):
+        raise InputError(f"{target} may not be written.", "Name a file elsewhere.")
