@@ -37,3 +37,9 @@ class WorseError(HypertareError):
     """A comparison found something worse beyond the threshold."""
 
     status = 4
+
+
+class DiffersError(HypertareError):
+    """What is to repeat exactly did not."""
+
+    status = 5

@@ -42,6 +42,21 @@ def run(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The run directory.", show_default=False)
     ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Machines that run at the same time in virtual time; by default one a CPU.",
+            show_default=False,
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh",
+            help="In virtual time, run also what is known already; exit status 5 if it differs.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the design and the expected time; run nothing.")
     ] = False,
@@ -68,13 +83,14 @@ def run(
         file = find(study)
         file.override(set_ or [], quick)
     prepared = session.prepare(file, seed)
+    manner = session.Manner(jobs, fresh).checked(prepared)
     if dry_run:
         show_design(prepared, json)
         return
     folder = out or session.new_folder(prepared.study.name, paths.runs_dir())
     with Watch() as watch:
         on = session.surroundings(prepared, watch.tell)
-        interrupted = session.carry_out(prepared, on, folder, watch, resume=resume)
+        interrupted = session.carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
     finish(folder, interrupted=interrupted, as_json=json)
 
 

@@ -42,6 +42,9 @@ const DATE: &str = "2026-01-01";
 /// Descriptor of the inside whose other end closes when the outside ends.
 const LIFELINE: RawFd = 3;
 
+/// Bytes of records, and of what is printed, beyond which the kernel ends QEMU.
+const MOST_OUTPUT: u64 = 1 << 30;
+
 /// Run an emulated machine on the kernel and the initramfs in the current directory
 #[derive(Args, Clone, Debug)]
 pub struct Emulate {
@@ -116,18 +119,16 @@ fn emulate(options: &Emulate) -> Result<u8> {
         println!("{}", serde_json::to_string(&line)?);
         return Ok(0);
     }
-    let (held, lifeline) = std::io::pipe()?;
-    let mut machine = match start(line, &held) {
+    let (lifeline, _held) = std::io::pipe()?;
+    let mut machine = match start(line, &lifeline) {
         Ok(machine) => machine,
         Err(error) => {
             eprintln!("hypertare-agent: {:#}", explain_refusal(&error));
             return Ok(sandbox::REFUSED as u8);
         }
     };
-    drop(held);
-    let ended = await_end(&mut machine)?;
     drop(lifeline);
-    match ended {
+    match await_end(&mut machine)? {
         Ended::Exited(0) => Ok(0),
         ended => bail!("QEMU {ended}"),
     }
@@ -278,6 +279,8 @@ fn become_qemu(line: &[String]) -> Result<std::convert::Infallible> {
     if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
         bail!("whoever started this has ended");
     }
+    let most = rustix::process::Rlimit { current: Some(MOST_OUTPUT), maximum: Some(MOST_OUTPUT) };
+    rustix::process::setrlimit(rustix::process::Resource::Fsize, most)?;
     let (program, rest) = line.split_first().context("no program is given")?;
     let error = Command::new(program).args(rest).exec();
     Err(error).with_context(|| format!("{program} cannot be started; is QEMU installed?"))
