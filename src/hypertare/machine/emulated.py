@@ -109,13 +109,13 @@ class EmulatedMachine:
             MachineError: QEMU cannot be started here.
             DiffersError: the records of a known fingerprint are others than before.
         """
+        self._closed = False
         pool = ThreadPoolExecutor(max_workers=self.jobs)
         try:
             yield from pool.map(self._one, batches)
-        except BaseException:
-            self.close()
-            raise
         finally:
+            # Nothing runs any more, unless whoever asked has had enough before the end.
+            self.close()
             pool.shutdown(wait=True, cancel_futures=True)
 
     # --- one batch
