@@ -19,19 +19,19 @@ setup-test:
 	@tools/setup test
 
 test: setup-test lint
-	cargo test -q --release --locked
+	cargo test -q --locked
 	$(PYTEST) -m "not guest" -n auto
 	tools/test-guests
 
 test-quick: setup-test lint
-	cargo test -q --release --locked
+	cargo test -q --locked
 	$(PYTEST) -m "not guest" -n auto
 
 lint:
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	cargo fmt --check
-	cargo clippy -q --release --locked --all-targets -- -D warnings
+	cargo clippy -q --locked --all-targets -- -D warnings
 
 bench:
 	@tools/setup bench

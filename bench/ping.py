@@ -1,18 +1,14 @@
 """RTT of the agent's `ping` against the kernel's own floor for the same socket calls.
 
 The floor is `ping_floor.c`: blocking send and receive between two readings of the clock. Both are
-run alternately, over loopback and over a veth pair between two network namespaces, with both ends
-bound to one CPU (nothing but the kernel's path) and to two (waking an idle CPU is in it). The
-namespaces have no names and are held by processes that end with this program's pipes, so the kernel
-removes them whatever happens.
+run by turns, over loopback and over a veth pair between two network namespaces, with both ends
+bound to one CPU (nothing but the kernel's path) and to two (waking an idle CPU is in it).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-AGENT = HERE.parent / "target/x86_64-unknown-linux-gnu/release/hypertare-agent"
+import common
+from common import NotMeasured, Row
+
 TARGET = 1.03
 BYTES = 64
 PORT = 7000
@@ -40,48 +37,19 @@ class Way:
 
 
 @contextmanager
-def namespace() -> Iterator[int]:
-    """A network namespace; yields the process that holds it."""
-    holder = subprocess.Popen(
-        ["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdin is not None and holder.stdout is not None
-    try:
-        print("ready", file=holder.stdin, flush=True)
-        if not holder.stdout.readline():
-            raise RuntimeError("no network namespace: run as root, or under `unshare -rn`")
-        yield holder.pid
-    finally:
-        holder.stdin.close()
-        holder.wait()
-
-
-def within(pid: int, *argv: str) -> tuple[str, ...]:
-    return ("nsenter", "--target", str(pid), "--net", *argv)
-
-
-def pinned(cpu: int) -> tuple[str, ...]:
-    return ("taskset", "--cpu-list", str(cpu))
-
-
-@contextmanager
 def loopback(cpus: tuple[int, int]) -> Iterator[Way]:
-    with namespace() as here:
-        subprocess.run(within(here, "ip", "link", "set", "lo", "up"), check=True)
-        yield Way("loopback", "127.0.0.1", *(within(here, *pinned(cpu)) for cpu in cpus))
+    common.run(["ip", "link", "set", "lo", "up"])
+    yield Way("loopback", "127.0.0.1", pinned(cpus[0]), pinned(cpus[1]))
 
 
 @contextmanager
 def veth(cpus: tuple[int, int]) -> Iterator[Way]:
-    with namespace() as here, namespace() as there:
-        peer = f"type veth peer name far0 netns {there}".split()
-        subprocess.run(within(here, "ip", "link", "add", "near0", *peer), check=True)
-        for pid, name, host in ((here, "near0", 1), (there, "far0", 2)):
-            address = f"10.77.0.{host}/24"
-            subprocess.run(within(pid, "ip", "addr", "add", address, "dev", name), check=True)
-            subprocess.run(within(pid, "ip", "link", "set", name, "up"), check=True)
-        places = (within(pid, *pinned(cpu)) for pid, cpu in zip((here, there), cpus, strict=True))
-        yield Way("veth", "10.77.0.2", *places)
+    with common.veth() as far:
+        yield Way("veth", common.FAR, pinned(cpus[0]), (*far, *pinned(cpus[1])))
+
+
+def pinned(cpu: int) -> tuple[str, ...]:
+    return ("taskset", "--cpu-list", str(cpu))
 
 
 class Floor:
@@ -89,16 +57,16 @@ class Floor:
 
     def __init__(self, directory: Path) -> None:
         self.program = str(directory / "floor")
-        source = str(HERE / "ping_floor.c")
-        subprocess.run(["cc", "-O2", "-Wall", "-o", self.program, source], check=True)
+        source = str(common.HERE / "ping_floor.c")
+        common.run(["cc", "-O2", "-Wall", "-o", self.program, source])
 
-    def median_ns(self, protocol: str, way: Way, count: int) -> float:
+    def median_us(self, protocol: str, way: Way, count: int) -> float:
         place = [protocol, way.address, str(PORT), str(BYTES)]
         with ExitStack() as stack:
             if protocol != "icmp":
                 stack.enter_context(self._replier([*way.replier, self.program, "reply", *place]))
             argv = [*way.requester, self.program, "request", *place, str(count)]
-            return float(subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout)
+            return float(common.run(argv)) / 1e3
 
     @contextmanager
     def _replier(self, argv: Sequence[str]) -> Iterator[None]:
@@ -106,7 +74,7 @@ class Floor:
         assert replier.stdout is not None
         try:
             if not replier.stdout.readline():
-                raise RuntimeError("the floor's replier does not listen")
+                raise NotMeasured("the floor's replier does not listen")
             yield
         finally:
             replier.kill()
@@ -116,7 +84,7 @@ class Floor:
 class Agent:
     """The agent's `task` process, as a plan would have it."""
 
-    def median_ns(self, protocol: str, way: Way, count: int) -> float:
+    def median_us(self, protocol: str, way: Way, count: int) -> float:
         to = way.address if protocol == "icmp" else f"{way.address}:{PORT}"
         request = {"type": "ping_request", "to": to, "count": count, "duration_s": 60.0}
         with ExitStack() as stack:
@@ -129,8 +97,8 @@ class Agent:
             requester.stdin.close()
             requester.wait()
         if result["error"]:
-            raise RuntimeError(result["error"])
-        return float(result["values"]["rtt_p50_ns"])
+            raise NotMeasured(result["error"])
+        return float(result["values"]["rtt_p50_ns"]) / 1e3
 
     @staticmethod
     def _workload(workload: dict[str, Any], protocol: str) -> dict[str, Any]:
@@ -143,7 +111,7 @@ class Agent:
         os.close(ready_write)
         try:
             if os.read(ready, 1) != b"1":
-                raise RuntimeError("the agent's replier does not listen")
+                raise NotMeasured("the agent's replier does not listen")
             yield
         finally:
             os.close(ready)
@@ -153,7 +121,7 @@ class Agent:
     def _start(
         place: Sequence[str], workload: dict[str, Any], ready: int | None = None
     ) -> subprocess.Popen[str]:
-        argv = [*place, str(AGENT), "task"]
+        argv = [*place, str(common.agent()), "task"]
         argv += [] if ready is None else ["--ready-fd", str(ready)]
         process = subprocess.Popen(
             argv,
@@ -169,42 +137,17 @@ class Agent:
         return process
 
 
-def measure(
-    floor: Floor, agent: Agent, protocol: str, way: Way, rounds: int, count: int
-) -> list[tuple[float, float]]:
-    """Medians of the agent and of the floor, run one after the other, in turns who is first."""
-    pairs = []
-    for round_ in range(rounds):
-        order: list[Floor | Agent] = [agent, floor] if round_ % 2 else [floor, agent]
-        seen = {type(side): side.median_ns(protocol, way, count) for side in order}
-        pairs.append((seen[Agent], seen[Floor]))
-    return pairs
+def main(argv: Sequence[str]) -> list[Row]:
+    return common.in_sandbox(__file__, argv, __doc__, measure)
 
 
-def judge(name: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """The ratio is the median of the ratios of neighbouring runs: drift hits both alike."""
-    ratio = statistics.median(ours / peer for ours, peer in pairs)
-    return {
-        "name": name,
-        "unit": "ns",
-        "ours": statistics.median(ours for ours, _ in pairs),
-        "peer": statistics.median(peer for _, peer in pairs),
-        "ratio": round(ratio, 4),
-        "target": TARGET,
-        "met": ratio <= TARGET,
-    }
-
-
-def main(argv: Sequence[str]) -> list[dict[str, Any]]:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    arguments = parser.parse_args(argv)
-    rounds, count = (6, 2_000) if arguments.quick else (12, 8_000)
+def measure(quick: bool) -> list[Row]:
+    rounds, count = (6, 2_000) if quick else (12, 8_000)
     usable = sorted(os.sched_getaffinity(0))
     one, two = (usable[-1], usable[-1]), (usable[-1], usable[max(0, len(usable) - 2)])
     # ICMP is answered by the kernel on the requester's own CPU: a second one makes no difference.
     placements = ((one, "one CPU", ("udp", "tcp", "icmp")), (two, "two CPUs", ("udp", "tcp")))
-    results = []
+    rows = []
     with tempfile.TemporaryDirectory() as directory:
         floor, agent = Floor(Path(directory)), Agent()
         for make in (loopback, veth):
@@ -212,11 +155,20 @@ def main(argv: Sequence[str]) -> list[dict[str, Any]]:
                 with make(cpus) as way:
                     for protocol in protocols:
                         name = f"ping {protocol} over {way.name}, {words}: RTT median"
-                        pairs = measure(floor, agent, protocol, way, rounds, count)
-                        results.append(judge(name, pairs))
-    return results
+                        rows.append(judge(name, floor, agent, protocol, way, rounds, count))
+    return rows
+
+
+def judge(
+    name: str, floor: Floor, agent: Agent, protocol: str, way: Way, rounds: int, count: int
+) -> Row:
+    pairs = common.alternate(
+        rounds,
+        lambda: agent.median_us(protocol, way, count),
+        lambda: floor.median_us(protocol, way, count),
+    )
+    return common.against_peer(name, "us", pairs, at_most=TARGET)
 
 
 if __name__ == "__main__":
-    for result in main(sys.argv[1:]):
-        print(json.dumps(result))
+    common.print_rows(main(sys.argv[1:]))

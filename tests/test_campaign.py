@@ -39,6 +39,7 @@ warmup = 1
 min_trials = 5
 max_trials = 12
 blocks_per_boot = 4
+min_boots = 1
 precision = "5%"
 """
 ON = Surroundings(

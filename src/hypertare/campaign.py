@@ -105,10 +105,12 @@ class Campaign:
         boot_round = 0
         while self._open_keys():
             for plot in self.design.plot_order(boot_round):
-                if self._out_of_time():
+                open_here = [key for key in self._open_keys() if key.plot == plot]
+                if not open_here:
+                    continue
+                if self._out_of_time(self._visit_s(open_here)):
                     return False
-                if any(key.plot == plot for key in self._open_keys()):
-                    self._visit(plot)
+                self._visit(plot)
             boot_round += 1
         return True
 
@@ -177,9 +179,15 @@ class Campaign:
     # --- blocks
 
     def _warm_up(self, index: int, plot: Plot, boot: int) -> bool:
-        """Runs each cell a few times uncounted on every variant; `False` when the boot must end."""
+        """Runs each command a few times uncounted on every variant; `False` when the boot must end.
+
+        A command finds its programs in no cache after a boot; streams and pings leave their own
+        beginnings out (`omit`).
+        """
         for cell, easy in enumerate(self.design.cells):
             key = Key(index, cell)
+            if not self._warms_up(key):
+                continue
             for _ in range(self.study.design.warmup):
                 if key not in self._done and not self._block(key, plot, easy, boot, warmup=True):
                     return False
@@ -191,7 +199,7 @@ class Campaign:
             key = Key(index, cell)
             if key in self._done:
                 continue
-            if self._out_of_time():
+            if self._out_of_time(self._block_s(key)):
                 return False
             if not self._block(key, plot, self.design.cells[cell], boot, warmup=False):
                 return False
@@ -218,7 +226,13 @@ class Campaign:
         study = self.file.cell({k: v for k, v in planned.cell.items() if k != "workload"})
         live = self._live_plot(key.plot, plot)
         trial = planner.make_trial(
-            planned.id, study, planned.workload, variant, live, self.surroundings
+            planned.id,
+            study,
+            planned.workload,
+            variant,
+            live,
+            self.surroundings,
+            warmup=planned.kind == "warmup",
         )
         self.observer.begin(planned)
         began = self.clock()
@@ -303,6 +317,7 @@ class Campaign:
                 precision=settings.precision,
                 min_trials=settings.min_trials,
                 max_trials=settings.max_trials,
+                min_boots=settings.min_boots,
             )
             decisions.append(decision)
         if self._attempts(key) >= settings.max_trials + MAX_FAILURES or all(
@@ -364,21 +379,37 @@ class Campaign:
             if (key := Key(plot, cell)) not in self._done
         ]
 
-    def _out_of_time(self) -> bool:
-        return self.clock() - self._started >= self.study.design.time_limit
+    def _out_of_time(self, ahead_s: float) -> bool:
+        """Whether what would come next ends beyond the limit. What comes first is always done."""
+        elapsed = self.clock() - self._started
+        limit = self.study.design.time_limit
+        return elapsed >= limit or (bool(self._seconds) and elapsed + ahead_s > limit)
+
+    def _visit_s(self, open_here: Sequence[Key]) -> float:
+        """Seconds of the least that makes a boot worth while: warm-ups and one block."""
+        warm = sum(self._block_s(key) for key in open_here if self._warms_up(key))
+        return _BOOT_ESTIMATE_S + self.study.design.warmup * warm + self._block_s(open_here[0])
+
+    def _block_s(self, key: Key) -> float:
+        easy = self.design.cells[key.cell]
+        return sum(
+            self._expected(easy.workload, variant.node)
+            for variant in self.design.plots[key.plot].variants
+            if (key, variant.node) not in self._abandoned
+        )
+
+    def _warms_up(self, key: Key) -> bool:
+        return self.study.workloads[self.design.cells[key.cell].workload].type == "command"
 
     def remaining_s(self) -> float:
         """Most time that the rest may take: every open cell to its limit, but not beyond the time limit."""
         seconds = 0.0
         for key in self._open_keys():
             left = max(0, self.study.design.max_trials - self._attempts(key))
-            easy = self.design.cells[key.cell]
-            block = sum(
-                self._expected(easy.workload, variant.node)
-                for variant in self.design.plots[key.plot].variants
-            )
             boots = left / self.study.design.blocks_per_boot
-            seconds += left * block + boots * _BOOT_ESTIMATE_S / len(self.design.cells)
+            warm = self.study.design.warmup if self._warms_up(key) else 0
+            seconds += (left + boots * warm) * self._block_s(key)
+            seconds += boots * _BOOT_ESTIMATE_S / len(self.design.cells)
         left_of_limit = self.study.design.time_limit - (self.clock() - self._started)
         return max(0.0, min(seconds, left_of_limit))
 
@@ -440,11 +471,11 @@ def expected_trial_s(study: Study, workload: str) -> float:
 
 def expected_run_s(study: Study, design: Design, blocks: int) -> float:
     """Seconds of a run that takes this many blocks of every cell, before any was seen."""
-    per_round = sum(
-        expected_trial_s(study, cell.workload) * len(plot.variants)
-        for plot in design.plots
-        for cell in design.cells
-    )
-    boots = math.ceil(blocks / study.design.blocks_per_boot) * len(design.plots)
-    warmups = boots / len(design.plots) * study.design.warmup
-    return (blocks + warmups) * per_round + boots * _BOOT_ESTIMATE_S
+    boots = math.ceil(blocks / study.design.blocks_per_boot)
+    seconds = boots * len(design.plots) * _BOOT_ESTIMATE_S
+    for plot in design.plots:
+        for cell in design.cells:
+            command = study.workloads[cell.workload].type == "command"
+            times = blocks + (boots * study.design.warmup if command else 0)
+            seconds += times * len(plot.variants) * expected_trial_s(study, cell.workload)
+    return seconds

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class HypertareError(Exception):
     """A failure that a user can act on. Printed as a sentence, never as a traceback.
@@ -43,3 +47,20 @@ class DiffersError(HypertareError):
     """What is to repeat exactly did not."""
 
     status = 5
+
+
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Turns the failure to write a result into a sentence that says where it was to go.
+
+    Raises:
+        MachineError: the disk is full, the place is read-only, and so on.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise MachineError(
+            f"{error.filename or place} cannot be written: {error.strerror or error}.",
+            "Make room or give another place. What was measured is kept in the run directory: "
+            "`hypertare report RUN --html FILE` writes the report.",
+        ) from error

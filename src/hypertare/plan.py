@@ -98,6 +98,7 @@ class Command(Seam):
     cwd: Path | None = None
     in_files: bool = False
     prepare: str | None = None
+    warmup: bool = False
 
 
 class StreamSend(Seam):

@@ -98,8 +98,12 @@ def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
 
 
 def files_memory(memory: int) -> int:
-    """Of the memory of the system under test, what files may take: the rest is for the work itself."""
-    return memory * 3 // 4
+    """Of the memory of the system under test, what files may take.
+
+    In a guest a quarter more may be taken by what it keeps of the file share, and the last quarter is
+    for its kernel and the work itself.
+    """
+    return memory // 2
 
 
 def peer_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
@@ -217,7 +221,14 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
 
 
 def make_trial(
-    id: int, study: Study, workload: str, variant: Variant, plot: Plot, on: Surroundings
+    id: int,
+    study: Study,
+    workload: str,
+    variant: Variant,
+    plot: Plot,
+    on: Surroundings,
+    *,
+    warmup: bool = False,
 ) -> plan.Trial:
     """The plan of one trial.
 
@@ -228,9 +239,10 @@ def make_trial(
         variant: the variant under test.
         plot: the plot on whose bench it runs.
         on: what the machine gives.
+        warmup: it is not counted, so that a guest may get ready in it for those that are.
     """
     settings = study.workloads[workload]
-    tasks, seconds = _tasks(settings, variant.node, plot, on)
+    tasks, seconds = _tasks(settings, variant.node, plot, on, warmup)
     probes = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
     if variant.node != HOST:
         probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
@@ -242,16 +254,35 @@ def make_trial(
         name=responses.PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds + _SETTLE_S
     )
     knobs = _knob_settings(study.knobs, variant.node, study.needs_network, on)
-    return plan.Trial(id=id, knobs=tuple(knobs), phases=(*_offset(id, variant, on), phase))
+    before = _before(id, study, variant, plot, on)
+    return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
 
 
-def _offset(id: int, variant: Variant, on: Surroundings) -> tuple[plan.Phase, ...]:
-    """Where nothing else varies the moment of a trial's start, a phase of its own does."""
+def _before(
+    id: int, study: Study, variant: Variant, plot: Plot, on: Surroundings
+) -> tuple[plan.Phase, ...]:
+    """What an emulated machine does first, unmeasured.
+
+    `reach`: one echo, so that both ends know each other's addresses and frames pass: QEMU's e1000
+    takes none in for a second after the kernel has set its filter. `offset`: where nothing else
+    varies the moment of a trial's start, this does.
+    """
     if on.chance is None:
         return ()
     work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))
-    task = plan.Task(id="offset", node=variant.node, workload=work)
-    return (plan.Phase(name="offset", tasks=(task,), limit_s=_SETTLE_S),)
+    offset = plan.Task(id="offset", node=variant.node, workload=work)
+    phases = [plan.Phase(name="offset", tasks=(offset,), limit_s=_SETTLE_S)]
+    if study.needs_network:
+        echo = plan.PingRequest(
+            protocol="icmp",
+            to=address_of(variant.node, plot),
+            count=1,
+            duration_s=_SETTLE_S / 2,
+            timeout_s=_SETTLE_S / 2,
+        )
+        reach = plan.Task(id="reach", node=PEER, workload=echo)
+        phases.insert(0, plan.Phase(name="reach", tasks=(reach,), limit_s=2 * _SETTLE_S))
+    return tuple(phases)
 
 
 def expected_seconds(settings: object) -> float | None:
@@ -262,12 +293,12 @@ def expected_seconds(settings: object) -> float | None:
 
 
 def _tasks(
-    settings: object, node: str, plot: Plot, on: Surroundings
+    settings: object, node: str, plot: Plot, on: Surroundings, warmup: bool
 ) -> tuple[Sequence[plan.Task], float]:
     """The tasks of a workload, and the seconds they may take."""
     match settings:
         case CommandSettings():
-            return [_command_task(settings, node, on)], settings.limit
+            return [_command_task(settings, node, on, warmup)], settings.limit
         case StreamSettings():
             return _stream_tasks(settings, node, plot, on), settings.duration + settings.omit
         case PingSettings():
@@ -280,13 +311,16 @@ def _tasks(
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 
-def _command_task(settings: CommandSettings, node: str, on: Surroundings) -> plan.Task:
+def _command_task(
+    settings: CommandSettings, node: str, on: Surroundings, warmup: bool
+) -> plan.Task:
     work = plan.Command(
         argv=settings.argv,
         env=on.environment,
         cwd=on.workdir,
         in_files=on.workdir is not None,
         prepare=settings.prepare,
+        warmup=warmup,
     )
     return plan.Task(id="command", node=node, workload=work)
 

@@ -19,10 +19,10 @@ from hypertare.batch_campaign import BatchCampaign
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
-from hypertare.errors import InputError, MachineError
+from hypertare.errors import InputError, MachineError, writing
 from hypertare.image.build import Image, build
 from hypertare.machine.emulated import EmulatedMachine
-from hypertare.machine.local import LocalMachine
+from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
 from hypertare.responses import HEADLINE, RESPONSES, of_clock
@@ -152,6 +152,7 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
     Raises:
         MachineError: something that a platform needs is missing.
     """
+    paths.agent_binary()
     images: dict[str, Image] = {}
     accelerator: Accelerator = "tcg"
     if prepared.emulated:
@@ -216,10 +217,17 @@ def carry_out(
         except KeyboardInterrupt:
             interrupted = True
             store.add_event("the run was interrupted; `hypertare run --resume` goes on with it")
+        except AgentError as error:
+            raise AgentError(
+                error.what,
+                f"Every trial before is kept: `hypertare report {folder}` shows them, "
+                f"`hypertare run --resume --out {folder}` goes on.",
+            ) from error
         finally:
             store.ended(complete)
         summary = summarise(store)
-    (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
+    with writing(folder):
+        (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
     return interrupted
 
 
@@ -279,11 +287,22 @@ def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:
 
 
 def new_folder(name: str, base: Path) -> Path:
-    """A run directory's name that is not taken: study, date, time."""
+    """Makes a run directory: study, date, time, and a number where several begin in one second.
+
+    Raises:
+        MachineError: it cannot be made.
+    """
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    folder = base / f"{name}-{stamp}"
-    count = 2
-    while folder.exists():
-        folder = base / f"{name}-{stamp}-{count}"
-        count += 1
-    return folder
+    for number in range(1, 1000):
+        folder = base / (f"{name}-{stamp}" if number == 1 else f"{name}-{stamp}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise MachineError(
+                f"The run directory {folder} cannot be made: {error.strerror}.",
+                "Give another place with `--out`.",
+            ) from error
+        return folder
+    raise MachineError(f"There is no free name for a run in {base}.", "Give one with `--out`.")

@@ -195,15 +195,26 @@ class Store:
         path = _file(path)
         _make_directory(path.parent)
         with _unlocking(_lock(path)) as lock:
-            if path.exists() and path.stat().st_size > 0:
-                raise InputError(
-                    f"{path.parent} holds a run already.",
-                    "Continue it with `hypertare run --resume`, or give another directory "
-                    "with `--out`.",
-                )
+            _refuse_taken(path)
             with _sentences(path), _closing(_connect(path, "rwc")) as db:
                 _create_tables(db, meta)
         return cls(path, db, lock)
+
+    @staticmethod
+    def check_vacant(path: Path) -> None:
+        """Whether `create` has a chance there; makes nothing, so that it can be asked first.
+
+        Raises:
+            InputError: there is a run already.
+            MachineError: the place cannot be written.
+        """
+        path = _file(path)
+        _refuse_taken(path)
+        nearest = next(place for place in path.absolute().parents if place.exists())
+        if not nearest.is_dir():
+            raise _no_directory(path.parent, f"{nearest} is no directory")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise _no_directory(path.parent, f"{nearest} may not be written")
 
     @classmethod
     def open(cls, path: Path) -> Store:
@@ -388,10 +399,22 @@ def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MachineError(
-            f"The run directory {directory} cannot be made: {error.strerror}.",
-            "Give another place with `--out`.",
-        ) from error
+        raise _no_directory(directory, str(error.strerror)) from error
+
+
+def _no_directory(directory: Path, why: str) -> MachineError:
+    return MachineError(
+        f"The run directory {directory} cannot be made: {why}.", "Give another place with `--out`."
+    )
+
+
+def _refuse_taken(path: Path) -> None:
+    if path.exists() and path.stat().st_size > 0:
+        raise InputError(
+            f"{path.parent} holds a run already.",
+            f"Continue it with `hypertare run --resume --out {path.parent}`, or give another "
+            "directory with `--out`.",
+        )
 
 
 def _lock(path: Path) -> int:

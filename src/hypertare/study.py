@@ -191,7 +191,8 @@ class DesignSettings(Settings):
     max_trials: Annotated[int, Field(ge=2)] = 30
     precision: Share = 0.02
     time_limit: Duration = 600.0
-    blocks_per_boot: Annotated[int, Field(ge=1)] = 4
+    blocks_per_boot: Annotated[int, Field(ge=1)] = 2
+    min_boots: Annotated[int, Field(ge=1)] = 3
     threshold: Share = 0.0
 
     @model_validator(mode="after")

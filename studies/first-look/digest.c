@@ -1,5 +1,6 @@
 #include "tally.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const uint32_t K[64] = {

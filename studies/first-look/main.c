@@ -1,30 +1,7 @@
 #include "tally.h"
 
+#include <stdio.h>
 #include <string.h>
-
-static int filter(int (*work)(const struct buffer *, struct buffer *))
-{
-    struct buffer in = {0}, out = {0};
-    int failed = buffer_read(&in, stdin) || work(&in, &out);
-    if (!failed)
-        failed = fwrite(out.data, 1, out.size, stdout) != out.size;
-    buffer_free(&in);
-    buffer_free(&out);
-    return failed;
-}
-
-static int print_digest(void)
-{
-    struct buffer in = {0};
-    char text[65];
-    int failed = buffer_read(&in, stdin);
-    if (!failed) {
-        digest(in.data, in.size, text);
-        puts(text);
-    }
-    buffer_free(&in);
-    return failed;
-}
 
 static int print_value(const char *text)
 {
@@ -40,21 +17,14 @@ static int print_value(const char *text)
 
 int main(int argc, char **argv)
 {
-    const char *verb = argc > 1 ? argv[1] : "";
-    int failed;
-    if (strcmp(verb, "words") == 0)
-        failed = count_words(stdin, stdout);
-    else if (strcmp(verb, "digest") == 0)
-        failed = print_digest();
-    else if (strcmp(verb, "pack") == 0)
-        failed = filter(pack);
-    else if (strcmp(verb, "unpack") == 0)
-        failed = filter(unpack);
-    else if (strcmp(verb, "eval") == 0 && argc == 3)
-        failed = print_value(argv[2]);
-    else {
-        fprintf(stderr, "usage: tally words|digest|pack|unpack, or tally eval EXPRESSION\n");
-        return 2;
+    if (argc == 3 && strcmp(argv[1], "eval") == 0)
+        return print_value(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "digest") == 0) {
+        char text[65];
+        digest((const unsigned char *)argv[2], strlen(argv[2]), text);
+        puts(text);
+        return 0;
     }
-    return failed ? 1 : 0;
+    fprintf(stderr, "usage: tally eval EXPRESSION, or tally digest TEXT\n");
+    return 2;
 }

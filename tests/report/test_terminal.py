@@ -16,9 +16,10 @@ from tests import factory
 from tests.report.conftest import read
 
 
-def shown(report: Report, **options: object) -> str:
+def shown(report: Report, every: bool = False, **options: object) -> str:
     out = io.StringIO()
-    terminal.show(report, Console(file=out, highlight=False, width=80, **options))  # type: ignore[arg-type]
+    console = Console(file=out, highlight=False, width=80, **options)  # type: ignore[arg-type]
+    terminal.show(report, console, every=every)
     return out.getvalue()
 
 
@@ -37,12 +38,35 @@ def test_it_fits_eighty_columns_and_nothing_is_cut(report: Report) -> None:
     assert "…" not in text
 
 
-def test_every_estimate_has_its_line(report: Report) -> None:
-    lines = [line for line in shown(report).splitlines() if line.startswith("  ")]
+def test_every_estimate_has_its_line_if_wanted(report: Report) -> None:
+    lines = [line for line in shown(report, every=True).splitlines() if line.startswith("  ")]
     for estimate in report.summary.estimates:
         name = report.wording.platform(estimate.platform, estimate.cell)
         assert any(line.startswith(f"  {name} ") for line in lines)
     assert sum(line.startswith("  native ") for line in lines) == 11
+
+
+def test_of_several_cells_the_leading_responses_are_shown_and_the_others_named(
+    report: Report,
+) -> None:
+    text = shown(report)
+    lines = [line for line in text.splitlines() if line.startswith("  native ")]
+    assert len(lines) == len(report.cells()) > 1
+    assert "also measured: " in text and "--all" in text
+    assert "also measured" not in shown(report, every=True)
+
+
+def test_of_one_cell_what_says_nothing_is_left_out(report: Report) -> None:
+    cell = {"workload": "build"}
+    label = report.wording.label(cell)
+    ofone = [one for one in report.estimates(label) if one.response == "elapsed"]
+    nought = [one.model_copy(update={"response": "major_faults", "estimate": 0.0}) for one in ofone]
+    alone = [one.model_copy(update={"response": "own_cpu", "baseline": None}) for one in ofone]
+    summary = report.summary.model_copy(update={"estimates": (*ofone, *nought, *alone)})
+    trials = tuple(trial for trial in report.trials if trial.planned.workload == "build")
+    text = shown(replace(report, summary=summary, trials=trials))
+    assert "also measured: major faults, own cpu" in text.replace("\n", " ")
+    assert sum(line.startswith("  native ") for line in text.splitlines()) == 1
 
 
 def test_colours_only_where_they_are_wanted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypertare.report.verdict import Wording, cost_text, sentence
+from hypertare.report.verdict import Wording, cost_text, mean_text, sentence
 from hypertare.store import Meta
 from hypertare.summarise import summarise
 from hypertare.summary import Estimate
@@ -80,6 +80,19 @@ def estimate(**changes: object) -> Estimate:
             "guest has exactly the same elapsed, n = 12 blocks, accelerator tcg",
         ),
         ({"blocks": 1, "cost_low": None, "cost_high": None}, None),
+        (
+            {"blocks": 1, "cost_low": None, "cost_high": None, "verdict": "no difference shown"},
+            "guest: no verdict on elapsed from one block: +38.1 %, n = 1 block, accelerator tcg",
+        ),
+        (
+            {"cost": 40.2, "cost_low": 24.8, "cost_high": 64.3},
+            "guest costs ×41 elapsed (95 % interval 26 to 65), n = 12 blocks, accelerator tcg",
+        ),
+        (
+            {"cost": 0.3, "cost_low": -0.98, "cost_high": 67.0, "verdict": "no difference shown"},
+            "guest: no difference shown in elapsed: ×1.3 (95 % interval 0.020 to 68), "
+            "n = 12 blocks, accelerator tcg",
+        ),
     ],
 )
 def test_sentences(changes: dict[str, object], text: str | None) -> None:
@@ -87,6 +100,10 @@ def test_sentences(changes: dict[str, object], text: str | None) -> None:
     if text is None:
         text = "guest costs +38.1 % elapsed, n = 1 block, accelerator tcg"
     assert said == text
+
+
+def test_a_mean_of_a_few_boots_is_rounded_but_not_away_and_its_interval_not_below_nought() -> None:
+    assert mean_text(estimate(estimate=0.56, low=-1.7, high=2.9), "s") == ("560 ms", "0 to 2,900")
 
 
 def test_a_sentence_says_where_and_which_clock() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from hypertare.stats.comparisons import false_alarms, holm
 from hypertare.stats.drift import trend
@@ -19,6 +20,20 @@ def test_trend_by_hand() -> None:
     assert seen is not None
     assert seen.p == pytest.approx(2 / 5040)
     assert seen.change == pytest.approx(6 / 13)
+
+
+@given(st.lists(st.one_of(st.integers(1, 9), st.floats(1, 1e6)), min_size=6, max_size=60))
+def test_trend_is_what_scipy_finds(values: list[float]) -> None:
+    seen = trend(values)
+    if seen is None:
+        assert len(set(values)) == 1
+        return
+    order = np.arange(len(values))
+    slope = stats.theilslopes(values, order).slope
+    assert seen.p == pytest.approx(stats.kendalltau(order, values).pvalue, rel=1e-9, abs=1e-12)
+    assert seen.change == pytest.approx(
+        slope * (len(values) - 1) / np.median(values), rel=1e-9, abs=1e-12
+    )
 
 
 def test_trend_bears_an_outlier() -> None:

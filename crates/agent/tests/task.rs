@@ -53,6 +53,7 @@ fn command(argv: &[&str]) -> Command {
         env: BTreeMap::new(),
         cwd: None,
         in_files: false,
+        warmup: false,
         prepare: None,
     }
 }

@@ -48,6 +48,9 @@ pub struct Command {
     /// A shell command run before the measured one, in the same place, not measured.
     #[serde(default)]
     pub prepare: Option<String>,
+    /// It is not counted: a guest looks on, to have in memory what the next ones use of the share.
+    #[serde(default)]
+    pub warmup: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

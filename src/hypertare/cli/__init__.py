@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from types import FrameType
+from typing import Annotated
 
 import typer
 
@@ -16,14 +17,37 @@ app = typer.Typer(
     help="Weighs virtualisation: the same work natively, in a container and in a guest.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Plain help: drawing boxes would load Rich, and take longer than all the rest.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from hypertare import __version__
+
+        print(f"hypertare {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", metavar="", callback=_version, is_eager=True, help="Which it is."
+        ),
+    ] = False,
+) -> None:
+    """Weighs virtualisation: the same work natively, in a container and in a guest."""
 
 
 def _register() -> None:
     from hypertare.cli import compare, doctor, image, report, run, studies, weigh
 
-    app.command(context_settings={"allow_interspersed_args": False})(weigh.weigh)
+    weigh_settings = {"allow_interspersed_args": False}
+    app.command(context_settings=weigh_settings, options_metavar="[OPTIONS] --")(weigh.weigh)
     app.command()(run.run)
     app.command()(report.report)
     app.command()(compare.compare)

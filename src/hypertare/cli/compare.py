@@ -9,12 +9,15 @@ import typer
 
 
 def compare(
-    run_a: Annotated[Path, typer.Argument(help="The run before: its directory or run.sqlite.")],
-    run_b: Annotated[Path, typer.Argument(help="The run after.")],
+    run_a: Annotated[
+        Path, typer.Argument(metavar="RUN_A", help="The run before: its directory or run.sqlite.")
+    ],
+    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The run after.")],
     threshold: Annotated[
-        str, typer.Option("--threshold", help="The least change that matters, for example 5%.")
+        str,
+        typer.Option("--threshold", metavar="SHARE", help="The least change that matters."),
     ] = "5%",
-    json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
 ) -> None:
     """Compare two runs of a study. Exit status 4 when something got worse beyond the threshold."""
     from hypertare.compare import compare as compare_runs

@@ -10,7 +10,7 @@ _STYLES = {"ok": "green", "info": "cyan", "warn": "yellow", "bad": "bold red"}
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
 ) -> None:
     """Look at this machine: what can be weighed here, and what disturbs the numbers.
 

@@ -20,14 +20,23 @@ def build(
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Take the distribution's newest kernel.")
     ] = False,
+    shell: Annotated[
+        bool, typer.Option("--shell", help="Print them as variables, for `eval` in a shell.")
+    ] = False,
 ) -> None:
     """Make a guest's kernel and initramfs, or find them in the cache."""
+    import shlex
+
     from rich.console import Console
 
     from hypertare.image.build import build as build_image
 
     with Console(stderr=True).status("image") as status:
         image = build_image(kernel, profile, progress=status.update, refresh=refresh)
+    if shell:
+        print(f"HYPERTARE_KERNEL={shlex.quote(str(image.kernel))}")
+        print(f"HYPERTARE_INITRAMFS={shlex.quote(str(image.initramfs))}")
+        return
     print(f"kernel     {image.kernel}  ({image.kernel_name})")
     print(f"initramfs  {image.initramfs}  ({image.initramfs.stat().st_size / 1e6:.1f} MB)")
 

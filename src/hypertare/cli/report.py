@@ -22,13 +22,17 @@ class Format(StrEnum):
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A run directory, or its run.sqlite.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, or its run.sqlite.")],
     format: Annotated[
         Format,
         typer.Option("--format", help="json is the summary; csv and parquet hold every trial."),
     ] = Format.table,
+    every: Annotated[
+        bool, typer.Option("--all", metavar="", help="Every response in the table.")
+    ] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write the report as one HTML file, too.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the report as one HTML file, too."),
     ] = None,
 ) -> None:
     """Show what a run found."""
@@ -38,7 +42,7 @@ def report(
 
         write(found, html)
         print(f"report: {html}", file=sys.stderr)
-    _print(found, format)
+    _print(found, format, every)
 
 
 def load(run: Path) -> Report:
@@ -51,11 +55,11 @@ def load(run: Path) -> Report:
         return gather(store, summarise(store))
 
 
-def _print(found: Report, format: Format) -> None:
+def _print(found: Report, format: Format, every: bool) -> None:
     if format is Format.table:
         from hypertare.report.terminal import show
 
-        show(found)
+        show(found, every=every)
         return
     from hypertare.errors import InputError
     from hypertare.report import exports

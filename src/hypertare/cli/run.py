@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,9 @@ import typer
 from hypertare.units import human_duration
 
 if TYPE_CHECKING:
+    from hypertare.report.model import Report
     from hypertare.session import Prepared
+    from hypertare.study import StudyFile
 
 
 def complete_study(incomplete: str) -> list[str]:
@@ -21,26 +24,47 @@ def complete_study(incomplete: str) -> list[str]:
 
 def run(
     study: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="A built-in study's name, or a TOML file.",
+            metavar="STUDY",
+            help="A built-in study's name (see `hypertare studies`), or a TOML file.",
             autocompletion=complete_study,
             show_default=False,
         ),
-    ],
+    ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="A.B=VALUE", help="Change a setting. May be repeated."),
+        typer.Option(
+            "--set",
+            metavar="A.B=VALUE",
+            help="Change a setting, for example sut.cpus=2. May be repeated.",
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="The study's short form: fewer trials, wider intervals.")
+        bool,
+        typer.Option(
+            "--quick", metavar="", help="The study's short form: fewer trials, wider intervals."
+        ),
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the interrupted run in --out.")
+        bool,
+        typer.Option(
+            "--resume",
+            metavar="",
+            help="Go on with the interrupted run in --out, as it was asked for.",
+        ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the order of trials.")] = 1,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Seed of the random order of trials. [default: 1]"),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run directory.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The run directory (default: a new one in hypertare-runs).",
+            show_default=False,
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -58,40 +82,92 @@ def run(
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the design and the expected time; run nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", metavar="", help="Show the design and the expected time; run nothing."
+        ),
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON in place of the table.")
+        bool,
+        typer.Option("--json", metavar="", help="Print the summary as JSON in place of the table."),
     ] = False,
 ) -> None:
-    """Carry out a study: run.sqlite, report.html and summary.json in a run directory."""
+    """Carry out a study: run.sqlite, report.html and summary.json in a run directory.
+
+    Examples:
+
+    hypertare run first-look
+
+    hypertare run first-look --set sut.cpus=2 --set 'design.precision=10%'
+
+    hypertare run --resume --out hypertare-runs/first-look-20260101-120000
+    """
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
-    from hypertare.errors import InputError
-    from hypertare.study import StudyFile, find
+    from hypertare.store import Store
 
     if resume:
-        if out is None:
-            raise InputError("--resume needs the run directory.", "Name it with --out DIR.")
-        from hypertare.store import Store
-
-        with Store.open(out) as store:
-            meta = store.meta
-        file = StudyFile.restored(meta.study_text, meta.settings, str(out), Path(meta.folder))
-        seed = meta.seed
+        _refuse_changes(set_, quick, seed)
+        file, seed = _interrupted(study, out)
     else:
-        file = find(study)
+        file = _asked(study)
         file.override(set_ or [], quick)
-    prepared = session.prepare(file, seed)
+    prepared = session.prepare(file, 1 if seed is None else seed)
     manner = session.Manner(jobs, fresh).checked(prepared)
     if dry_run:
         show_design(prepared, json)
         return
-    folder = out or session.new_folder(prepared.study.name, paths.runs_dir())
+    if out is not None and not resume:
+        Store.check_vacant(out)
     with Watch() as watch:
         on = session.surroundings(prepared, watch.tell)
+        folder = out or session.new_folder(prepared.study.name, paths.runs_dir())
         interrupted = session.carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
     finish(folder, interrupted=interrupted, as_json=json)
+
+
+def _asked(study: str | None) -> StudyFile:
+    from hypertare.errors import InputError
+    from hypertare.study import find
+
+    if study is None:
+        raise InputError(
+            "Which study? None was named.",
+            "Give a built-in one (`hypertare studies` lists them) or a TOML file.",
+        )
+    return find(study)
+
+
+def _interrupted(study: str | None, out: Path | None) -> tuple[StudyFile, int]:
+    """The study of an earlier run with the settings that it had, and its seed."""
+    from hypertare.errors import InputError
+    from hypertare.store import Store
+    from hypertare.study import StudyFile, find
+
+    if out is None:
+        raise InputError("--resume needs the run directory.", "Name it with --out DIR.")
+    with Store.open(out) as store:
+        meta = store.meta
+    if study is not None and find(study).text != meta.study_text:
+        raise InputError(
+            f"{out} is a run of another study, or '{study}' has changed since.",
+            f"To go on with it as it was: `hypertare run --resume --out {out}`.",
+        )
+    file = StudyFile.restored(meta.study_text, meta.settings, str(out), Path(meta.folder))
+    return file, meta.seed
+
+
+def _refuse_changes(set_: list[str] | None, quick: bool, seed: int | None) -> None:
+    """What was measured under other settings must not be mixed with what is still to come."""
+    from hypertare.errors import InputError
+
+    changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
+    for option, given in changes.items():
+        if given:
+            raise InputError(
+                f"--resume goes on with a run as it was asked for; {option} would change it.",
+                f"Leave {option} out, or start another run in another directory.",
+            )
 
 
 def finish(
@@ -102,27 +178,64 @@ def finish(
     summary_copy: Path | None = None,
     report_copy: Path | None = None,
 ) -> None:
-    """Writes the report, prints the verdict, and says where everything is."""
+    """Prints the verdict, then writes the report, and says where everything is.
+
+    Raises:
+        HypertareError: a platform could not be weighed, or the report cannot be written.
+    """
     import shutil
 
     from hypertare.cli.report import load
-    from hypertare.report.html import write
+    from hypertare.errors import writing
     from hypertare.report.terminal import show
 
     found = load(folder)
-    report = folder / "report.html"
-    write(found, report)
     if as_json:
-        print(found.summary.model_dump_json(indent=2))
+        print(found.summary.model_dump_json(indent=2), flush=True)
     else:
         show(found)
-        print(f"\nreport: {report_copy or report}")
     if summary_copy is not None:
-        shutil.copyfile(folder / "summary.json", summary_copy)
+        with writing(summary_copy):
+            shutil.copyfile(folder / "summary.json", summary_copy)
+    with writing(folder):
+        report = _write_report(found, folder)
     if report_copy is not None:
-        shutil.copyfile(report, report_copy)
+        with writing(report_copy):
+            shutil.copyfile(report, report_copy)
+    if not as_json:
+        print(f"\nreport: {report_copy or report}")
     if interrupted:
+        print(
+            f"hypertare: interrupted; `hypertare run --resume --out {folder}` goes on with it.",
+            file=sys.stderr,
+        )
         raise typer.Exit(130)
+    _require_results(found)
+
+
+def _require_results(found: Report) -> None:
+    """A platform without a single good trial was not weighed: whoever asked for it must notice."""
+    from hypertare.errors import HypertareError
+
+    weighed = {estimate.platform for estimate in found.summary.estimates}
+    missing = [name for name in found.meta.platforms if name not in weighed]
+    if missing:
+        raise HypertareError(
+            f"No trial succeeded on {' and '.join(missing)}.",
+            "The reasons stand above, with the last console lines in the report.",
+        )
+
+
+def _write_report(found: Report, folder: Path) -> Path:
+    """Drawing takes seconds, and loading what draws as well: only after the verdict is read."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("writing the report"):
+        from hypertare.report.html import write
+
+        report = folder / "report.html"
+        write(found, report)
+    return report
 
 
 def show_design(prepared: Prepared, as_json: bool) -> None:

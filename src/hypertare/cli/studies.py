@@ -15,7 +15,7 @@ app = typer.Typer(help="List the built-in studies, or show one.", invoke_without
 @app.callback()
 def studies(
     context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
 ) -> None:
     """List the built-in studies with their questions."""
     if context.invoked_subcommand is not None:
@@ -39,7 +39,9 @@ def studies(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(autocompletion=complete_study, help="A built-in study.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", autocompletion=complete_study, help="A built-in study.")
+    ],
 ) -> None:
     """Print a study's file: a start for your own."""
     from hypertare.study import find

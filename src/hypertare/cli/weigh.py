@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,22 +11,43 @@ import typer
 
 def weigh(
     command: Annotated[
-        list[str], typer.Argument(help="The command, after --.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="COMMAND",
+            help="The command with its arguments, after --. Pipes and && need bash -c '...'.",
+            show_default=False,
+        ),
     ],
     on: Annotated[
-        str, typer.Option(metavar="PLATFORMS", help="Where to run it; native is always in.")
+        str,
+        typer.Option(
+            metavar="PLATFORMS",
+            help="Of native, container and guest; native is always in, it is the baseline.",
+        ),
     ] = "native,container,guest",
     cpus: Annotated[
-        str, typer.Option(metavar="N[,N...]", help="Number of CPUs, on every platform.")
+        str,
+        typer.Option(
+            metavar="N[,N...]", help="CPUs on every platform; several counts are all weighed."
+        ),
     ] = "1",
-    memory: Annotated[str, typer.Option(help="Memory of container and guest.")] = "512M",
-    warmup: Annotated[int, typer.Option(help="Uncounted runs after each boot.")] = 1,
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Memory of container and guest, for example 2G.")
+    ] = "512M",
+    warmup: Annotated[int, typer.Option(metavar="N", help="Uncounted runs after each boot.")] = 1,
     precision: Annotated[
-        str, typer.Option(help="Stop when the interval on the cost is this narrow (half-width).")
+        str,
+        typer.Option(
+            metavar="SHARE",
+            help="Stop when the cost is known to within this, for example 5%.",
+        ),
     ] = "2%",
-    min_trials: Annotated[int, typer.Option(help="At least so many blocks.")] = 5,
-    max_trials: Annotated[int, typer.Option(help="At most so many blocks.")] = 30,
-    time_limit: Annotated[str, typer.Option(help="Stop after this time.")] = "5m",
+    min_trials: Annotated[int, typer.Option(metavar="N", help="Least runs on every platform.")] = 5,
+    max_trials: Annotated[int, typer.Option(metavar="N", help="Most runs on every platform.")] = 30,
+    time_limit: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="Begin nothing new after this: 90s, 5m, 1h."),
+    ] = "5m",
     prepare: Annotated[
         str | None,
         typer.Option(metavar="CMD", help="Shell command before each run, not measured."),
@@ -34,36 +56,58 @@ def weigh(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Copied to memory on every platform; the command starts there. [default: here]",
+            help="The command starts in a copy of it, in memory (default: this directory).",
             show_default=False,
         ),
     ] = None,
     kernel: Annotated[
-        str, typer.Option(help="The guest's kernel: debian, host, or a path.")
+        str,
+        typer.Option(
+            metavar="KERNEL", help="The guest's kernel: debian, debian:PACKAGE, host, or a path."
+        ),
     ] = "debian",
-    accelerator: Annotated[str, typer.Option(help="auto, kvm or tcg.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of the order of trials.")] = 1,
+    accelerator: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="kvm, tcg (emulated), or auto: kvm where a guest boots with it."
+        ),
+    ] = "auto",
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random order of trials.")] = 1,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Keep the run directory here.", show_default=False),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the summary here; - prints it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the summary here; - prints it instead."),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report here.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the design and the expected time; run nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", metavar="", help="Show the design and the expected time; run nothing."
+        ),
     ] = False,
 ) -> None:
     """Weigh a command: natively, in a container, in a guest, in one run.
 
     It runs the same files of this host everywhere; what it writes goes to memory and is forgotten.
+
+    Examples:
+
+    hypertare weigh -- make
+
+    hypertare weigh --cpus 1,2 --time-limit 10m -- bash -c 'make -j$(nproc)'
+
+    hypertare weigh --on native,container --prepare 'make clean' -- make
     """
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
     from hypertare.cli.run import finish, show_design
+    from hypertare.errors import InputError
+    from hypertare.store import Store
 
     file = study_file(
         command,
@@ -84,15 +128,20 @@ def weigh(
         },
         prepare=prepare,
     )
-    prepared = session.prepare(file, seed)
+    try:
+        prepared = session.prepare(file, seed)
+    except InputError as error:
+        raise InputError(_as_options(error.what), error.do) from None
     if dry_run:
         show_design(prepared, as_json=False)
         return
     for target in (json, html):
         _check_writable(target)
-    folder = out or session.new_folder("weigh", paths.kept_runs_dir())
+    if out is not None:
+        Store.check_vacant(out)
     with Watch() as watch:
         surroundings = session.surroundings(prepared, watch.tell)
+        folder = out or session.new_folder("weigh", paths.kept_runs_dir())
         interrupted = session.carry_out(prepared, surroundings, folder, watch)
     to_stdout = str(json) == "-"
     finish(
@@ -133,6 +182,17 @@ def study_file(
     return StudyFile.of(raw, "weigh")
 
 
+def _as_options(text: str) -> str:
+    """An error of the study made on the spot, in words of the options that it was made of."""
+    import re
+
+    def option(found: re.Match[str]) -> str:
+        name = found[1].replace("_", "-")
+        return f"--{'on' if name == 'platforms' else name}:"
+
+    return re.sub(r"^weigh: (?:sut|design)\.(\w+)(?:\.\d+)?:", option, text, flags=re.MULTILINE)
+
+
 def _shown(command: list[str]) -> str:
     import shlex
 
@@ -157,7 +217,10 @@ def _check_writable(target: Path | None) -> None:
 
     if target is None or str(target) == "-":
         return
-    if not target.absolute().parent.is_dir():
-        raise InputError(f"{target}: the folder {target.absolute().parent} is not there")
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"{target}: the folder {folder} is not there.", "Make it first.")
     if target.is_dir():
-        raise InputError(f"{target} is a folder; name a file")
+        raise InputError(f"{target} is a folder.", "Name a file.")
+    if not os.access(target if target.exists() else folder, os.W_OK):
+        raise InputError(f"{target} may not be written.", "Name a file elsewhere.")

@@ -71,6 +71,12 @@ class LocalMachine:
             for record in self._until(Hello, _TEARDOWN_LIMIT_S):
                 if isinstance(record, Hello):
                     self.hello = record
+        except AgentError as error:
+            self.close()
+            raise MachineError(
+                f"The agent {self.agent} does not work: {error.what}",
+                error.do or "Is it of another version? Rebuild it: cargo build --release",
+            ) from error
         except BaseException:
             self.close()
             raise

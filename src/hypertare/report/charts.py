@@ -87,15 +87,7 @@ def trials(
         }
         for point in points
     ]
-    means = [
-        {
-            "platform": report.wording.platform(estimate.platform, estimate.cell),
-            "mean": estimate.estimate / divisor,
-            "low": (estimate.estimate if estimate.low is None else estimate.low) / divisor,
-            "high": (estimate.estimate if estimate.high is None else estimate.high) / divisor,
-        }
-        for estimate in estimates
-    ]
+    means = [_mean_row(report, estimate, divisor) for estimate in estimates]
     y = alt.Y(
         "platform:N",
         sort=shown,
@@ -118,8 +110,10 @@ def trials(
             y=y,
             yOffset=alt.YOffset("order:Q", scale=alt.Scale(domain=_spread(len(blocks)))),
             color=colour,
-            fill=alt.condition("datum.kind == 'measured'", colour, alt.value("transparent")),
-            opacity=alt.condition("datum.kind == 'measured'", alt.value(0.75), alt.value(0.6)),
+            # Scales in place of conditions, which Altair takes ten times as long to read.
+            fill=alt.Fill("platform:N", scale=_platform_scale(report, shown), legend=None),
+            fillOpacity=alt.FillOpacity("kind:O", scale=_kind_scale(0.75, 0.0), legend=None),
+            strokeOpacity=alt.StrokeOpacity("kind:O", scale=_kind_scale(0.75, 0.6), legend=None),
             tooltip=[
                 alt.Tooltip("platform:N"),
                 alt.Tooltip("value:Q", format=".4~g"),
@@ -254,7 +248,7 @@ def unchecked() -> AbstractContextManager[None]:
 def specification(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
     """As Vega-Lite's JSON, without Altair's own theme."""
     with alt.theme.enable("none"):
-        made: dict[str, Any] = chart.to_dict()
+        made: dict[str, Any] = chart.to_dict(validate=schemapi.DEBUG_MODE)
     made.pop("config", None)
     return made
 
@@ -303,13 +297,31 @@ def _cost_row(report: Report, estimate: Estimate) -> dict[str, Any]:
     }
 
 
+def _mean_row(report: Report, estimate: Estimate, divisor: float) -> dict[str, Any]:
+    low, high = verdict.mean_ends(estimate)
+    return {
+        "platform": report.wording.platform(estimate.platform, estimate.cell),
+        "mean": estimate.estimate / divisor,
+        "low": (estimate.estimate if low is None else low) / divisor,
+        "high": (estimate.estimate if high is None else high) / divisor,
+    }
+
+
 def _platform_colour(report: Report, shown: Sequence[str], legend: bool = False) -> alt.Color:
-    chosen: Mapping[str, str] = colours(report.platforms)
     return alt.Color(
         "platform:N",
-        scale=alt.Scale(domain=list(shown), range=[chosen[platform] for platform in shown]),
+        scale=_platform_scale(report, shown),
         legend=alt.Legend(title=None, orient="top") if legend else None,
     )
+
+
+def _platform_scale(report: Report, shown: Sequence[str]) -> alt.Scale:
+    chosen: Mapping[str, str] = colours(report.platforms)
+    return alt.Scale(domain=list(shown), range=[chosen[platform] for platform in shown])
+
+
+def _kind_scale(measured: float, warmup: float) -> alt.Scale:
+    return alt.Scale(domain=["measured", "warmup"], range=[measured, warmup])
 
 
 def _spread(count: int) -> list[float]:

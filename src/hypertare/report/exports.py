@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hypertare.report import units, verdict
+from hypertare.report import verdict
 from hypertare.report.model import Report
 from hypertare.summarise import responses_of
 from hypertare.summary import Estimate, Level
@@ -150,7 +150,7 @@ def _markdown(report: Report) -> Iterator[str]:
 
 
 def _line(report: Report, estimate: Estimate) -> str:
-    mean, interval = units.measured(estimate.estimate, estimate.low, estimate.high, estimate.unit)
+    mean, interval = verdict.mean_text(estimate, estimate.unit)
     baseline = estimate.platform == report.meta.baseline
     change, around = ("", "") if baseline else verdict.cost_text(estimate)
     platform = report.wording.platform(estimate.platform, estimate.cell)

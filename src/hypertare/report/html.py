@@ -19,6 +19,7 @@ from typing import Any
 
 from hypertare.errors import MachineError
 from hypertare.report import charts, units, verdict
+from hypertare.report.library import charting_library
 from hypertare.report.model import Failure, Point, Report
 from hypertare.summary import Estimate, Level
 from hypertare.units import human_duration, human_size
@@ -103,7 +104,6 @@ def write(report: Report, path: Path) -> None:
 def render(report: Report) -> str:
     """The page."""
     import jinja2
-    import vl_convert
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
@@ -116,7 +116,7 @@ def render(report: Report) -> str:
         overview, sections = _overview(report), list(_sections(report))
     specifications = {chart.id: chart.specification for chart in _all_charts(overview, sections)}
     data = _json({"charts": specifications, "light": _LIGHT, "dark": _DARK})
-    library = _script(vl_convert.javascript_bundle())
+    library = _script(charting_library())
     program = _script((_FOLDER / "report.js").read_text(encoding="utf-8"))
     return environment.get_template("report.html.j2").render(
         report=report,
@@ -241,7 +241,7 @@ def _groups(report: Report, key: str, label: str, workload: str) -> Iterator[Gro
 
 def _row(report: Report, estimate: Estimate) -> Row:
     platform = report.wording.platform(estimate.platform, estimate.cell)
-    mean, interval = units.measured(estimate.estimate, estimate.low, estimate.high, estimate.unit)
+    mean, interval = verdict.mean_text(estimate, estimate.unit)
     baseline = estimate.platform == report.meta.baseline
     change, around = ("", "") if baseline else verdict.cost_text(estimate)
     return Row(

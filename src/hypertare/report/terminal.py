@@ -36,16 +36,24 @@ _MOST_FAILURES = 5
 _MOST_WARNINGS = 8
 
 
-def show(report: Report, console: Console | None = None) -> None:
+def show(report: Report, console: Console | None = None, *, every: bool = False) -> None:
     """Prints the report. Colours follow the terminal and `NO_COLOR`."""
     console = console or Console(highlight=False)
-    console.print(render(report))
+    console.print(render(report, every=every))
 
 
-def render(report: Report) -> RenderableType:
-    """Text from guests and commands goes in as `Text`: it is never read as markup."""
+def render(report: Report, *, every: bool = False) -> RenderableType:
+    """Text from guests and commands goes in as `Text`: it is never read as markup.
+
+    Args:
+        report: what to show.
+        every: all estimates. Else, so that it stays short, only those that say something, and of
+            runs with several cells only the leading response of each.
+    """
+    shown = [one for one in report.estimates() if every or _telling(one, report)]
     parts: list[RenderableType] = [_head(report), *map(_sentence, report.sentences)]
-    parts += _tables(report)
+    parts += _tables(report, shown)
+    parts += _left_out(report, shown)
     parts += _claims(report)
     parts += _failures(report)
     parts += _warnings(report)
@@ -54,7 +62,7 @@ def render(report: Report) -> RenderableType:
 
 def _head(report: Report) -> RenderableType:
     summary = report.summary
-    state = "" if summary.complete else " (not complete)"
+    state = "" if summary.complete else " (ended before all intervals were narrow enough)"
     text = Text(f"{summary.study}{state}", style="bold")
     text.append(f"  {plain(summary.question)}", style="not bold")
     machine = summary.machine
@@ -72,9 +80,8 @@ def _sentence(sentence: Sentence) -> RenderableType:
     return line
 
 
-def _tables(report: Report) -> Iterator[RenderableType]:
+def _tables(report: Report, estimates: Sequence[Estimate]) -> Iterator[RenderableType]:
     """One table for each response, their columns below each other throughout."""
-    estimates = report.estimates()
     if not estimates:
         return
     confidence = f"{estimates[0].confidence * 100:g} % interval"
@@ -82,7 +89,7 @@ def _tables(report: Report) -> Iterator[RenderableType]:
     rows = {id(estimate): _row(report, estimate) for estimate in estimates}
     line = columns([header, *rows.values()])
     for label in report.cells():
-        of_cell = report.estimates(label)
+        of_cell = [one for one in estimates if report.wording.label(one.cell) == label]
         for place, (response, group) in enumerate(groupby(of_cell, key=lambda e: e.response)):
             if place == 0:
                 yield Text()
@@ -92,6 +99,26 @@ def _tables(report: Report) -> Iterator[RenderableType]:
             yield _response(report, response, chosen[0])
             for estimate in chosen:
                 yield line(rows[id(estimate)], _STYLES[verdict.tone(estimate)])
+
+
+def _telling(estimate: Estimate, report: Report) -> bool:
+    """Whether it is of a leading response; in a run of one cell also of any other that was compared
+    and is not nought on every platform.
+    """
+    if estimate.response == report.meta.headline.get(str(estimate.cell.get("workload"))):
+        return True
+    if len(report.cells()) > 1:
+        return False
+    alike = [one for one in report.summary.estimates if one.response == estimate.response]
+    return any(one.baseline for one in alike) and any(one.estimate for one in alike)
+
+
+def _left_out(report: Report, shown: Sequence[Estimate]) -> Iterator[RenderableType]:
+    names = {one.response for one in report.estimates()} - {one.response for one in shown}
+    if names:
+        known = dict.fromkeys(one.response for one in report.estimates())
+        listed = ", ".join(verdict.word(name) for name in known if name in names)
+        yield Text(f"\nalso measured: {listed} (hypertare report RUN --all)", style="dim")
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Callable[[Sequence[str], str], RenderableType]:
@@ -123,7 +150,7 @@ def _response(report: Report, response: str, estimate: Estimate) -> Text:
 def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     platform = report.wording.platform(estimate.platform, estimate.cell)
     unit = "" if units.counted(estimate.unit) else estimate.unit
-    value, interval = units.measured(estimate.estimate, estimate.low, estimate.high, unit)
+    value, interval = verdict.mean_text(estimate, unit)
     change, around = verdict.cost_text(estimate) if estimate.baseline else ("", "")
     return (f"  {plain(platform)}", str(estimate.n), value, interval, change, around)
 

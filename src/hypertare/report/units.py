@@ -74,6 +74,17 @@ def plain_decimals(value: float, digits: int = _PLAIN_DIGITS) -> int:
     return min(places, 0) if value == int(value) else max(places, 0)
 
 
+def significant(value: float, digits: int = 2) -> str:
+    """So many significant digits; large whole numbers are rounded too.
+
+    >>> significant(41.3), significant(0.036), significant(6543.0)
+    ('41', '0.036', '6,500')
+    """
+    if value == 0 or not math.isfinite(value):
+        return number(0.0, 0) if value == 0 else "–"
+    return number(value, digits - 1 - math.floor(math.log10(abs(value))))
+
+
 def quantity(value: float, unit: str, digits: int = _PLAIN_DIGITS) -> str:
     """A number without an interval.
 
@@ -95,7 +106,9 @@ def measured(value: float, low: float | None, high: float | None, unit: str) -> 
     if low is None or high is None or high <= low:
         return quantity(value, unit), ""
     divisor, name = scale(value if value else high, unit)
-    places = decimals((high - low) / 2 / divisor)
+    # Two digits stay, however little the interval supports: a mean of 0 s helps nobody.
+    least = 1 - math.floor(math.log10(abs(value / divisor))) if value else 0
+    places = max(decimals((high - low) / 2 / divisor), min(least, 0))
     interval = f"{number(low / divisor, places)} to {number(high / divisor, places)}"
     return _with_unit(number(value / divisor, places), name), interval
 

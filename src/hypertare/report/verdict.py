@@ -18,6 +18,9 @@ _FEW = "too few blocks with both it and the baseline"
 
 _MOST_FLOORS = 3
 
+_AS_FACTOR = 900.0
+"""From this change on, in per cent, a factor reads better: ×41 and not +4,000 %."""
+
 Bounds = Sequence[float | None]
 
 Tone = Literal["costs", "gains", "same", "failed", "unknown"]
@@ -129,6 +132,9 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
         text = f"{platform} {_exactly(estimate, title)}{place}{basis}"
         return Sentence(tone(estimate), text)
     around = f" ({confidence} {interval})" if interval else ""
+    if estimate.verdict == "no difference shown" and estimate.blocks == 1:
+        text = f"{platform}: no verdict on {title}{place} from one block: {change}{basis}"
+        return Sentence("unknown", text)
     if estimate.verdict == "no difference shown":
         text = f"{platform}: no difference shown in {title}{place}: {change}{around}{basis}"
     else:
@@ -165,8 +171,13 @@ def difference_text(
 
 
 def change_text(change: float, bounds: Bounds, unit: str) -> tuple[str, str]:
-    """A change with its sign and its interval, rounded to what the interval supports."""
+    """A change with its sign and its interval, rounded to what the interval supports.
+
+    Per cent become a factor where they, or the upper end, reach tenfold: `("×41", "26 to 65")`.
+    """
     ends = sorted(bound for bound in bounds if bound is not None)
+    if unit == "%" and max([change, *ends]) >= _AS_FACTOR:
+        return _factor_text(change, ends)
     if len(ends) < 2 or ends[1] <= ends[0]:
         return f"{_signed(change, units.plain_decimals(change))} {unit}".rstrip(), ""
     places = units.decimals((ends[1] - ends[0]) / 2)
@@ -175,6 +186,27 @@ def change_text(change: float, bounds: Bounds, unit: str) -> tuple[str, str]:
     else:
         interval = " to ".join(units.number(end, places) for end in sorted(map(abs, ends)))
     return f"{_signed(change, places)} {unit}".rstrip(), interval
+
+
+def _factor_text(change: float, ends: Sequence[float]) -> tuple[str, str]:
+    """Two digits each: such an interval is as wide in ratio on either side, so that no one decimal
+    place suits both ends.
+    """
+    factor, *around = (units.significant(1 + value / 100) for value in (change, *ends))
+    return f"×{factor}", " to ".join(around) if len(around) > 1 and ends[0] < ends[1] else ""
+
+
+def mean_text(estimate: Estimate, unit: str) -> tuple[str, str]:
+    """An estimate and its interval. What cannot be below nought has no interval there."""
+    return units.measured(estimate.estimate, *mean_ends(estimate), unit)
+
+
+def mean_ends(estimate: Estimate) -> tuple[float | None, float | None]:
+    """Ends of the interval of an estimate. Every response counts something and is never negative,
+    but an interval from few boots that differ may reach below nought.
+    """
+    low = estimate.low
+    return (low if low is None or estimate.estimate < 0 else max(0.0, low), estimate.high)
 
 
 def tone(estimate: Estimate) -> Tone:

@@ -33,6 +33,7 @@ pub fn main(arguments: Arguments) -> Result<()> {
         env: own_environment(),
         cwd: arguments.cwd,
         in_files: false,
+        warmup: false,
         prepare: arguments.prepare,
     };
     let outcome = command::run(&spec, &context)?;

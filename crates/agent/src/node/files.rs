@@ -21,6 +21,8 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
 
 use super::copy;
+use super::keep::{Keep, Overlay};
+use super::opened::Watch;
 
 /// Where tasks find a fresh directory in memory for their temporary files.
 pub const TMPDIR: &str = "/.hypertare-tmp";
@@ -38,6 +40,8 @@ pub struct View {
     work: PathBuf,
     temporary: PathBuf,
     users: Mutex<usize>,
+    /// Where the files come from elsewhere.
+    keep: Option<Mutex<Keep>>,
 }
 
 impl View {
@@ -51,12 +55,13 @@ impl View {
         let options = CString::new(format!("size={},mode=0755", files.memory))?;
         mount("tmpfs", place, "tmpfs", MountFlags::empty(), Some(options.as_c_str()))
             .context("cannot mount memory for the view of the files")?;
-        let view = View {
+        let mut view = View {
             root: place.join("root"),
             pristine: place.join("pristine"),
             work: place.join("work"),
             temporary: place.join("root").join(relative(Path::new(TMPDIR))),
             users: Mutex::new(0),
+            keep: None,
         };
         for directory in [&view.root, &view.work, &view.temporary] {
             fs::create_dir_all(directory)?;
@@ -72,6 +77,10 @@ impl View {
         fs::create_dir_all(&target)
             .and_then(|()| Ok(mount_bind(&view.work, &target)?))
             .with_context(|| format!("cannot lay the work directory at {}", workdir.display()))?;
+        if lower != Path::new("/") {
+            let overlays = std::mem::take(&mut builder.overlays);
+            view.keep = Some(Mutex::new(Keep::new(place, files.memory, &view.root, overlays)));
+        }
         Ok((view, builder.warnings()))
     }
 
@@ -93,6 +102,18 @@ impl View {
         *users += 1;
         Ok(Visit(self))
     }
+
+    /// Looks on at what a task opens; none where the files are the machine's own, which the kernel
+    /// has at hand once they were used.
+    pub fn watch(&self) -> Result<Option<Watch>> {
+        self.keep.as_ref().map(|keep| Watch::begin(lock(keep).overlays())).transpose()
+    }
+
+    /// Has what was opened at hand from now on, and the links that lead there from the directories
+    /// of `path`. Tells what was left out.
+    pub fn keep(&self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> Result<Option<String>> {
+        self.keep.as_ref().map_or(Ok(None), |keep| lock(keep).keep(opened, path))
+    }
 }
 
 /// A task works in the view.
@@ -104,8 +125,8 @@ impl Drop for Visit<'_> {
     }
 }
 
-fn lock(users: &Mutex<usize>) -> MutexGuard<'_, usize> {
-    users.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Where the path leads when `lower` is the root, symbolic links followed.
@@ -164,7 +185,7 @@ struct Builder {
     lower: PathBuf,
     /// Mount points below `lower`.
     mount_points: BTreeSet<PathBuf>,
-    overlays: usize,
+    overlays: Vec<Overlay>,
     not_overlaid: Vec<String>,
     absent: Vec<String>,
 }
@@ -176,7 +197,7 @@ impl Builder {
             place: place.to_owned(),
             lower: lower.to_owned(),
             mount_points: mount_points(&mounts),
-            overlays: 0,
+            overlays: Vec::new(),
             not_overlaid: Vec::new(),
             absent: Vec::new(),
         })
@@ -245,11 +266,12 @@ impl Builder {
     }
 
     fn overlay(&mut self, lower: &Path, to: &Path, metadata: &Metadata) -> Result<()> {
-        self.overlays += 1;
-        let upper = self.place.join(format!("upper{}", self.overlays));
-        let scratch = self.place.join(format!("scratch{}", self.overlays));
-        fs::create_dir(&upper)?;
-        fs::create_dir(&scratch)?;
+        let number = self.overlays.len() + 1;
+        let upper = self.place.join(format!("upper{number}"));
+        let scratch = self.place.join(format!("scratch{number}"));
+        // Both may be there from one that could not be mounted.
+        fs::create_dir_all(&upper)?;
+        fs::create_dir_all(&scratch)?;
         // The overlay's own root has the owner, mode and times of the upper directory.
         copy::dress(&upper, metadata)?;
         let mut options = b"lowerdir=".to_vec();
@@ -265,6 +287,7 @@ impl Builder {
         }
         let options = CString::new(options)?;
         mount("overlay", to, "overlay", MountFlags::empty(), Some(options.as_c_str()))?;
+        self.overlays.push(Overlay { shown: to.to_owned(), upper });
         Ok(())
     }
 

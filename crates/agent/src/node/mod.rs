@@ -10,6 +10,8 @@ mod copy;
 mod desk;
 mod files;
 mod interfaces;
+mod keep;
+mod opened;
 mod task;
 
 use std::collections::BTreeMap;

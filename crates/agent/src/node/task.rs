@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use hypertare_plan::{Record, TaskResult, Workload};
+use hypertare_plan::{Command, Record, TaskResult, Workload};
 
 use super::desk::Desk;
 use super::files::{TMPDIR, View};
+use super::opened::Watch;
 use crate::host::spawn::signal_name;
 use crate::lines::Lines;
 use crate::workload::process::{self, Assignment, Child};
@@ -103,12 +104,16 @@ impl Running {
         let view = self.view()?;
         // Held until the task has ended: meanwhile nothing is laid afresh.
         let _visit = view.as_ref().map(|view| view.enter()).transpose()?;
+        let watch = self.watch(view.as_deref());
         let (records, ready) = self.spawn(view.as_deref())?;
         let waiting = self.await_ready(ready);
         let told = self.pass_on(records);
         let status = self.await_end()?;
         if let Some(waiting) = waiting {
             let _ = waiting.join();
+        }
+        if let (Some(view), Some(watch)) = (&view, watch) {
+            self.keep(view, watch);
         }
         let killed = self.state().killed.clone();
         match (told, killed) {
@@ -126,6 +131,30 @@ impl Running {
                 None => bail!("the node was set up without the machine's files"),
             },
             _ => Ok(None),
+        }
+    }
+
+    /// In a warm-up: what it opens is to be at hand for the tasks that count.
+    fn watch(&self, view: Option<&View>) -> Option<Watch> {
+        let Workload::Command(Command { warmup: true, .. }) = &self.assignment.task.workload else {
+            return None;
+        };
+        view?.watch().unwrap_or_else(|error| {
+            self.desk.warn(format!("the file share is part of what is weighed: {error:#}"));
+            None
+        })
+    }
+
+    /// Comes after the task's own end, so that nothing of it is measured.
+    fn keep(&self, view: &View, watch: Watch) {
+        let Workload::Command(command) = &self.assignment.task.workload else { return };
+        let path = command.env.get("PATH").map_or("", String::as_str);
+        match watch.end().and_then(|opened| view.keep(&opened, path.as_ref())) {
+            Ok(None) => {}
+            Ok(Some(left_out)) => self.desk.warn(left_out),
+            Err(error) => {
+                self.desk.warn(format!("the file share is part of what is weighed: {error:#}"));
+            }
         }
     }
 

@@ -1,0 +1,290 @@
+//! Keeps in memory what tasks use of files that come from elsewhere, so that the next task that uses
+//! them has them at hand, as it has natively: the way to the files is not what is weighed.
+//!
+//! A share is slow in four ways, however much of its contents the kernel keeps: it is asked at each
+//! opening of a file, each reading of a link, each look at the capabilities of a program, and each
+//! listing of a directory. What is in an overlay's upper directory is asked of nobody. So
+//! - a file is copied there, by the overlay itself (a copy-up);
+//! - likewise a link that leads to what was opened. Nothing tells which links were followed, so all
+//!   of them are looked at that are on the way or in PATH;
+//! - a directory is copied up, without what is in it, and held open: the overlay keeps the merged
+//!   list of a directory for as long as somebody has it open who has read it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, lchown};
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rustix::fs::{RawDir, Timespec, Timestamps, futimens};
+use rustix::mount::{MountFlags, mount_remount};
+
+/// Links that are followed one after another, as in the kernel.
+const MOST_LINKS: usize = 40;
+/// Links that are read at the same time.
+const READERS: usize = 8;
+const PAGE: u64 = 4096;
+
+/// One overlay of a view.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overlay {
+    /// Where it is mounted.
+    pub shown: PathBuf,
+    /// What was written in it.
+    pub upper: PathBuf,
+}
+
+pub struct Keep {
+    /// The file system in memory that holds every upper directory.
+    place: PathBuf,
+    /// Its size without what is kept, which makes it larger: tasks have the room they were given.
+    memory: u64,
+    /// Bytes that may be kept, and that are.
+    most: u64,
+    kept: u64,
+    root: PathBuf,
+    overlays: Vec<Overlay>,
+    /// Directories that are held open.
+    held: BTreeMap<PathBuf, File>,
+}
+
+impl Keep {
+    /// Keeps at most as much as half the memory that is given for files, and beside that.
+    pub fn new(place: &Path, memory: u64, root: &Path, overlays: Vec<Overlay>) -> Self {
+        Keep {
+            place: place.to_owned(),
+            memory,
+            most: memory / 2,
+            kept: 0,
+            root: root.to_owned(),
+            overlays,
+            held: BTreeMap::new(),
+        }
+    }
+
+    pub fn overlays(&self) -> impl Iterator<Item = &Path> {
+        self.overlays.iter().map(|overlay| overlay.shown.as_path())
+    }
+
+    /// Keeps what was opened, and the links that lead there from `path`, directories as in PATH.
+    /// Tells what was left out.
+    pub fn keep(&mut self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> Result<Option<String>> {
+        let (directories, mut files): (Vec<_>, Vec<_>) = opened
+            .iter()
+            .filter(|path| self.overlay_of(path).is_some())
+            .filter_map(|path| Some((path, fs::symlink_metadata(path).ok()?)))
+            .filter(|(_, metadata)| metadata.is_dir() || metadata.is_file())
+            .partition(|(_, metadata)| metadata.is_dir());
+        files.retain(|(path, _)| !self.is_kept(path));
+        if files.is_empty() && directories.iter().all(|(path, _)| self.held.contains_key(*path)) {
+            return Ok(None);
+        }
+        // The small ones first: what is saved is a question at each opening, whatever the size.
+        files.sort_by_key(|(_, metadata)| metadata.len());
+        let mut left_out = Vec::new();
+        for (path, metadata) in files {
+            let size = metadata.len().next_multiple_of(PAGE).max(PAGE);
+            if self.kept + size > self.most {
+                left_out.push((path, metadata.len()));
+                continue;
+            }
+            self.make_room(size)?;
+            copy_up_file(path).with_context(|| format!("cannot keep {}", path.display()))?;
+        }
+        for link in self.links(opened, path) {
+            self.make_room(PAGE)?;
+            // With nothing to change it is a copy-up all the same.
+            lchown(&link, None, None).with_context(|| format!("cannot keep {}", link.display()))?;
+        }
+        for (path, _) in directories {
+            self.hold(path).with_context(|| format!("cannot keep {}", path.display()))?;
+        }
+        Ok(self.told(&left_out))
+    }
+
+    fn make_room(&mut self, size: u64) -> Result<()> {
+        self.kept += size;
+        let options = CString::new(format!("size={},mode=0755", self.memory + self.kept))?;
+        mount_remount(&self.place, MountFlags::empty(), options.as_c_str())
+            .context("cannot enlarge the memory for the view of the files")
+    }
+
+    fn overlay_of(&self, path: &Path) -> Option<&Overlay> {
+        self.overlays.iter().find(|overlay| path.starts_with(&overlay.shown))
+    }
+
+    /// Whether it is in memory already.
+    fn is_kept(&self, path: &Path) -> bool {
+        self.overlay_of(path).is_none_or(|overlay| {
+            let within = path.strip_prefix(&overlay.shown).unwrap_or(Path::new(""));
+            fs::symlink_metadata(overlay.upper.join(within)).is_ok()
+        })
+    }
+
+    /// Links that lead to what was opened and are not in memory yet.
+    fn links(&self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> BTreeSet<PathBuf> {
+        let ways = opened.iter().flat_map(|path| path.ancestors().skip(1).map(Path::to_owned));
+        let programs = std::env::split_paths(path).map(|path| below(&self.root, &path));
+        // /lib64 leads to the directory with the link by which every program finds its loader.
+        let tops = links_in(&self.root).into_iter().filter_map(|link| target_of(&self.root, &link));
+        let places: BTreeSet<PathBuf> = ways
+            .chain(programs)
+            .chain(tops)
+            .filter(|path| self.overlay_of(path).is_some() && path.is_dir())
+            .collect();
+        let names: HashSet<&OsStr> = opened.iter().flat_map(|path| path.iter()).collect();
+        let targets = self.targets(&places, &names);
+        let mut links: BTreeSet<PathBuf> = targets
+            .keys()
+            .flat_map(|link| leading(link, &names, |link| targets.get(link).cloned().flatten()))
+            .collect();
+        links.retain(|link| !self.is_kept(link));
+        links
+    }
+
+    /// Where the links of these places lead, and those behind them; none for what is no link.
+    fn targets(
+        &self,
+        places: &BTreeSet<PathBuf>,
+        names: &HashSet<&OsStr>,
+    ) -> HashMap<PathBuf, Option<PathBuf>> {
+        let mut targets = HashMap::new();
+        let mut unread: BTreeSet<PathBuf> =
+            places.iter().flat_map(|place| links_in(place)).collect();
+        for _ in 0..MOST_LINKS {
+            let read = read_links(&self.root, &Vec::from_iter(std::mem::take(&mut unread)));
+            unread.extend(read.iter().filter_map(|(_, target)| target.clone()));
+            targets.extend(read);
+            unread.retain(|path| {
+                let is_wanted = path.file_name().is_some_and(|name| names.contains(name));
+                // Every link of a place has been read: what else is there is none.
+                let is_known = path.parent().is_some_and(|place| places.contains(place));
+                !is_wanted && !is_known && !targets.contains_key(path)
+            });
+            if unread.is_empty() {
+                break;
+            }
+        }
+        targets
+    }
+
+    fn hold(&mut self, directory: &Path) -> Result<()> {
+        if self.held.contains_key(directory) {
+            return Ok(());
+        }
+        let opened = File::options()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY | libc::O_NOATIME)
+            .open(directory)?;
+        if !self.is_kept(directory) {
+            let metadata = opened.metadata()?;
+            self.make_room(PAGE)?;
+            let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+            let times = Timestamps {
+                last_access: time(metadata.atime(), metadata.atime_nsec()),
+                last_modification: time(metadata.mtime(), metadata.mtime_nsec()),
+            };
+            // The times that it has: a copy-up, and no change.
+            futimens(&opened, &times)?;
+        }
+        // Opened again, for it was opened as the share's, and read, for that makes the list.
+        let opened = File::open(directory)?;
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
+        if let Some(entry) = RawDir::new(&opened, &mut buffer).next() {
+            entry?;
+        }
+        self.held.insert(directory.to_owned(), opened);
+        Ok(())
+    }
+
+    fn told(&self, left_out: &[(&PathBuf, u64)]) -> Option<String> {
+        let (largest, _) = left_out.last()?;
+        let shown = Path::new("/").join(largest.strip_prefix(&self.root).unwrap_or(largest));
+        let mb = |bytes: u64| bytes.div_ceil(1 << 20);
+        let missing: u64 = left_out.iter().map(|(_, size)| size).sum();
+        Some(format!(
+            "{} of the files that were used ({} MB, the largest {}) are read over the file share in \
+             each trial, because no more than {} MB are kept in the guest's memory: give the guest \
+             {} MB more to leave the share out of what is weighed",
+            left_out.len(),
+            mb(missing),
+            shown.display(),
+            mb(self.most),
+            // A quarter of a guest's memory is kept at most: half of what it has for files.
+            mb((self.kept + missing).saturating_sub(self.most) * 4),
+        ))
+    }
+}
+
+/// Opening it for writing is what makes the overlay copy it.
+fn copy_up_file(path: &Path) -> io::Result<()> {
+    File::options().write(true).open(path).map(drop)
+}
+
+fn links_in(directory: &Path) -> Vec<PathBuf> {
+    // Some directory of PATH need not be there.
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Several at once, for it is the way there and back that takes the time.
+fn read_links(root: &Path, links: &[PathBuf]) -> Vec<(PathBuf, Option<PathBuf>)> {
+    let share = links.len().div_ceil(READERS).max(1);
+    let read = |links: &[PathBuf]| -> Vec<_> {
+        links.iter().map(|link| (link.clone(), target_of(root, link))).collect()
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> =
+            links.chunks(share).map(|links| scope.spawn(move || read(links))).collect();
+        readers.into_iter().filter_map(|reader| reader.join().ok()).flatten().collect()
+    })
+}
+
+/// Where a link leads, seen from the directory that is the root to it.
+fn target_of(root: &Path, link: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(link).ok()?;
+    Some(match link.strip_prefix(root).ok()?.parent() {
+        Some(parent) if target.is_relative() => below(root, &parent.join(&target)),
+        _ => below(root, &target),
+    })
+}
+
+/// This link and those that it leads to, if they lead to something of such a name. That the name is
+/// somewhere else is possible and does no harm: then a link more is kept.
+fn leading(
+    link: &Path,
+    names: &HashSet<&OsStr>,
+    target: impl Fn(&Path) -> Option<PathBuf>,
+) -> Vec<PathBuf> {
+    let mut links = Vec::new();
+    let mut at = link.to_owned();
+    while links.len() < MOST_LINKS {
+        let Some(next) = target(&at) else { return Vec::new() };
+        links.push(at);
+        if next.file_name().is_some_and(|name| names.contains(name)) {
+            return links;
+        }
+        at = next;
+    }
+    Vec::new()
+}
+
+/// A path whose root this is, without `.` and `..`.
+fn below(root: &Path, path: &Path) -> PathBuf {
+    let mut parts = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                parts.pop();
+            }
+            Component::Normal(name) => parts.push(name),
+            _ => {}
+        }
+    }
+    root.join(parts.into_iter().collect::<PathBuf>())
+}

@@ -1,0 +1,278 @@
+"""The product as a user runs it: processes, what they say, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MARK = "HYPERTARE_TEST_MARK"
+PATIENCE_S = 120.0
+"""For anything to happen on a loaded machine; nothing waits that long when all is well."""
+
+IN_GUEST = "set -- $(head -n 1 /proc/meminfo); [ $2 -lt 262144 ]"
+"""A shell test that holds in a guest with less than 256 MiB of memory, and on no host."""
+
+GUEST = r"^qemu-system.* -append "
+
+
+def until(holds: Callable[[], Any], what: str, limit_s: float = PATIENCE_S) -> Any:
+    """Waits until something holds, and gives it."""
+    deadline = time.monotonic() + limit_s
+    while not (found := holds()):
+        assert time.monotonic() < deadline, f"waited {limit_s:g} s in vain: {what}"
+        time.sleep(0.01)
+    return found
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str
+    err: str
+    seconds: float = 0.0
+
+    @property
+    def said(self) -> str:
+        """Both outputs, unwrapped: as wide as they come."""
+        return " ".join(f"{self.out} {self.err}".split())
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Lab:
+    """A user with a home, a place for temporary files, and a mark on all their processes."""
+
+    home: Path
+    env: dict[str, str] = field(default_factory=dict)
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def __post_init__(self) -> None:
+        for name in ("home", "tmp", "work"):
+            (self.home / name).mkdir(parents=True, exist_ok=True)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "PYTEST"))}
+        kept.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.env = {
+            **kept,
+            "HOME": str(self.home / "home"),
+            "TMPDIR": str(self.home / "tmp"),
+            "COLUMNS": "200",
+            # The guest kernel was fetched at set-up; a home of one's own has no cache yet.
+            "HYPERTARE_CACHE": str(cache()),
+            MARK: self.mark,
+            **self.env,
+        }
+
+    @property
+    def work(self) -> Path:
+        return self.home / "work"
+
+    def start(self, *argv: str | Path, wrap: tuple[str, ...] = (), **env: str) -> Started:
+        return Started(self, [*wrap, sys.executable, "-m", "hypertare", *map(str, argv)], env)
+
+    def run(self, *argv: str | Path, wrap: tuple[str, ...] = (), **env: str) -> Ran:
+        """Runs `hypertare` to its end. Whatever happens, there is no traceback."""
+        return self.start(*argv, wrap=wrap, **env).end()
+
+    def study(self, text: str, name: str = "study.toml") -> Path:
+        path = self.work / name
+        path.write_text(text)
+        return path
+
+    # --- what there is of ours on this machine
+
+    def processes(self) -> dict[int, str]:
+        """Ours and their descendants, by id, with their command lines."""
+        return dict(marked(self.mark))
+
+    def find(self, pattern: str) -> int | None:
+        """The process whose command line matches."""
+        return next((p for p, line in self.processes().items() if re.search(pattern, line)), None)
+
+    def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+
+    def assert_nothing_left(self, before: Traces) -> None:
+        """No process (hence no namespace), no mount, no link, no cgroup, no temporary file."""
+        until(lambda: not self.processes(), f"all to end: {self.processes()}", 10)
+        agents = before.agents
+        until(lambda: not cgroups(agents), f"cgroups to go: {cgroups(agents)}", 5)
+        after = Traces.now()
+        assert after.mounts == before.mounts
+        assert after.links == before.links
+        assert list((self.home / "tmp").iterdir()) == []
+
+
+class Started:
+    """A `hypertare` under way."""
+
+    def __init__(self, lab: Lab, argv: list[str], env: dict[str, str]) -> None:
+        self.lab = lab
+        self._begun = time.monotonic()
+        self._out = (lab.home / f"out-{uuid.uuid4().hex}").open("w+b")
+        self._err = (lab.home / f"err-{uuid.uuid4().hex}").open("w+b")
+        self.process = subprocess.Popen(
+            argv,
+            cwd=lab.work,
+            env={**lab.env, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=self._out,
+            stderr=self._err,
+            start_new_session=True,
+        )
+
+    def until(self, holds: Callable[[], Any], what: str) -> Any:
+        """Waits for something that happens while it runs."""
+
+        def holds_or_ended() -> Any:
+            found = holds()
+            assert found or self.process.poll() is None, f"{what}: it ended: {self.end()}"
+            return found
+
+        return until(holds_or_ended, what)
+
+    def until_trials(self, run: Path, count: int) -> None:
+        self.until(lambda: len(trials(run)) >= count, f"{count} trials")
+
+    def until_guest(self) -> int:
+        return self.until(lambda: self.lab.find(GUEST), "a guest to be started")
+
+    def agents(self) -> set[int]:
+        """Host agents, after which cgroups are named."""
+        return {p for p, line in self.lab.processes().items() if line.endswith("-agent host")}
+
+    def stop(self, number: signal.Signals) -> float:
+        """Sends a signal that ends it, and gives the seconds that this took."""
+        begun = time.monotonic()
+        self.process.send_signal(number)
+        self.process.wait(PATIENCE_S)
+        return time.monotonic() - begun
+
+    def end(self) -> Ran:
+        try:
+            status = self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        ran = Ran(status, _text(self._out), _text(self._err), time.monotonic() - self._begun)
+        assert "Traceback" not in ran.out + ran.err, ran.err
+        return ran
+
+    @property
+    def output(self) -> bytes:
+        """Standard output as it is."""
+        self._out.seek(0)
+        return self._out.read()
+
+
+def _text(file: Any) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a run might leave on this machine."""
+
+    mounts: frozenset[str]
+    links: frozenset[str]
+    agents: set[int] = field(default_factory=set, compare=False)
+
+    @classmethod
+    def now(cls) -> Traces:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+        return cls(
+            frozenset(line.split(" ", 5)[4] for line in lines),
+            frozenset(path.name for path in Path("/sys/class/net").iterdir()),
+        )
+
+
+def marked(mark: str) -> Iterator[tuple[int, str]]:
+    needle = f"{MARK}={mark}".encode()
+    for place in Path("/proc").iterdir():
+        if not place.name.isdigit():
+            continue
+        try:
+            if needle in (place / "environ").read_bytes().split(b"\0"):
+                line = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+                yield int(place.name), line
+        except OSError:
+            continue
+
+
+def cgroups(agents: set[int]) -> list[Path]:
+    """Directories named after these agents, in every hierarchy."""
+    found = []
+    for place, folders, _ in os.walk("/sys/fs/cgroup"):
+        for name in folders:
+            parts = name.split("-")
+            if parts[0] == "hypertare" and len(parts) == 3 and int(parts[1]) in agents:
+                found.append(Path(place) / name)
+    return found
+
+
+def cache() -> Path:
+    from hypertare import paths
+
+    return paths.cache_dir()
+
+
+# --- runs
+
+
+def rows(run: Path, query: str) -> list[tuple[Any, ...]]:
+    """What a run's file holds, also while it is written; nothing when it is not there yet."""
+    try:
+        db = sqlite3.connect(f"{(run / 'run.sqlite').as_uri()}?mode=ro", uri=True, timeout=10)
+        try:
+            return db.execute(query).fetchall()
+        finally:
+            db.close()
+    except sqlite3.OperationalError:
+        return []
+
+
+def trials(run: Path) -> list[tuple[Any, ...]]:
+    """Of every trial: id, block, platform, workload, kind, status, error."""
+    return rows(
+        run,
+        "SELECT id, block, platform, cell ->> 'workload', kind, status, error FROM trial ORDER BY id",
+    )
+
+
+def statuses(run: Path, platform: str, workload: str) -> set[str]:
+    return {t[5] for t in trials(run) if t[2] == platform and t[3] == workload}
+
+
+def summary(run: Path) -> Any:
+    return json.loads((run / "summary.json").read_text())
+
+
+@contextmanager
+def without(lab: Lab, program: str) -> Iterator[str]:
+    """A PATH on which everything can be found but one program."""
+    place = lab.home / f"without-{program}"
+    place.mkdir()
+    for folder in reversed(os.environ["PATH"].split(":")):
+        if Path(folder).is_dir():
+            for found in Path(folder).iterdir():
+                link = place / found.name
+                if found.name != program and not link.is_symlink():
+                    link.symlink_to(found)
+    yield str(place)
+    shutil.rmtree(place)

@@ -1,0 +1,68 @@
+"""docs/study-files.md holds every key of a study file, with its default, and its examples are right."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from hypertare import study
+from hypertare.claims import Claim
+from hypertare.study import StudyFile
+
+PAGE = Path(__file__).parents[1] / "docs" / "study-files.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "Top level": study.Study,
+    "`[sut]`": study.Sut,
+    "`[bench]`": study.BenchSettings,
+    "`command`": study.CommandSettings,
+    "`stream`": study.StreamSettings,
+    "`ping`": study.PingSettings,
+    "`burn`": study.BurnSettings,
+    "`[knobs]`": study.Knobs,
+    "`[design]`": study.DesignSettings,
+    "`[[claims]]`": Claim,
+}
+TABLES = {"sut", "bench", "workloads", "knobs", "factors", "design", "claims", "quick"}
+"""Keys of the top level that are sections of their own."""
+
+
+def section(title: str) -> str:
+    """The text under a heading that begins so, up to the next heading of any level."""
+    found = re.search(rf"^#+ {re.escape(title)}.*?$(.*?)(?=^#|\Z)", TEXT, re.DOTALL | re.MULTILINE)
+    assert found, f"{PAGE.name} has no section {title}"
+    return found[1]
+
+
+def keys(title: str) -> set[str]:
+    """What stands in the first column of a section's table."""
+    cells = re.findall(r"^\| (`.*?) \|", section(title), re.MULTILINE)
+    return {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_every_key_is_documented_and_no_other(title: str) -> None:
+    known = set(SECTIONS[title].model_fields)
+    if SECTIONS[title] is study.Study:
+        known -= TABLES
+    assert keys(title) == known - {"type"}
+
+
+@pytest.mark.parametrize("name", sorted(TABLES - {"workloads", "claims"}))
+def test_every_table_has_its_section(name: str) -> None:
+    assert section(f"`[{name}]`").strip()
+
+
+def test_the_examples_are_valid() -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    assert len(blocks) >= 2
+    whole = blocks[0]
+    for block in blocks[1:]:
+        assert tomllib.loads(block)
+        whole += block
+    assert StudyFile(whole, PAGE.name).study().claims
