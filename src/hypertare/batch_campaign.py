@@ -57,7 +57,7 @@ class BatchCampaign(Campaign):
                 if self._is_stored(batch):
                     self._restore(batch)
                     continue
-                if self._out_of_time():
+                if self._out_of_time(0.0):
                     return False
                 self._take_in(batch, next(outputs))
             for key in self._open_keys():
@@ -82,7 +82,7 @@ class BatchCampaign(Campaign):
         done = self._boots[plot]
         if done == 0:
             return math.ceil(settings.min_trials / settings.blocks_per_boot)
-        most = math.ceil((settings.max_trials + 1) / settings.blocks_per_boot)
+        most = math.ceil(settings.max_trials / settings.blocks_per_boot)
         return max(1, min(math.ceil(done * _GROWTH), most - done))
 
     def _batch(self, index: int, wave: int) -> Batch:
@@ -108,6 +108,7 @@ class BatchCampaign(Campaign):
                 place.variant,
                 plot,
                 on,
+                warmup=place.planned.kind == "warmup",
             )
             for number, place in enumerate(places)
         )
@@ -115,7 +116,12 @@ class BatchCampaign(Campaign):
 
     def _places(self, index: int, boot: int) -> Iterator[Place]:
         open_cells = {key.cell for key in self._open_keys() if key.plot == index}
-        warmups = [cell for cell in sorted(open_cells) for _ in range(self.study.design.warmup)]
+        warmups = [
+            cell
+            for cell in sorted(open_cells)
+            if self._warms_up(Key(index, cell))
+            for _ in range(self.study.design.warmup)
+        ]
         for cell in warmups:
             yield from self._block_places(index, cell, boot, warmup=True)
         for repetition in range(self.study.design.blocks_per_boot):
