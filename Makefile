@@ -20,12 +20,12 @@ setup-test:
 
 test: setup-test lint
 	cargo test -q --locked
-	$(PYTEST) -m "not guest" -n auto
+	$(PYTEST) -m "not guest" -n auto --dist loadscope
 	tools/test-guests
 
 test-quick: setup-test lint
 	cargo test -q --locked
-	$(PYTEST) -m "not guest" -n auto
+	$(PYTEST) -m "not guest" -n auto --dist loadscope
 
 lint:
 	.venv/bin/ruff check

@@ -251,7 +251,7 @@ def make_trial(
         wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own]
         probes += [request for request in wanted if request not in probes]
     phase = plan.Phase(
-        name=responses.PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds + _SETTLE_S
+        name=responses.PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds
     )
     knobs = _knob_settings(study.knobs, variant.node, study.needs_network, on)
     before = _before(id, study, variant, plot, on)
@@ -295,19 +295,22 @@ def expected_seconds(settings: object) -> float | None:
 def _tasks(
     settings: object, node: str, plot: Plot, on: Surroundings, warmup: bool
 ) -> tuple[Sequence[plan.Task], float]:
-    """The tasks of a workload, and the seconds they may take."""
+    """The tasks of a workload, and the seconds they may take: what the user said of a command, for
+    the others what they are asked to do and some more."""
     match settings:
         case CommandSettings():
             return [_command_task(settings, node, on, warmup)], settings.limit
         case StreamSettings():
-            return _stream_tasks(settings, node, plot, on), settings.duration + settings.omit
+            seconds = settings.duration + settings.omit + _SETTLE_S
+            return _stream_tasks(settings, node, plot, on), seconds
         case PingSettings():
-            return _ping_tasks(settings, node, plot, on), settings.duration + settings.timeout
+            seconds = settings.duration + settings.timeout + _SETTLE_S
+            return _ping_tasks(settings, node, plot, on), seconds
         case BurnSettings():
             work = plan.Burn(
                 share=settings.share, duration_s=settings.duration, threads=settings.threads
             )
-            return [plan.Task(id="burn", node=node, workload=work)], settings.duration
+            return [plan.Task(id="burn", node=node, workload=work)], settings.duration + _SETTLE_S
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 

@@ -28,7 +28,7 @@ command = "if {IN_GUEST}; then kill -9 $$; fi"
 [workloads.endless]
 type = "command"
 command = "if {IN_GUEST}; then echo still here; sleep 1000; fi"
-limit = "1s"
+limit = "2s"
 [workloads.prints]
 type = "command"
 command = "if {IN_GUEST}; then yes | head -c 3000000; echo the end; fi"
@@ -83,7 +83,7 @@ def commands(shared: Lab) -> Done:
     [
         ("fails", ("status 7", "out of luck")),
         ("killed", ("SIGKILL",)),
-        ("endless", ("limit",)),
+        ("endless", ("limit of 2 s", "task command on guest2")),
     ],
 )
 def test_a_command_that_goes_wrong_in_the_guest(

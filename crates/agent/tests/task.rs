@@ -396,7 +396,10 @@ fn a_task_in_another_root() {
     }
     std::fs::write(directory.0.join("dev/null"), "").unwrap();
     // Static, so it is all that it needs.
-    std::fs::copy(AGENT, directory.0.join("bin/agent")).unwrap();
+    // Written by another process: a thread of this one that forks meanwhile would hold the file
+    // open for writing, and a file that is being written cannot be executed.
+    let copied = Command::new("cp").arg(AGENT).arg(directory.0.join("bin/agent")).status();
+    assert!(copied.unwrap().success());
     let mut child = start(Workload::Command(command(&["agent", "values"])), Some(&directory.0));
     if !rustix::process::geteuid().is_root() {
         let mut records = String::new();

@@ -198,4 +198,4 @@ def _warnings(report: Report) -> list[RenderableType]:
 
 def plain(text: str) -> str:
     """Without control characters: a guest's line must not move the reader's cursor."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.splitlines()))
