@@ -39,7 +39,7 @@ ON = Surroundings(
 class MadeUp:
     """Work rates follow from the seed alone, as they do in virtual time."""
 
-    def __init__(self, spread: float = 0.002, fate: Callable[[Batch], str | None] | None = None):
+    def __init__(self, spread: float = 0.0, fate: Callable[[Batch], str | None] | None = None):
         self.jobs = 1
         self.spread = spread
         self.fate = fate or (lambda batch: None)
@@ -102,8 +102,8 @@ def campaign(machine: MadeUp, journal: Journal, text: str = TEXT) -> BatchCampai
 def test_cells_are_measured_until_they_are_precise() -> None:
     machine, journal = MadeUp(), Journal()
     assert campaign(machine, journal).run()
-    assert len(machine.batches) == 4
-    assert len(journal.added) == 4 * 2 * 2
+    assert len(machine.batches) == 2 * 3
+    assert len(journal.added) == 2 * 3 * 2 * 2
     assert all(finished.status == "ok" and finished.fingerprint for finished in journal.added)
 
 
@@ -120,17 +120,17 @@ def test_scatter_asks_for_more_up_to_the_limit() -> None:
 def test_numbers_are_the_run_s_own_and_in_order() -> None:
     journal = Journal()
     campaign(MadeUp(), journal).run()
-    assert [finished.planned.id for finished in journal.added] == list(range(16))
+    assert [finished.planned.id for finished in journal.added] == list(range(24))
     for finished, records in zip(journal.added, journal.records, strict=True):
         assert {r.trial for r in records if hasattr(r, "trial")} == {finished.planned.id}
     boots = {finished.planned.boot for finished in journal.added}
-    assert boots == set(range(4))
+    assert boots == set(range(6))
 
 
 def test_replicates_have_seeds_of_their_own() -> None:
     machine = MadeUp()
     campaign(machine, Journal()).run()
-    assert len({batch.pc.seed for batch in machine.batches}) == 4
+    assert len({batch.pc.seed for batch in machine.batches}) == 6
 
 
 def test_an_interrupted_run_goes_on_to_the_same_end() -> None:

@@ -80,9 +80,10 @@ class BatchCampaign(Campaign):
             return 0
         settings = self.study.design
         done = self._boots[plot]
-        if done == 0:
-            return math.ceil(settings.min_trials / settings.blocks_per_boot)
         most = math.ceil(settings.max_trials / settings.blocks_per_boot)
+        if done == 0:
+            least = math.ceil(settings.min_trials / settings.blocks_per_boot)
+            return min(max(least, settings.min_boots), most)
         return max(1, min(math.ceil(done * _GROWTH), most - done))
 
     def _batch(self, index: int, wave: int) -> Batch:

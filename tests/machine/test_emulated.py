@@ -23,11 +23,12 @@ if "--show" in sys.argv:
     sys.exit()
 with open("{place}/runs", "a") as runs:
     runs.write("x")
+told = next(w for w in sys.argv if w.startswith("--records=")).partition("=")[2]
 {body}
 """
 TELL = """
 seed = next(word for word in sys.argv if word.startswith("--seed"))
-with open("records", "w") as records:
+with open(told, "w") as records:
     records.write('{"record":"log","node":"host","level":"info","text":"%s"}\\n' % seed)
     records.write('{"record":"teardown","seconds_s":0.5}\\n')
 """
@@ -148,8 +149,8 @@ def test_a_machine_that_never_ends_is_stopped_in_host_time(made: Made) -> None:
     [
         ("sys.exit('QEMU was killed by SIGKILL')", "QEMU was killed by SIGKILL"),
         ("", "before its plan did"),
-        ("open('records', 'w').write('{')", "not whole"),
-        ("open('records', 'w').write('{}\\n')", "no record"),
+        ("open(told, 'w').write('{')", "not whole"),
+        ("open(told, 'w').write('{}\\n')", "no record"),
     ],
 )
 def test_a_failed_machine_says_why_and_is_not_kept(made: Made, body: str, said: str) -> None:

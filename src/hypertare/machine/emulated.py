@@ -1,7 +1,7 @@
 """The emulated machine: QEMU processes, each a whole PC that carries out one batch by itself.
 
-Each runs in a directory of its own, which holds its kernel, its initramfs with the plan behind it,
-and what comes out. The agent starts QEMU in namespaces without a network; it dies with this process.
+The agent starts QEMU in namespaces without a network, and it dies with this process. The plan goes
+in, and records come out, through files in memory that have no name: nothing can be left of them.
 
 In virtual time a batch's records follow from its fingerprint, so they are kept and not made twice.
 """
@@ -11,9 +11,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
+import os
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from pydantic import ValidationError
 
@@ -86,12 +85,10 @@ class EmulatedMachine:
         self._digests: dict[Path, str] = {}
 
     def __enter__(self) -> EmulatedMachine:
-        self._folder = Path(tempfile.mkdtemp(prefix="hypertare-"))
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def close(self) -> None:
         """Ends every machine that runs. Never raises."""
@@ -132,17 +129,12 @@ class EmulatedMachine:
 
     def _boot(self, batch: Batch, fingerprint: str | None, known: bytes | None = None) -> Output:
         began = time.monotonic()
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
-        try:
-            image = self.images[batch.pc.kernel]
-            (folder / "kernel").symlink_to(image.kernel)
-            archive = cpio.archive([cpio.file(PLAN, batch.steps)])
-            (folder / "initramfs").write_bytes(image.initramfs.read_bytes() + archive)
-            failure = self._qemu(batch.pc, folder)
-            raw = _read(folder / "records")
-            console = _tail(folder / "console")
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with _memory("plan") as plan, _memory("records") as told, _memory("console") as printed:
+            plan.write(cpio.archive([cpio.file(PLAN, batch.steps)]))
+            plan.flush()
+            failure = self._qemu(batch.pc, plan, told, printed)
+            raw = _content(told)
+            console = _tail(_content(printed))
         records, error = _parsed(raw)
         complete = failure is None and error is None and _is_complete(raw)
         if fingerprint and complete:
@@ -152,15 +144,29 @@ class EmulatedMachine:
         seconds = time.monotonic() - began
         return Output(records, failure or error, console, fingerprint, seconds)
 
-    def _qemu(self, pc: Pc, folder: Path) -> str | None:
+    def _qemu(self, pc: Pc, plan: BinaryIO, told: BinaryIO, printed: BinaryIO) -> str | None:
         """Runs the machine to its end; why it did not come there by itself."""
-        process = self._start(pc, folder)
-        try:
-            process.wait(pc.host_limit_s)
-        except subprocess.TimeoutExpired:
+        with _memory("errors") as errors:
+            process = self._start(pc, plan, told, printed, errors)
+            self._await(process, pc.host_limit_s)
+            said = _content(errors).decode(errors="replace")
+        if process.returncode == 0:
+            return None
+        if process.returncode < 0:
             return (
                 f"the machine was stopped: it took longer than {pc.host_limit_s:g} s of this host"
             )
+        lines = [line for line in said.splitlines() if _NOISE not in line]
+        text = " ".join(lines[-3:]) or f"exit status {process.returncode}"
+        if process.returncode == _REFUSED:
+            raise MachineError(text)
+        return f"the machine could not run: {text.removeprefix('hypertare-agent: ')}"
+
+    def _await(self, process: subprocess.Popen[bytes], limit_s: float) -> None:
+        try:
+            process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            pass
         finally:
             process.kill()
             process.wait()
@@ -168,31 +174,32 @@ class EmulatedMachine:
             process.stdin.close()
             with self._lock:
                 self._running.discard(process)
-        if process.returncode == 0:
-            return None
-        said = _read(folder / "errors").decode(errors="replace")
-        lines = [line for line in said.splitlines() if _NOISE not in line]
-        text = " ".join(lines[-3:]) or f"exit status {process.returncode}"
-        if process.returncode == _REFUSED:
-            raise MachineError(text)
-        return f"the machine could not run: {text.removeprefix('hypertare-agent: ')}"
 
-    def _start(self, pc: Pc, folder: Path) -> subprocess.Popen[bytes]:
+    def _start(
+        self, pc: Pc, plan: BinaryIO, told: BinaryIO, printed: BinaryIO, errors: BinaryIO
+    ) -> subprocess.Popen[bytes]:
+        image = self.images[pc.kernel]
+        files = [
+            f"--kernel={image.kernel}",
+            f"--initramfs={image.initramfs}",
+            f"--initramfs={_path(plan)}",
+            f"--records={_path(told)}",
+            f"--console={_path(printed)}",
+        ]
         with self._lock:
             if self._closed:
                 raise HypertareError("the run was ended")
             try:
                 # Its input is held open and never written to: when we end, it ends.
                 # A session of its own: Ctrl-C is heard here alone.
-                with (folder / "errors").open("wb") as errors:
-                    process = subprocess.Popen(
-                        [self.agent, "emulate", *pc.options],
-                        cwd=folder,
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.DEVNULL,
-                        stderr=errors,
-                        start_new_session=True,
-                    )
+                process = subprocess.Popen(
+                    [self.agent, "emulate", *files, *pc.options],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    pass_fds=[file.fileno() for file in (plan, told, printed)],
+                    start_new_session=True,
+                )
             except OSError as error:
                 raise MachineError(f"the agent {self.agent} cannot be started: {error}") from None
             self._running.add(process)
@@ -273,10 +280,10 @@ class EmulatedMachine:
         return known
 
     def _command_line(self, pc: Pc) -> list[str]:
-        """QEMU's; it names no place of this host, since QEMU runs in a directory of its own."""
-        said = subprocess.run(
-            [self.agent, "emulate", "--show", *pc.options], capture_output=True, timeout=20
-        )
+        """QEMU's; it names no place of this host: QEMU runs in a directory of its own."""
+        files = ("--kernel=kernel", "--initramfs=initramfs")
+        argv = [self.agent, "emulate", "--show", *files, *pc.options]
+        said = subprocess.run(argv, capture_output=True, timeout=20)
         if said.returncode != 0:
             raise MachineError(said.stderr.decode(errors="replace").strip())
         line: list[str] = json.loads(said.stdout)
@@ -317,15 +324,23 @@ def _is_complete(raw: bytes) -> bool:
     return bool(lines) and lines[-1].startswith(b'{"record":"teardown"')
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+def _memory(name: str) -> BinaryIO:
+    """A file without a name: whatever happens, it ends with those who have it open."""
+    return os.fdopen(os.memfd_create(name), "w+b")
 
 
-def _tail(path: Path) -> tuple[str, ...]:
+def _path(file: BinaryIO) -> str:
+    """By which a child that inherits the file can open it."""
+    return f"/proc/self/fd/{file.fileno()}"
+
+
+def _content(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def _tail(printed: bytes) -> tuple[str, ...]:
     """The last lines that the kernel and init printed, printable characters only."""
-    text = _read(path)[-65536:].decode(errors="replace")
+    text = printed[-65536:].decode(errors="replace")
     lines = ["".join(c for c in line if c.isprintable())[:400] for line in text.splitlines()]
     return tuple(line for line in lines if line.strip())[-_MOST_CONSOLE:]

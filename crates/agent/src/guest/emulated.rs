@@ -1,7 +1,7 @@
 //! The emulated machine: a whole PC in QEMU that carries out a plan which lies in its initramfs, and
-//! does nothing else. `hypertare-agent emulate` runs it in the current directory, where it finds
-//! `kernel` and `initramfs` and leaves `records` and `console`. So its command line names no place
-//! of this host, and is the same wherever the machine is run.
+//! does nothing else. `hypertare-agent emulate` runs it in a directory in memory that only QEMU sees,
+//! where `kernel`, `initramfs`, `records` and `console` stand for the files that were named. So its
+//! command line names no place of this host, and nothing is left on it.
 //!
 //! With the virtual clock it is the same machine to the last bit, too:
 //! - `-icount shift=N,sleep=off`: each instruction takes 2^N ns, and idle time is skipped.
@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
@@ -29,6 +30,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::argv::{self, KERNEL_ARGUMENTS, MACHINE, PROGRAM, TCG_CPU, TCG_KERNEL_ARGUMENTS};
 use super::boot::parse_size;
+use super::vmm::concatenate;
 use super::{LIMIT_PARAMETER, MODULES_PARAMETER, PORT, SEED_PARAMETER};
 use crate::host::sandbox;
 use crate::host::spawn::{Child, Ended, Spawn, explain_refusal};
@@ -42,12 +44,28 @@ const DATE: &str = "2026-01-01";
 /// Descriptor of the inside whose other end closes when the outside ends.
 const LIFELINE: RawFd = 3;
 
-/// Bytes of records, and of what is printed, beyond which the kernel ends QEMU.
-const MOST_OUTPUT: u64 = 1 << 30;
+/// Names of what QEMU opens, and the descriptor of the first; the others follow.
+const FILES: [&str; 4] = ["kernel", "initramfs", "records", "console"];
+const FIRST_FILE: RawFd = 4;
 
-/// Run an emulated machine on the kernel and the initramfs in the current directory
+/// Bytes of records, and of what is printed, beyond which the kernel ends QEMU.
+const MOST_OUTPUT: u64 = 256 << 20;
+
+/// Run an emulated machine on the plan in its initramfs
 #[derive(Args, Clone, Debug)]
 pub struct Emulate {
+    /// Uncompressed kernel (vmlinux), or a bzImage, which boots more slowly
+    #[arg(long)]
+    kernel: PathBuf,
+    /// Archives, loaded one after the other: one with this agent as /init, one with /plan.jsonl
+    #[arg(long, required = true)]
+    initramfs: Vec<PathBuf>,
+    /// Where its records go
+    #[arg(long, default_value = "/dev/stdout")]
+    records: PathBuf,
+    /// Where what it prints goes
+    #[arg(long, default_value = "/dev/null")]
+    console: PathBuf,
     #[arg(long, value_enum, default_value_t = Clock::Virtual)]
     clock: Clock,
     /// An instruction takes 2^SHIFT ns of virtual time
@@ -119,8 +137,9 @@ fn emulate(options: &Emulate) -> Result<u8> {
         println!("{}", serde_json::to_string(&line)?);
         return Ok(0);
     }
+    let files = files(options)?;
     let (lifeline, _held) = std::io::pipe()?;
-    let mut machine = match start(line, &lifeline) {
+    let mut machine = match start(line, &lifeline, &files) {
         Ok(machine) => machine,
         Err(error) => {
             eprintln!("hypertare-agent: {:#}", explain_refusal(&error));
@@ -210,8 +229,20 @@ fn modules(options: &Emulate) -> Vec<&str> {
     modules
 }
 
+/// What QEMU opens, by the names of [`FILES`].
+fn files(options: &Emulate) -> Result<[File; 4]> {
+    let kernel = File::open(&options.kernel)
+        .with_context(|| format!("the kernel {:?} cannot be read", options.kernel))?;
+    let output = |path: &Path| {
+        let opened = File::options().write(true).create(true).truncate(true).open(path);
+        opened.with_context(|| format!("{path:?} cannot be written"))
+    };
+    let initramfs = concatenate(&options.initramfs)?;
+    Ok([kernel, initramfs, output(&options.records)?, output(&options.console)?])
+}
+
 /// Own namespaces: QEMU sees no network, and with it dies whatever it starts.
-fn start(line: Vec<String>, lifeline: &impl AsRawFd) -> Result<Child> {
+fn start(line: Vec<String>, lifeline: &impl AsRawFd, files: &[File; 4]) -> Result<Child> {
     let nothing = File::open("/dev/null")?;
     let arguments = [INSIDE.to_owned(), "--".to_owned()].into_iter().chain(line).collect();
     let namespaces = libc::CLONE_NEWUSER
@@ -220,7 +251,8 @@ fn start(line: Vec<String>, lifeline: &impl AsRawFd) -> Result<Child> {
         | libc::CLONE_NEWNET
         | libc::CLONE_NEWIPC
         | libc::CLONE_NEWUTS;
-    let descriptors: Vec<&dyn AsRawFd> = vec![&nothing, &1, &2, lifeline];
+    let mut descriptors: Vec<&dyn AsRawFd> = vec![&nothing, &1, &2, lifeline];
+    descriptors.extend(files.iter().map(|file| file as &dyn AsRawFd));
     Spawn { arguments, namespaces, descriptors }.start(sandbox::map_ids)
 }
 
@@ -279,11 +311,23 @@ fn become_qemu(line: &[String]) -> Result<std::convert::Infallible> {
     if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
         bail!("whoever started this has ended");
     }
+    enter_directory()?;
     let most = rustix::process::Rlimit { current: Some(MOST_OUTPUT), maximum: Some(MOST_OUTPUT) };
     rustix::process::setrlimit(rustix::process::Resource::Fsize, most)?;
     let (program, rest) = line.split_first().context("no program is given")?;
     let error = Command::new(program).args(rest).exec();
     Err(error).with_context(|| format!("{program} cannot be started; is QEMU installed?"))
+}
+
+/// A directory in memory with the files that QEMU is told of; no other process sees it.
+fn enter_directory() -> Result<()> {
+    sandbox::make_private()?;
+    sandbox::mount_scratch()?;
+    std::env::set_current_dir(sandbox::SCRATCH)?;
+    for (name, descriptor) in FILES.iter().zip(FIRST_FILE..) {
+        std::os::unix::fs::symlink(format!("/proc/self/fd/{descriptor}"), name)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -299,7 +343,8 @@ mod tests {
     }
 
     fn line(arguments: &[&str]) -> Result<Vec<String>> {
-        let arguments = std::iter::once(&"emulate").chain(arguments);
+        let files = ["emulate", "--kernel=/k", "--initramfs=/i"];
+        let arguments = files.iter().chain(arguments);
         command_line(&Line::parse_from(arguments).options)
     }
 
