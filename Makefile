@@ -1,8 +1,11 @@
 # make demo         set up from nothing, then weigh this machine with the study first-look
+# make install      set up from nothing, then put hypertare into PREFIX/bin (/usr/local, or ~/.local)
+# make uninstall    take it away again
 # make test         set up from nothing, then every test
 # make test-quick   the tests that boot no guest and carry out no whole runs
 # make bench        hypertare's own speed beside iperf3, hyperfine and the kernel's floor
 .DEFAULT_GOAL := help
+PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
 HYPERTARE = .venv/bin/hypertare
 PYTEST = .venv/bin/python -m pytest
 
@@ -14,6 +17,14 @@ setup:
 
 demo: setup
 	@$(HYPERTARE) run first-look
+
+install: setup
+	@mkdir -p $(PREFIX)/bin
+	@ln -sfn $(CURDIR)/$(HYPERTARE) $(PREFIX)/bin/hypertare
+	@echo "$(PREFIX)/bin/hypertare"
+
+uninstall:
+	@rm -f $(PREFIX)/bin/hypertare
 
 setup-test:
 	@tools/setup test
@@ -40,4 +51,4 @@ bench:
 clean:
 	rm -rf target .venv .tools
 
-.PHONY: help setup demo setup-test test test-quick lint bench clean
+.PHONY: help setup demo install uninstall setup-test test test-quick lint bench clean

@@ -1,4 +1,4 @@
-"""docs/study-files.md holds every key of a study file, with its default, and its examples are right."""
+"""Every key of a study file is documented, examples are right, and links between pages lead somewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from hypertare import study
 from hypertare.claims import Claim
 from hypertare.study import StudyFile
 
-PAGE = Path(__file__).parents[1] / "docs" / "study-files.md"
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+PAGE = ROOT / "docs" / "study-files.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -66,3 +68,28 @@ def test_the_examples_are_valid() -> None:
         assert tomllib.loads(block)
         whole += block
     assert StudyFile(whole, PAGE.name).study().claims
+
+
+def anchor(heading: str) -> str:
+    """A heading's name in a link, as GitHub makes it."""
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        name, _, part = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), f"{page.name}: {link}"
+        if part:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert part in map(anchor, headings), f"{page.name}: {link}"
+
+
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "README.md" or f"]({page.name})" in index

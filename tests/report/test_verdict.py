@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypertare.report.verdict import Wording, cost_text, mean_text, sentence
+from hypertare.report.verdict import Wording, change_text, cost_text, mean_text, sentence
 from hypertare.store import Meta
 from hypertare.summarise import summarise
 from hypertare.summary import Estimate
@@ -100,6 +100,20 @@ def test_sentences(changes: dict[str, object], text: str | None) -> None:
     if text is None:
         text = "guest costs +38.1 % elapsed, n = 1 block, accelerator tcg"
     assert said == text
+
+
+@pytest.mark.parametrize(
+    ("change", "bounds", "text"),
+    [
+        (-96.3, (-99.6, 160.0), ("−96.3 %", "−99.6 to +160.0")),
+        (3.4, (-53.0, 96.0), ("+3 %", "−53 to +96")),
+        (-100.0, (-100.0, -99.0), ("−100.0 %", "99.0 to 100.0")),
+    ],
+)
+def test_a_wide_interval_rounds_no_change_to_nothing_or_to_all(
+    change: float, bounds: tuple[float, float], text: tuple[str, str]
+) -> None:
+    assert change_text(change, bounds, "%") == text
 
 
 def test_a_mean_of_a_few_boots_is_rounded_but_not_away_and_its_interval_not_below_nought() -> None:

@@ -56,7 +56,7 @@ def run(
     ] = False,
     seed: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Seed of the random order of trials. [default: 1]"),
+        typer.Option(metavar="N", help="Seed of the random order of trials (default: 1)."),
     ] = None,
     out: Annotated[
         Path | None,

@@ -5,6 +5,7 @@ Colours of text and axes are not set here: the page sets them for light and dark
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from statistics import median
@@ -33,8 +34,14 @@ def colours(platforms: Sequence[str]) -> dict[str, str]:
 
 
 def costs(report: Report, estimates: Sequence[Estimate]) -> alt.Chart | alt.LayerChart:
-    """Forest plot: every cost with its interval, nought where nothing is lost."""
+    """Forest plot: every cost with its interval, against a line where nothing is lost.
+
+    In per cent; with a loss of tenfold among them, how many times worse, logarithmic: beside 4,000 %
+    nothing else would be seen, and ten times the time is as bad as a tenth of the rate.
+    """
     rows = [_cost_row(report, estimate) for estimate in estimates if estimate.cost is not None]
+    tenfold = any(row["times_high"] >= 10 for row in rows)
+    prefix, nothing = ("times_", 1) if tenfold else ("", 0)
     order = [row["name"] for row in rows]
     lines = 2 if len(report.cells()) > 1 else 1
     y = alt.Y("name:N", sort=order, title=None, axis=_name_axis(lines))
@@ -45,14 +52,23 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> alt.Chart | alt.Laye
     )
     tips = [alt.Tooltip(f"{name}:N") for name in ("name", "change", "interval", "blocks")]
     base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=colour, tooltip=tips)
-    axis = alt.Axis(title="cost, % (right of 0 is worse)", tickCount=8)
-    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(strokeDash=[4, 3], size=1.5)
+    axis = alt.Axis(
+        title="times worse (logarithmic)" if tenfold else "cost, % (right of 0 is worse)",
+        tickCount=8,
+        **({"values": _marks(rows), "format": "~g"} if tenfold else {}),
+    )
+    scale = alt.Scale(type="log", nice=False, padding=16) if tenfold else alt.Scale()
+    zero = alt.Chart(alt.InlineData(values=[{"zero": nothing}])).mark_rule(
+        strokeDash=[4, 3], size=1.5
+    )
     return _sized(
         alt.layer(
-            zero.encode(x=alt.X("zero:Q", axis=axis)),
-            base.mark_rule(size=3).encode(x=alt.X("low:Q", axis=axis), x2="high:Q"),
+            zero.encode(x=alt.X("zero:Q", axis=axis, scale=scale)),
+            base.mark_rule(size=3).encode(
+                x=alt.X(f"{prefix}low:Q", axis=axis, scale=scale), x2=f"{prefix}high:Q"
+            ),
             base.mark_point(filled=True, size=130).encode(
-                x="cost:Q",
+                x=alt.X(f"{prefix}cost:Q", scale=scale),
                 shape=alt.Shape(
                     "verdict:N",
                     legend=alt.Legend(title=None, orient="top"),
@@ -285,16 +301,33 @@ def _cost_row(report: Report, estimate: Estimate) -> dict[str, Any]:
     cost = estimate.cost or 0.0
     cell = report.wording.label(estimate.cell)
     platform = report.wording.platform(estimate.platform, estimate.cell)
+    ends = {
+        "cost": cost,
+        "low": cost if estimate.cost_low is None else estimate.cost_low,
+        "high": cost if estimate.cost_high is None else estimate.cost_high,
+    }
     return {
         "name": f"{cell} · {platform}" if len(report.cells()) > 1 else platform,
-        "cost": 100 * cost,
-        "low": 100 * (cost if estimate.cost_low is None else estimate.cost_low),
-        "high": 100 * (cost if estimate.cost_high is None else estimate.cost_high),
+        **{name: 100 * end for name, end in ends.items()},
+        **{f"times_{name}": _times_worse(end, estimate) for name, end in ends.items()},
         "verdict": estimate.verdict or "no difference shown",
         "change": f"{change} {verdict.word(estimate.response)}",
         "interval": interval or "none",
         "blocks": estimate.blocks or 0,
     }
+
+
+def _marks(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    """What a logarithmic axis names: tens, and 2 and 5 of each where there are few tens."""
+    first = math.floor(math.log10(min(1, *(row["times_low"] for row in rows))))
+    last = math.ceil(math.log10(max(row["times_high"] for row in rows)))
+    steps = (1, 2, 5) if last - first <= 4 else (1,)
+    return [step * 10.0**power for power in range(first, last + 1) for step in steps]
+
+
+def _times_worse(cost: float, estimate: Estimate) -> float:
+    """The ratio that a cost came from, the way round in which above 1 is worse."""
+    return 1 + cost if estimate.better == "lower" else 1 / (1 - cost)
 
 
 def _mean_row(report: Report, estimate: Estimate, divisor: float) -> dict[str, Any]:

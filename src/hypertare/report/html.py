@@ -197,8 +197,8 @@ def _noise(report: Report) -> Iterator[tuple[str, ...]]:
             report.wording.label(floor.cell),
             verdict.word(floor.response),
             str(floor.n),
-            f"{100 * floor.cost:.2g} %",
-            f"{low:+.2g} to {high:+.2g}",
+            f"{units.significant(100 * floor.cost)} %",
+            f"{units.significant(low)} to {units.significant(high)}",
             floor.pairs,
         )
 

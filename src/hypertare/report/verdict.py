@@ -5,6 +5,7 @@ A cost is shown as the change of the response: `+38 % elapsed` costs, and so doe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -181,11 +182,19 @@ def change_text(change: float, bounds: Bounds, unit: str) -> tuple[str, str]:
     if len(ends) < 2 or ends[1] <= ends[0]:
         return f"{_signed(change, units.plain_decimals(change))} {unit}".rstrip(), ""
     places = units.decimals((ends[1] - ends[0]) / 2)
+    if unit == "%":
+        places = max(places, _least_places(min(change, ends[0])))
     if ends[0] < 0 < ends[1]:
         interval = f"{_signed(ends[0], places)} to {_signed(ends[1], places)}"
     else:
         interval = " to ".join(units.number(end, places) for end in sorted(map(abs, ends)))
     return f"{_signed(change, places)} {unit}".rstrip(), interval
+
+
+def _least_places(least: float) -> int:
+    """Whole per cent, and near −100 % as many places as tell it from nothing left: −99.6 %."""
+    left = 100 + least
+    return min(max(0, -math.floor(math.log10(left))), 2) if left > 0 else 0
 
 
 def _factor_text(change: float, ends: Sequence[float]) -> tuple[str, str]:
@@ -246,7 +255,7 @@ def noise(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Se
         return None
     shown = sorted(leading, key=lambda floor: floor.cost, reverse=True)[:_MOST_FLOORS]
     floors = ", ".join(
-        f"{100 * floor.cost:.2g} % {word(floor.response)} in {wording.label(floor.cell)}"
+        f"{units.significant(100 * floor.cost)} % {word(floor.response)} in {wording.label(floor.cell)}"
         for floor in shown
     )
     less = ", less in the others" if len(leading) > len(shown) else ""
