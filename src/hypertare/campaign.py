@@ -212,7 +212,7 @@ class Campaign:
         self._next_block += 1
         by_levels = {self._identity(variant): variant for variant in plot.variants}
         for planned in self.design.block(plot, easy, block, boot):
-            variant = by_levels[planned.platform, _frozen(self._variant_levels(planned, plot))]
+            variant = by_levels[self._identity_of(planned, plot)]
             if (key, variant.node) in self._abandoned:
                 continue
             if warmup:
@@ -252,6 +252,7 @@ class Campaign:
         records: Sequence[Record],
         error: str | None,
         seconds: float,
+        fingerprint: str | None = None,
     ) -> None:
         """Writes a finished trial down, and gives its variant up after too many failures in a row."""
         values: dict[str, float] = {}
@@ -268,6 +269,7 @@ class Campaign:
             seconds,
             values if error is None else {},
             console[-1] if console and error is not None else (),
+            fingerprint,
         )
         self._finished.append(finished)
         self.journal.append(finished, records)
@@ -299,10 +301,12 @@ class Campaign:
     def _decide(self, key: Key, plot: Plot) -> None:
         """Closes a cell when each of its live variants is precise enough or at its limit."""
         settings = self.study.design
+        alone = all(variant.platform == BASELINE for variant in plot.variants)
         live = [
             variant
             for variant in plot.variants
-            if variant.platform != BASELINE and (key, variant.node) not in self._abandoned
+            if (variant.platform != BASELINE or alone)
+            and (key, variant.node) not in self._abandoned
         ]
         decisions = []
         for variant in live:
@@ -322,7 +326,10 @@ class Campaign:
             self._done.add(key)
 
     def _log_ratios(self, key: Key, plot: Plot, variant: Variant) -> list[tuple[int, float]]:
-        """Boot, and log of platform over baseline of the headline response, of each block."""
+        """Boot, and log of platform over baseline of the headline response, of each block.
+
+        A baseline that is alone is compared with its own first trial: what counts is the spread.
+        """
         easy = self.design.cells[key.cell]
         headline = responses.HEADLINE[self.study.workloads[easy.workload].type]
         mine: dict[int, tuple[int, float]] = {}
@@ -338,6 +345,14 @@ class Campaign:
                 and trial.planned.cell == shared | variant.levels
             ):
                 mine[trial.planned.block] = trial.planned.boot, trial.values[headline]
+        if variant.platform == BASELINE:
+            boots = {
+                trial.planned.block: trial.planned.boot
+                for trial in self._finished
+                if trial.planned.block in native
+            }
+            mine = {block: (boots[block], value) for block, value in native.items()}
+            native = dict.fromkeys(native, next(iter(native.values()), 1.0))
         return [
             (boot, math.log(value / native[block]))
             for block, (boot, value) in sorted(mine.items())
@@ -426,6 +441,9 @@ class Campaign:
 
     def _identity(self, variant: Variant) -> tuple[str, Any]:
         return variant.platform, _frozen(variant.levels)
+
+    def _identity_of(self, planned: PlannedTrial, plot: Plot) -> tuple[str, Any]:
+        return planned.platform, _frozen(self._variant_levels(planned, plot))
 
     def _variant_levels(self, planned: PlannedTrial, plot: Plot) -> dict[str, Any]:
         names = {name for variant in plot.variants for name in variant.levels}

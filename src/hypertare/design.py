@@ -123,20 +123,26 @@ def _name_nodes(variants: list[Variant]) -> Iterator[Variant]:
         yield Variant(variant.platform, variant.levels, node, index)
 
 
+_FACTOR_TABLES = {
+    "local": ("sut", "bench", "workloads", "knobs"),
+    "emulated": ("sut", "bench", "emulated", "workloads", "knobs"),
+}
+
+
 def _sort_factors(study: Study) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     hard: dict[str, Any] = {}
     guest_only: dict[str, Any] = {}
     easy: dict[str, Any] = {}
     for path, levels in study.factors.items():
         table, _, key = path.partition(".")
-        if path == "sut.platforms" or table not in ("sut", "bench", "workloads", "knobs"):
+        if path == "sut.platforms" or table not in _FACTOR_TABLES[study.machine]:
             raise InputError(
                 f'factors: "{path}" cannot be a factor.',
                 "A factor is a key of sut, bench, workloads.NAME or knobs, for example sut.nic.",
             )
-        if table == "sut" and key in GUEST_ONLY:
+        if table == "sut" and key in GUEST_ONLY and study.machine == "local":
             guest_only[path] = levels
-        elif table in ("sut", "bench"):
+        elif table in ("sut", "bench", "emulated"):
             hard[path] = levels
         else:
             easy[path] = levels

@@ -43,6 +43,12 @@ class WorseError(HypertareError):
     status = 4
 
 
+class DiffersError(HypertareError):
+    """What is to repeat exactly did not."""
+
+    status = 5
+
+
 @contextmanager
 def writing(place: Path) -> Iterator[None]:
     """Turns the failure to write a result into a sentence that says where it was to go.

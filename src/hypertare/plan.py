@@ -75,7 +75,10 @@ class Node(Seam):
 
 
 class Link(Seam):
+    """`hub`: NICs of the machine itself, wired together outside of it, known by their addresses."""
+
     name: str
+    kind: Literal["bridge", "hub"] = "bridge"
     mtu: int = 1500
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from hypertare import plan, responses
 from hypertare.design import Plot, Variant
@@ -38,10 +39,39 @@ class Bootable(Protocol):
 
 
 @dataclass(frozen=True)
+class Chance:
+    """What chance moves between two boots of a real machine, here moved by a seed: addresses,
+    ports, and where in the timer's period a trial starts.
+
+    Layouts of address spaces and hash seeds follow from the machine's own random numbers, which
+    have the same seed.
+    """
+
+    seed: int
+
+    def mac(self, index: int) -> str:
+        """Locally administered, as QEMU's are; the last byte keeps the NICs of a machine apart."""
+        high, low = divmod(self._draw("mac", 1 << 16), 256)
+        return f"52:54:00:{high:02x}:{low:02x}:{index + 2:02x}"
+
+    def port(self, base: int) -> int:
+        """Below the ports that the kernel gives out itself."""
+        return base + self._draw("port", 20_000)
+
+    def offset_s(self, trial: int) -> float:
+        """1 to 21 ms: beyond some periods of the kernel's tick of 4 ms."""
+        return 1e-3 + self._draw(f"offset/{trial}", 20_000_000) * 1e-9
+
+    def _draw(self, of: str, below: int) -> int:
+        return random.Random(f"{self.seed}/{of}").randrange(below)
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """What the machine gives: chosen once, the same for the whole run.
 
-    `cpus`: those that the run may use. `images` by the name of their kernel.
+    `cpus`: those that the run may use. `images` by the name of their kernel. `chance` is what an
+    emulated machine's boot leaves to chance; other machines need no help with that.
     """
 
     cpus: tuple[int, ...]
@@ -49,6 +79,7 @@ class Surroundings:
     images: Mapping[str, Bootable]
     environment: dict[str, str]
     workdir: Path | None = None
+    chance: Chance | None = None
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
@@ -98,15 +129,21 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
             name=variant.node,
             kind=_kind(variant, cells[variant.node], on),
             cpus=cpus,
-            interfaces=_interfaces(study, cells[variant.node].sut.nic, variant),
+            interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, on),
             files=files,
         )
         for variant in plot.variants
     ]
     links: tuple[plan.Link, ...] = ()
     if study.needs_network:
-        links = (plan.Link(name=LINK, mtu=study.bench.mtu),)
-        interface = plan.Interface(name="eth0", link=LINK, address=f"{_address(PEER_INDEX)}/24")
+        links = (plan.Link(name=LINK, kind=_link_kind(on), mtu=study.bench.mtu),)
+        interface = plan.Interface(
+            name="eth0",
+            link=LINK,
+            address=f"{_address(PEER_INDEX)}/24",
+            mac=on.chance.mac(PEER_INDEX) if on.chance else None,
+            nic=study.sut.nic if on.chance else None,
+        )
         peer = plan.Node(
             name=PEER,
             kind=plan.Container(),
@@ -119,6 +156,21 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
 
 PEER_INDEX = 252
 
+HUB_INTERFACE = "sut0"
+"""The PC's own NIC, which the kernel may know as `eth0` or `eth1` until it is renamed."""
+
+
+def _link_kind(on: Surroundings) -> Literal["bridge", "hub"]:
+    """An emulated machine has NICs on a hub, where others have a bridge."""
+    return "hub" if on.chance else "bridge"
+
+
+def interface_of(node: str, on: Surroundings) -> str:
+    """How a node calls its interface on the link."""
+    if node != HOST:
+        return "eth0"
+    return HUB_INTERFACE if on.chance else LINK
+
 
 def _address(index: int) -> str:
     return f"10.77.0.{index + 2}"
@@ -130,16 +182,21 @@ def address_of(node: str, plot: Plot) -> str:
     return _address(next(v.index for v in plot.variants if v.node == node))
 
 
-def _interfaces(study: Study, nic: plan.NicModel, variant: Variant) -> tuple[plan.Interface, ...]:
+def _interfaces(
+    study: Study, nic: plan.NicModel, variant: Variant, on: Surroundings
+) -> tuple[plan.Interface, ...]:
+    """Guests have a NIC, and so has every node of an emulated machine."""
     if not study.needs_network:
         return ()
-    guest = variant.platform == "guest"
+    mac = f"52:54:00:77:00:{variant.index + 2:02x}" if variant.platform == "guest" else None
+    if on.chance:
+        mac = on.chance.mac(variant.index)
     interface = plan.Interface(
-        name="eth0",
+        name=interface_of(variant.node, on) if on.chance else "eth0",
         link=LINK,
         address=f"{_address(variant.index)}/24",
-        mac=f"52:54:00:77:00:{variant.index + 2:02x}" if guest else None,
-        nic=nic if guest else None,
+        mac=mac,
+        nic=nic if mac else None,
     )
     return (interface,)
 
@@ -189,14 +246,43 @@ def make_trial(
     probes = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
     if variant.node != HOST:
         probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
-    if variant.platform == "guest":
+    if variant.platform == "guest" or on.chance:
         own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
-        probes += [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own]
+        wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own]
+        probes += [request for request in wanted if request not in probes]
     phase = plan.Phase(
         name=responses.PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds
     )
-    knobs = _knob_settings(study.knobs, variant.node, study.needs_network)
-    return plan.Trial(id=id, knobs=tuple(knobs), phases=(phase,))
+    knobs = _knob_settings(study.knobs, variant.node, study.needs_network, on)
+    before = _before(id, study, variant, plot, on)
+    return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
+
+
+def _before(
+    id: int, study: Study, variant: Variant, plot: Plot, on: Surroundings
+) -> tuple[plan.Phase, ...]:
+    """What an emulated machine does first, unmeasured.
+
+    `reach`: one echo, so that both ends know each other's addresses and frames pass: QEMU's e1000
+    takes none in for a second after the kernel has set its filter. `offset`: where nothing else
+    varies the moment of a trial's start, this does.
+    """
+    if on.chance is None:
+        return ()
+    work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))
+    offset = plan.Task(id="offset", node=variant.node, workload=work)
+    phases = [plan.Phase(name="offset", tasks=(offset,), limit_s=_SETTLE_S)]
+    if study.needs_network:
+        echo = plan.PingRequest(
+            protocol="icmp",
+            to=address_of(variant.node, plot),
+            count=1,
+            duration_s=_SETTLE_S / 2,
+            timeout_s=_SETTLE_S / 2,
+        )
+        reach = plan.Task(id="reach", node=PEER, workload=echo)
+        phases.insert(0, plan.Phase(name="reach", tasks=(reach,), limit_s=2 * _SETTLE_S))
+    return tuple(phases)
 
 
 def expected_seconds(settings: object) -> float | None:
@@ -215,13 +301,11 @@ def _tasks(
         case CommandSettings():
             return [_command_task(settings, node, on, warmup)], settings.limit
         case StreamSettings():
-            return _stream_tasks(
-                settings, node, plot
-            ), settings.duration + settings.omit + _SETTLE_S
+            seconds = settings.duration + settings.omit + _SETTLE_S
+            return _stream_tasks(settings, node, plot, on), seconds
         case PingSettings():
-            return _ping_tasks(
-                settings, node, plot
-            ), settings.duration + settings.timeout + _SETTLE_S
+            seconds = settings.duration + settings.timeout + _SETTLE_S
+            return _ping_tasks(settings, node, plot, on), seconds
         case BurnSettings():
             work = plan.Burn(
                 share=settings.share, duration_s=settings.duration, threads=settings.threads
@@ -237,14 +321,16 @@ def _command_task(
         argv=settings.argv,
         env=on.environment,
         cwd=on.workdir,
-        in_files=True,
+        in_files=on.workdir is not None,
         prepare=settings.prepare,
         warmup=warmup,
     )
     return plan.Task(id="command", node=node, workload=work)
 
 
-def _stream_tasks(settings: StreamSettings, node: str, plot: Plot) -> list[plan.Task]:
+def _stream_tasks(
+    settings: StreamSettings, node: str, plot: Plot, on: Surroundings
+) -> list[plan.Task]:
     pairs = {
         "transmit": [(node, PEER)],
         "receive": [(PEER, node)],
@@ -252,7 +338,7 @@ def _stream_tasks(settings: StreamSettings, node: str, plot: Plot) -> list[plan.
     }[settings.direction]
     receivers, senders = [], []
     for index, (source, sink) in enumerate(pairs):
-        port = _STREAM_PORT + 300 * index
+        port = _port(_STREAM_PORT, on) + 300 * index
         mark = f"-{index}" if len(pairs) > 1 else ""
         receive = plan.StreamReceive(
             protocol=settings.protocol,
@@ -292,13 +378,17 @@ def _stream_tasks(settings: StreamSettings, node: str, plot: Plot) -> list[plan.
     return receivers + senders
 
 
-def _ping_tasks(settings: PingSettings, node: str, plot: Plot) -> list[plan.Task]:
+def _port(base: int, on: Surroundings) -> int:
+    return on.chance.port(base) if on.chance else base
+
+
+def _ping_tasks(settings: PingSettings, node: str, plot: Plot, on: Surroundings) -> list[plan.Task]:
     source, sink = (node, PEER) if settings.direction == "transmit" else (PEER, node)
     icmp = settings.protocol == "icmp"
     to = address_of(sink, plot)
     request = plan.PingRequest(
         protocol=settings.protocol,
-        to=to if icmp else f"{to}:{_PING_PORT}",
+        to=to if icmp else f"{to}:{_port(_PING_PORT, on)}",
         message=settings.message,
         duration_s=settings.duration,
         interval_s=settings.interval,
@@ -308,24 +398,29 @@ def _ping_tasks(settings: PingSettings, node: str, plot: Plot) -> list[plan.Task
     tasks = [plan.Task(id="request", node=source, workload=request)]
     if not icmp:
         reply = plan.PingReply(
-            protocol=settings.protocol, on=f"0.0.0.0:{_PING_PORT}", message=settings.message
+            protocol=settings.protocol,
+            on=f"0.0.0.0:{_port(_PING_PORT, on)}",
+            message=settings.message,
         )
         tasks.insert(0, plan.Task(id="reply", node=sink, background=True, workload=reply))
     return tasks
 
 
-def _knob_settings(knobs: Knobs, node: str, network: bool) -> list[plan.KnobSetting]:
+def _knob_settings(
+    knobs: Knobs, node: str, network: bool, on: Surroundings
+) -> list[plan.KnobSetting]:
     settings: list[plan.KnobSetting] = []
     ends = (node, PEER) if network else (node,)
     for end in ends:
-        interface = LINK if end == HOST else "eth0"
+        interface = interface_of(end, on)
         if knobs.mtu is not None:
             settings.append(_knob(end, plan.Mtu(interface=interface, bytes=knobs.mtu)))
-        for offload, on in knobs.offloads.items():
-            settings.append(_knob(end, plan.Offload(interface=interface, offload=offload, on=on)))
+        for offload, set_to in knobs.offloads.items():
+            knob = plan.Offload(interface=interface, offload=offload, on=set_to)
+            settings.append(_knob(end, knob))
         if knobs.socket_buffers is not None:
             settings.append(_knob(end, plan.SocketBuffers(bytes=knobs.socket_buffers)))
-    interface = LINK if node == HOST else "eth0"
+    interface = interface_of(node, on)
     if knobs.interrupt_cpus is not None:
         settings.append(
             _knob(node, plan.InterruptCpus(interface=interface, cpus=knobs.interrupt_cpus))

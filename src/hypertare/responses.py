@@ -6,7 +6,7 @@ Values of tasks are named in the agent's `values.rs`; a test holds the two toget
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypertare.records import ProbeValues, Record, TaskResult
 from hypertare.trials import Response
@@ -65,6 +65,17 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         *_CPU,
     ),
 }
+
+VIRTUAL = " (virtual)"
+"""Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
+
+
+def of_clock(response: Response, clock: str) -> Response:
+    """The response as a run by this clock has it."""
+    if clock != "virtual":
+        return response
+    return replace(response, unit=response.unit + VIRTUAL)
+
 
 HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn": "work_rate"}
 """The response that decides when a workload has been measured precisely enough, and leads a report."""

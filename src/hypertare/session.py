@@ -12,20 +12,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from hypertare import __version__, environment, paths
+from hypertare.batch_campaign import BatchCampaign
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.image.build import Image, build
+from hypertare.machine.emulated import EmulatedMachine
 from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
-from hypertare.responses import HEADLINE, RESPONSES
+from hypertare.responses import HEADLINE, RESPONSES, of_clock
 from hypertare.store import Meta, Store
 from hypertare.study import BASELINE, Study, StudyFile
 from hypertare.summarise import summarise
+from hypertare.summary import MachineState
 from hypertare.units import human_size
 
 _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
@@ -42,6 +46,37 @@ class Prepared:
     cpus: tuple[int, ...]
     workdir: Path | None
 
+    @property
+    def emulated(self) -> bool:
+        return self.study.machine == "emulated"
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How an emulated machine's batches are run; it changes no result.
+
+    `jobs`: how many at once, by default one a CPU in virtual time and one in all by the wall clock.
+    `fresh`: run what is known already, and compare.
+    """
+
+    jobs: int | None = None
+    fresh: bool = False
+
+    def checked(self, prepared: Prepared) -> Manner:
+        """With the number of jobs filled in.
+
+        Raises:
+            InputError: it does not fit the study's machine and clock.
+        """
+        alone = prepared.study.clock == "wall"
+        if alone and ((self.jobs or 1) > 1 or self.fresh):
+            raise InputError(
+                "--jobs and --fresh are for virtual time: by the wall clock, trials that run at the "
+                "same time disturb each other, and none repeats.",
+                "Leave them out, or set machine = 'emulated' and clock = 'virtual'.",
+            )
+        return Manner(self.jobs or (1 if alone else len(os.sched_getaffinity(0))), self.fresh)
+
 
 def prepare(file: StudyFile, seed: int) -> Prepared:
     """Checks a study against itself and this machine.
@@ -52,6 +87,9 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     study = file.study()
     design = make(study, seed)
     cpus = tuple(sorted(os.sched_getaffinity(0)))
+    if study.machine == "emulated":
+        levels = study.factors.get("sut.cpus", (study.sut.cpus,))
+        cpus = tuple(range(max(study.sut.cpus, *map(int, levels), 1)))
     on = Surroundings(cpus, "tcg", {}, {})
     workdir = _workdir(file, study)
     for plot in design.plots:
@@ -60,7 +98,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
     for name, settings in study.workloads.items():
-        if settings.type == "command":
+        if settings.type == "command" and study.needs_files:
             _check_command(name, settings.argv, workdir)
     return Prepared(file, study, design, cpus, workdir)
 
@@ -117,6 +155,11 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
     paths.agent_binary()
     images: dict[str, Image] = {}
     accelerator: Accelerator = "tcg"
+    if prepared.emulated:
+        _require_qemu()
+        for kernel in _kernels(prepared.study):
+            images[kernel] = build(kernel, "emulated", progress=tell)
+        return Surroundings(prepared.cpus, accelerator, images, {})
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
         for kernel in _kernels(prepared.study):
@@ -131,7 +174,7 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
 def _require_qemu() -> None:
     if shutil.which(QEMU) is None:
         raise MachineError(
-            "QEMU is not installed, and the platform 'guest' needs it.",
+            "QEMU is not installed; the platform 'guest' and the machine 'emulated' need it.",
             "Install it (Debian: apt-get install qemu-system-x86), or leave the guest out: "
             '--on native,container (weigh) or --set \'sut.platforms=["native","container"]\'.',
         )
@@ -148,18 +191,20 @@ def carry_out(
     observer: Observer,
     *,
     resume: bool = False,
+    manner: Manner | None = None,
 ) -> bool:
     """Runs the study into a run directory and sums it up, also when it is interrupted.
 
     Returns:
         Whether Ctrl-C ended the run.
     """
+    manner = (manner or Manner()).checked(prepared)
     store = Store.resume(folder) if resume else _create(prepared, on, folder)
     interrupted = complete = False
     with store:
         try:
-            with LocalMachine(paths.agent_binary()) as machine:
-                campaign = Campaign(
+            with _machine(prepared, on, manner) as machine:
+                campaign = (BatchCampaign if prepared.emulated else Campaign)(
                     prepared.file,
                     prepared.study,
                     prepared.design,
@@ -186,6 +231,13 @@ def carry_out(
     return interrupted
 
 
+def _machine(prepared: Prepared, on: Surroundings, manner: Manner) -> Any:
+    agent = paths.agent_binary()
+    if not prepared.emulated:
+        return LocalMachine(agent)
+    return EmulatedMachine(agent, dict(on.images), jobs=manner.jobs or 1, fresh=manner.fresh)
+
+
 def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
     study = prepared.study
     meta = Meta(
@@ -197,20 +249,41 @@ def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         folder=str(prepared.file.folder),
         argv=tuple(sys.argv),
         seed=prepared.design.seed,
-        machine=environment.machine_state(),
+        machine=_machine_state(prepared, on),
         clock=study.clock,
-        accelerator=on.accelerator if "guest" in study.sut.platforms else None,
+        accelerator=on.accelerator if on.images else None,
         versions=environment.versions(paths.agent_binary(), next(iter(on.images.values()), None)),
         platforms=study.sut.platforms,
         baseline=BASELINE,
-        responses={name: RESPONSES[work.type] for name, work in study.workloads.items()},
+        responses={
+            name: tuple(of_clock(one, study.clock) for one in RESPONSES[work.type])
+            for name, work in study.workloads.items()
+        },
         headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
         threshold=study.design.threshold,
     )
     store = Store.create(folder, meta)
-    for text in environment.warnings():
+    # A busy host cannot change what is measured in virtual time.
+    for text in environment.warnings() if study.clock == "wall" else ():
         store.add_event(text)
     return store
+
+
+def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:
+    """The emulated machine is the study's own; nothing of this host is in its numbers."""
+    if not prepared.emulated:
+        return environment.machine_state()
+    study, image = prepared.study, next(iter(on.images.values()))
+    return MachineState(
+        kind="emulated",
+        hostname="emulated",
+        cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}",
+        cpus=study.sut.cpus,
+        memory=study.sut.memory,
+        kernel=getattr(image, "kernel_release", "unknown"),
+        architecture="x86_64",
+        distribution="none: the agent is its init",
+    )
 
 
 def new_folder(name: str, base: Path) -> Path:

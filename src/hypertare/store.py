@@ -71,7 +71,8 @@ CREATE TABLE trial (
     status TEXT NOT NULL CHECK (status IN ('ok', 'failed')),
     error TEXT,
     elapsed_s REAL NOT NULL,
-    console TEXT NOT NULL CHECK (json_valid(console))
+    console TEXT NOT NULL CHECK (json_valid(console)),
+    fingerprint TEXT
 ) STRICT;
 
 CREATE TABLE value (
@@ -281,12 +282,13 @@ class Store:
             finished.error,
             finished.elapsed_s,
             _dump(finished.console),
+            finished.fingerprint,
         )
         values = [(planned.id, name, float(value)) for name, value in finished.values.items()]
         packed = _pack(records)
         try:
             with self._writing() as db:
-                db.execute("INSERT INTO trial VALUES (?,?,?,?,?,?,?,?,?,?,?)", row)
+                db.execute("INSERT INTO trial VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", row)
                 db.executemany("INSERT INTO value VALUES (?,?,?)", values)
                 db.execute("INSERT INTO record VALUES (?,?,?,?)", (planned.id, *packed))
         except sqlite3.IntegrityError as error:
@@ -346,7 +348,7 @@ class Store:
         for trial, response, value in self._rows("SELECT trial, response, value FROM value"):
             values.setdefault(trial, {})[response] = value
         rows = self._rows(
-            "SELECT id, block, boot, platform, cell, kind, status, error, elapsed_s, console "
+            "SELECT id, block, boot, platform, cell, kind, status, error, elapsed_s, console, fingerprint "
             "FROM trial ORDER BY id"
         )
         with _readable(self.path):
@@ -535,9 +537,10 @@ def _add_milestone(db: sqlite3.Connection, what: str) -> None:
 
 
 def _finished(row: Sequence[Any], values: dict[str, float]) -> FinishedTrial:
-    id_, block, boot, platform, cell, kind, status, error, elapsed_s, console = row
+    id_, block, boot, platform, cell, kind, status, error, elapsed_s, console, fingerprint = row
     planned = PlannedTrial(id_, block, boot, platform, json.loads(cell), kind)
-    return FinishedTrial(planned, status, error, elapsed_s, values, tuple(json.loads(console)))
+    lines = tuple(json.loads(console))
+    return FinishedTrial(planned, status, error, elapsed_s, values, lines, fingerprint)
 
 
 def _dump(value: Any) -> str:

@@ -38,6 +38,9 @@ Share = Annotated[float, BeforeValidator(parse_share)]
 Platform = Literal["native", "container", "guest"]
 BASELINE = "native"
 
+CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual", "wall")}
+"""By machine; the first is the one that it has unless told otherwise."""
+
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
 
@@ -68,6 +71,18 @@ class Sut(Settings):
         if BASELINE not in platforms:
             raise ValueError("'native' must be among the platforms: it is the baseline")
         return platforms
+
+
+class Emulated(Settings):
+    """The PC that `machine = "emulated"` is; what is under test on it stands in `sut`.
+
+    An instruction takes 2^`shift` ns of virtual time. `limit` is in the machine's own time, for one
+    boot with all its trials; `host_limit` in the host's.
+    """
+
+    shift: Annotated[int, Field(ge=0, le=10)] = 3
+    limit: Annotated[Duration, Field(ge=1)] = 3600.0
+    host_limit: Annotated[Duration, Field(gt=0)] = 900.0
 
 
 class BenchSettings(Settings):
@@ -195,9 +210,10 @@ class Study(Settings):
     name: str
     question: str
     description: str = ""
-    machine: Literal["local"] = "local"
-    clock: Literal["wall"] = "wall"
+    machine: Literal["local", "emulated"] = "local"
+    clock: Literal["wall", "virtual"] = "wall"
     sut: Sut = Sut()
+    emulated: Emulated = Emulated()
     bench: BenchSettings = BenchSettings()
     workloads: Annotated[dict[str, WorkloadSettings], Field(min_length=1)]
     knobs: Knobs = Knobs()
@@ -206,13 +222,48 @@ class Study(Settings):
     claims: tuple[Claim, ...] = ()
     quick: dict[str, Any] = {}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_the_machine(cls, raw: Any) -> Any:
+        """What is not said depends on the machine."""
+        if not isinstance(raw, dict) or raw.get("machine") != "emulated":
+            return raw
+        sut = raw.get("sut", {})
+        if isinstance(sut, dict):
+            sut = {"platforms": [BASELINE], **sut}
+        return {"clock": CLOCKS["emulated"][0], **raw, "sut": sut}
+
+    @model_validator(mode="after")
+    def _fits_the_machine(self) -> Study:
+        if self.clock not in CLOCKS[self.machine]:
+            raise ValueError(
+                f"the machine '{self.machine}' has no {self.clock} clock: "
+                f"it has {' or '.join(CLOCKS[self.machine])}"
+            )
+        if self.machine != "emulated":
+            return self
+        if "guest" in self.sut.platforms:
+            raise ValueError(
+                "the machine 'emulated' has the platforms native and container, not guest"
+            )
+        if self.clock == "virtual" and self.sut.cpus != 1:
+            raise ValueError(
+                f"sut.cpus is {self.sut.cpus}, but virtual time has one count of instructions: "
+                "several CPUs would take turns and not work at the same time. Ask for one CPU, or "
+                "for clock = 'wall'"
+            )
+        return self
+
     @property
     def needs_network(self) -> bool:
         return any(settings.type in ("stream", "ping") for settings in self.workloads.values())
 
     @property
     def needs_files(self) -> bool:
-        return any(settings.type == "command" for settings in self.workloads.values())
+        """An emulated machine has the programs of its image and no others."""
+        return self.machine == "local" and any(
+            settings.type == "command" for settings in self.workloads.values()
+        )
 
 
 class StudyFile:
@@ -356,6 +407,7 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
         "": Study,
         "sut": Sut,
         "bench": BenchSettings,
+        "emulated": Emulated,
         "knobs": Knobs,
         "design": DesignSettings,
         "claims": Claim,

@@ -45,7 +45,10 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class FinishedTrial:
-    """A planned trial with its outcome. `values` holds responses by name, empty when it failed."""
+    """A planned trial with its outcome. `values` holds responses by name, empty when it failed.
+
+    `fingerprint` names everything that decided a trial in virtual time.
+    """
 
     planned: PlannedTrial
     status: Literal["ok", "failed"]
@@ -53,6 +56,7 @@ class FinishedTrial:
     elapsed_s: float
     values: dict[str, float] = field(default_factory=dict)
     console: tuple[str, ...] = ()
+    fingerprint: str | None = None
 
     @property
     def counts(self) -> bool:

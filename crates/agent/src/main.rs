@@ -27,6 +27,9 @@ enum Verb {
     Task(process::Arguments),
     /// Boot one guest, print the records that tell how it went, and end it
     Guest(guest::boot::Boot),
+    Emulate(guest::emulated::Emulate),
+    #[command(name = guest::emulated::INSIDE, hide = true)]
+    EmulateInside(guest::emulated::Inside),
     Probe(probe::alone::ProbeArgs),
     Knob(knob::alone::KnobArgs),
     Stream(stream::cli::Args),
@@ -47,6 +50,8 @@ fn main() -> ExitCode {
         Verb::Node(arguments) => return node::main(arguments),
         Verb::Task(arguments) => return process::main(&arguments),
         Verb::Guest(arguments) => return guest::boot::main(&arguments),
+        Verb::Emulate(arguments) => return guest::emulated::main(&arguments),
+        Verb::EmulateInside(arguments) => return guest::emulated::inside(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),
         Verb::Knob(arguments) => knob::alone::run(&arguments),
         Verb::Stream(arguments) => stream::cli::main(arguments),

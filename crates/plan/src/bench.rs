@@ -85,14 +85,14 @@ pub enum Accelerator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Interface {
-    /// Name inside the node. For a `host` node it is ignored: its interface is the link's bridge.
+    /// Name inside the node. For a `host` node on a bridge it is ignored: its interface is the bridge.
     pub name: String,
     pub link: String,
     /// Address with prefix length, for example `10.77.0.2/24`.
     pub address: String,
     #[serde(default)]
     pub mac: Option<String>,
-    /// Model of a guest's NIC; other nodes have a veth.
+    /// Model of a guest's NIC, or of the machine's on a hub; other nodes have a veth.
     #[serde(default)]
     pub nic: Option<NicModel>,
     /// Offloads to set (ethtool's short names, `tso: false`); absent ones keep their defaults.
@@ -116,13 +116,26 @@ pub enum NicModel {
     Pcnet,
 }
 
-/// What joins nodes: today a bridge in the bench's own network namespace.
+/// What joins nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     pub name: String,
+    #[serde(default)]
+    pub kind: LinkKind,
     #[serde(default = "default_mtu")]
     pub mtu: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkKind {
+    /// A bridge in the bench's own network namespace.
+    #[default]
+    Bridge,
+    /// NICs of the machine itself, wired together outside of it. Every interface on it names its NIC
+    /// by the MAC address; a container's is moved into its namespace.
+    Hub,
 }
 
 fn default_mtu() -> u32 {

@@ -66,6 +66,21 @@ def run(
             show_default=False,
         ),
     ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Machines that run at the same time in virtual time; by default one a CPU.",
+            show_default=False,
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh",
+            help="In virtual time, run also what is known already; exit status 5 if it differs.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -98,6 +113,7 @@ def run(
         file = _asked(study)
         file.override(set_ or [], quick)
     prepared = session.prepare(file, 1 if seed is None else seed)
+    manner = session.Manner(jobs, fresh).checked(prepared)
     if dry_run:
         show_design(prepared, json)
         return
@@ -106,7 +122,7 @@ def run(
     with Watch() as watch:
         on = session.surroundings(prepared, watch.tell)
         folder = out or session.new_folder(prepared.study.name, paths.runs_dir())
-        interrupted = session.carry_out(prepared, on, folder, watch, resume=resume)
+        interrupted = session.carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
     finish(folder, interrupted=interrupted, as_json=json)
 
 

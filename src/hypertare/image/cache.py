@@ -1,4 +1,4 @@
-"""Things made once and kept: packages, kernels, initramfs archives.
+"""Things made once and kept: packages, kernels, initramfs archives, records of virtual time.
 
 An entry is a directory that appears whole, by a rename, or not at all. It holds `entry.json` with
 what it is and the SHA-256 of every file in it; a file is checked when it is opened, so a damaged
@@ -26,8 +26,8 @@ from typing import Literal
 from hypertare.errors import MachineError
 from hypertare.paths import cache_dir
 
-Kind = Literal["names", "packages", "kernels", "images"]
-KINDS: tuple[Kind, ...] = ("names", "packages", "kernels", "images")
+Kind = Literal["names", "packages", "kernels", "images", "virtual"]
+KINDS: tuple[Kind, ...] = ("names", "packages", "kernels", "images", "virtual")
 Progress = Callable[[str], None]
 _META = "entry.json"
 _DAY_S = 86400.0

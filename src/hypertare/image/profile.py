@@ -28,7 +28,17 @@ GUEST = Profile(
     ),
 )
 
-PROFILES = {profile.name: profile for profile in (GUEST,)}
+EMULATED = Profile(
+    name="emulated",
+    required=("virtio_pci", "virtio_console"),
+    wanted=(
+        *("virtio_net", "e1000", "e1000e", "vmxnet3", "8139cp", "pcnet32"),
+        *("af_packet", "veth", "bridge"),
+    ),
+)
+"""A whole PC that carries out a plan by itself; the plan comes as a second archive."""
+
+PROFILES = {profile.name: profile for profile in (GUEST, EMULATED)}
 
 
 def find_profile(name: str) -> Profile:

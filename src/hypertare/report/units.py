@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from hypertare.responses import VIRTUAL
+
 _MINUS = "−"
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
@@ -18,6 +20,9 @@ def scale(value: float, unit: str) -> tuple[float, str]:
     Shares become per cent, time goes down to nanoseconds, rates and sizes up by
     thousands; counts stay as they are.
     """
+    if unit.endswith(VIRTUAL):
+        divisor, name = scale(value, unit.removesuffix(VIRTUAL))
+        return divisor, name + VIRTUAL
     magnitude = abs(value)
     if unit == "ns":
         divisor, name = scale(value * 1e-9, "s")

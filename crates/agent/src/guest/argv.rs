@@ -39,15 +39,23 @@ pub const CHANNEL_FD: i32 = 4;
 pub const INITRAMFS_FD: i32 = 5;
 pub const FIRST_TAP_FD: i32 = 6;
 
+/// A PC without the devices that nobody here has a use for.
+pub const MACHINE: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off";
+
+/// What every kernel here is told; under TCG also [`TCG_KERNEL_ARGUMENTS`].
+pub const KERNEL_ARGUMENTS: [&str; 5] =
+    ["console=ttyS0", "quiet", "panic=-1", "reboot=t", "cryptomgr.notests"];
+pub const TCG_KERNEL_ARGUMENTS: [&str; 2] = ["tsc=reliable", "no_timer_check"];
+
 /// How a model is called, driven and attached.
-struct Nic {
-    device: &'static str,
-    driver: &'static str,
+pub struct Nic {
+    pub device: &'static str,
+    pub driver: &'static str,
     /// It can take and give frames with checksum and segmentation left to others.
     vnet_header: bool,
 }
 
-fn nic(model: NicModel) -> Nic {
+pub fn nic(model: NicModel) -> Nic {
     let (device, driver, vnet_header) = match model {
         NicModel::VirtioNet => ("virtio-net-pci", "virtio_net", true),
         NicModel::E1000 => ("e1000", "e1000", false),
@@ -113,7 +121,7 @@ fn machine(line: &mut Line, guest: &Guest) -> Result<()> {
     let cpu = guest.cpu_model.as_deref().unwrap_or(default_cpu);
     line.0.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
     line.option("-display", ["none"]);
-    line.option("-machine", ["q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off"]);
+    line.option("-machine", [MACHINE]);
     line.option("-accel", [accelerator]);
     line.option("-cpu", [cpu]);
     line.option("-smp", [format!("cpus={0},sockets=1,cores={0},threads=1", guest.cpus)]);
@@ -147,12 +155,16 @@ fn mac(interface: &Interface) -> Result<&str> {
         .mac
         .as_deref()
         .with_context(|| format!("interface {name} of a guest needs a MAC address"))?;
-    let octets: Vec<&str> = mac.split(':').collect();
-    let is_octet = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
-    if octets.len() != 6 || !octets.iter().all(is_octet) {
+    if !is_mac(mac) {
         bail!("interface {name}: {mac:?} is no MAC address, write it like 52:54:00:77:00:01");
     }
     Ok(mac)
+}
+
+pub fn is_mac(text: &str) -> bool {
+    let octets: Vec<&str> = text.split(':').collect();
+    let is_octet = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+    octets.len() == 6 && octets.iter().all(is_octet)
 }
 
 /// `remap` keeps files of different file systems apart, should they share an inode number.
@@ -164,12 +176,9 @@ fn share(line: &mut Line, root: &Path) {
 }
 
 fn kernel_arguments(spec: &Spec) -> Result<String> {
-    let mut words: Vec<String> =
-        ["console=ttyS0", "quiet", "panic=-1", "reboot=t", "cryptomgr.notests"]
-            .map(str::to_owned)
-            .into();
+    let mut words: Vec<String> = KERNEL_ARGUMENTS.map(str::to_owned).into();
     if spec.guest.accelerator == Accelerator::Tcg {
-        words.extend(["tsc=reliable", "no_timer_check"].map(str::to_owned));
+        words.extend(TCG_KERNEL_ARGUMENTS.map(str::to_owned));
     }
     words.push(format!("{MODULES_PARAMETER}{}", modules(spec).join(",")));
     words.extend(spec.guest.kernel_args.iter().cloned());

@@ -190,7 +190,7 @@ fn last_lines(vmm: &Vmm) -> String {
     }
 }
 
-fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.strip_suffix(['K', 'M', 'G']) {
         Some(digits) if text.ends_with('K') => (digits, 10),
         Some(digits) if text.ends_with('M') => (digits, 20),
@@ -201,7 +201,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
     size.checked_mul(1 << shift).ok_or_else(|| "more than any machine has".into())
 }
 
-fn parse_limit(text: &str) -> Result<f64, String> {
+pub fn parse_limit(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(limit) if limit > 0.0 && limit <= 3600.0 => Ok(limit),
         _ => Err("give seconds, more than 0 and at most 3600".into()),

@@ -1,5 +1,6 @@
-//! PID 1 of a guest: makes it fit to work in, starts the node agent, reaps what nobody else does,
-//! and ends the VM when the agent has ended. What goes wrong is said on the console, and ends the
+//! PID 1 of a guest: makes it fit to work in, starts the node agent (or, on an emulated machine, the
+//! host agent with the plan that lies there), reaps what nobody else does, and ends the VM when the
+//! agent has ended. What goes wrong is said on the console, and ends the
 //! VM as well, so that the machine outside never waits for a guest that cannot answer.
 
 use std::fs::{self, File};
@@ -17,8 +18,8 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
 
 use super::modules::{DIRECTORY, Index};
-use super::{PORT, modules};
-use crate::node;
+use super::{LIMIT_PARAMETER, PLAN, PORT, SEED_PARAMETER, modules};
+use crate::{host, node};
 
 /// How the kernel calls the init of an initramfs.
 const PATH: &str = "/init";
@@ -65,7 +66,17 @@ fn run() -> Result<()> {
     bring_loopback_up().context("setting up the loopback interface")?;
     load_modules()?;
     let port = open_port()?;
-    let agent = start_agent(port)?;
+    let agent = match File::open(PLAN) {
+        Ok(plan) => {
+            let command_line = fs::read_to_string("/proc/cmdline")?;
+            seed_random_numbers(&command_line)?;
+            mount_cgroups();
+            let agent = start_child(|| host::carry_out_alone(plan, port.into()))?;
+            end_after(&command_line)?;
+            agent
+        }
+        Err(_) => start_child(|| node::run(port.try_clone()?, port))?,
+    };
     let status = reap_until(agent)?;
     match (status.exit_status(), status.terminating_signal()) {
         (Some(0), _) => Ok(()),
@@ -167,15 +178,67 @@ fn await_peer(port: &File, deadline: Instant) -> Result<()> {
     bail!("nobody is at the other end of the virtio-serial port");
 }
 
+/// Only an emulated machine has a plan. Without cgroups its containers are not accounted for.
+fn mount_cgroups() {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    if let Err(error) = mount("cgroup2", "/sys/fs/cgroup", "cgroup2", flags, None) {
+        eprintln!("{CONSOLE_PREFIX}no cgroups: {error}");
+        return;
+    }
+    // What a host's init does; without it no container's memory can be limited.
+    if let Err(error) = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory +cpu") {
+        eprintln!("{CONSOLE_PREFIX}no cgroup controllers: {error}");
+    }
+}
+
+/// Credits the kernel with randomness that it does not have: all of it comes from the machine's
+/// seed. So nothing waits for more, runs of one seed are alike, and those of two are not.
+fn seed_random_numbers(command_line: &str) -> Result<()> {
+    let Some(seed) = number(command_line, SEED_PARAMETER)? else { return Ok(()) };
+    #[repr(C)]
+    struct Pool {
+        bits: libc::c_int,
+        bytes: libc::c_int,
+        words: [u64; 4],
+    }
+    const RNDADDENTROPY: libc::Ioctl = 0x4008_5203;
+    let pool = Pool { bits: 256, bytes: 32, words: [seed, !seed, seed.rotate_left(32), 1] };
+    let random = File::options().write(true).open("/dev/random").context("opening /dev/random")?;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&random);
+    // SAFETY: RNDADDENTROPY reads the two numbers, and then as many bytes as the second one says.
+    match unsafe { libc::ioctl(fd, RNDADDENTROPY, &raw const pool) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()).context("seeding the kernel's random numbers"),
+    }
+}
+
+/// Whatever runs then: a plan has limits of its own, but a limit must not depend on whom it limits.
+fn end_after(command_line: &str) -> Result<()> {
+    let Some(seconds) = number(command_line, LIMIT_PARAMETER)? else { return Ok(()) };
+    thread::spawn(move || {
+        thread::sleep(Duration::from_secs(seconds));
+        eprintln!(
+            "{CONSOLE_PREFIX}the plan was not carried out within {seconds} s of this machine"
+        );
+        end()
+    });
+    Ok(())
+}
+
+fn number(command_line: &str, parameter: &str) -> Result<Option<u64>> {
+    let word = command_line.split_ascii_whitespace().find_map(|word| word.strip_prefix(parameter));
+    word.map(|word| word.parse().with_context(|| format!("{parameter}{word} is no number")))
+        .transpose()
+}
+
 /// The agent is a child, so that it waits for its own children only, and that its end, of
 /// whatever kind, is seen here.
-fn start_agent(port: OwnedFd) -> Result<Pid> {
-    let output = port.try_clone()?;
+fn start_child(work: impl FnOnce() -> Result<()>) -> Result<Pid> {
     // SAFETY: there is one thread, so the child may do what the parent may.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()).context("starting the agent"),
         0 => {
-            let outcome = node::run(port, output);
+            let outcome = work();
             if let Err(error) = &outcome {
                 eprintln!("{CONSOLE_PREFIX}{error:#}");
             }
@@ -205,6 +268,13 @@ fn end() -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_stand_on_the_command_line() {
+        assert_eq!(number("quiet hypertare.seed=7\n", SEED_PARAMETER).unwrap(), Some(7));
+        assert_eq!(number("quiet", SEED_PARAMETER).unwrap(), None);
+        assert!(number("hypertare.limit=x", LIMIT_PARAMETER).is_err());
+    }
 
     #[test]
     fn a_test_is_no_init() {

@@ -6,12 +6,15 @@
 //!   want the machine's files from [`share`].
 //!
 //! The two sides meet in a virtio-serial port: orders in, records out. The kernel's command line
-//! says which modules a guest needs. Nothing else enters, so a plan that lies in the initramfs
-//! later needs a different input for the node agent and no other change.
+//! says which modules a guest needs. Nothing else enters.
+//!
+//! [`emulated`] is the other use of QEMU: a whole PC as the machine of an experiment. Its init finds
+//! the plan in the initramfs and carries it out; records go out, nothing comes in.
 
 pub mod argv;
 pub mod boot;
 pub mod console;
+pub mod emulated;
 pub mod init;
 pub mod modules;
 pub mod qmp;
@@ -26,3 +29,12 @@ pub const SHARE_TAG: &str = "root";
 
 /// Parameter of the kernel's command line: the modules to load, separated by commas.
 pub const MODULES_PARAMETER: &str = "hypertare.modules=";
+
+/// The plan that an emulated machine finds in its initramfs.
+pub const PLAN: &str = "/plan.jsonl";
+
+/// Parameter: what the kernel's random numbers of an emulated machine start from.
+pub const SEED_PARAMETER: &str = "hypertare.seed=";
+
+/// Parameter: seconds of an emulated machine's own clock after which it ends, whatever it does.
+pub const LIMIT_PARAMETER: &str = "hypertare.limit=";

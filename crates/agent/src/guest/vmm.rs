@@ -287,7 +287,7 @@ fn check_files(spec: &Spec) -> Result<()> {
 
 /// Archives as one, in memory: the kernel takes them one after the other, each at a multiple of
 /// four bytes.
-fn concatenate(parts: &[PathBuf]) -> Result<File> {
+pub fn concatenate(parts: &[PathBuf]) -> Result<File> {
     let mut whole = File::from(memfd_create("initramfs", MemfdFlags::CLOEXEC)?);
     for part in parts {
         append(part, &mut whole).with_context(|| format!("reading initramfs {part:?}"))?;

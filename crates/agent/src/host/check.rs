@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use hypertare_plan::{Bench, Interface, NodeKind, Trial};
+use hypertare_plan::{Bench, Interface, LinkKind, NodeKind, Trial};
 
 /// The kernel's limit, without the terminating zero.
 const LONGEST_INTERFACE_NAME: usize = 15;
@@ -35,6 +35,14 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
                 ));
             }
             check_interface(interface).map_err(|why| format!("node {}: {why}", node.name))?;
+            let link = bench.links.iter().find(|link| link.name == interface.link);
+            if link.is_some_and(|link| link.kind == LinkKind::Hub) && interface.mac.is_none() {
+                return Err(format!(
+                    "node {}: interface {} is on a hub and does not say which NIC it is: give its \
+                     MAC address",
+                    node.name, interface.name
+                ));
+            }
         }
         if let NodeKind::Guest(guest) = &node.kind {
             seconds("boot_limit_s", guest.boot_limit_s)?;

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Bench, Guest, Interface, Node, NodeKind};
+use hypertare_plan::{Bench, Guest, Interface, LinkKind, Node, NodeKind};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::cgroup::{Cgroup, Scope};
@@ -69,8 +69,7 @@ impl Local {
             Ok(())
         })?;
         let interfaces = match node.kind {
-            // Its interface is the bridge itself.
-            NodeKind::Host => node.interfaces.iter().map(on_bridge).collect(),
+            NodeKind::Host => node.interfaces.iter().map(|one| own(bench, one)).collect(),
             _ => node.interfaces.clone(),
         };
         let link = ProcessLink::new(child, ours, inbox, (cgroup, memory.is_some()), place);
@@ -80,13 +79,28 @@ impl Local {
     /// Joins a container's interfaces to their links.
     fn wire(&mut self, bench: &Bench, node: &Node, pid: libc::pid_t) -> Result<()> {
         for interface in &node.interfaces {
-            let name = format!("veth{}", self.number());
             let there = Namespace::Pid(pid.unsigned_abs());
+            if on_hub(bench, interface) {
+                self.links.move_to(&self.nic(interface)?, there)?;
+                continue;
+            }
+            let name = format!("veth{}", self.number());
             self.links.veth(&name, &interface.name, Some(there))?;
             self.made.push(name.clone());
             self.join(&name, bench, interface)?;
         }
         Ok(())
+    }
+
+    /// The machine's NIC that an interface on a hub names.
+    fn nic(&self, interface: &Interface) -> Result<String> {
+        let mac = interface.mac.as_deref().unwrap_or_default();
+        let all = self.links.list()?;
+        let found = all.iter().find(|link| link.mac.eq_ignore_ascii_case(mac) && link.name != "lo");
+        found.map(|link| link.name.clone()).with_context(|| {
+            let there: Vec<_> = all.iter().map(|l| format!("{} {}", l.name, l.mac)).collect();
+            format!("the machine has no NIC of the address {mac:?}; it has: {}", there.join(", "))
+        })
     }
 
     fn join(&self, name: &str, bench: &Bench, interface: &Interface) -> Result<()> {
@@ -108,6 +122,9 @@ impl Local {
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         let mut taps = Vec::new();
         for interface in &interfaces {
+            if on_hub(bench, interface) {
+                bail!("a guest cannot be on the hub {}: give it a bridge", interface.link);
+            }
             let name = format!("tap{}", self.number());
             let fd = tap::create(&name)?;
             self.join(&name, bench, interface)?;
@@ -160,7 +177,7 @@ impl Local {
 
 impl Machine for Local {
     fn prepare(&mut self, bench: &Bench) -> Result<()> {
-        for link in &bench.links {
+        for link in bench.links.iter().filter(|link| link.kind == LinkKind::Bridge) {
             self.links.bridge(&link.name, link.mtu)?;
             self.made.push(link.name.clone());
             self.links.set_up(&link.name)?;
@@ -196,8 +213,14 @@ fn mtu(bench: &Bench, node: &Node) -> u32 {
     bench.links.iter().find(|link| on(&link.name)).map_or(1500, |link| link.mtu)
 }
 
-fn on_bridge(interface: &Interface) -> Interface {
-    Interface { name: interface.link.clone(), ..interface.clone() }
+fn on_hub(bench: &Bench, interface: &Interface) -> bool {
+    bench.links.iter().any(|link| link.name == interface.link && link.kind == LinkKind::Hub)
+}
+
+/// A host node's interface: the bridge itself, or a NIC of the machine.
+fn own(bench: &Bench, interface: &Interface) -> Interface {
+    let name = if on_hub(bench, interface) { &interface.name } else { &interface.link };
+    Interface { name: name.clone(), ..interface.clone() }
 }
 
 fn bind(pid: libc::pid_t, cpus: &[u32]) -> Result<()> {

@@ -75,6 +75,27 @@ pub fn inside(arguments: &InsideArguments) -> ExitCode {
     }
 }
 
+/// Carries out a plan on a machine that has nothing else to do: the emulated one, whose init calls
+/// this. No sandbox: its kernel ends with it, and with that whatever was made.
+pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()> {
+    sandbox::mount_scratch()?;
+    let machine = Local::new(Scope::own()?)?;
+    let (post, events) = sync_channel(QUEUE);
+    let steps = post.clone();
+    std::thread::spawn(move || event::read_plan(plan, true, &steps));
+    let emitter = Emitter::new(records);
+    let out = move |record| {
+        if let Err(error) = emitter.emit(&record) {
+            eprintln!("{}a record is lost: {error}", crate::guest::init::CONSOLE_PREFIX);
+        }
+    };
+    match Executor::new(machine, hello(""), (post, events), out).run() {
+        Ending::Complete => Ok(()),
+        Ending::BadPlan(why) => anyhow::bail!("{why}"),
+        Ending::Ended(why) => anyhow::bail!("the plan was ended: {why:?}"),
+    }
+}
+
 fn failure(error: &anyhow::Error) -> ExitCode {
     eprintln!("hypertare-agent: {error:#}");
     ExitCode::FAILURE

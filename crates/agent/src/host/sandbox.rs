@@ -74,7 +74,7 @@ fn start(scope: &Scope, lifeline: RawFd) -> Result<Child> {
 
 /// Root maps every id it has onto itself, so that files keep their owners; anyone else is root
 /// inside and nobody else.
-fn map_ids(pid: libc::pid_t) -> Result<()> {
+pub fn map_ids(pid: libc::pid_t) -> Result<()> {
     if rustix::process::geteuid().is_root() && map_all(pid).is_ok() {
         return Ok(());
     }
@@ -193,9 +193,14 @@ pub fn enter() -> Result<OwnedFd> {
         "cannot mount /proc; in a container, start that with \
              `--security-opt systempaths=unconfined`",
     )?;
-    mount("tmpfs", SCRATCH, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=0755")
-        .with_context(|| format!("cannot mount memory on {SCRATCH}"))?;
+    mount_scratch()?;
     Ok(lifeline)
+}
+
+/// Memory for what is made on the way, at a place where nobody looks for anything else.
+pub fn mount_scratch() -> Result<()> {
+    mount("tmpfs", SCRATCH, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=0755")
+        .with_context(|| format!("cannot mount memory on {SCRATCH}"))
 }
 
 /// What is mounted from here on is seen by nobody outside.

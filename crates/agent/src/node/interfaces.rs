@@ -39,6 +39,12 @@ fn set_up_one(desk: &Desk, links: &Links, interface: &Interface, mtu: u32) -> Re
     }
     links.set_up(name)?;
     set_offloads(interface)?;
+    // Hardware negotiates for seconds after it was set up, and after each change of some settings.
+    if interface.nic.is_some()
+        && let Err(error) = links.wait_for_carrier(name, APPEAR_LIMIT)
+    {
+        desk.warn(format!("{error:#}"));
+    }
     let mut state = ethtool::state(name)?;
     state.node = desk.node().to_owned();
     desk.emit(Record::Interface(state));

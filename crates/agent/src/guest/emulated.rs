@@ -1,0 +1,400 @@
+//! The emulated machine: a whole PC in QEMU that carries out a plan which lies in its initramfs, and
+//! does nothing else. `hypertare-agent emulate` runs it in a directory in memory that only QEMU sees,
+//! where `kernel`, `initramfs`, `records` and `console` stand for the files that were named. So its
+//! command line names no place of this host, and nothing is left on it.
+//!
+//! With the virtual clock it is the same machine to the last bit, too:
+//! - `-icount shift=N,sleep=off`: each instruction takes 2^N ns, and idle time is skipped.
+//! - One CPU: there is one count of instructions. One thread executes, and devices are served by it
+//!   (`ioeventfd=off`, `tx=timer`): what another thread does comes when the host's scheduler likes.
+//! - The clock begins at a fixed date; the CPU has no source of random numbers, the kernel trusts
+//!   none, and what it has instead comes from the seed.
+//! - Nothing enters: no monitor, no terminal, no network, and its archive is complete beforehand.
+//!
+//! Source of these options: QEMU's documentation, "TCG Instruction Counting" (icount).
+//!
+//! QEMU runs in namespaces of its own, without a network, and dies with whoever holds the other end
+//! of standard input.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use hypertare_plan::NicModel;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::argv::{self, KERNEL_ARGUMENTS, MACHINE, PROGRAM, TCG_CPU, TCG_KERNEL_ARGUMENTS};
+use super::boot::parse_size;
+use super::vmm::concatenate;
+use super::{LIMIT_PARAMETER, MODULES_PARAMETER, PORT, SEED_PARAMETER};
+use crate::host::sandbox;
+use crate::host::spawn::{Child, Ended, Spawn, explain_refusal};
+
+/// The subcommand that becomes QEMU. Not for people.
+pub const INSIDE: &str = "emulate-inside";
+
+/// In virtual time no two runs may meet different dates; the date itself is of no importance.
+const DATE: &str = "2026-01-01";
+
+/// Descriptor of the inside whose other end closes when the outside ends.
+const LIFELINE: RawFd = 3;
+
+/// Names of what QEMU opens, and the descriptor of the first; the others follow.
+const FILES: [&str; 4] = ["kernel", "initramfs", "records", "console"];
+const FIRST_FILE: RawFd = 4;
+
+/// Bytes of records, and of what is printed, beyond which the kernel ends QEMU.
+const MOST_OUTPUT: u64 = 256 << 20;
+
+/// Run an emulated machine on the plan in its initramfs
+#[derive(Args, Clone, Debug)]
+pub struct Emulate {
+    /// Uncompressed kernel (vmlinux), or a bzImage, which boots more slowly
+    #[arg(long)]
+    kernel: PathBuf,
+    /// Archives, loaded one after the other: one with this agent as /init, one with /plan.jsonl
+    #[arg(long, required = true)]
+    initramfs: Vec<PathBuf>,
+    /// Where its records go
+    #[arg(long, default_value = "/dev/stdout")]
+    records: PathBuf,
+    /// Where what it prints goes
+    #[arg(long, default_value = "/dev/null")]
+    console: PathBuf,
+    #[arg(long, value_enum, default_value_t = Clock::Virtual)]
+    clock: Clock,
+    /// An instruction takes 2^SHIFT ns of virtual time
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=10))]
+    shift: u32,
+    /// What its random numbers come from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Memory: bytes, or with K, M or G
+    #[arg(long, default_value = "512M", value_parser = parse_size)]
+    memory: u64,
+    #[arg(long, default_value_t = 1)]
+    cpus: u32,
+    /// QEMU's CPU model
+    #[arg(long)]
+    cpu_model: Option<String>,
+    /// A NIC on the hub, MODEL=MAC; may be repeated
+    #[arg(long, value_parser = parse_nic)]
+    nic: Vec<Nic>,
+    /// A further kernel module to load
+    #[arg(long)]
+    module: Vec<String>,
+    /// Appended to the kernel's command line
+    #[arg(long, allow_hyphen_values = true)]
+    kernel_arg: Vec<String>,
+    /// Seconds of the machine's own clock after which it ends
+    #[arg(long, default_value_t = 3600)]
+    limit: u64,
+    /// Print QEMU's command line as JSON, and run nothing
+    #[arg(long)]
+    show: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Clock {
+    Virtual,
+    Wall,
+}
+
+#[derive(Clone, Debug)]
+struct Nic {
+    model: NicModel,
+    mac: String,
+}
+
+fn parse_nic(text: &str) -> Result<Nic, String> {
+    let (model, mac) = text.split_once('=').ok_or("write it like e1000=52:54:00:77:00:01")?;
+    let model = serde_json::from_value(model.into())
+        .map_err(|_| format!("there is no NIC model {model:?}"))?;
+    if !argv::is_mac(mac) {
+        return Err(format!("{mac:?} is no MAC address, write it like 52:54:00:77:00:01"));
+    }
+    Ok(Nic { model, mac: mac.to_owned() })
+}
+
+pub fn main(options: &Emulate) -> ExitCode {
+    match emulate(options) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "hypertare-agent: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn emulate(options: &Emulate) -> Result<u8> {
+    let line = command_line(options)?;
+    if options.show {
+        println!("{}", serde_json::to_string(&line)?);
+        return Ok(0);
+    }
+    let files = files(options)?;
+    let (lifeline, _held) = std::io::pipe()?;
+    let mut machine = match start(line, &lifeline, &files) {
+        Ok(machine) => machine,
+        Err(error) => {
+            eprintln!("hypertare-agent: {:#}", explain_refusal(&error));
+            return Ok(sandbox::REFUSED as u8);
+        }
+    };
+    drop(lifeline);
+    match await_end(&mut machine)? {
+        Ended::Exited(0) => Ok(0),
+        ended => bail!("QEMU {ended}"),
+    }
+}
+
+/// QEMU's command line, the program included.
+fn command_line(options: &Emulate) -> Result<Vec<String>> {
+    let is_virtual = options.clock == Clock::Virtual;
+    if is_virtual && options.cpus != 1 {
+        bail!(
+            "{} CPUs cannot be had with the virtual clock: there is one count of instructions, so \
+             they would take turns and not work at the same time; ask for one, or for --clock wall",
+            options.cpus
+        );
+    }
+    let mut line: Vec<String> = vec![PROGRAM.into()];
+    let mut option = |name: &str, value: String| line.extend([name.to_owned(), value]);
+    option("-name", "hypertare".into());
+    option("-display", "none".into());
+    option("-machine", MACHINE.into());
+    let cpu = options.cpu_model.as_deref().unwrap_or(TCG_CPU);
+    if is_virtual {
+        option("-accel", "tcg,thread=single".into());
+        option("-icount", format!("shift={},sleep=off", options.shift));
+        option("-cpu", format!("{cpu},-rdrand,-rdseed"));
+    } else {
+        option("-accel", "tcg,thread=multi".into());
+        option("-cpu", cpu.into());
+    }
+    option("-seed", (options.seed & u64::from(u32::MAX)).to_string());
+    option("-rtc", format!("base={DATE},clock={}", if is_virtual { "vm" } else { "host" }));
+    option("-smp", format!("cpus={0},sockets=1,cores={0},threads=1", options.cpus));
+    option("-m", format!("{}B", options.memory));
+    option("-chardev", "file,id=console,path=console".into());
+    option("-serial", "chardev:console".into());
+    let direct = if is_virtual { ",ioeventfd=off" } else { "" };
+    option("-device", format!("virtio-serial-pci,max_ports=2{direct}"));
+    option("-chardev", "file,id=records,path=records".into());
+    option("-device", format!("virtserialport,chardev=records,name={PORT}"));
+    for (index, nic) in options.nic.iter().enumerate() {
+        let device = argv::nic(nic.model).device;
+        let timing = match nic.model {
+            NicModel::VirtioNet if is_virtual => ",ioeventfd=off,tx=timer",
+            _ => "",
+        };
+        option("-netdev", format!("hubport,id=net{index},hubid=0"));
+        option("-device", format!("{device},netdev=net{index},mac={},romfile={timing}", nic.mac));
+    }
+    option("-kernel", "kernel".into());
+    option("-initrd", "initramfs".into());
+    option("-append", kernel_arguments(options)?);
+    line.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(String::from));
+    Ok(line)
+}
+
+fn kernel_arguments(options: &Emulate) -> Result<String> {
+    let fixed = KERNEL_ARGUMENTS.iter().chain(&TCG_KERNEL_ARGUMENTS);
+    let mut words: Vec<String> = fixed.map(|&word| word.to_owned()).collect();
+    words.push("random.trust_cpu=off".into());
+    words.push("random.trust_bootloader=off".into());
+    words.push(format!("{SEED_PARAMETER}{}", options.seed));
+    words.push(format!("{LIMIT_PARAMETER}{}", options.limit));
+    words.push(format!("{MODULES_PARAMETER}{}", modules(options).join(",")));
+    words.extend(options.kernel_arg.iter().cloned());
+    if let Some(word) = words.iter().find(|word| word.contains(['\n', '\0'])) {
+        bail!("kernel argument {word:?} holds a character that the kernel does not take");
+    }
+    Ok(words.join(" "))
+}
+
+fn modules(options: &Emulate) -> Vec<&str> {
+    let mut modules = vec!["virtio_pci", "virtio_console"];
+    let drivers = options.nic.iter().map(|nic| argv::nic(nic.model).driver);
+    for module in drivers.chain(options.module.iter().map(String::as_str)) {
+        if !modules.contains(&module) {
+            modules.push(module);
+        }
+    }
+    modules
+}
+
+/// What QEMU opens, by the names of [`FILES`].
+fn files(options: &Emulate) -> Result<[File; 4]> {
+    let kernel = File::open(&options.kernel)
+        .with_context(|| format!("the kernel {:?} cannot be read", options.kernel))?;
+    let output = |path: &Path| {
+        let opened = File::options().write(true).create(true).truncate(true).open(path);
+        opened.with_context(|| format!("{path:?} cannot be written"))
+    };
+    let initramfs = concatenate(&options.initramfs)?;
+    Ok([kernel, initramfs, output(&options.records)?, output(&options.console)?])
+}
+
+/// Own namespaces: QEMU sees no network, and with it dies whatever it starts.
+fn start(line: Vec<String>, lifeline: &impl AsRawFd, files: &[File; 4]) -> Result<Child> {
+    let nothing = File::open("/dev/null")?;
+    let arguments = [INSIDE.to_owned(), "--".to_owned()].into_iter().chain(line).collect();
+    let namespaces = libc::CLONE_NEWUSER
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS;
+    let mut descriptors: Vec<&dyn AsRawFd> = vec![&nothing, &1, &2, lifeline];
+    descriptors.extend(files.iter().map(|file| file as &dyn AsRawFd));
+    Spawn { arguments, namespaces, descriptors }.start(sandbox::map_ids)
+}
+
+/// Waits for the machine's end, and kills it once nobody holds the other end of standard input.
+fn await_end(machine: &mut Child) -> Result<Ended> {
+    let stdin = std::io::stdin();
+    loop {
+        let mut watched = [
+            PollFd::new(machine.handle(), PollFlags::IN),
+            PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::RDHUP),
+        ];
+        match poll(&mut watched, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error).context("cannot wait for QEMU"),
+        }
+        let gone = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
+        if watched[0].revents().is_empty() && watched[1].revents().intersects(gone) {
+            machine.kill();
+        }
+        if !watched[0].revents().is_empty() || watched[1].revents().intersects(gone) {
+            return Ok(machine.wait());
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct Inside {
+    #[arg(last = true, required = true)]
+    line: Vec<String>,
+}
+
+/// Becomes QEMU, which the kernel then kills when the outside ends, however that ends.
+pub fn inside(arguments: &Inside) -> ExitCode {
+    match become_qemu(&arguments.line) {
+        Ok(never) => match never {},
+        Err(error) => {
+            eprintln!("hypertare-agent: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn become_qemu(line: &[String]) -> Result<std::convert::Infallible> {
+    // SAFETY: the outside has put it there; nobody else owns this number.
+    let lifeline = unsafe { OwnedFd::from_raw_fd(LIFELINE) };
+    rustix::io::fcntl_setfd(&lifeline, rustix::io::FdFlags::CLOEXEC)
+        .context("this subcommand is started by `hypertare-agent emulate` only")?;
+    // Ctrl-C in a terminal is the controller's to hear.
+    let _ = rustix::process::setsid();
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // It may have ended before that.
+    let mut watched = [PollFd::new(&lifeline, PollFlags::OUT)];
+    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&now))?;
+    if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+        bail!("whoever started this has ended");
+    }
+    enter_directory()?;
+    let most = rustix::process::Rlimit { current: Some(MOST_OUTPUT), maximum: Some(MOST_OUTPUT) };
+    rustix::process::setrlimit(rustix::process::Resource::Fsize, most)?;
+    let (program, rest) = line.split_first().context("no program is given")?;
+    let error = Command::new(program).args(rest).exec();
+    Err(error).with_context(|| format!("{program} cannot be started; is QEMU installed?"))
+}
+
+/// A directory in memory with the files that QEMU is told of; no other process sees it.
+fn enter_directory() -> Result<()> {
+    sandbox::make_private()?;
+    sandbox::mount_scratch()?;
+    std::env::set_current_dir(sandbox::SCRATCH)?;
+    for (name, descriptor) in FILES.iter().zip(FIRST_FILE..) {
+        std::os::unix::fs::symlink(format!("/proc/self/fd/{descriptor}"), name)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Emulate,
+    }
+
+    fn line(arguments: &[&str]) -> Result<Vec<String>> {
+        let files = ["emulate", "--kernel=/k", "--initramfs=/i"];
+        let arguments = files.iter().chain(arguments);
+        command_line(&Line::parse_from(arguments).options)
+    }
+
+    fn after<'a>(line: &'a [String], option: &str) -> &'a str {
+        let found = line.iter().position(|word| word == option);
+        found.map_or("", |index| line[index + 1].as_str())
+    }
+
+    #[test]
+    fn in_virtual_time_nothing_is_left_to_chance() {
+        let nic = "virtio-net=52:54:00:77:00:02";
+        let line = line(&["--seed", "7", "--shift", "2", "--nic", nic]).unwrap();
+        assert_eq!(after(&line, "-icount"), "shift=2,sleep=off");
+        assert_eq!(after(&line, "-accel"), "tcg,thread=single");
+        assert_eq!(after(&line, "-seed"), "7");
+        assert_eq!(after(&line, "-rtc"), "base=2026-01-01,clock=vm");
+        assert!(after(&line, "-cpu").ends_with(",-rdrand,-rdseed"));
+        assert!(after(&line, "-append").contains("random.trust_cpu=off"));
+        assert!(after(&line, "-append").contains("hypertare.seed=7"));
+        let nic = line.iter().find(|word| word.starts_with("virtio-net-pci")).unwrap();
+        assert!(nic.ends_with("ioeventfd=off,tx=timer"), "{nic}");
+    }
+
+    #[test]
+    fn nothing_of_this_host_stands_on_it() {
+        let line = line(&["--nic", "e1000=52:54:00:77:00:02"]).unwrap();
+        assert!(line.iter().all(|word| !word.contains("=/") && !word.starts_with('/')), "{line:?}");
+    }
+
+    #[test]
+    fn several_cpus_are_for_the_wall_clock() {
+        let error = line(&["--cpus", "2"]).unwrap_err().to_string();
+        assert!(error.contains("one count of instructions"), "{error}");
+        let line = line(&["--cpus", "2", "--clock", "wall"]).unwrap();
+        assert_eq!(after(&line, "-icount"), "");
+        assert_eq!(after(&line, "-accel"), "tcg,thread=multi");
+    }
+
+    #[test]
+    fn drivers_are_loaded_once() {
+        let (a, b) = ("e1000=52:54:00:77:00:02", "e1000=52:54:00:77:00:03");
+        let line = line(&["--nic", a, "--nic", b, "--module", "veth"]).unwrap();
+        let append = after(&line, "-append");
+        assert!(append.contains("modules=virtio_pci,virtio_console,e1000,veth"), "{append}");
+    }
+
+    #[test]
+    fn a_wrong_nic_says_what_is_right() {
+        assert!(parse_nic("e1000").unwrap_err().contains("write it like"));
+        assert!(parse_nic("e1001=52:54:00:77:00:02").unwrap_err().contains("e1001"));
+        assert!(parse_nic("e1000=52:54").unwrap_err().contains("MAC"));
+    }
+}

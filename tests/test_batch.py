@@ -1,0 +1,142 @@
+"""Batches, and what a study says of an emulated machine: pure."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypertare import planner
+from hypertare.batch import Batch, Pc, nics_of, renumbered, seed_of, sort
+from hypertare.design import make
+from hypertare.errors import InputError
+from hypertare.planner import Chance, Surroundings
+from hypertare.records import BenchReady, Log, Record, Teardown, TrialBegin, TrialEnd
+from hypertare.report import units
+from hypertare.responses import RESPONSES, of_clock
+from hypertare.study import StudyFile
+
+TEXT = """
+name = "tiny"
+question = "?"
+machine = "emulated"
+[workloads.udp]
+type = "stream"
+protocol = "udp"
+direction = "receive"
+"""
+
+
+def file(more: str = "", **replace: str) -> StudyFile:
+    text = TEXT
+    for old, new in replace.items():
+        text = text.replace(old, new)
+    return StudyFile(text + more, "tiny.toml")
+
+
+def on(seed: int) -> Surroundings:
+    return Surroundings((0,), "tcg", {}, {}, chance=Chance(seed))
+
+
+def test_an_emulated_machine_has_defaults_of_its_own() -> None:
+    study = file().study()
+    assert study.clock == "virtual"
+    assert study.sut.platforms == ("native",)
+    assert file(machine="clock = 'wall'\nmachine").study().clock == "wall"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("[sut]\ncpus = 2", "one count of instructions"),
+        ("[factors]\n'sut.cpus' = [1, 2]", "one count of instructions"),
+        ("[sut]\nplatforms = ['native', 'guest']", "not guest"),
+        ("[emulated]\nshift = 11", "shift"),
+        ("[emulated]\nshif = 1", "Did you mean 'shift'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_reason(more: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        file(more).study()
+    assert said in str(caught.value)
+
+
+def test_several_cpus_are_for_the_wall_clock() -> None:
+    assert file("[sut]\ncpus = 2", machine="clock = 'wall'\nmachine").study().sut.cpus == 2
+
+
+def test_this_host_has_no_virtual_clock() -> None:
+    with pytest.raises(InputError, match="no virtual clock"):
+        StudyFile(TEXT.replace('"emulated"', '"local"\nclock = "virtual"'), "x").study()
+
+
+def test_a_nic_is_the_machine_s_own_there() -> None:
+    """As a factor it makes several benches, where on this host it makes several guests."""
+    study = file("[factors]\n'sut.nic' = ['e1000', 'pcnet']").study()
+    design = make(study, 1)
+    assert [plot.levels for plot in design.plots] == [{"sut.nic": "e1000"}, {"sut.nic": "pcnet"}]
+    assert all(len(plot.variants) == 1 for plot in design.plots)
+
+
+def bench_of(seed: int, more: str = "[sut]\nnic = 'e1000'\nplatforms = ['native', 'container']"):
+    study_file = file(more)
+    study = study_file.study()
+    plot = make(study, 1).plots[0]
+    cells = {variant.node: study for variant in plot.variants}
+    return study, plot, planner.make_bench(study, plot, cells, on(seed))
+
+
+def test_every_node_has_a_nic_of_its_own_on_the_hub() -> None:
+    _, _, bench = bench_of(7)
+    assert [link.kind for link in bench.links] == ["hub"]
+    nics = nics_of(bench)
+    assert [model for model, _ in nics] == ["e1000"] * 3
+    assert len({mac for _, mac in nics}) == 3
+    host = next(node for node in bench.nodes if node.name == "host")
+    assert host.interfaces[0].name == planner.HUB_INTERFACE
+
+
+def test_a_seed_moves_what_chance_moves() -> None:
+    study, plot, bench = bench_of(7)
+    _, _, same = bench_of(7)
+    _, _, other = bench_of(8)
+    assert bench == same != other
+    variant = plot.variants[0]
+    trials = [planner.make_trial(0, study, "udp", variant, plot, on(seed)) for seed in (7, 7, 8)]
+    assert trials[0] == trials[1] != trials[2]
+    names = [phase.name for phase in trials[0].phases]
+    assert names == ["reach", "offset", "measure"]
+    assert 0.001 <= Chance(7).offset_s(0) <= 0.0211
+    assert Chance(7).offset_s(0) != Chance(7).offset_s(1)
+
+
+def test_a_boot_s_seed_does_not_depend_on_other_levels() -> None:
+    assert seed_of(1, {"a": 1, "b": 2}, 0) == seed_of(1, {"b": 2, "a": 1}, 0)
+    seeds = {seed_of(1, {"a": 1}, 0), seed_of(1, {"a": 1}, 1), seed_of(2, {"a": 1}, 0)}
+    assert len(seeds | {seed_of(1, {"a": 2}, 0)}) == 4
+
+
+def test_a_plan_does_not_know_its_place_in_the_run() -> None:
+    _, _, bench = bench_of(7)
+    pc = Pc("virtual", 3, 7, 1 << 28, 1, "debian", 60, 60.0)
+    assert Batch(0, pc, bench, (), ()).steps == Batch(9, pc, bench, (), ()).steps
+
+
+def test_records_are_taken_apart_and_numbered_anew() -> None:
+    told: list[Record] = [
+        BenchReady(bench="b", seconds_s=1),
+        TrialBegin(trial=0, t_s=1),
+        TrialEnd(trial=0, t_s=2, elapsed_s=1),
+        TrialBegin(trial=1, t_s=3),
+        Log(node="host", level="warning", text="half"),
+    ]
+    found = sort(told)
+    assert found.ready is not None and list(found.trials) == [0] and not found.complete
+    assert len(found.rest) == 2
+    assert [r.trial for r in renumbered(found.trials[0], 41)] == [41, 41]  # type: ignore[union-attr]
+    assert sort([*told, Teardown(seconds_s=1)]).complete
+
+
+def test_units_of_virtual_time_say_so() -> None:
+    goodput = next(one for one in RESPONSES["stream"] if one.name == "goodput")
+    assert of_clock(goodput, "wall") == goodput
+    unit = of_clock(goodput, "virtual").unit
+    assert units.quantity(3.386e8, unit) == "339 Mb/s (virtual)"

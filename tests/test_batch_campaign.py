@@ -1,0 +1,161 @@
+"""Campaigns of batches on a machine that is made up."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+from hypertare.batch import Batch
+from hypertare.batch_campaign import BatchCampaign
+from hypertare.design import make
+from hypertare.machine.emulated import Output
+from hypertare.planner import Surroundings
+from hypertare.records import BenchReady, Record, TaskResult, Teardown, TrialBegin, TrialEnd
+from hypertare.study import StudyFile
+from hypertare.trials import FinishedTrial
+
+TEXT = """
+name = "tiny"
+question = "?"
+machine = "emulated"
+[workloads.work]
+type = "burn"
+[factors]
+"sut.nic" = ["e1000", "pcnet"]
+"workloads.work.share" = ["50%", "100%"]
+[design]
+min_trials = 4
+max_trials = 12
+blocks_per_boot = 2
+precision = "1%"
+"""
+ON = Surroundings(
+    (0,), "tcg", {"debian": SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))}, {}
+)
+
+
+class MadeUp:
+    """Work rates follow from the seed alone, as they do in virtual time."""
+
+    def __init__(self, spread: float = 0.0, fate: Callable[[Batch], str | None] | None = None):
+        self.jobs = 1
+        self.spread = spread
+        self.fate = fate or (lambda batch: None)
+        self.batches: list[Batch] = []
+
+    def run(self, batches: Sequence[Batch]) -> Iterator[Output]:
+        for batch in batches:
+            self.batches.append(batch)
+            why = self.fate(batch)
+            records = () if why else tuple(self._records(batch))
+            yield Output(records, why, ("last words",) if why else (), "f" * 64, 1.0)
+
+    def _records(self, batch: Batch) -> Iterator[Record]:
+        chance = random.Random(batch.pc.seed)
+        yield BenchReady(bench="b", seconds_s=1)
+        for trial in batch.trials:
+            yield TrialBegin(trial=trial.id, t_s=1)
+            yield TaskResult(
+                node="host", trial=trial.id, phase="measure", task="burn",
+                values={"loops": 1000 * chance.lognormvariate(0, self.spread), "elapsed_s": 1.0},
+            )  # fmt: skip
+            yield TrialEnd(trial=trial.id, t_s=2, elapsed_s=1)
+        yield Teardown(seconds_s=1)
+
+
+class Journal:
+    def __init__(self, trials: Sequence[FinishedTrial] = ()) -> None:
+        self.kept = list(trials)
+        self.added: list[FinishedTrial] = []
+        self.records: list[tuple[Record, ...]] = []
+        self.events: list[str] = []
+
+    def append(self, finished: FinishedTrial, records: Sequence[Record]) -> None:
+        self.added.append(finished)
+        self.records.append(tuple(records))
+
+    def add_bench(self, boot: int, records: Sequence[Record]) -> None:
+        pass
+
+    def add_event(self, text: str) -> None:
+        self.events.append(text)
+
+    def trials(self) -> list[FinishedTrial]:
+        return self.kept
+
+
+class Nobody:
+    def __getattr__(self, _: str) -> Callable[..., None]:
+        return lambda *_: None
+
+
+def campaign(machine: MadeUp, journal: Journal, text: str = TEXT) -> BatchCampaign:
+    file = StudyFile(text, "tiny.toml")
+    study = file.study()
+    return BatchCampaign(
+        file, study, make(study, 1), machine, journal, Nobody(), ON, clock=lambda: 0.0
+    )
+
+
+def test_cells_are_measured_until_they_are_precise() -> None:
+    machine, journal = MadeUp(), Journal()
+    assert campaign(machine, journal).run()
+    assert len(machine.batches) == 2 * 3
+    assert len(journal.added) == 2 * 3 * 2 * 2
+    assert all(finished.status == "ok" and finished.fingerprint for finished in journal.added)
+
+
+def test_scatter_asks_for_more_up_to_the_limit() -> None:
+    machine, journal = MadeUp(spread=0.5), Journal()
+    assert campaign(machine, journal).run()
+    counts = [
+        sum(f.planned.cell == finished.planned.cell for f in journal.added)
+        for finished in journal.added
+    ]
+    assert set(counts) == {12}
+
+
+def test_numbers_are_the_run_s_own_and_in_order() -> None:
+    journal = Journal()
+    campaign(MadeUp(), journal).run()
+    assert [finished.planned.id for finished in journal.added] == list(range(24))
+    for finished, records in zip(journal.added, journal.records, strict=True):
+        assert {r.trial for r in records if hasattr(r, "trial")} == {finished.planned.id}
+    boots = {finished.planned.boot for finished in journal.added}
+    assert boots == set(range(6))
+
+
+def test_replicates_have_seeds_of_their_own() -> None:
+    machine = MadeUp()
+    campaign(machine, Journal()).run()
+    assert len({batch.pc.seed for batch in machine.batches}) == 6
+
+
+def test_an_interrupted_run_goes_on_to_the_same_end() -> None:
+    whole = Journal()
+    campaign(MadeUp(spread=0.02), whole).run()
+    for kept in (0, 3, 4, 9, len(whole.added)):
+        machine, rest = MadeUp(spread=0.02), Journal(whole.added[:kept])
+        campaign(machine, rest).run()
+        assert [*rest.kept, *rest.added] == whole.added
+        if kept == len(whole.added):
+            assert machine.batches == []
+
+
+def test_a_machine_that_fails_fails_its_trials_with_the_reason() -> None:
+    journal = Journal()
+    fate = lambda batch: "it was stopped" if batch.pc.nics == () and batch.boot == 1 else None  # noqa: E731
+    campaign(MadeUp(fate=fate), journal).run()
+    failed = [finished for finished in journal.added if finished.status == "failed"]
+    assert failed and {finished.error for finished in failed} == {"it was stopped"}
+    assert failed[0].console == ("last words",)
+
+
+def test_a_cell_that_always_fails_is_given_up() -> None:
+    journal = Journal()
+    machine = MadeUp(fate=lambda batch: "it never ends")
+    assert campaign(machine, journal).run()
+    assert len(machine.batches) <= 8
+    assert any("given up" in text for text in journal.events)
