@@ -15,7 +15,16 @@ PROTOCOL = 1
 Accelerator = Literal["kvm", "tcg"]
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
 ProbeName = Literal[
-    "stat", "softirqs", "interrupts", "net_dev", "vmstat", "schedstat", "net_snmp", "outside"
+    "stat",
+    "softirqs",
+    "interrupts",
+    "net_dev",
+    "vmstat",
+    "schedstat",
+    "net_snmp",
+    "outside",
+    "napi",
+    "drops",
 ]
 
 
@@ -193,8 +202,58 @@ class ReceiveSteering(Seam):
     cpus: tuple[int, ...]
 
 
+class NapiWeight(Seam):
+    type: Literal["napi_weight"] = "napi_weight"
+    interface: str
+    weight: int
+
+
+class NapiBudget(Seam):
+    type: Literal["napi_budget"] = "napi_budget"
+    packets: int
+    microseconds: int | None = None
+
+
+class DevWeight(Seam):
+    type: Literal["dev_weight"] = "dev_weight"
+    packets: int
+
+
+class InterruptCoalescing(Seam):
+    type: Literal["interrupt_coalescing"] = "interrupt_coalescing"
+    interface: str
+    rx_usecs: int | None = None
+    rx_frames: int | None = None
+    tx_usecs: int | None = None
+    tx_frames: int | None = None
+    adaptive_rx: bool | None = None
+
+
+class BusyPoll(Seam):
+    type: Literal["busy_poll"] = "busy_poll"
+    microseconds: int
+
+
+class DeferHardIrqs(Seam):
+    type: Literal["defer_hard_irqs"] = "defer_hard_irqs"
+    interface: str
+    polls: int
+    flush_timeout_ns: int
+
+
 Knob = Annotated[
-    Mtu | Offload | SocketBuffers | InterruptCpus | ReceiveSteering, Field(discriminator="type")
+    Mtu
+    | Offload
+    | SocketBuffers
+    | InterruptCpus
+    | ReceiveSteering
+    | NapiWeight
+    | NapiBudget
+    | DevWeight
+    | InterruptCoalescing
+    | BusyPoll
+    | DeferHardIrqs,
+    Field(discriminator="type"),
 ]
 
 

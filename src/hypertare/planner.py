@@ -429,7 +429,27 @@ def _knob_settings(
         settings.append(
             _knob(node, plan.ReceiveSteering(interface=interface, cpus=knobs.receive_steering))
         )
-    return settings
+    return settings + [_knob(node, knob) for knob in _polling_knobs(knobs, interface)]
+
+
+def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:
+    """Of how the node takes packets from its NIC."""
+    found: list[plan.Knob] = []
+    if knobs.napi_weight is not None:
+        found.append(plan.NapiWeight(interface=interface, weight=knobs.napi_weight))
+    if knobs.napi_budget is not None:
+        found.append(plan.NapiBudget(**knobs.napi_budget.model_dump()))
+    if knobs.dev_weight is not None:
+        found.append(plan.DevWeight(packets=knobs.dev_weight))
+    if knobs.interrupt_coalescing is not None:
+        wanted = knobs.interrupt_coalescing.model_dump()
+        found.append(plan.InterruptCoalescing(interface=interface, **wanted))
+    if knobs.busy_poll is not None:
+        found.append(plan.BusyPoll(microseconds=knobs.busy_poll))
+    if knobs.defer_hard_irqs is not None:
+        wanted = knobs.defer_hard_irqs.model_dump()
+        found.append(plan.DeferHardIrqs(interface=interface, **wanted))
+    return found
 
 
 def _knob(node: str, knob: plan.Knob) -> plan.KnobSetting:

@@ -119,6 +119,7 @@ class ProbeValues(Seam):
     probe: ProbeName
     elapsed_s: float
     values: Values
+    histograms: dict[str, Histogram] = {}
     unavailable: str | None = None
 
 

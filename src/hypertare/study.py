@@ -173,6 +173,39 @@ WorkloadSettings = Annotated[
 ]
 
 
+Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
+
+
+class NapiBudgetSettings(Settings):
+    """What one softirq may take; without `microseconds` the kernel's limit of time stays."""
+
+    packets: Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
+    microseconds: Count | None = None
+
+
+class CoalescingSettings(Settings):
+    """As in ethtool(8); what is not given stays as it is."""
+
+    rx_usecs: Count | None = None
+    rx_frames: Count | None = None
+    tx_usecs: Count | None = None
+    tx_frames: Count | None = None
+    adaptive_rx: bool | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> CoalescingSettings:
+        if not self.model_fields_set:
+            raise ValueError("nothing is set")
+        return self
+
+
+class DeferSettings(Settings):
+    """Empty polls before the interrupt is switched on again, and nanoseconds to a timer's poll."""
+
+    polls: Count
+    flush_timeout_ns: Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
+
+
 class Knobs(Settings):
     """Settings applied for each trial and put back after it. Those of a link apply to both its ends."""
 
@@ -181,6 +214,12 @@ class Knobs(Settings):
     socket_buffers: Size | None = None
     interrupt_cpus: tuple[int, ...] | None = None
     receive_steering: tuple[int, ...] | None = None
+    napi_weight: Annotated[int, Field(ge=1, le=1024)] | None = None
+    napi_budget: NapiBudgetSettings | None = None
+    dev_weight: Annotated[int, Field(ge=1, le=(1 << 31) - 1)] | None = None
+    interrupt_coalescing: CoalescingSettings | None = None
+    busy_poll: Count | None = None
+    defer_hard_irqs: DeferSettings | None = None
 
 
 class DesignSettings(Settings):

@@ -123,6 +123,8 @@ pub const PROBES: &[(Probe, &[Definition])] = &[
     (Probe::Schedstat, SCHEDSTAT),
     (Probe::NetSnmp, NET_SNMP),
     (Probe::Outside, OUTSIDE),
+    (Probe::Napi, NAPI),
+    (Probe::Drops, DROPS),
 ];
 
 /// Each time also by CPU: `cpu0.busy_s`.
@@ -216,6 +218,31 @@ const OUTSIDE: &[Definition] = &[
         "switches",
         "context switches by preemption; threads alive at the end",
     ),
+];
+
+/// By interface: `eth0.polls`; with them the histogram `eth0.packets_per_poll`.
+const NAPI: &[Definition] = &[
+    ("*.polls", "polls", "times that the driver was polled"),
+    ("*.polled_packets", "packets", "received in these polls"),
+    ("*.interrupts", "interrupts", "hardware interrupts of the interface, or of its shared line"),
+    ("ksoftirqd_s", "s", "CPU time of ksoftirqd on all CPUs: softirqs put off to a thread"),
+];
+
+/// By place; those with a point by interface.
+const DROPS: &[Definition] = &[
+    ("*.ring", "packets", "the NIC had no buffer left (rx_missed_errors)"),
+    ("*.receive", "packets", "dropped by the driver or right behind it, full backlog included"),
+    ("*.damaged", "packets", "received damaged (rx_errors)"),
+    ("*.transmit", "packets", "not sent by the driver; of a tap, its queue was full (tx_dropped)"),
+    ("*.queue", "packets", "dropped by the queueing discipline"),
+    ("socket", "packets", "UDP: the socket's buffer was full"),
+    ("tcp", "packets", "TCP: the socket's queues were full; TCP sends them again"),
+    ("memory", "packets", "UDP: no memory left for all sockets (udp_mem)"),
+    ("no_port", "packets", "UDP: nobody received at that port"),
+    ("checksum", "packets", "UDP: wrong checksum"),
+    ("ip_receive", "packets", "refused or discarded by IP on their way in"),
+    ("ip_transmit", "packets", "without a route or discarded by IP on their way out"),
+    ("backlog", "packets", "the CPU's backlog was full; also in `receive` of the interface"),
 ];
 
 /// The definition of a value by its name.

@@ -23,4 +23,36 @@ pub enum Knob {
     InterruptCpus { interface: String, cpus: Vec<u32> },
     /// CPUs of receive packet steering of every queue of an interface; none switches it off.
     ReceiveSteering { interface: String, cpus: Vec<u32> },
+    /// Packets that one poll may take from each NAPI instance of an interface, 1 to 1024.
+    NapiWeight { interface: String, weight: u32 },
+    /// What one softirq may take from all instances (net.core.netdev_budget, netdev_budget_usecs);
+    /// without `microseconds` that limit stays as it is.
+    NapiBudget {
+        packets: u32,
+        #[serde(default)]
+        microseconds: Option<u32>,
+    },
+    /// Packets that one poll may take from a CPU's backlog (net.core.dev_weight). The weight of a
+    /// driver's instances is another.
+    DevWeight { packets: u32 },
+    /// Interrupt coalescing as in ethtool(8); what is not given stays as it is.
+    InterruptCoalescing {
+        interface: String,
+        #[serde(default)]
+        rx_usecs: Option<u32>,
+        #[serde(default)]
+        rx_frames: Option<u32>,
+        #[serde(default)]
+        tx_usecs: Option<u32>,
+        #[serde(default)]
+        tx_frames: Option<u32>,
+        #[serde(default)]
+        adaptive_rx: Option<bool>,
+    },
+    /// Time for which a waiting socket polls its NIC itself (net.core.busy_poll and busy_read; the
+    /// latter is SO_BUSY_POLL of every socket made from then on); 0 switches it off.
+    BusyPoll { microseconds: u32 },
+    /// Polls without packets before an interface's interrupt is switched on again, and the time, in
+    /// ns, after which a timer polls; both 0 is the default.
+    DeferHardIrqs { interface: String, polls: u32, flush_timeout_ns: u64 },
 }

@@ -33,4 +33,9 @@ pub enum Probe {
     /// CPU time of the node's VMM (and of its vhost threads) as its machine sees it; guests only.
     /// For a container: of its cgroup.
     Outside,
+    /// Packets per poll by interface, counted by the kernel's own tracepoint napi:napi_poll; the
+    /// interrupts of those interfaces; CPU time of ksoftirqd.
+    Napi,
+    /// Packets dropped, by place: NIC ring, driver, qdisc, backlog, socket buffer.
+    Drops,
 }

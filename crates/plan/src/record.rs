@@ -169,6 +169,8 @@ pub struct ProbeValues {
     /// Seconds between the two readings.
     pub elapsed_s: f64,
     pub values: Values,
+    #[serde(default)]
+    pub histograms: BTreeMap<String, Histogram>,
     /// Given when the probe is not available here; `values` is then empty.
     pub unavailable: Option<String>,
 }

@@ -11,8 +11,10 @@ from pathlib import Path
 from hypertare.errors import InputError, MachineError
 from hypertare.image import cpio
 from hypertare.image import kernel as kernels
+from hypertare.image import kernel_module
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
+from hypertare.image.kernel_module import Built
 from hypertare.image.modules import ModuleTree
 from hypertare.image.profile import Profile, find_profile
 from hypertare.paths import agent_binary
@@ -93,9 +95,10 @@ def ready(
 def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | None:
     source = kernels.find_source(asked, store)
     made = source and kernels.open_kernel(source, store)
-    if source is None or made is None:
+    own = source and _found_own(source, wanted, store)
+    if source is None or made is None or own is None:
         return None
-    entry = store.find("images", _key(source, wanted, init))
+    entry = store.find("images", _key(source, wanted, init, own))
     try:
         return entry and _image(source, made, entry)
     except DamagedError:
@@ -110,8 +113,9 @@ def _make(
         source = kernels.source(asked, store, progress, refresh and first)
         try:
             made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
-            entry = _sound_initramfs(source, wanted, init, store)
-            entry = entry or _write(source, made, wanted, init, store, progress)
+            own = _own(source, wanted, store, progress, refresh and first)
+            entry = _sound_initramfs(_key(source, wanted, init, own), store)
+            entry = entry or _write(source, made, wanted, init, own, store, progress)
             return _image(source, made, entry)
         except DamagedError as damage:
             progress(f"{damage}; making it again")
@@ -127,17 +131,38 @@ def _write(
     made: Kernel,
     wanted: Profile,
     init: bytes,
+    own: list[Built],
     store: Cache,
     progress: Progress,
 ) -> Entry:
     def fill(place: Path) -> dict[str, str]:
         progress("writing the initramfs")
-        members, modules = _contents(source, wanted, init)
+        members, modules = _contents(source, wanted, init, own)
         (place / INITRAMFS).write_bytes(cpio.archive(members))
         return {"modules": " ".join(modules), "profile": wanted.name, "release": made.release}
 
     what = f"{wanted.name} initramfs for {source.name}"
-    return store.make("images", _key(source, wanted, init), what, fill)
+    return store.make("images", _key(source, wanted, init, own), what, fill)
+
+
+def _found_own(source: KernelSource, wanted: Profile, store: Cache) -> list[Built] | None:
+    """The project's own modules when all are made, or known not to be possible."""
+    found = [kernel_module.find(name, source, store) for name in wanted.own]
+    own = [built for built in found if built]
+    return own if len(own) == len(found) else None
+
+
+def _own(
+    source: KernelSource, wanted: Profile, store: Cache, progress: Progress, refresh: bool
+) -> list[Built]:
+    """The same, built where they are not; `refresh` tries again what was not possible."""
+    own = []
+    for name in wanted.own:
+        built = kernel_module.sound(kernel_module.find(name, source, store))
+        if built is None or (refresh and built.reason):
+            built = kernel_module.make(name, source, store, progress)
+        own.append(built)
+    return own
 
 
 def _sound_kernel(source: KernelSource, store: Cache) -> Kernel | None:
@@ -148,10 +173,8 @@ def _sound_kernel(source: KernelSource, store: Cache) -> Kernel | None:
         return None
 
 
-def _sound_initramfs(
-    source: KernelSource, wanted: Profile, init: bytes, store: Cache
-) -> Entry | None:
-    entry = store.find("images", _key(source, wanted, init))
+def _sound_initramfs(key: str, store: Cache) -> Entry | None:
+    entry = store.find("images", key)
     try:
         return entry if entry and entry.file(INITRAMFS) else None
     except DamagedError:
@@ -171,19 +194,20 @@ def _image(source: KernelSource, made: Kernel, entry: Entry) -> Image:
     )
 
 
-def _key(source: KernelSource, wanted: Profile, init: bytes) -> str:
+def _key(source: KernelSource, wanted: Profile, init: bytes, own: list[Built]) -> str:
     inputs = {
         "version": VERSION,
         "kernel": kernels.key_of(source),
         "modules": source.modules_digest,
         "profile": [wanted.name, wanted.required, wanted.wanted, wanted.directories],
+        "own": [[built.name, built.digest] for built in own],
         "init": hashlib.sha256(init).hexdigest(),
     }
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
 
 
 def _contents(
-    source: KernelSource, wanted: Profile, init: bytes
+    source: KernelSource, wanted: Profile, init: bytes, own: list[Built]
 ) -> tuple[list[cpio.Member], list[str]]:
     _refuse_dynamic(init)
     tree = source.modules()
@@ -192,6 +216,7 @@ def _contents(
         _modules(tree, wanted) if tree else {name: [] for name in wanted.required + wanted.wanted}
     )
     files = {name for order in modules.values() for name in order}
+    modules |= {built.name: [built.name] for built in own if built.reason is None}
     members = [
         cpio.file("init", init, executable=True),
         # The kernel opens it for init's output before anything is mounted.
@@ -201,7 +226,15 @@ def _contents(
     ]
     if tree:
         members += [cpio.file(f"modules/{name}.ko", tree.content(name)) for name in sorted(files)]
+    members += [_own_member(built) for built in own]
     return members, sorted(modules)
+
+
+def _own_member(built: Built) -> cpio.Member:
+    """The module, or the reason why there is none, for the agent to tell."""
+    if built.reason is not None:
+        return cpio.file(f"modules/{built.name}.missing", f"{built.reason}\n".encode())
+    return cpio.file(f"modules/{built.name}.ko", built.content())
 
 
 def _modules(tree: ModuleTree, wanted: Profile) -> dict[str, list[str]]:

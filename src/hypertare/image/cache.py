@@ -26,8 +26,8 @@ from typing import Literal
 from hypertare.errors import MachineError
 from hypertare.paths import cache_dir
 
-Kind = Literal["names", "packages", "kernels", "images", "virtual"]
-KINDS: tuple[Kind, ...] = ("names", "packages", "kernels", "images", "virtual")
+Kind = Literal["names", "packages", "kernels", "modules", "images", "virtual"]
+KINDS: tuple[Kind, ...] = ("names", "packages", "kernels", "modules", "images", "virtual")
 Progress = Callable[[str], None]
 _META = "entry.json"
 _DAY_S = 86400.0

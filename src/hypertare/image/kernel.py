@@ -23,7 +23,10 @@ DEFAULT_PACKAGE = "linux-image-amd64"
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A kernel as found: `digest` names its content before it is made ready."""
+    """A kernel as found: `digest` names its content before it is made ready.
+
+    `headers`: where modules for it can be built; one from a package has them in others.
+    """
 
     name: str
     digest: str
@@ -31,6 +34,7 @@ class KernelSource:
     modules: Callable[[], ModuleTree | None]
     modules_digest: str
     package: Entry | None = None
+    headers: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -219,6 +223,7 @@ def _from_files(boot: Path, modules: Path | None) -> KernelSource:
         boot=lambda: data,
         modules=tree,
         modules_digest=_tree_digest(root) if root else "none",
+        headers=root / "build" if root and (root / "build").is_dir() else None,
     )
 
 

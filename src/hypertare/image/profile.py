@@ -9,11 +9,15 @@ from hypertare.errors import InputError
 
 @dataclass(frozen=True)
 class Profile:
-    """`required` modules must be there; of the `wanted` ones what the kernel offers is taken."""
+    """`required` modules must be there; of the `wanted` ones what the kernel offers is taken.
+
+    `own` are the project's own modules (`kernel/`), built where that is possible.
+    """
 
     name: str
     required: tuple[str, ...]
     wanted: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
     directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
 
 
@@ -26,6 +30,7 @@ GUEST = Profile(
         *("af_packet", "veth", "bridge"),
         *("pvpanic", "pvpanic_pci"),
     ),
+    own=("hypertare_napi",),
 )
 
 EMULATED = Profile(
@@ -35,6 +40,7 @@ EMULATED = Profile(
         *("virtio_net", "e1000", "e1000e", "vmxnet3", "8139cp", "pcnet32"),
         *("af_packet", "veth", "bridge"),
     ),
+    own=("hypertare_napi",),
 )
 """A whole PC that carries out a plan by itself; the plan comes as a second archive."""
 

@@ -132,7 +132,9 @@ fn load_modules() -> Result<()> {
     let command_line = fs::read_to_string("/proc/cmdline")?;
     let directory = Path::new(DIRECTORY);
     let index = Index::read(directory)?;
-    modules::wanted(&command_line).into_iter().try_for_each(|name| index.load(directory, name))
+    modules::wanted(&command_line)
+        .into_iter()
+        .try_for_each(|name| index.load(directory, name, &command_line))
 }
 
 /// Opens the virtio-serial port once its other end is there: until then it reads as ended.

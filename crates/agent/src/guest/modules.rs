@@ -2,6 +2,7 @@
 //! the files to load for it, dependencies first; a module that is built in has no files.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::path::{Component, Path};
 
@@ -53,12 +54,28 @@ impl Index {
     }
 
     /// Loads a module and what it depends on. One that is loaded already is left alone.
-    pub fn load(&self, directory: &Path, name: &str) -> Result<()> {
+    /// Parameters are looked for in the kernel's command line (`virtio_net.napi_weight=8`), as
+    /// modprobe(8) does.
+    pub fn load(&self, directory: &Path, name: &str, command_line: &str) -> Result<()> {
         for file in self.files(name)? {
-            load_file(&directory.join(file)).with_context(|| format!("loading module {name}"))?;
+            let parameters = parameters(file, command_line);
+            load_file(&directory.join(file), &parameters)
+                .with_context(|| format!("loading module {name}"))?;
         }
         Ok(())
     }
+}
+
+/// Loads one of the project's own modules, which an image may lack.
+///
+/// # Errors
+/// The image does not hold it, and why, or the kernel refuses it.
+pub fn load_own(name: &str) -> Result<()> {
+    let directory = Path::new(DIRECTORY);
+    if let Ok(reason) = fs::read_to_string(directory.join(format!("{name}.missing"))) {
+        bail!("the image has no module {name}: {}", reason.trim());
+    }
+    Index::read(directory)?.load(directory, name, "")
 }
 
 /// The modules that a kernel command line asks for.
@@ -71,9 +88,21 @@ pub fn wanted(command_line: &str) -> Vec<&str> {
         .collect()
 }
 
-fn load_file(path: &Path) -> Result<()> {
+/// What a command line has for the module in this file, without its name.
+fn parameters(file: &str, command_line: &str) -> String {
+    let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let own = command_line.split_ascii_whitespace().filter_map(|word| {
+        let (module, parameter) = word.split_once('=')?.0.split_once('.')?;
+        (canonical(module) == canonical(stem) && !parameter.is_empty())
+            .then(|| &word[module.len() + 1..])
+    });
+    own.collect::<Vec<_>>().join(" ")
+}
+
+fn load_file(path: &Path, parameters: &str) -> Result<()> {
+    let parameters = CString::new(parameters)?;
     let file = File::open(path).with_context(|| format!("opening {path:?}"))?;
-    match finit_module(&file, c"", 0) {
+    match finit_module(&file, &parameters, 0) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(error).with_context(|| format!("the kernel refused {path:?}")),
     }
@@ -119,6 +148,13 @@ mod tests {
     }
 
     #[test]
+    fn parameters_are_those_of_the_module() {
+        let line = "quiet virtio-net.napi_weight=8 e1000.x=1 virtio_net.csum=0 virtio_net.=2";
+        assert_eq!(parameters("sub/virtio_net.ko", line), "napi_weight=8 csum=0");
+        assert_eq!(parameters("virtio.ko", line), "");
+    }
+
+    #[test]
     fn the_command_line_names_modules() {
         let line = "quiet hypertare.modules=virtio_console,9p,, x hypertare.modules=overlay\n";
         assert_eq!(wanted(line), ["virtio_console", "9p", "overlay"]);
@@ -129,7 +165,7 @@ mod tests {
     fn a_file_that_is_no_module_is_an_error() {
         let directory = std::env::temp_dir();
         let index = Index(BTreeMap::from([("x".into(), vec!["there-is-no-such.ko".into()])]));
-        let error = format!("{:#}", index.load(&directory, "x").unwrap_err());
+        let error = format!("{:#}", index.load(&directory, "x", "").unwrap_err());
         assert!(error.contains("loading module x: opening"), "{error}");
     }
 }

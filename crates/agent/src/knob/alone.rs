@@ -46,14 +46,34 @@ pub fn run(args: &KnobArgs) -> Result<()> {
 }
 
 /// What is asked for does not matter to a look, but for CPUs: one that is there.
-fn knobs(interface: &str) -> [Knob; 4] {
+fn knobs(interface: &str) -> [Knob; 11] {
     let interface = interface.to_owned();
     [
         Knob::Mtu { interface: interface.clone(), bytes: 1500 },
         Knob::InterruptCpus { interface: interface.clone(), cpus: vec![0] },
-        Knob::ReceiveSteering { interface, cpus: vec![] },
+        Knob::ReceiveSteering { interface: interface.clone(), cpus: vec![] },
         Knob::SocketBuffers { bytes: 1 << 20 },
+        Knob::NapiWeight { interface: interface.clone(), weight: 64 },
+        Knob::NapiBudget { packets: 300, microseconds: Some(8000) },
+        Knob::DevWeight { packets: 64 },
+        coalescing(&interface, true),
+        coalescing(&interface, false),
+        Knob::BusyPoll { microseconds: 0 },
+        Knob::DeferHardIrqs { interface, polls: 0, flush_timeout_ns: 0 },
     ]
+}
+
+/// Time, or packets: few drivers have both.
+fn coalescing(interface: &str, time: bool) -> Knob {
+    let (usecs, frames) = if time { (Some(0), None) } else { (None, Some(0)) };
+    Knob::InterruptCoalescing {
+        interface: interface.to_owned(),
+        rx_usecs: usecs,
+        rx_frames: frames,
+        tx_usecs: None,
+        tx_frames: None,
+        adaptive_rx: None,
+    }
 }
 
 fn name(knob: &Knob) -> String {
@@ -63,5 +83,12 @@ fn name(knob: &Knob) -> String {
         Knob::SocketBuffers { .. } => "socket_buffers".to_owned(),
         Knob::InterruptCpus { .. } => "interrupt_cpus".to_owned(),
         Knob::ReceiveSteering { .. } => "receive_steering".to_owned(),
+        Knob::NapiWeight { .. } => "napi_weight".to_owned(),
+        Knob::NapiBudget { .. } => "napi_budget".to_owned(),
+        Knob::DevWeight { .. } => "dev_weight".to_owned(),
+        Knob::InterruptCoalescing { rx_usecs: Some(_), .. } => "coalescing rx_usecs".to_owned(),
+        Knob::InterruptCoalescing { .. } => "coalescing rx_frames".to_owned(),
+        Knob::BusyPoll { .. } => "busy_poll".to_owned(),
+        Knob::DeferHardIrqs { .. } => "defer_hard_irqs".to_owned(),
     }
 }

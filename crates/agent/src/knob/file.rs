@@ -1,10 +1,10 @@
 //! A place that is a file of the kernel's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 
-use super::Place;
+use super::{Place, Wanted};
 
 /// `parse` turns the file's text into the value's one form, `format` turns that into what is
 /// written.
@@ -44,4 +44,30 @@ impl Place for File {
 /// For values whose text is already the one form but for white space.
 pub fn words(text: &str) -> Result<String> {
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// A setting of the kernel's, text as it is.
+pub fn sysctl(path: PathBuf, name: &str) -> File {
+    File { name: name.to_owned(), path, parse: words, format: |value| Ok(value.to_owned()) }
+}
+
+/// A number below net.core. `sysctls` is `/proc/sys/net`, but for tests.
+pub fn core_sysctl(sysctls: &Path, name: &str, value: u32) -> Result<Wanted> {
+    let place = sysctl(sysctls.join("core").join(name), name);
+    check_writable(&place)?;
+    Ok(Wanted { place: Box::new(place), value: value.to_string() })
+}
+
+/// The kernel shows what may not be set here as read-only, or (before Linux 6.13) not at all.
+pub fn check_writable(place: &File) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let path = place.path.display();
+    match std::fs::metadata(&place.path) {
+        Ok(metadata) if metadata.permissions().mode() & 0o222 != 0 => Ok(()),
+        Ok(_) => bail!("{path} is read-only: it belongs to the machine's first network namespace"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bail!("{path} is not there: it belongs to the machine's first network namespace")
+        }
+        Err(error) => Err(error).with_context(|| format!("looking at {path}")),
+    }
 }

@@ -8,16 +8,26 @@
 //! A driver or kernel that lacks a knob is an error with the reason, never silence.
 
 pub mod alone;
+mod busy_poll;
 pub mod cpu_list;
+mod defer_hard_irqs;
+mod dev_weight;
 mod file;
+mod interrupt_coalescing;
 mod interrupt_cpus;
 mod mtu;
+mod napi_budget;
+mod napi_weight;
 mod offload;
 mod receive_steering;
 mod socket_buffers;
 
+use std::path::Path;
+
 use anyhow::{Context, Result, anyhow};
 use hypertare_plan::{Knob, KnobAction, KnobOutcome};
+
+use crate::net::napi::Deferral;
 
 /// Something that holds one value, as text in one form: equal values are equal texts.
 pub trait Place {
@@ -60,14 +70,40 @@ impl Setting {
     /// # Errors
     /// This node lacks them, and why.
     pub fn of(knob: &Knob) -> Result<Self> {
+        let sysctls = Path::new("/proc/sys/net");
         let wanted = match knob {
             Knob::Mtu { interface, bytes } => mtu::places(interface, *bytes),
             Knob::Offload { interface, offload, on } => offload::places(interface, offload, *on),
-            Knob::SocketBuffers { bytes } => {
-                socket_buffers::places(std::path::Path::new("/proc/sys/net"), *bytes)
-            }
+            Knob::SocketBuffers { bytes } => socket_buffers::places(sysctls, *bytes),
             Knob::InterruptCpus { interface, cpus } => interrupt_cpus::places(interface, cpus),
             Knob::ReceiveSteering { interface, cpus } => receive_steering::places(interface, cpus),
+            Knob::NapiWeight { interface, weight } => napi_weight::places(interface, *weight),
+            Knob::NapiBudget { packets, microseconds } => {
+                napi_budget::places(sysctls, *packets, *microseconds)
+            }
+            Knob::DevWeight { packets } => dev_weight::places(sysctls, *packets),
+            Knob::InterruptCoalescing {
+                interface,
+                rx_usecs,
+                rx_frames,
+                tx_usecs,
+                tx_frames,
+                adaptive_rx,
+            } => interrupt_coalescing::places(
+                interface,
+                &[
+                    ("adaptive-rx", adaptive_rx.map(u32::from)),
+                    ("rx-usecs", *rx_usecs),
+                    ("rx-frames", *rx_frames),
+                    ("tx-usecs", *tx_usecs),
+                    ("tx-frames", *tx_frames),
+                ],
+            ),
+            Knob::BusyPoll { microseconds } => busy_poll::places(sysctls, *microseconds),
+            Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } => {
+                let wanted = Deferral { polls: *polls, flush_timeout_ns: *flush_timeout_ns };
+                defer_hard_irqs::places(interface, wanted)
+            }
         };
         Ok(Setting { knob: knob.clone(), wanted: wanted? })
     }

@@ -6,9 +6,9 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::file::{File, words};
+use super::file::{check_writable, sysctl};
 use super::{Place, Wanted};
 
 const CORE: [&str; 4] = ["rmem_default", "rmem_max", "wmem_default", "wmem_max"];
@@ -29,24 +29,6 @@ pub fn places(sysctls: &Path, bytes: u64) -> Result<Vec<Wanted>> {
         wanted.push(Wanted { place: Box::new(place), value });
     }
     Ok(wanted)
-}
-
-fn sysctl(path: std::path::PathBuf, name: &str) -> File {
-    File { name: name.to_owned(), path, parse: words, format: |value| Ok(value.to_owned()) }
-}
-
-/// The kernel shows what may not be set here as read-only, or (before Linux 6.13) not at all.
-fn check_writable(place: &File) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let path = place.path.display();
-    match std::fs::metadata(&place.path) {
-        Ok(metadata) if metadata.permissions().mode() & 0o222 != 0 => Ok(()),
-        Ok(_) => bail!("{path} is read-only: it belongs to the machine's first network namespace"),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            bail!("{path} is not there: it belongs to the machine's first network namespace")
-        }
-        Err(error) => Err(error).with_context(|| format!("looking at {path}")),
-    }
 }
 
 /// The least stays as it is, unless it would be more than the new default.

@@ -15,12 +15,13 @@ use netlink_packet_route::link::{
 };
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::netlink::Netlink;
 
 /// The links of one network namespace: that of the thread that opened it, whatever it enters later.
 pub struct Links {
-    netlink: Netlink,
+    netlink: Netlink<RouteNetlinkMessage>,
 }
 
 /// A link as the kernel tells it.
@@ -54,7 +55,7 @@ pub enum Namespace<'a> {
 
 impl Links {
     pub fn open() -> Result<Self> {
-        Ok(Links { netlink: Netlink::open()? })
+        Ok(Links { netlink: Netlink::open(NETLINK_ROUTE)? })
     }
 
     /// Makes a bridge, down. It forwards at once: without STP there is no learning delay. It keeps

@@ -17,7 +17,7 @@ use crate::values::probe_definition;
 /// Read counters, wait, read them again, print the differences.
 #[derive(Args, Debug)]
 pub struct ProbeArgs {
-    /// stat, softirqs, interrupts, net_dev, vmstat, schedstat, net_snmp, outside.
+    /// stat, softirqs, interrupts, net_dev, vmstat, schedstat, net_snmp, outside, napi, drops.
     #[arg(value_parser = parse_probe, default_values = ["stat", "softirqs", "net_dev"])]
     probes: Vec<Probe>,
     /// Seconds between the two readings.
@@ -92,6 +92,12 @@ fn table(measured: &[Measured], args: &ProbeArgs, out: &mut impl Write) -> io::R
                 }
             }
         }
+        for (name, histogram) in &measured.histograms {
+            writeln!(out, "  {name}, {}: how often", histogram.unit)?;
+            for (value, count) in &histogram.buckets {
+                writeln!(out, "  {value:>32} {count:>16}")?;
+            }
+        }
         for note in &measured.notes {
             writeln!(out, "  {note}")?;
         }
@@ -134,12 +140,14 @@ mod tests {
                 probe: Probe::Stat,
                 elapsed_s: 1.0,
                 values: Ok([("busy_s".to_owned(), 0.25), ("forks".to_owned(), 0.0)].into()),
+                histograms: Default::default(),
                 notes: vec!["a note".to_owned()],
             },
             Measured {
                 probe: Probe::Schedstat,
                 elapsed_s: 1.0,
                 values: Err("no such thing".to_owned()),
+                histograms: Default::default(),
                 notes: vec![],
             },
         ];

@@ -23,6 +23,11 @@ impl Line<'_> {
         self.id.parse().ok()
     }
 
+    /// By CPU, or one for the machine.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
     fn name(&self) -> String {
         match (self.number(), self.label) {
             (Some(_), Some(label)) => label.to_owned(),

@@ -7,7 +7,9 @@
 
 pub mod alone;
 pub mod counters;
+pub mod drops;
 pub mod interrupts;
+pub mod napi;
 pub mod net_dev;
 pub mod net_snmp;
 pub mod outside;
@@ -16,11 +18,12 @@ pub mod softirqs;
 pub mod stat;
 pub mod vmstat;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use hypertare_plan::{Probe, ProbeValues, Values};
+use hypertare_plan::{Histogram, Probe, ProbeValues, Values};
 
 use counters::Sample;
 pub use outside::Outside;
@@ -43,6 +46,8 @@ impl Default for Surroundings {
 /// The first of two readings.
 pub struct Reading {
     surroundings: Surroundings,
+    /// Where polls are counted, if that was asked for and works.
+    watch: Option<Result<napi::Watch, String>>,
     taken: Vec<(Probe, Taken)>,
 }
 
@@ -54,6 +59,7 @@ pub struct Measured {
     pub elapsed_s: f64,
     /// The differences, or why there are none.
     pub values: Result<Values, String>,
+    pub histograms: BTreeMap<String, Histogram>,
     /// What was left out, and why; for a person to read.
     pub notes: Vec<String>,
 }
@@ -71,20 +77,55 @@ enum Captured {
 
 /// Takes the first reading of every probe. A probe that is unavailable is told by [`Reading::end`].
 pub fn begin(probes: &[Probe], surroundings: &Surroundings) -> Reading {
-    let taken = probes.iter().map(|&probe| (probe, take(probe, surroundings))).collect();
-    Reading { surroundings: surroundings.clone(), taken }
+    let watch = probes
+        .contains(&Probe::Napi)
+        .then(|| napi::Watch::start(&surroundings.proc).map_err(|error| format!("{error:#}")));
+    let mut reading = Reading { surroundings: surroundings.clone(), watch, taken: Vec::new() };
+    reading.taken = probes.iter().map(|&probe| (probe, reading.take(probe))).collect();
+    reading
 }
 
 impl Reading {
     /// Takes the second reading and tells the differences, in the order that was asked for.
     pub fn end(self) -> Vec<Measured> {
-        let after: Vec<Taken> =
-            self.taken.iter().map(|(probe, _)| take(*probe, &self.surroundings)).collect();
-        self.taken.into_iter().zip(after).map(|((probe, a), b)| measure(probe, a, b)).collect()
+        let after: Vec<Taken> = self.taken.iter().map(|(probe, _)| self.take(*probe)).collect();
+        let watch = self.watch.and_then(Result::ok);
+        let measured = self.taken.into_iter().zip(after).map(|((probe, a), b)| {
+            let measured = measure(probe, a, b);
+            match (probe, &watch) {
+                (Probe::Napi, Some(watch)) => measured.with_polls(watch.polls()),
+                _ => measured,
+            }
+        });
+        measured.collect()
+    }
+
+    fn take(&self, probe: Probe) -> Taken {
+        let captured = match (probe, &self.watch) {
+            (Probe::Napi, Some(Err(why))) => Err(why.clone()),
+            (Probe::Napi, Some(Ok(watch))) => {
+                watch.sample().map(Captured::Sample).map_err(|error| format!("{error:#}"))
+            }
+            _ => capture(probe, &self.surroundings).map_err(|error| format!("{error:#}")),
+        };
+        Taken { at: Instant::now(), captured }
     }
 }
 
 impl Measured {
+    fn with_polls(mut self, polls: Result<napi::Polls>) -> Self {
+        match (&mut self.values, polls) {
+            (Ok(values), Ok(polls)) => {
+                values.extend(polls.values);
+                self.histograms = polls.histograms;
+                self.notes.extend(polls.notes);
+            }
+            (values @ Ok(_), Err(error)) => *values = Err(format!("{error:#}")),
+            (Err(_), _) => {}
+        }
+        self
+    }
+
     /// As the record that crosses the seam. The notes are the caller's to log.
     pub fn record(&self, node: &str, trial: u64, phase: &str) -> ProbeValues {
         ProbeValues {
@@ -94,14 +135,10 @@ impl Measured {
             probe: self.probe,
             elapsed_s: self.elapsed_s,
             values: self.values.clone().unwrap_or_default(),
+            histograms: self.histograms.clone(),
             unavailable: self.values.as_ref().err().cloned(),
         }
     }
-}
-
-fn take(probe: Probe, surroundings: &Surroundings) -> Taken {
-    let captured = capture(probe, surroundings).map_err(|error| format!("{error:#}"));
-    Taken { at: Instant::now(), captured }
 }
 
 fn capture(probe: Probe, surroundings: &Surroundings) -> Result<Captured> {
@@ -110,6 +147,9 @@ fn capture(probe: Probe, surroundings: &Surroundings) -> Result<Captured> {
             "nothing is known of this node from outside: it is neither a guest nor a container",
         )?;
         return Ok(Captured::Sample(outside.sample(&surroundings.proc)?));
+    }
+    if probe == Probe::Drops {
+        return Ok(Captured::Sample(drops::sample(&surroundings.proc)?));
     }
     let texts = files(probe).iter().map(|(name, why)| read(&surroundings.proc, name, why));
     Ok(Captured::Texts(texts.collect::<Result<_>>()?))
@@ -141,7 +181,7 @@ fn files(probe: Probe) -> &'static [(&'static str, &'static str)] {
         Probe::NetSnmp => {
             &[("net/snmp", NETWORK), ("net/netstat", NETWORK), ("net/softnet_stat", NETWORK)]
         }
-        Probe::Outside => &[],
+        Probe::Outside | Probe::Napi | Probe::Drops => &[],
     }
 }
 
@@ -149,7 +189,7 @@ fn measure(probe: Probe, before: Taken, after: Taken) -> Measured {
     let elapsed_s = after.at.duration_since(before.at).as_secs_f64();
     let mut notes = Vec::new();
     let values = difference(probe, before.captured, after.captured, &mut notes);
-    Measured { probe, elapsed_s, values, notes }
+    Measured { probe, elapsed_s, values, histograms: BTreeMap::new(), notes }
 }
 
 fn difference(
@@ -255,6 +295,11 @@ mod tests {
             let values = counters::difference(&sample, &sample, &mut Vec::new()).unwrap();
             names.extend(values.into_keys().map(|name| (probe, name)));
         }
+        names.extend(napi::tests::polls().values.into_keys().map(|name| (Probe::Napi, name)));
+        names.push((Probe::Napi, "eth0.interrupts".to_owned()));
+        names.push((Probe::Napi, "ksoftirqd_s".to_owned()));
+        let drops = drops::tests::captured(1, 1).entries.into_iter().flat_map(|entry| entry.names);
+        names.extend(drops.map(|name| (Probe::Drops, name)));
         assert!(names.len() > 50);
         for (probe, name) in names {
             assert!(crate::values::probe_definition(probe, &name).is_some(), "{probe:?} {name}");

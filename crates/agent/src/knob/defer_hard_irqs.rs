@@ -1,0 +1,118 @@
+//! How many polls without packets an interface's interrupt stays off, and after which time a timer
+//! polls (Documentation/networking/napi.rst, "IRQ mitigation"). From Linux 6.13 on each NAPI
+//! instance has its own, set by netlink, where a setting of the interface cannot tell them apart;
+//! before, the interface has one for all in sysfs.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+
+use super::file::{File, words};
+use super::{Place, Wanted};
+use crate::net::napi::{Deferral, Instances};
+use crate::net::sysfs::InterfaceDirectory;
+
+pub fn places(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
+    match Instances::open(interface) {
+        Ok(instances) => of_instances(&Rc::new(instances), wanted),
+        Err(error) => of_interface(interface, wanted).map_err(|other| other.context(error)),
+    }
+}
+
+struct Instance {
+    name: String,
+    id: u32,
+    instances: Rc<Instances>,
+}
+
+fn of_instances(instances: &Rc<Instances>, wanted: Deferral) -> Result<Vec<Wanted>> {
+    let places = instances.deferrals()?.into_iter().map(|(id, _)| Wanted {
+        place: Box::new(Instance { name: format!("napi{id}"), id, instances: instances.clone() }),
+        value: text(wanted),
+    });
+    Ok(places.collect())
+}
+
+fn text(deferral: Deferral) -> String {
+    format!("{} polls, {} ns", deferral.polls, deferral.flush_timeout_ns)
+}
+
+fn parse(value: &str) -> Option<Deferral> {
+    let (polls, time) = value.split_once(" polls, ")?;
+    let flush_timeout_ns = time.strip_suffix(" ns")?.parse().ok()?;
+    Some(Deferral { polls: polls.parse().ok()?, flush_timeout_ns })
+}
+
+impl Place for Instance {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read(&self) -> Result<String> {
+        let all = self.instances.deferrals()?;
+        let found = all.iter().find(|(id, _)| *id == self.id);
+        found
+            .map(|(_, deferral)| text(*deferral))
+            .with_context(|| format!("the NAPI instance {} is gone", self.id))
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        let deferral = parse(value).with_context(|| format!("{value:?} is no deferral"))?;
+        self.instances.defer(self.id, deferral)
+    }
+}
+
+/// A file in the interface's directory, and the mount through which it is reached.
+struct Attribute {
+    file: File,
+    _directory: Arc<InterfaceDirectory>,
+}
+
+fn of_interface(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
+    let directory = Arc::new(InterfaceDirectory::find(interface)?);
+    let values = [
+        ("napi_defer_hard_irqs", wanted.polls.to_string()),
+        ("gro_flush_timeout", wanted.flush_timeout_ns.to_string()),
+    ];
+    let places = values.into_iter().map(|(name, value)| {
+        let file = attribute(directory.path(), name)?;
+        let place = Attribute { file, _directory: directory.clone() };
+        Ok(Wanted { place: Box::new(place), value })
+    });
+    places.collect()
+}
+
+fn attribute(directory: &Path, name: &str) -> Result<File> {
+    let path = directory.join(name);
+    ensure!(path.exists(), "{} is not there: the kernel is older than 5.8", path.display());
+    Ok(File { name: name.to_owned(), path, parse: words, format: |value| Ok(value.to_owned()) })
+}
+
+impl Place for Attribute {
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    fn read(&self) -> Result<String> {
+        self.file.read()
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        self.file.write(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deferral_is_a_text_and_back() {
+        let deferral = Deferral { polls: 2, flush_timeout_ns: 200_000 };
+        assert_eq!(text(deferral), "2 polls, 200000 ns");
+        assert_eq!(parse(&text(deferral)), Some(deferral));
+        assert_eq!(parse("2"), None);
+    }
+}

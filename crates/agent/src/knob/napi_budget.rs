@@ -1,0 +1,42 @@
+//! What one softirq may take from all NAPI instances: packets, and time
+//! (Documentation/admin-guide/sysctl/net.rst, netdev_budget and netdev_budget_usecs).
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::Wanted;
+use super::file::core_sysctl;
+
+/// `sysctls` is `/proc/sys/net`, but for tests.
+pub fn places(sysctls: &Path, packets: u32, microseconds: Option<u32>) -> Result<Vec<Wanted>> {
+    let mut wanted = vec![core_sysctl(sysctls, "netdev_budget", packets)?];
+    if let Some(microseconds) = microseconds {
+        wanted.push(core_sysctl(sysctls, "netdev_budget_usecs", microseconds)?);
+    }
+    Ok(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Setting;
+    use super::*;
+
+    #[test]
+    fn the_time_is_left_alone_unless_asked_for() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("core")).unwrap();
+        let file = |name: &str| root.path().join("core").join(name);
+        std::fs::write(file("netdev_budget"), "300\n").unwrap();
+        std::fs::write(file("netdev_budget_usecs"), "8000\n").unwrap();
+        assert_eq!(places(root.path(), 50, None).unwrap().len(), 1);
+        let knob = hypertare_plan::Knob::NapiBudget { packets: 50, microseconds: Some(2000) };
+        let wanted = places(root.path(), 50, Some(2000)).unwrap();
+        let change = Setting { knob, wanted }.apply().unwrap();
+        assert_eq!(change.after, "netdev_budget=50 netdev_budget_usecs=2000");
+        assert_eq!(change.put_back().unwrap(), "netdev_budget=300 netdev_budget_usecs=8000");
+        std::fs::remove_file(file("netdev_budget")).unwrap();
+        let error = places(root.path(), 50, None).err().unwrap().to_string();
+        assert!(error.contains("first network namespace"), "{error}");
+    }
+}

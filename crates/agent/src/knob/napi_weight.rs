@@ -1,0 +1,170 @@
+//! The NAPI weight of an interface. The kernel lets a driver choose it when it adds an instance and
+//! offers no way to change it, so this takes what is there:
+//!
+//! - `hypertare_napi`, the project's own module (`kernel/`): any driver, at once. It is loaded when
+//!   the knob is turned, and unloaded when it is back.
+//! - virtio_net's own parameter, which the driver reads when it is loaded. It is not loaded anew
+//!   here: the interface would vanish with its addresses, and with what other knobs have set. A
+//!   guest's init gives it the parameter when `virtio_net.napi_weight=N` is among the kernel's
+//!   arguments; here it is read, and has to be what is asked for.
+//! - The netlink settings of single instances (Linux 6.13) have no weight.
+
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+use super::{Place, Wanted};
+use crate::guest::modules;
+use crate::net::Links;
+use crate::net::ethtool::Ethtool;
+
+const MODULE: &str = "hypertare_napi";
+const PARAMETER: &str = "/sys/module/hypertare_napi/parameters/weight";
+const VIRTIO_PARAMETER: &str = "/sys/module/virtio_net/parameters/napi_weight";
+/// The module's bound.
+const MOST: u32 = 1024;
+
+pub fn places(interface: &str, weight: u32) -> Result<Vec<Wanted>> {
+    ensure!((1..=MOST).contains(&weight), "a weight is from 1 to {MOST}, not {weight}");
+    Links::open()?.get(interface)?;
+    let place: Box<dyn Place> = match Module::open() {
+        Ok(module) => Box::new(Weight { interface: interface.to_owned(), _module: module }),
+        Err(error) => Box::new(VirtioParameter::open(interface, &error)?),
+    };
+    let value = place.read()?;
+    let wanted = with_all(&value, weight);
+    Ok(vec![Wanted { place, value: wanted }])
+}
+
+/// Every weight of `8 8 by hypertare_napi` replaced.
+fn with_all(value: &str, weight: u32) -> String {
+    let (weights, way) = value.split_once(" by ").unwrap_or((value, ""));
+    let same: Vec<String> = weights.split(' ').map(|_| weight.to_string()).collect();
+    format!("{} by {way}", same.join(" "))
+}
+
+fn weights(value: &str) -> &str {
+    value.split_once(" by ").map_or(value, |(weights, _)| weights)
+}
+
+/// The module, loaded; unloaded with the last of its users if it was not there before.
+struct Module;
+
+impl Module {
+    fn open() -> Result<Rc<Option<Self>>> {
+        if Path::new(PARAMETER).exists() {
+            return Ok(Rc::new(None));
+        }
+        ensure!(
+            Path::new(modules::DIRECTORY).join("index").exists(),
+            "the module {MODULE} is not loaded: build it in kernel/ and load it as root"
+        );
+        modules::load_own(MODULE)?;
+        Ok(Rc::new(Some(Module)))
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // It puts back what nobody else has, and is no harm when it stays.
+        let _ = rustix::system::delete_module(c"hypertare_napi", libc::O_NONBLOCK);
+    }
+}
+
+struct Weight {
+    interface: String,
+    _module: Rc<Option<Module>>,
+}
+
+impl Place for Weight {
+    fn name(&self) -> &str {
+        "weight"
+    }
+
+    fn read(&self) -> Result<String> {
+        let text = fs::read_to_string(PARAMETER).with_context(|| format!("reading {PARAMETER}"))?;
+        let found = find(&text, &self.interface).with_context(|| {
+            format!("{} has no NAPI instance: it is not up, or no hardware", self.interface)
+        })?;
+        Ok(format!("{found} by {MODULE}"))
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        let line = format!("{} {}", self.interface, weights(value));
+        fs::write(PARAMETER, &line).map_err(|error| match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => anyhow!(
+                "{PARAMETER} may not be written ({error}): this needs root of the machine itself"
+            ),
+            _ => anyhow::Error::new(error).context(format!("writing {line:?} to {PARAMETER}")),
+        })
+    }
+}
+
+/// The weights in the line of an interface: `eth0 64 64`.
+fn find<'a>(text: &'a str, interface: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| match line.split_once(' ') {
+        Some((name, weights)) if name == interface => Some(weights),
+        _ => None,
+    })
+}
+
+/// Read-only: what the driver was loaded with.
+struct VirtioParameter;
+
+impl VirtioParameter {
+    fn open(interface: &str, without_module: &anyhow::Error) -> Result<Self> {
+        let driver = Ethtool::open(interface)?.driver().unwrap_or_else(|| "unknown".to_owned());
+        ensure!(
+            driver == "virtio_net" && Path::new(VIRTIO_PARAMETER).exists(),
+            "{without_module:#}; and the driver of {interface}, {driver}, has no parameter for it"
+        );
+        Ok(VirtioParameter)
+    }
+}
+
+impl Place for VirtioParameter {
+    fn name(&self) -> &str {
+        "weight"
+    }
+
+    fn read(&self) -> Result<String> {
+        let text = fs::read_to_string(VIRTIO_PARAMETER)
+            .with_context(|| format!("reading {VIRTIO_PARAMETER}"))?;
+        Ok(format!("{} by virtio_net's parameter", text.trim()))
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        let weight = weights(value);
+        bail!(
+            "without {MODULE} the weight is what virtio_net was loaded with: boot the guest with \
+             the kernel argument virtio_net.napi_weight={weight}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_found_by_its_whole_name() {
+        let text = "eth10 1\neth1 64 32\n";
+        assert_eq!(find(text, "eth1"), Some("64 32"));
+        assert_eq!(find(text, "eth"), None);
+    }
+
+    #[test]
+    fn every_instance_gets_the_weight_and_the_way_stays() {
+        assert_eq!(with_all("64 32 by hypertare_napi", 8), "8 8 by hypertare_napi");
+        assert_eq!(weights("8 8 by hypertare_napi"), "8 8");
+    }
+
+    #[test]
+    fn weights_out_of_bounds_are_refused() {
+        for weight in [0, MOST + 1] {
+            assert!(places("lo", weight).err().unwrap().to_string().contains("from 1 to 1024"));
+        }
+    }
+}

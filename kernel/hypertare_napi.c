@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The NAPI weight of a network device: how many packets one poll may take.
+ *
+ * A driver chooses it once, when it adds a NAPI instance, and the kernel has no
+ * way to change it afterwards. Here it is a module parameter:
+ *
+ *	echo "eth0 8" > /sys/module/hypertare_napi/parameters/weight
+ *	cat /sys/module/hypertare_napi/parameters/weight
+ *
+ * README.md tells the format, the errors, and why it is a parameter.
+ */
+#include <linux/capability.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/nsproxy.h>
+#include <linux/rtnetlink.h>
+#include <linux/slab.h>
+#include <linux/version.h>
+#include <net/net_namespace.h>
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+#error "Since Linux 6.14 a device's NAPI list is under the device's own lock, not under RTNL."
+#endif
+
+/*
+ * A softirq looks at its budget (netdev_budget, 300) and at the clock between
+ * polls only. A poll of this many packets already outlasts both.
+ */
+#define MAX_WEIGHT 1024
+
+/* An instance whose weight was changed, and how it was before. */
+struct change {
+	struct list_head list;
+	struct net_device *dev;
+	struct napi_struct *napi;
+	unsigned int id;
+	int before;
+	int after;
+};
+
+/* Both under RTNL, as is every walk over a device's instances below. */
+static LIST_HEAD(changes);
+static bool ready;
+
+/*
+ * virtio_net marks a transmit instance that it does not use with a weight of 0,
+ * and goes by that when it sends: such a one is neither shown nor set.
+ */
+static bool in_use(const struct napi_struct *napi)
+{
+	return napi->weight > 0;
+}
+
+static struct change *find_change(const struct napi_struct *napi)
+{
+	struct change *change;
+
+	list_for_each_entry(change, &changes, list)
+		if (change->napi == napi && change->id == napi->napi_id)
+			return change;
+	return NULL;
+}
+
+static int remember(struct net_device *dev, struct napi_struct *napi)
+{
+	struct change *change;
+
+	if (find_change(napi))
+		return 0;
+	change = kmalloc(sizeof(*change), GFP_KERNEL);
+	if (!change)
+		return -ENOMEM;
+	change->dev = dev;
+	change->napi = napi;
+	change->id = napi->napi_id;
+	change->before = napi->weight;
+	change->after = napi->weight;
+	list_add(&change->list, &changes);
+	return 0;
+}
+
+static void forget(struct change *change)
+{
+	list_del(&change->list);
+	kfree(change);
+}
+
+/* A poll reads the weight once and hands it to the driver: the next one has the new one. */
+static void set_one(struct napi_struct *napi, int weight)
+{
+	find_change(napi)->after = weight;
+	WRITE_ONCE(napi->weight, weight);
+}
+
+static int count_instances(struct net_device *dev)
+{
+	struct napi_struct *napi;
+	int count = 0;
+
+	list_for_each_entry(napi, &dev->napi_list, dev_list)
+		count += in_use(napi);
+	return count;
+}
+
+/* One weight for all instances, or one for each, in the order in which they are shown. */
+static int set_device(struct net_device *dev, const int *weights, int given)
+{
+	int instances = count_instances(dev);
+	struct napi_struct *napi;
+	int index = 0;
+	int error;
+
+	if (!instances)
+		return -EOPNOTSUPP;
+	if (given != 1 && given != instances)
+		return -EINVAL;
+	list_for_each_entry(napi, &dev->napi_list, dev_list) {
+		error = in_use(napi) ? remember(dev, napi) : 0;
+		if (error)
+			return error;
+	}
+	list_for_each_entry(napi, &dev->napi_list, dev_list)
+		if (in_use(napi))
+			set_one(napi, weights[given == 1 ? 0 : index++]);
+	return 0;
+}
+
+/* "eth0 8 8" in pieces; the text is changed. Gives the number of weights or an error. */
+static int parse(char *text, char **name, int *weights, int most)
+{
+	int given = 0;
+	char *word;
+	int error;
+
+	text = strim(text);
+	*name = strsep(&text, " \t");
+	while ((word = strsep(&text, " \t"))) {
+		if (!*word)
+			continue;
+		if (given == most)
+			return -EINVAL;
+		error = kstrtoint(word, 10, &weights[given]);
+		if (error)
+			return error;
+		if (weights[given] < 1 || weights[given] > MAX_WEIGHT)
+			return -ERANGE;
+		given++;
+	}
+	return **name && given ? given : -EINVAL;
+}
+
+static int set_named(const char *name, const int *weights, int given)
+{
+	struct net *net = current->nsproxy->net_ns;
+	struct net_device *dev;
+	int error = -ENODEV;
+
+	if (!ns_capable(net->user_ns, CAP_NET_ADMIN))
+		return -EPERM;
+	rtnl_lock();
+	dev = ready ? __dev_get_by_name(net, name) : NULL;
+	if (dev)
+		error = set_device(dev, weights, given);
+	rtnl_unlock();
+	return error;
+}
+
+static int weight_set(const char *value, const struct kernel_param *param)
+{
+	const int most = 512;
+	char *text = kstrdup(value, GFP_KERNEL);
+	int *weights = kcalloc(most, sizeof(*weights), GFP_KERNEL);
+	int result = -ENOMEM;
+	char *name;
+
+	if (text && weights)
+		result = parse(text, &name, weights, most);
+	if (result > 0)
+		result = set_named(name, weights, result);
+	kfree(weights);
+	kfree(text);
+	return result;
+}
+
+static int show_device(struct net_device *dev, char *buffer, int at)
+{
+	struct napi_struct *napi;
+
+	if (!count_instances(dev))
+		return at;
+	at += scnprintf(buffer + at, PAGE_SIZE - at, "%s", dev->name);
+	list_for_each_entry(napi, &dev->napi_list, dev_list)
+		if (in_use(napi))
+			at += scnprintf(buffer + at, PAGE_SIZE - at, " %d", napi->weight);
+	return at + scnprintf(buffer + at, PAGE_SIZE - at, "\n");
+}
+
+/* Half a list would pass for a whole one: what does not fit into a page is an error. */
+static int weight_get(char *buffer, const struct kernel_param *param)
+{
+	struct net *net = current->nsproxy->net_ns;
+	struct net_device *dev;
+	int at = 0;
+
+	rtnl_lock();
+	for_each_netdev(net, dev)
+		at = show_device(dev, buffer, at);
+	rtnl_unlock();
+	return at < PAGE_SIZE - 1 ? at : -EFBIG;
+}
+
+static const struct kernel_param_ops weight_ops = {
+	.set = weight_set,
+	.get = weight_get,
+};
+module_param_cb(weight, &weight_ops, NULL, 0644);
+MODULE_PARM_DESC(weight, "write \"DEVICE WEIGHT\", read all devices with their weights");
+
+/* Only what still is in the device's list, and still has the weight that was set here. */
+static void put_back(struct change *change)
+{
+	struct napi_struct *napi;
+
+	list_for_each_entry(napi, &change->dev->napi_list, dev_list)
+		if (napi == change->napi && napi->napi_id == change->id &&
+		    napi->weight == change->after)
+			WRITE_ONCE(napi->weight, change->before);
+}
+
+static int on_event(struct notifier_block *block, unsigned long event, void *data)
+{
+	struct net_device *dev = netdev_notifier_info_to_dev(data);
+	struct change *change, *next;
+
+	if (event == NETDEV_UNREGISTER)
+		list_for_each_entry_safe(change, next, &changes, list)
+			if (change->dev == dev)
+				forget(change);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block notifier = { .notifier_call = on_event };
+
+static int __init hypertare_napi_init(void)
+{
+	int error = register_netdevice_notifier(&notifier);
+
+	if (error)
+		return error;
+	rtnl_lock();
+	ready = true;
+	rtnl_unlock();
+	return 0;
+}
+
+static void __exit hypertare_napi_exit(void)
+{
+	struct change *change, *next;
+
+	rtnl_lock();
+	ready = false;
+	list_for_each_entry_safe(change, next, &changes, list) {
+		put_back(change);
+		forget(change);
+	}
+	rtnl_unlock();
+	unregister_netdevice_notifier(&notifier);
+}
+
+module_init(hypertare_napi_init);
+module_exit(hypertare_napi_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Sets and shows the NAPI weight of network devices");
