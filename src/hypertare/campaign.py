@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from hypertare import plan, planner, responses
 from hypertare.design import Design, EasyCell, Plot, Variant
-from hypertare.records import BenchReady, Console, Log, Record, TrialEnd
+from hypertare.outcome import outcome
+from hypertare.records import BenchReady, Log, Record, TrialEnd
 from hypertare.stats.stop import Decision, decide
 from hypertare.study import BASELINE, Study, StudyFile
 from hypertare.trials import FinishedTrial, PlannedTrial
@@ -255,22 +256,9 @@ class Campaign:
         fingerprint: str | None = None,
     ) -> None:
         """Writes a finished trial down, and gives its variant up after too many failures in a row."""
-        values: dict[str, float] = {}
-        if error is None:
-            kind = self.study.workloads[planned.workload].type
-            values = responses.measure(kind, planned.platform, variant.node, records)
-            if responses.HEADLINE[kind] not in values:
-                error = f"the trial ended without its {responses.HEADLINE[kind]}"
-        console = [r.lines for r in records if isinstance(r, Console) and r.node == variant.node]
-        finished = FinishedTrial(
-            planned,
-            "ok" if error is None else "failed",
-            error,
-            seconds,
-            values if error is None else {},
-            console[-1] if console and error is not None else (),
-            fingerprint,
-        )
+        kind = self.study.workloads[planned.workload].type
+        finished = outcome(kind, planned, variant.node, records, error, seconds, fingerprint)
+        error = finished.error
         self._finished.append(finished)
         self.journal.append(finished, records)
         self._count_failure(key, variant, planned, error)

@@ -21,6 +21,9 @@ from hypertare.errors import InputError
 from hypertare.study import BASELINE, GUEST_ONLY, Study, combinations
 from hypertare.trials import Cell, PlannedTrial
 
+HARD_TABLES = ("sut", "bench", "emulated")
+"""Tables of a study whose settings need a new bench, but for what guests of one bench may differ in."""
+
 MAX_GUESTS = 4
 """Guests on one bench at a time; more variants make more plots."""
 
@@ -142,7 +145,7 @@ def _sort_factors(study: Study) -> tuple[dict[str, Any], dict[str, Any], dict[st
             )
         if table == "sut" and key in GUEST_ONLY and study.machine == "local":
             guest_only[path] = levels
-        elif table in ("sut", "bench", "emulated"):
+        elif table in HARD_TABLES:
             hard[path] = levels
         else:
             easy[path] = levels

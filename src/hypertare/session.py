@@ -199,7 +199,7 @@ def carry_out(
         Whether Ctrl-C ended the run.
     """
     manner = (manner or Manner()).checked(prepared)
-    store = Store.resume(folder) if resume else _create(prepared, on, folder)
+    store = Store.resume(folder) if resume else create(prepared, on, folder)
     interrupted = complete = False
     with store:
         try:
@@ -238,7 +238,8 @@ def _machine(prepared: Prepared, on: Surroundings, manner: Manner) -> Any:
     return EmulatedMachine(agent, dict(on.images), jobs=manner.jobs or 1, fresh=manner.fresh)
 
 
-def _create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
+def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
+    """Starts the file of a run in its directory."""
     study = prepared.study
     meta = Meta(
         hypertare=__version__,

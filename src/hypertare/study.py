@@ -28,6 +28,7 @@ from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.plan import NicModel
 from hypertare.summary import Level
+from hypertare.tune.settings import SearchSettings, TuneSettings
 from hypertare.units import parse_duration, parse_rate, parse_share, parse_size
 
 Size = Annotated[int, BeforeValidator(parse_size)]
@@ -259,6 +260,8 @@ class Study(Settings):
     factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     design: DesignSettings = DesignSettings()
     claims: tuple[Claim, ...] = ()
+    tune: TuneSettings | None = None
+    search: SearchSettings | None = None
     quick: dict[str, Any] = {}
 
     @model_validator(mode="before")
@@ -450,6 +453,8 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
         "knobs": Knobs,
         "design": DesignSettings,
         "claims": Claim,
+        "tune": TuneSettings,
+        "search": SearchSettings,
     }
     if len(location) >= 2 and location[0] == "workloads":
         kind = raw.get("workloads", {}).get(location[1], {}).get("type")

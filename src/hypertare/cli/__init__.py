@@ -44,11 +44,12 @@ def options(
 
 
 def _register() -> None:
-    from hypertare.cli import compare, doctor, image, report, run, studies, weigh
+    from hypertare.cli import compare, doctor, image, report, run, studies, tune, weigh
 
     weigh_settings = {"allow_interspersed_args": False}
     app.command(context_settings=weigh_settings, options_metavar="[OPTIONS] --")(weigh.weigh)
     app.command()(run.run)
+    app.command()(tune.tune)
     app.command()(report.report)
     app.command()(compare.compare)
     app.command()(doctor.doctor)

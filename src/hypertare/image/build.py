@@ -9,9 +9,8 @@ from io import BytesIO
 from pathlib import Path
 
 from hypertare.errors import InputError, MachineError
-from hypertare.image import cpio
+from hypertare.image import cpio, kernel_module
 from hypertare.image import kernel as kernels
-from hypertare.image import kernel_module
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built

@@ -238,4 +238,3 @@ def _run(argv: list[str], name: str) -> None:
         lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
         said = (lines or done.stderr.splitlines()[-1:] or ["no message"])[0]
         raise _UnavailableError(f"{name} could not be built: {said}. {_AGAIN}")
-

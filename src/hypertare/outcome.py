@@ -1,0 +1,46 @@
+"""From what a trial left behind to its outcome. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypertare import responses
+from hypertare.records import Console, Record
+from hypertare.trials import FinishedTrial, PlannedTrial
+
+
+def outcome(
+    kind: str,
+    planned: PlannedTrial,
+    node: str,
+    records: Sequence[Record],
+    error: str | None,
+    seconds: float,
+    fingerprint: str | None = None,
+) -> FinishedTrial:
+    """A trial without its main response has failed, whatever else it gave.
+
+    Args:
+        kind: the workload's type.
+        planned: what was asked for.
+        node: the node under test.
+        records: all records of the trial, or of the bench that could not be made.
+        error: why it failed; none if it ended in good order.
+        seconds: how long it took.
+        fingerprint: of the batch that it was part of, on an emulated machine.
+    """
+    values: dict[str, float] = {}
+    if error is None:
+        values = responses.measure(kind, planned.platform, node, records)
+        if responses.HEADLINE[kind] not in values:
+            error = f"the trial ended without its {responses.HEADLINE[kind]}"
+    console = [r.lines for r in records if isinstance(r, Console) and r.node == node]
+    return FinishedTrial(
+        planned,
+        "ok" if error is None else "failed",
+        error,
+        seconds,
+        values if error is None else {},
+        console[-1] if console and error is not None else (),
+        fingerprint,
+    )

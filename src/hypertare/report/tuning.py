@@ -1,0 +1,149 @@
+"""A tuning on a terminal: effects, front, confirmation, and what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hypertare.report.terminal import plain
+from hypertare.report.units import quantity
+from hypertare.summary import Level
+from hypertare.tune.document import EffectFound, Step, Tried, Tuning
+from hypertare.wording import percent, span
+
+_MOST = 8
+
+
+def show(found: Tuning, console: Console | None = None) -> None:
+    (console or Console()).print(Group(*_parts(found)))
+
+
+def _parts(found: Tuning) -> Iterator[RenderableType]:
+    style = "yellow" if found.keep_default else "bold green"
+    yield Text(plain(f"{found.study}: {found.verdict}"), style=style)
+    machine = found.machine
+    where = (
+        f"{found.workload} on {found.platform}, goal {found.goal}, {found.trials} trials, seed "
+        f"{found.seed}; {machine.hostname}, Linux {machine.kernel}, {found.clock} clock"
+    )
+    yield Text(plain(where), style="dim")
+    for response in dict.fromkeys(effect.response for effect in found.effects):
+        yield Text()
+        yield _effects(found, response)
+    if found.tried:
+        yield Text()
+        yield _tried(found)
+    if found.confirmation is not None:
+        yield Text()
+        yield _confirmation(found)
+    for step in found.steps:
+        yield Text()
+        yield from _step(step)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place == 0 else "right")
+    return table
+
+
+def _effects(found: Tuning, response: str) -> Table:
+    table = _table(
+        f"What matters for {response} ({found.design}; largest first)",
+        "knob, from default to",
+        "change",
+        "95 % interval",
+        "p (Holm)",
+    )
+    every = [effect for effect in found.effects if effect.response == response]
+    shown = [e for e in every if e.shown or len(e.knobs) == 1][: 2 * _MOST]
+    for effect in shown:
+        table.add_row(
+            plain(_named(effect)),
+            percent(effect.change),
+            span(effect.low, effect.high),
+            f"{effect.p:.2g}",
+            style="" if effect.shown else "dim",
+        )
+    return table
+
+
+def _named(effect: EffectFound) -> str:
+    names = " x ".join(
+        f"{path} {far}" for path, (_, far) in zip(effect.knobs, effect.levels, strict=True)
+    )
+    others = "".join(f" or {' x '.join(alias)}" for alias in effect.aliases)
+    return names + others
+
+
+def _tried(found: Tuning) -> Table:
+    table = _table(
+        "Best of the search (it chose by these figures, so they flatter)",
+        "setting",
+        found.throughput,
+        found.cpu or "",
+        "blocks",
+        "",
+    )
+    best = sorted(found.tried, key=lambda one: (not one.knee, not one.front, -one.throughput))
+    for one in best[:_MOST]:
+        table.add_row(
+            plain(_changed(one, found)),
+            percent(one.throughput),
+            "" if one.cpu is None else percent(one.cpu),
+            str(one.n),
+            "knee" if one.knee else "front" if one.front else "",
+        )
+    return table
+
+
+def _changed(one: Tried, found: Tuning) -> str:
+    default = {knob.path: knob.default for knob in found.knobs}
+    return _settings({p: v for p, v in one.setting.items() if v != default.get(p)})
+
+
+def _settings(setting: dict[str, Level]) -> str:
+    return ", ".join(f"{path} = {level}" for path, level in setting.items()) or "default"
+
+
+def _confirmation(found: Tuning) -> Table:
+    confirmation = found.confirmation
+    assert confirmation is not None
+    table = _table(
+        f"Confirmation: {confirmation.blocks} fresh blocks, winner beside default",
+        "response",
+        "default",
+        "winner",
+        "change",
+        "95 % interval",
+        "",
+    )
+    for change in confirmation.changes:
+        ends = "" if change.low is None or change.high is None else span(change.low, change.high)
+        table.add_row(
+            change.response,
+            quantity(change.default, change.unit),
+            quantity(change.winner, change.unit),
+            percent(change.change),
+            ends,
+            change.verdict,
+        )
+    return table
+
+
+def _step(step: Step) -> Iterator[Text]:
+    yield Text(plain(f"{step.knob} = {step.level} ({step.where})"), style="bold")
+    for title, lines in (
+        ("look first", step.look_first),
+        ("apply", step.apply),
+        ("keep", step.persist),
+        ("undo", step.undo),
+        ("libvirt", (step.xml,) if step.xml else ()),
+        ("note", (step.note,) if step.note else ()),
+    ):
+        for place, line in enumerate(lines):
+            yield Text(plain(f"  {title if place == 0 else '':<10} {line}"))

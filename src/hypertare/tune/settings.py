@@ -1,0 +1,132 @@
+"""The `[tune]` table of a study, and `[search]` for its loss-free rate. No I/O, no libraries."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from hypertare.summary import Level
+from hypertare.units import parse_duration, parse_rate, parse_share
+
+Share = Annotated[float, BeforeValidator(parse_share)]
+Rate = Annotated[float, BeforeValidator(parse_rate)]
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+Goal = Literal["goodput", "cpu", "balance"]
+SMALLEST = "smallest-without-loss"
+
+
+class Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Range(Table):
+    """A knob of whole numbers from `low` to `high`, both included."""
+
+    low: int
+    high: int
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if self.low >= self.high:
+            raise ValueError("'low' must be below 'high'")
+        if self.log and self.low < 1:
+            raise ValueError("'low' must be at least 1 where 'log' is true")
+        return self
+
+
+class Ladder(Table):
+    """Levels in ascending order, with a goal of the knob's own."""
+
+    levels: Annotated[tuple[Level, ...], Field(min_length=2)]
+    goal: Literal["smallest-without-loss"]
+
+
+Levels = Annotated[tuple[Level, ...], Field(min_length=2)]
+
+
+def _shape(given: object) -> object:
+    """Picks the kind by its keys, so that a mistake is explained for one kind and not for three."""
+    if isinstance(given, dict):
+        kind = Ladder if "levels" in given else Range
+        try:
+            return kind.model_validate(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            message = first["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{place}: {message}" if place else message) from None
+    if not isinstance(given, list | tuple | Range | Ladder):
+        raise ValueError("write levels, as [1, 8, 64], or a range, as { low = 1, high = 256 }")
+    return given
+
+
+KnobLevels = Annotated[Range | Ladder | Levels, BeforeValidator(_shape)]
+
+
+class TuneSettings(Table):
+    """What may be changed, from where, for which workload.
+
+    `knobs` by path; `default` gives the level that a recommendation has to beat, where it is not what
+    the study says. `threshold` is the least gain that matters. `loss` is what still counts as no
+    loss for knobs whose goal is the smallest without.
+    """
+
+    knobs: dict[str, KnobLevels] = {}
+    default: dict[str, Level] = {}
+    workload: str | None = None
+    platform: Literal["native", "container", "guest"] | None = None
+    goal: Goal = "goodput"
+    throughput: str | None = None
+    cpu: str | None = None
+    budget: Annotated[int, Field(ge=1)] | str = 160
+    threshold: Share = 0.01
+    loss: Share = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_lists(cls, raw: Any) -> Any:
+        for path, level in (raw.get("default", {}) if isinstance(raw, dict) else {}).items():
+            if isinstance(level, list | dict):
+                raise ValueError(f"the default of {path} must be one level")
+        return raw
+
+
+class SearchSettings(Table):
+    """A search for the highest rate without more loss than `loss`, each given as a share.
+
+    `path` is the rate that is searched; `low` and `high` are its ends in b/s, `high` the capacity of
+    the machine where it is absent. `width` is the relative width of the final bounds, `duration` that
+    of one trial, `sum` how many seconds of trials decide about one rate, `exceed` which share of them
+    may lose more.
+    """
+
+    workload: str
+    path: str | None = None
+    low: Rate | None = None
+    high: Rate | None = None
+    loss: tuple[Share, ...] = (0.0, 0.005)
+    width: Share = 0.02
+    duration: Duration = 1.0
+    sum: Duration = 3.0
+    exceed: Share = 0.5
+    most_trials: Annotated[int, Field(ge=5, le=10_000)] = 80
+    curve: Annotated[int, Field(ge=2)] = 8
+    blocks: Annotated[int, Field(ge=2)] = 5
+
+    @property
+    def rate_path(self) -> str:
+        return self.path or f"workloads.{self.workload}.rate"
+
+    @model_validator(mode="after")
+    def _fits(self) -> SearchSettings:
+        if not self.loss or not all(0 <= share < 1 for share in self.loss):
+            raise ValueError("'loss' needs shares from 0 to below 1")
+        if not 0 < self.width < 1 or not 0 <= self.exceed < 1:
+            raise ValueError("'width' lies between 0 and 1, 'exceed' from 0 to below 1")
+        if self.sum < self.duration:
+            raise ValueError("'sum' must be at least 'duration'")
+        if self.low is not None and self.high is not None and self.low >= self.high:
+            raise ValueError("'low' must be below 'high'")
+        return self

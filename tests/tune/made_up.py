@@ -1,0 +1,84 @@
+"""A laboratory whose truth is known: what each setting does, with noise and drift on top."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from hypertare.laboratory import Ask
+from hypertare.responses import RESPONSES
+from hypertare.study import DesignSettings
+from hypertare.trials import FinishedTrial, PlannedTrial
+from hypertare.tune.budget import Budget, Purse
+from hypertare.tune.space import Knob, Setting, Space
+from hypertare.tune.tuner import PHASE, Aims, Outcome, Tuner
+
+STREAM = {response.name: response for response in RESPONSES["stream"]}
+Truth = Callable[[Setting], tuple[float, float]]
+"""Logs of what a setting does to goodput and to CPU per byte."""
+
+
+class MadeUp:
+    def __init__(
+        self,
+        truth: Truth,
+        seed: int = 1,
+        noise: float = 0.03,
+        drift: float = 0.1,
+        loss: Callable[[Setting], float] = lambda setting: 0.0,
+        refuse: Callable[[Setting], str | None] = lambda setting: None,
+    ) -> None:
+        self.truth, self.noise, self.drift = truth, noise, drift
+        self.loss, self.refuse = loss, refuse
+        self.random = random.Random(seed)
+        self.asked: list[Setting] = []
+        self.blocks = 0
+
+    @property
+    def trials(self) -> int:
+        return len(self.asked)
+
+    def block(
+        self, asks: Sequence[Ask], kind: Literal["warmup", "measured"] = "measured"
+    ) -> list[FinishedTrial]:
+        """Every trial of a block shares its drift."""
+        drift = self.random.gauss(0, self.drift)
+        self.blocks += 1
+        return [self._trial(ask, kind, drift) for ask in asks]
+
+    def _trial(self, ask: Ask, kind: Literal["warmup", "measured"], drift: float) -> FinishedTrial:
+        setting = {path: level for path, level in ask.cell.items() if path != PHASE}
+        planned = PlannedTrial(
+            len(self.asked), self.blocks, self.blocks // 4, "guest", ask.cell, kind
+        )
+        self.asked.append(dict(ask.cell))
+        reason = self.refuse(setting)
+        if reason is not None:
+            return FinishedTrial(planned, "failed", reason, 1.0)
+        goodput, cpu = self.truth(setting)
+        values = {
+            "goodput": 1e9 * math.exp(goodput + drift + self.random.gauss(0, self.noise)),
+            "cpu_per_gigabyte": 2 * math.exp(cpu - drift + self.random.gauss(0, self.noise)),
+            "loss": self.loss(setting),
+        }
+        return FinishedTrial(planned, "ok", None, 1.0, values)
+
+
+def aims(goal: str = "goodput", **more: object) -> Aims:
+    return Aims(goal, STREAM["goodput"], STREAM["cpu_per_gigabyte"], 0.01, **more)  # type: ignore[arg-type]
+
+
+def tune(
+    lab: MadeUp,
+    knobs: Sequence[Knob],
+    goal: str = "goodput",
+    budget: int = 100,
+    seed: int = 1,
+    ladders: Sequence[Knob] = (),
+    **more: object,
+) -> Outcome:
+    purse = Purse(Budget(trials=budget), lambda: lab.trials, clock=lambda: 0.0)
+    space = Space(tuple(knobs), tuple(ladders))
+    return Tuner(lab, space, aims(goal, **more), DesignSettings(), purse, seed).run()
