@@ -187,7 +187,7 @@ def _link_children(tree: Path, place: Path) -> None:
         return
     place.mkdir(parents=True)
     for child in sorted(tree.iterdir()):
-        target = os.readlink(child) if child.is_symlink() else child
+        target = child.readlink() if child.is_symlink() else child
         (place / child.name).symlink_to(target)
 
 
