@@ -6,6 +6,7 @@ these would hold for one build of kernel, QEMU and agent only. What holds for an
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import re
 import shutil
@@ -165,10 +166,10 @@ def _interrupt(lab: Lab, study: Path) -> None:
 
 
 def _own_cache(lab: Lab, name: str) -> str:
-    """The kernels and images of the shared cache, and no records."""
+    """All of the shared cache but its records."""
     shared, own = paths.cache_dir(), lab.home / name
     own.mkdir()
-    for kind in ("names", "packages", "kernels", "modules", "images"):
+    for kind in ("names", "packages", "kernels", "modules", "images", "scripts"):
         (own / kind).symlink_to(shared / kind)
     return str(own)
 
@@ -246,7 +247,8 @@ def test_every_nic_model_moves_packets_both_ways_from_the_first(lab: Lab) -> Non
             assert one["unit"] == "b/s (virtual)"
 
 
-def test_a_container_and_a_command_of_the_image(lab: Lab) -> None:
+def test_a_container_and_a_command_of_the_image_and_a_record_that_differs(lab: Lab) -> None:
+    lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "cache")
     text = TINY.replace(*ONE_BOOT).replace("_trials = 4", "_trials = 2")
     text = text.replace("[sut]", "[sut]\nplatforms = ['native', 'container']")
     command = '["hypertare-agent", "burn", "--time", "0.05"]'
@@ -260,6 +262,21 @@ def test_a_container_and_a_command_of_the_image(lab: Lab) -> None:
     for platform in ("native", "container"):
         assert {("udp", platform, "goodput"), ("own", platform, "elapsed")} <= found
     assert ("own", "container", "outside_cpu") in found
+    _falsify(lab.home / "cache")
+    differs = lab.run("run", study, "--fresh")
+    assert differs.status == 5, differs.said
+    assert "differ from those of an earlier run, first in record 1" in differs.said
+
+
+def _falsify(cache: Path) -> None:
+    """A record that another agent may have left, sound in itself."""
+    (entry,) = (cache / "virtual").iterdir()
+    records = entry / "records.jsonl"
+    before = records.read_bytes()
+    records.write_bytes(before.replace(b'"uptime_s":', b'"uptime_s":1', 1))
+    digests = [hashlib.sha256(content).hexdigest() for content in (before, records.read_bytes())]
+    meta = entry / "entry.json"
+    meta.write_text(meta.read_text().replace(*digests))
 
 
 @pytest.mark.parametrize(
