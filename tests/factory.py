@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hypertare.phase import PHASE
 from hypertare.plan import ProbeName
 from hypertare.records import (
     Console,
