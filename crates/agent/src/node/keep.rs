@@ -21,6 +21,8 @@ use anyhow::{Context, Result};
 use rustix::fs::{RawDir, Timespec, Timestamps, futimens};
 use rustix::mount::{MountFlags, mount_remount};
 
+use super::shortage::mb;
+
 /// Links that are followed one after another, as in the kernel.
 const MOST_LINKS: usize = 40;
 /// Links that are read at the same time.
@@ -202,7 +204,6 @@ impl Keep {
     fn told(&self, left_out: &[(&PathBuf, u64)]) -> Option<String> {
         let (largest, _) = left_out.last()?;
         let shown = Path::new("/").join(largest.strip_prefix(&self.root).unwrap_or(largest));
-        let mb = |bytes: u64| bytes.div_ceil(1 << 20);
         let missing: u64 = left_out.iter().map(|(_, size)| size).sum();
         Some(format!(
             "{} of the files that were used ({} MB, the largest {}) are read over the file share in \
