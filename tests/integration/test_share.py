@@ -51,8 +51,8 @@ max_trials = 2
 precision = "90%"
 """
 
-MOST_MESSAGES = 20
-"""The tools that count are asked for as well; 1 in 100 of what a warm-up asks for."""
+MOST_LEFT = 1 / 20
+"""Of the messages of a warm-up. 1 in 90 was seen; how many a tool chain needs differs."""
 
 
 def test_what_was_used_once_is_asked_for_no_more(lab: Lab) -> None:
@@ -68,8 +68,8 @@ def test_what_was_used_once_is_asked_for_no_more(lab: Lab) -> None:
     assert statuses(run, "guest", "build") == {"ok"}
     assert "file share is part of what is weighed" not in ran.said
     cold, warm = messages(run)
-    assert min(cold) > 50 * MOST_MESSAGES, (cold, warm)
-    assert len(warm) >= 2 and max(warm) <= MOST_MESSAGES, (cold, warm)
+    assert min(cold) > 500, (cold, warm)
+    assert len(warm) >= 2 and max(warm) <= MOST_LEFT * min(cold), (cold, warm)
 
 
 def messages(run: Path) -> tuple[list[int], list[int]]:
