@@ -81,7 +81,9 @@ def messages(run: Path) -> tuple[list[int], list[int]]:
             if trial.planned.platform != "guest":
                 continue
             (result,) = (
-                record for record in store.records(trial.planned.id) if isinstance(record, TaskResult)
+                record
+                for record in store.records(trial.planned.id)
+                if isinstance(record, TaskResult)
             )
             found = re.search(r"messages: (\d+)", result.text["stdout"])
             assert found, result
