@@ -26,7 +26,9 @@ _CPU = (
 )
 
 _POLLING = (
-    _response("driver_packet_rate", "packets/s", "higher", "packets that the NIC's driver delivered"),
+    _response(
+        "driver_packet_rate", "packets/s", "higher", "packets that the NIC's driver delivered"
+    ),
     _response("poll_rate", "polls/s", "lower", "times that the NIC's driver was polled"),
     _response("packets_per_poll", "packets/poll", "higher", "mean packets of a poll"),
     _response("interrupt_rate", "interrupts/s", "lower", "hardware interrupts of the NIC"),
@@ -34,7 +36,9 @@ _POLLING = (
     _response("ksoftirqd_share", "share", "lower", "share of one CPU that ksoftirqd took"),
     _response("drops_ring", "packets", "lower", "packets that found no room in the NIC's ring"),
     _response("drops_backlog", "packets", "lower", "packets that found no room in the backlog"),
-    _response("drops_socket", "packets", "lower", "packets that found no room in the socket buffer"),
+    _response(
+        "drops_socket", "packets", "lower", "packets that found no room in the socket buffer"
+    ),
     _response("drops_other", "packets", "lower", "packets dropped anywhere else on their way in"),
     _response("own_cpu_share", "share", "lower", "share of one CPU as the guest itself sees it"),
     _response("outside_cpu_share", "share", "lower", "share of one CPU as its machine sees it"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hypertare.report.verdict import (
@@ -244,6 +246,12 @@ def test_over_all_verdicts_that_show_nothing_nothing_is_claimed() -> None:
     told = overall(many(*[(f"w{i}", "elapsed", 0.01, NOTHING) for i in range(4)]), SEVERAL)
     assert told is not None and told.tone == "same"
     assert told.text == "guest: no difference shown in 4 comparisons"
+
+
+def test_over_all_verdicts_in_virtual_time_it_says_so() -> None:
+    found = many(*[(f"w{i}", "elapsed", 0.5, "costs") for i in range(4)])
+    told = overall(found, replace(SEVERAL, clock="virtual"))
+    assert told is not None and told.text.endswith("(virtual time)")
 
 
 def test_few_verdicts_or_none_need_no_sentence_over_them() -> None:

@@ -163,7 +163,9 @@ def overall(leading: Sequence[Estimate], wording: Wording) -> Sentence | None:
     ordered = sorted(platforms, key=lambda name: all(tone(e) == "same" for e in platforms[name]))
     parts = [_overall_of(name, platforms[name], wording) for name in ordered]
     tones = {tone(one) for one in judged}
-    return Sentence(next(t for t in ("costs", "gains", "same") if t in tones), "; ".join(parts))
+    clock = " (virtual time)" if wording.clock == "virtual" else ""
+    text = "; ".join(parts) + clock
+    return Sentence(next(t for t in ("costs", "gains", "same") if t in tones), text)
 
 
 def _overall_of(platform: str, judged: Sequence[Estimate], wording: Wording) -> str:
