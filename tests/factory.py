@@ -26,7 +26,7 @@ from hypertare.records import (
     TrialBegin,
     TrialEnd,
 )
-from hypertare.responses import HEADLINE, PHASE, RESPONSES, of_clock
+from hypertare.responses import HEADLINE, RESPONSES, of_clock
 from hypertare.store import Meta, Store
 from hypertare.summary import Clock, MachineState
 from hypertare.trials import Cell, FinishedTrial, PlannedTrial
