@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from hypertare import batch as batches
 from hypertare import planner
 from hypertare.batch import Batch, Place, seed_of
-from hypertare.batch_campaign import BatchMachine
-from hypertare.campaign import Journal, Observer
+from hypertare.batch_campaign import BatchMachine, BatchObserver
+from hypertare.campaign import Journal
 from hypertare.design import HARD_TABLES, Plot, Variant
 from hypertare.laboratory import Ask, Kind, Laboratory
 from hypertare.machine.emulated import Output
@@ -36,12 +37,13 @@ class BatchLaboratory(Laboratory):
         platform: str,
         machine: BatchMachine,
         journal: Journal,
-        observer: Observer,
+        observer: BatchObserver,
         surroundings: planner.Surroundings,
         seed: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(file, workload, platform, journal, observer, surroundings, seed, clock)
+        self.observer: BatchObserver = observer
         self.machine = machine
 
     def renew(self) -> None:
@@ -60,9 +62,12 @@ class BatchLaboratory(Laboratory):
             for block in [self._new_block()]
             for place in self._shuffled(len(asks), block)
         ]
-        for batch, output in zip(boots, self.machine.run(boots), strict=True):
-            number, place = batch.places[-1].key
-            answers[number][place] = self._take_in(batch, output)
+        # However this ends, also by Ctrl-C, no machine goes on.
+        with closing(self.machine.run(boots)) as outputs:
+            for done, (batch, output) in enumerate(zip(boots, outputs, strict=True), start=1):
+                number, place = batch.places[-1].key
+                answers[number][place] = self._take_in(batch, output)
+                self.observer.boots(done, len(boots), self.machine.jobs, self.left_s())
         return [[one for one in block if one is not None] for block in answers]
 
     def _boot_of(self, ask: Ask, block: int, kind: Kind, key: tuple[int, int]) -> Batch:
@@ -90,7 +95,6 @@ class BatchLaboratory(Laboratory):
 
     def _take_in(self, batch: Batch, output: Output) -> FinishedTrial:
         """Writes down what a boot told; gives the asked trial, which is its last."""
-        self.observer.bench(batch.boot, Plot({}, ()))
         bench, trials = batches.tell(batch, output)
         self.journal.add_bench(batch.boot, bench)
         self._pass_on_logs(bench)
