@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,12 +17,14 @@ from typing import Any
 
 from hypertare import __version__, environment, paths
 from hypertare.batch_campaign import BatchCampaign
+from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.image.build import Image, build
 from hypertare.image.profile import EMULATED
+from hypertare.laboratory import BenchLaboratory, Laboratory
 from hypertare.machine.emulated import EmulatedMachine
 from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
@@ -244,6 +247,27 @@ def carry_out(
     with writing(folder):
         (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
     return interrupted
+
+
+@contextmanager
+def laboratory(
+    prepared: Prepared,
+    workload: str,
+    platform: str,
+    on: Surroundings,
+    store: Store,
+    observer: Observer,
+    manner: Manner,
+) -> Iterator[Laboratory]:
+    """A laboratory on the study's machine, for whoever decides as answers come what to ask next."""
+    kind: type[Any] = BatchLaboratory if prepared.emulated else BenchLaboratory
+    with (
+        _machine(prepared, on, manner) as machine,
+        kind(
+            prepared.file, workload, platform, machine, store, observer, on, prepared.design.seed
+        ) as made,
+    ):
+        yield made
 
 
 def _machine(prepared: Prepared, on: Surroundings, manner: Manner) -> Any:
