@@ -69,12 +69,27 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
 VIRTUAL = " (virtual)"
 """Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
 
+_VIRTUAL_MEANS = (
+    "Virtual time counts the machine's instructions, each as long as any other, so a run repeats "
+    "exactly and its figures say how much code the work needs. What it leaves out is what hardware "
+    "adds (caches, TLB misses, page walks, CPUs that work at the same time): never set them beside "
+    "figures of the wall clock."
+)
+
+
+def meaning(clock: str) -> str:
+    """What to say wherever numbers of this clock are shown; nothing of the wall's."""
+    return _VIRTUAL_MEANS if clock == "virtual" else ""
+
+
+def mark_of(clock: str) -> str:
+    """What a unit has appended by this clock."""
+    return VIRTUAL if clock == "virtual" else ""
+
 
 def of_clock(response: Response, clock: str) -> Response:
     """The response as a run by this clock has it."""
-    if clock != "virtual":
-        return response
-    return replace(response, unit=response.unit + VIRTUAL)
+    return replace(response, unit=response.unit + mark_of(clock))
 
 
 HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn": "work_rate"}

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,18 +17,21 @@ from typing import Any
 
 from hypertare import __version__, environment, paths
 from hypertare.batch_campaign import BatchCampaign
+from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.image.build import Image, build
+from hypertare.image.profile import EMULATED
+from hypertare.laboratory import BenchLaboratory, Laboratory
 from hypertare.machine.emulated import EmulatedMachine
 from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
 from hypertare.responses import HEADLINE, RESPONSES, of_clock
 from hypertare.store import Meta, Store
-from hypertare.study import BASELINE, Study, StudyFile
+from hypertare.study import BASELINE, CommandSettings, Study, StudyFile
 from hypertare.summarise import summarise
 from hypertare.summary import MachineState
 from hypertare.units import human_size
@@ -100,6 +104,8 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     for name, settings in study.workloads.items():
         if settings.type == "command" and study.needs_files:
             _check_command(name, settings.argv, workdir)
+        elif settings.type == "command":
+            _check_in_image(name, settings)
     return Prepared(file, study, design, cpus, workdir)
 
 
@@ -143,6 +149,18 @@ def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> No
             f"Searched in PATH: {os.environ.get('PATH', '')}"
             if "/" not in program
             else f"Searched from the work directory {workdir}.",
+        )
+
+
+def _check_in_image(name: str, settings: CommandSettings) -> None:
+    """An emulated machine does not see this host's files."""
+    program = "/bin/sh" if settings.prepare else settings.argv[0]
+    if program not in EMULATED.programs:
+        raise InputError(
+            f"{name}: the emulated machine has no program '{program}': its image holds "
+            f"{', '.join(EMULATED.programs)} and no other.",
+            "Leave the workload out, give it a command of those, for example command = "
+            '["hypertare-agent", "burn", "--time", "1"], or take machine = "local".',
         )
 
 
@@ -229,6 +247,27 @@ def carry_out(
     with writing(folder):
         (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
     return interrupted
+
+
+@contextmanager
+def laboratory(
+    prepared: Prepared,
+    workload: str,
+    platform: str,
+    on: Surroundings,
+    store: Store,
+    observer: Observer,
+    manner: Manner,
+) -> Iterator[Laboratory]:
+    """A laboratory on the study's machine, for whoever decides as answers come what to ask next."""
+    kind: type[Any] = BatchLaboratory if prepared.emulated else BenchLaboratory
+    with (
+        _machine(prepared, on, manner) as machine,
+        kind(
+            prepared.file, workload, platform, machine, store, observer, on, prepared.design.seed
+        ) as made,
+    ):
+        yield made
 
 
 def _machine(prepared: Prepared, on: Surroundings, manner: Manner) -> Any:

@@ -46,6 +46,14 @@ def tune(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The run directory.", show_default=False)
     ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Machines that run at the same time in virtual time; by default one a CPU.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be tuned; run nothing.")
     ] = False,
@@ -72,13 +80,14 @@ def tune(
     if budget is not None:
         put(file.raw, "tune.budget", int(budget) if budget.isdecimal() else budget, "--budget")
     prepared = tuning.prepare(file, seed)
+    manner = session.Manner(jobs).checked(prepared.run)
     if dry_run:
         show_space(prepared, json)
         return
     folder = out or session.new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
     with Watch() as watch:
         on = session.surroundings(prepared.run, watch.tell)
-        found, interrupted = tuning.carry_out(prepared, on, folder, watch)
+        found, interrupted = tuning.carry_out(prepared, on, folder, watch, manner)
     if found is not None and json:
         print(found.model_dump_json(indent=2))
     elif found is not None:

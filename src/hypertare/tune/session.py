@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hypertare import environment, paths, session
+from hypertare import environment, session
 from hypertare.campaign import Observer, expected_trial_s
 from hypertare.errors import InputError
 from hypertare.laboratory import Laboratory
-from hypertare.machine.local import LocalMachine
 from hypertare.planner import Surroundings, sut_cpus
 from hypertare.responses import HEADLINE, RESPONSES
 from hypertare.study import BASELINE, Study, StudyFile
@@ -134,7 +133,11 @@ def _aims(
 
 
 def carry_out(
-    prepared: Prepared, on: Surroundings, folder: Path, observer: Observer
+    prepared: Prepared,
+    on: Surroundings,
+    folder: Path,
+    observer: Observer,
+    manner: session.Manner,
 ) -> tuple[Tuning | None, bool]:
     """Tunes into a run directory.
 
@@ -147,19 +150,9 @@ def carry_out(
     outcome: Outcome | None = None
     with session.create(run, on, folder) as store:
         try:
-            with (
-                LocalMachine(paths.agent_binary()) as machine,
-                Laboratory(
-                    run.file,
-                    prepared.workload,
-                    prepared.platform,
-                    machine,
-                    store,
-                    observer,
-                    on,
-                    run.design.seed,
-                ) as lab,
-            ):
+            with session.laboratory(
+                run, prepared.workload, prepared.platform, on, store, observer, manner
+            ) as lab:
                 outcome = tune(prepared, lab)
                 trials = lab.trials
         except KeyboardInterrupt:
@@ -193,7 +186,7 @@ def carry_out(
 
 def tune(prepared: Prepared, lab: Laboratory) -> Outcome:
     """The tuning itself, on a laboratory that is open."""
-    purse = Purse(prepared.budget, lambda: lab.trials, lab.clock)
+    purse = Purse(prepared.budget, lambda: lab.trials, lab.now)
     lab.left_s = purse.left_s
     tuner = Tuner(
         lab,
