@@ -73,11 +73,19 @@ def _check_workload(file: StudyFile, study: Study, settings: SearchSettings) -> 
             f"There are: {', '.join(study.workloads)}.",
         )
     if not isinstance(workload, StreamSettings) or workload.protocol != "udp":
-        kind = f"{workload.type} over TCP" if isinstance(workload, StreamSettings) else workload.type
+        kind = (
+            f"{workload.type} over TCP" if isinstance(workload, StreamSettings) else workload.type
+        )
         raise InputError(
             f"{file.source}: search.workload: '{name}' is a {kind}, which has no rate at which it "
             "begins to lose.",
             "A search needs a stream with protocol = 'udp'.",
+        )
+    if settings.duration <= workload.omit:
+        raise InputError(
+            f"{file.source}: search.duration: {settings.duration:g} s are all left out: "
+            f"workloads.{name}.omit is {workload.omit:g} s.",
+            "Take longer trials, or set 'omit' lower.",
         )
 
 

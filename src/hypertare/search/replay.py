@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from MLRsearch import (
     AbstractMeasurer,
@@ -23,6 +23,7 @@ from MLRsearch import (
 )
 
 from hypertare.search.settings import SearchSettings
+from hypertare.summary import SearchState
 
 LOW_SHARE = 0.01
 """The lowest rate, as a share of the highest, where the study names none."""
@@ -35,8 +36,6 @@ _COUNT = 10**9
 
 _FOREVER_S = 1e9
 """MLRsearch has a limit of time, which would make what it finds depend on the host's speed."""
-
-State = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Found:
     """
 
     goal: float
-    state: State
+    state: SearchState
     lower: Bound | None = None
     upper: Bound | None = None
     throughput: float | None = None
@@ -160,7 +159,7 @@ class _Left(Exception):
 
     need: Need | None = None
     reason: str | None = None
-    state: State | None = None
+    state: SearchState | None = None
 
 
 class _Needed(_Left):
@@ -246,7 +245,7 @@ def _found(
     goal: Any,
     answers: _Answers,
     settings: SearchSettings,
-    left: State | None,
+    left: SearchState | None,
 ) -> Found:
     target = search.scaling.goal_to_final_target[goal]
     bounds = search.database.get_relevant_bounds(target)
@@ -274,8 +273,8 @@ def _state(
     lower: Bound | None,
     upper: Bound | None,
     settings: SearchSettings,
-    left: State | None,
-) -> State:
+    left: SearchState | None,
+) -> SearchState:
     """How the search of a goal ended. `left` is why the whole was left, none where it ended by itself."""
     if lower and upper:
         narrow = upper.rate - lower.rate <= upper.rate * settings.width * (1 + 1e-9)

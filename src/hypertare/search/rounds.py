@@ -5,7 +5,7 @@ A search never sees another's trials, so what it finds does not depend on which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from hypertare.laboratory import Ask
@@ -24,6 +24,9 @@ after them in a resumed run, keep their own numbers."""
 class Lab(Protocol):
     """Who measures: `hypertare.laboratory`, or something made up in a test."""
 
+    left_s: Callable[[], float]
+    clock: Callable[[], float]
+
     def block(self, asks: Sequence[Ask], kind: Kind = "measured") -> list[FinishedTrial]: ...
 
 
@@ -38,11 +41,23 @@ class Rounds:
 
     def run(self, lab: Lab) -> None:
         """Works until every search is at its end."""
+        self._watch(lab)
         while needs := self._needs():
             asks = [self._ask(place, need) for place, need in needs]
             for (place, _), trial in zip(needs, lab.block(asks, "search"), strict=True):
                 self._known[key(place)].append(trial)
                 self._searches[self.places.index(place)] = self._replay(place)
+
+    def _watch(self, lab: Lab) -> None:
+        """Tells the laboratory how long this goes on, at most."""
+        began, before = lab.clock(), self.trials_left
+
+        def left_s() -> float:
+            done = before - self.trials_left
+            took = lab.clock() - began
+            return self.trials_left * (took / done if done > 0 else self.plan.settings.duration)
+
+        lab.left_s = left_s
 
     @property
     def trials_left(self) -> int:

@@ -1,0 +1,70 @@
+"""Loss-free rates as rows of a table; terminal, HTML and Markdown show the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hypertare.report.units import quantity
+from hypertare.summary import LossFreeRate
+from hypertare.wording import place
+
+TITLE = "Loss-free rates"
+NOTE = (
+    "The highest rate that loses no more than the goal, searched by MLRsearch: up to the first rate it "
+    "is so, at the second it is no longer."
+)
+HEAD = ("setting", "goal", "loss-free up to", "not at", "loss there", "trials", "note")
+TEXTS = (0, len(HEAD) - 1)
+"""Columns that hold text; the others hold numbers."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One goal of one setting; `sure` where both bounds were found."""
+
+    cells: tuple[str, ...]
+    sure: bool
+
+
+def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
+    for one in found:
+        levels = {factor: level for factor, level in one.cell.items() if factor != "workload"}
+        lower, upper = one.lower, one.upper
+        yield Row(
+            (
+                place(one.platform, levels),
+                f"{100 * one.goal:g} %",
+                quantity(lower.rate, one.unit) if lower else "–",
+                quantity(upper.rate, one.unit) if upper else "–",
+                quantity(upper.loss, "share") if upper else "–",
+                str(one.trials),
+                "; ".join(_notes(one)),
+            ),
+            one.state == "found",
+        )
+
+
+def workloads(found: Sequence[LossFreeRate]) -> str:
+    return ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+
+
+def _notes(one: LossFreeRate) -> Iterator[str]:
+    """What the figures alone do not say."""
+    if one.state == "failed":
+        yield f"failed: {one.reason}"
+    if one.state == "open":
+        yield "not ended: the bounds so far"
+    if one.state == "limit":
+        yield f"ended at its limit of {one.trials} trials: the bounds so far"
+    if one.state == "all lose":
+        yield "the lowest rate of the search loses already"
+    if one.state == "none loses":
+        yield "the highest rate of the search does not lose either"
+    if one.sender:
+        yield "the sender cannot send faster"
+    if one.good_above is not None:
+        rate = quantity(one.good_above, one.unit)
+        yield f"irregular: {rate} lost no more than the goal"
+    if one.bad_below:
+        yield f"irregular: {one.bad_below} trials at or below the bound lost more than the goal"
