@@ -135,7 +135,7 @@ class LossFreeRate(Part):
     - `failed`: it could not be carried out, `reason` says why.
     - `open`: it was interrupted, or still goes on.
 
-    `sender`: `upper` is a bound of the sender, which could not send so fast, not of what receives.
+    `sender`: what ended it is the sender, which could not send faster, and nothing that receives.
     `good_above`: a rate above `upper` that lost no more; `bad_below`: how many trials at or below
     `lower` lost more. Both mean that loss does not simply grow with the rate. `trials` are those of
     the setting's search, for all of its goals.

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hypertare.report.units import quantity
+from hypertare.report.verdict import named
 from hypertare.summary import LossFreeRate
-from hypertare.wording import place
 
 TITLE = "Loss-free rates"
 NOTE = (
-    "The highest rate that loses no more than the goal, searched by MLRsearch: up to the first rate it "
-    "is so, at the second it is no longer."
+    "The highest rate that loses no more than the goal, searched by MLRsearch: it holds up to the "
+    "first rate, and not at the second."
 )
-HEAD = ("setting", "goal", "loss-free up to", "not at", "loss there", "trials", "note")
+HEAD = ("setting", "goal", "up to", "not at", "loss there", "trials", "note")
 TEXTS = (0, len(HEAD) - 1)
 """Columns that hold text; the others hold numbers."""
 
@@ -26,14 +26,19 @@ class Row:
     cells: tuple[str, ...]
     sure: bool
 
+    @property
+    def note(self) -> str:
+        """The note with what it is about, for where it stands apart; empty where there is none."""
+        setting, goal, *_, note = self.cells
+        return f"{setting}, {goal}: {note}" if note else ""
+
 
 def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
     for one in found:
-        levels = {factor: level for factor, level in one.cell.items() if factor != "workload"}
         lower, upper = one.lower, one.upper
         yield Row(
             (
-                place(one.platform, levels),
+                _setting(one),
                 f"{100 * one.goal:g} %",
                 quantity(lower.rate, one.unit) if lower else "–",
                 quantity(upper.rate, one.unit) if upper else "–",
@@ -43,6 +48,11 @@ def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
             ),
             one.state == "found",
         )
+
+
+def _setting(one: LossFreeRate) -> str:
+    levels = (named(factor, v) for factor, v in one.cell.items() if factor != "workload")
+    return " ".join([one.platform, *levels])
 
 
 def workloads(found: Sequence[LossFreeRate]) -> str:

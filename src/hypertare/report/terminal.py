@@ -166,11 +166,16 @@ def _loss_free(report: Report) -> Iterator[RenderableType]:
     yield Text()
     yield Text(plain(f"{searches.TITLE.lower()} of {searches.workloads(found)}"), style="bold")
     table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
-    for place, name in enumerate(searches.HEAD):
-        table.add_column(name, justify="left" if place in searches.TEXTS else "right")
-    for row in searches.rows(found):
-        table.add_row(*map(plain, row.cells), style="" if row.sure else "yellow")
+    # Notes stand below, where they have room.
+    for place, name in enumerate(searches.HEAD[:-1]):
+        left = place in searches.TEXTS
+        table.add_column(name, justify="left" if left else "right", no_wrap=not left)
+    rows = list(searches.rows(found))
+    for row in rows:
+        table.add_row(*map(plain, row.cells[:-1]), style="" if row.sure else "yellow")
     yield Padding(table, (0, 0, 0, 2), expand=False)
+    for note in filter(None, (row.note for row in rows)):
+        yield Padding(Text(plain(note), style="dim"), (0, 0, 0, 2), expand=False)
 
 
 def _claims(report: Report) -> list[RenderableType]:

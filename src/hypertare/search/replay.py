@@ -73,8 +73,8 @@ class Bound:
 class Found:
     """What a search says of one goal: MLRsearch's relevant bounds and its conditional throughput.
 
-    `sender`: at the upper bound nothing more was lost than the goal allows, but the sender could not
-    send so fast. `good_above` is the highest rate above the upper bound that its trials found good,
+    `sender`: no more than the goal allows was lost of anything, but the sender could not send faster.
+    `good_above` is the highest rate above the upper bound that its trials found good,
     `bad_below` how many trials at or below the lower bound lost more than the goal.
     """
 
@@ -256,13 +256,15 @@ def _found(
         for load, stats in search.database.load_to_stats.items()
         if stats.estimates(target) == (True, True)
     ]
+    state = _state(search, lower, upper, settings, left)
+    all_sent = state == "none loses" and settings.high is None
     return Found(
         goal=goal.loss_ratio,
-        state=_state(search, lower, upper, settings, left),
+        state=state,
         lower=lower,
         upper=upper,
         throughput=None if throughput is None else float(throughput),
-        sender=upper is not None and upper.loss <= goal.loss_ratio,
+        sender=all_sent or (upper is not None and upper.loss <= goal.loss_ratio),
         good_above=max((rate for rate in good if upper and rate > upper.rate), default=None),
         bad_below=answers.bad(lower.rate, goal.loss_ratio) if lower else 0,
     )
