@@ -69,7 +69,7 @@ def test_the_highest_rate_loses_nothing() -> None:
 
 def test_the_range_without_one_is_what_the_sender_can_send() -> None:
     search = searched(Path(up_to(5e7), sender=2e8), settings())
-    assert (search.low, search.high) == (2e6, 2e8)
+    assert (search.low, search.high) == (2e4, 2e8)
     assert replay(settings(), ()).need == Need(None, 0)
 
 

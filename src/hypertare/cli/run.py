@@ -218,9 +218,11 @@ def _require_results(found: Report) -> None:
     """A platform without a single good trial was not weighed: whoever asked for it must notice."""
     from hypertare.errors import HypertareError
 
-    summary = found.summary
-    weighed = {one.platform for one in (*summary.estimates, *summary.loss_free)}
-    missing = [name for name in found.meta.platforms if name not in weighed]
+    searched = {one.platform for one in found.summary.loss_free if one.state != "failed"}
+    weighed = searched | {estimate.platform for estimate in found.summary.estimates}
+    search = found.meta.settings.get("search") or {}
+    wanted = search.get("platforms") if search.get("only") else None
+    missing = [name for name in wanted or found.meta.platforms if name not in weighed]
     if missing:
         raise HypertareError(
             f"No trial succeeded on {' and '.join(missing)}.",

@@ -77,4 +77,5 @@ def _notes(one: LossFreeRate) -> Iterator[str]:
         rate = quantity(one.good_above, one.unit)
         yield f"irregular: {rate} lost no more than the goal"
     if one.bad_below:
-        yield f"irregular: {one.bad_below} trials at or below the bound lost more than the goal"
+        trials = "1 trial" if one.bad_below == 1 else f"{one.bad_below} trials"
+        yield f"irregular: {trials} at or below the bound lost more than the goal"

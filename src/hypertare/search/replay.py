@@ -25,8 +25,9 @@ from MLRsearch import (
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import SearchState
 
-LOW_SHARE = 0.01
-"""The lowest rate, as a share of the highest, where the study names none."""
+LOW_SHARE = 1e-4
+"""The lowest rate, as a share of the highest, where the study names none: an emulated guest takes less
+than a hundredth of what its host can send."""
 
 MOST_FAILURES = 3
 """Trials of one rate that may fail in a row before the search is given up."""
