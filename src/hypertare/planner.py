@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -12,6 +13,7 @@ from hypertare import plan
 from hypertare.design import Plot, Variant
 from hypertare.errors import InputError
 from hypertare.phase import PHASE
+from hypertare.quantities import OfCapacity
 from hypertare.study import (
     BurnSettings,
     CommandSettings,
@@ -72,7 +74,8 @@ class Surroundings:
     """What the machine gives: chosen once, the same for the whole run.
 
     `cpus`: those that the run may use. `images` by the name of their kernel. `chance` is what an
-    emulated machine's boot leaves to chance; other machines need no help with that.
+    emulated machine's boot leaves to chance; other machines need no help with that. `capacities` are
+    what workloads carry at most, in b/s, by `capacity_key`, where the run has measured it.
     """
 
     cpus: tuple[int, ...]
@@ -81,6 +84,12 @@ class Surroundings:
     environment: dict[str, str]
     workdir: Path | None = None
     chance: Chance | None = None
+    capacities: Mapping[str, float] = field(default_factory=dict)
+
+
+def capacity_key(workload: str, plot: Plot) -> str:
+    """What a capacity is of: a workload on one kind of bench."""
+    return json.dumps([workload, sorted((path, repr(v)) for path, v in plot.levels.items())])
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
@@ -243,7 +252,7 @@ def make_trial(
         warmup: it is not counted, so that a guest may get ready in it for those that are.
     """
     settings = study.workloads[workload]
-    tasks, seconds = _tasks(settings, variant.node, plot, on, warmup)
+    tasks, seconds = _tasks(settings, workload, variant.node, plot, on, warmup)
     probes = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
     if variant.node != HOST:
         probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
@@ -296,7 +305,7 @@ def expected_seconds(settings: object) -> float | None:
 
 
 def _tasks(
-    settings: object, node: str, plot: Plot, on: Surroundings, warmup: bool
+    settings: object, workload: str, node: str, plot: Plot, on: Surroundings, warmup: bool
 ) -> tuple[Sequence[plan.Task], float]:
     """The tasks of a workload, and the seconds they may take: what the user said of a command, for
     the others what they are asked to do and some more."""
@@ -305,7 +314,7 @@ def _tasks(
             return [_command_task(settings, node, on, warmup)], settings.limit
         case StreamSettings():
             seconds = settings.duration + settings.omit + _SETTLE_S
-            return _stream_tasks(settings, node, plot, on), seconds
+            return _stream_tasks(settings, workload, node, plot, on), seconds
         case PingSettings():
             seconds = settings.duration + settings.timeout + _SETTLE_S
             return _ping_tasks(settings, node, plot, on), seconds
@@ -331,8 +340,16 @@ def _command_task(
     return plan.Task(id="command", node=node, workload=work)
 
 
+def _rate(settings: StreamSettings, workload: str, plot: Plot, on: Surroundings) -> float | None:
+    """In b/s; none for as fast as it goes."""
+    if not isinstance(settings.rate, OfCapacity):
+        return settings.rate
+    # A capacity is measured before anything is planned that is a share of it.
+    return settings.rate.share * on.capacities[capacity_key(workload, plot)]
+
+
 def _stream_tasks(
-    settings: StreamSettings, node: str, plot: Plot, on: Surroundings
+    settings: StreamSettings, workload: str, node: str, plot: Plot, on: Surroundings
 ) -> list[plan.Task]:
     pairs = {
         "transmit": [(node, PEER)],
@@ -340,6 +357,7 @@ def _stream_tasks(
         "both": [(node, PEER), (PEER, node)],
     }[settings.direction]
     receivers, senders = [], []
+    rate_bps = _rate(settings, workload, plot, on)
     for index, (source, sink) in enumerate(pairs):
         port = _port(_STREAM_PORT, on) + 300 * index
         mark = f"-{index}" if len(pairs) > 1 else ""
@@ -359,7 +377,7 @@ def _stream_tasks(
             duration_s=settings.duration,
             flows=settings.flows,
             message=settings.message_bytes,
-            rate_bps=settings.rate,
+            rate_bps=rate_bps,
             socket_buffer=settings.socket_buffer,
             batch=settings.batch,
             segmentation=settings.segmentation,

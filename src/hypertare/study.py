@@ -26,7 +26,7 @@ from pydantic import (
 from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.plan import NicModel
-from hypertare.quantities import Duration, Rate, Share, Size
+from hypertare.quantities import Duration, OfferedRate, Share, Size
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
 from hypertare.tune.settings import TuneSettings
@@ -87,7 +87,16 @@ class BenchSettings(Settings):
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
 
 
-class CommandSettings(Settings):
+class Work(Settings):
+    """What every workload may have: factors that are varied for it alone.
+
+    A factor that the study has too takes these levels here.
+    """
+
+    factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+
+
+class CommandSettings(Work):
     type: Literal["command"]
     command: str | tuple[str, ...]
     prepare: str | None = None
@@ -109,7 +118,7 @@ class CommandSettings(Settings):
         return command
 
 
-class StreamSettings(Settings):
+class StreamSettings(Work):
     type: Literal["stream"]
     protocol: Literal["tcp", "udp"] = "tcp"
     direction: Literal["transmit", "receive", "both"] = "transmit"
@@ -117,7 +126,7 @@ class StreamSettings(Settings):
     omit: Duration = 0.2
     flows: Annotated[int, Field(ge=1, le=256)] = 1
     message: Size | None = None
-    rate: Rate | None = None
+    rate: OfferedRate = None
     socket_buffer: Size | None = None
     batch: int | None = None
     segmentation: bool = False
@@ -139,7 +148,7 @@ class StreamSettings(Settings):
         return self
 
 
-class PingSettings(Settings):
+class PingSettings(Work):
     type: Literal["ping"]
     protocol: Literal["udp", "tcp", "icmp"] = "udp"
     direction: Literal["transmit", "receive"] = "transmit"
@@ -150,7 +159,7 @@ class PingSettings(Settings):
     omit: int = 20
 
 
-class BurnSettings(Settings):
+class BurnSettings(Work):
     type: Literal["burn"]
     share: Share = 1.0
     threads: Annotated[int, Field(ge=1)] = 1
@@ -296,6 +305,34 @@ class Study(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _factors_of_a_workload_are_its_own(self) -> Study:
+        for name, workload in self.workloads.items():
+            own = (f"workloads.{name}.", "knobs.")
+            for path in workload.factors:
+                if not path.startswith(own) or path == f"workloads.{name}.factors":
+                    raise ValueError(
+                        f"workloads.{name}.factors: '{path}' cannot be varied for '{name}' alone; "
+                        f"that can its own keys ({own[0]}...) and knobs (knobs....)"
+                    )
+        return self
+
+    def factors_of(self, workload: str) -> dict[str, tuple[Any, ...]]:
+        """The factors whose levels a trial of this workload may take without another bench."""
+        own = (f"workloads.{workload}.", "knobs.")
+        shared = {path: levels for path, levels in self.factors.items() if path.startswith(own)}
+        return {**shared, **self.workloads[workload].factors}
+
+    @property
+    def all_factors(self) -> dict[str, tuple[Any, ...]]:
+        """Every factor with all of its levels, those of single workloads too."""
+        found = dict(self.factors)
+        for workload in self.workloads.values():
+            for path, levels in workload.factors.items():
+                known = found.get(path, ())
+                found[path] = (*known, *(level for level in levels if level not in known))
+        return found
+
     @property
     def needs_network(self) -> bool:
         return any(settings.type in ("stream", "ping") for settings in self.workloads.values())
@@ -360,7 +397,7 @@ class StudyFile:
     def study(self) -> Study:
         """The study, validated, each of its factors' levels too."""
         study = self._validate(self.raw)
-        for path, levels in study.factors.items():
+        for path, levels in study.all_factors.items():
             for level in levels:
                 self.cell({path: level})
         return study

@@ -193,8 +193,8 @@ def gather(store: Store, summary: Summary) -> Report:
 
 
 def of_cells(trials: Iterable[FinishedTrial]) -> tuple[FinishedTrial, ...]:
-    """Without those of searches: each is of a rate of its own, and they are shown as what they found."""
-    return tuple(trial for trial in trials if trial.planned.kind != "search")
+    """Without those of searches and capacities, which are shown as what they found."""
+    return tuple(trial for trial in trials if trial.planned.of_cell)
 
 
 def in_order(

@@ -91,9 +91,10 @@ def _check_workload(file: StudyFile, study: Study, settings: SearchSettings) -> 
 
 def _check_factors(file: StudyFile, study: Study, settings: SearchSettings) -> None:
     own = f"workloads.{settings.workload}."
+    factors = {**study.factors, **study.workloads[settings.workload].factors}
     for path in settings.over:
-        if path not in study.factors:
-            there = ", ".join(study.factors) or "none"
+        if path not in factors:
+            there = ", ".join(factors) or "none"
             raise InputError(
                 f"{file.source}: search.over: '{path}' is no factor of the study.",
                 f"Its factors: {there}.",
@@ -118,8 +119,9 @@ def _places(file: StudyFile, study: Study, settings: SearchSettings) -> Iterator
                 f"{file.source}: search.platforms: '{platform}' is no platform of the study.",
                 f"sut.platforms has: {', '.join(study.sut.platforms)}.",
             )
+        factors = {**study.factors, **study.workloads[settings.workload].factors}
         over = {
-            path: study.factors[path]
+            path: factors[path]
             for path in settings.over
             if platform == "guest" or study.machine != "local" or not _guest_only(path)
         }
