@@ -136,6 +136,17 @@ def test_a_sentence_says_where_and_which_clock() -> None:
     assert said.endswith("n = 12 blocks, virtual time")
 
 
+def test_what_never_varied_is_exact_and_not_nought_more_or_less() -> None:
+    nought = estimate(estimate=0.0, low=0.0, high=0.0, exact=True)
+    assert mean_text(nought, "share (virtual)") == ("0 % (virtual)", "exact")
+    same = estimate(cost=0.0, cost_low=0.0, cost_high=0.0)
+    assert cost_text(same) == ("0 %", "exact")
+    assert change_text(4000.0, (4000.0, 4000.0), "%") == ("×41", "exact")
+    assert mean_text(estimate(estimate=2.0, low=None, high=None), "s") == ("2 s", "")
+    said = sentence(estimate(cost=0.3, cost_low=0.3, cost_high=0.3), WORDING, where=False).text
+    assert "+30 % elapsed (exact)" in said
+
+
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_the_interval_holds_the_change(better: str) -> None:
     text, interval = cost_text(estimate(better=better))

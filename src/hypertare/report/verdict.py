@@ -25,6 +25,9 @@ _FEW_VERDICTS = 3
 _AS_FACTOR = 900.0
 """From this change on, in per cent, a factor reads better: ×41 and not +4,000 %."""
 
+EXACT = "exact"
+"""In place of an interval: in virtual time, what did not vary at all."""
+
 Bounds = Sequence[float | None]
 
 Tone = Literal["costs", "gains", "same", "failed", "unknown"]
@@ -136,6 +139,8 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
         text = f"{platform} {_exactly(estimate, title)}{place}{basis}"
         return Sentence(tone(estimate), text)
     around = f" ({confidence} {interval})" if interval else ""
+    if interval == EXACT:
+        around = f" ({EXACT})"
     if estimate.verdict == "no difference shown" and estimate.blocks == 1:
         text = f"{platform}: no verdict on {title}{place} from one block: {change}{basis}"
         return Sentence("unknown", text)
@@ -240,7 +245,8 @@ def change_text(change: float, bounds: Bounds, unit: str) -> tuple[str, str]:
     if unit == "%" and max([change, *ends]) >= _AS_FACTOR:
         return _factor_text(change, ends)
     if len(ends) < 2 or ends[1] <= ends[0]:
-        return f"{_signed(change, units.plain_decimals(change))} {unit}".rstrip(), ""
+        text = f"{_signed(change, units.plain_decimals(change))} {unit}".rstrip()
+        return text, EXACT if len(ends) == 2 else ""
     places = units.decimals((ends[1] - ends[0]) / 2)
     if unit == "%":
         places = max(places, _least_places(min(change, ends[0])))
@@ -262,12 +268,16 @@ def _factor_text(change: float, ends: Sequence[float]) -> tuple[str, str]:
     place suits both ends.
     """
     factor, *around = (units.significant(1 + value / 100) for value in (change, *ends))
-    return f"×{factor}", " to ".join(around) if len(around) > 1 and ends[0] < ends[1] else ""
+    if len(ends) == 2 and ends[0] == ends[1]:
+        return f"×{factor}", EXACT
+    return f"×{factor}", " to ".join(around) if len(around) > 1 else ""
 
 
 def mean_text(estimate: Estimate, unit: str) -> tuple[str, str]:
     """An estimate and its interval. What cannot be below nought has no interval there."""
-    return units.measured(estimate.estimate, *mean_ends(estimate), unit)
+    low, high = mean_ends(estimate)
+    value, interval = units.measured(estimate.estimate, low, high, unit)
+    return value, EXACT if low is not None and low == high else interval
 
 
 def mean_ends(estimate: Estimate) -> tuple[float | None, float | None]:
