@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hypertare.phase import PHASE
 from hypertare.plan import ProbeName
 from hypertare.records import (
     Console,
@@ -25,7 +26,7 @@ from hypertare.records import (
     TrialBegin,
     TrialEnd,
 )
-from hypertare.responses import HEADLINE, PHASE, RESPONSES, of_clock
+from hypertare.responses import HEADLINE, RESPONSES, of_clock
 from hypertare.store import Meta, Store
 from hypertare.summary import Clock, MachineState
 from hypertare.trials import Cell, FinishedTrial, PlannedTrial
