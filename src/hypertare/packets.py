@@ -17,6 +17,7 @@ from hypertare.phase import Phase
 from hypertare.records import Record
 
 _MACHINE = "host"
+_PEER = "peer"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def account(records: Iterable[Record], node: str) -> Account | None:
 def places(phase: Phase, node: str) -> dict[str, float | None]:
     """Packets dropped on the way into a node, by place; none where it was not looked.
 
-    `tap`: the queue before a guest's NIC, full because the NIC had no room. `link`: elsewhere on the
+    `sender`: its link took no more, or it had no way. `tap`: the queue before a guest's NIC, full because the NIC had no room. `link`: elsewhere on the
     machine's links. `ring`: the NIC had no room and said so itself. `backlog`: the CPU's queue. A full
     backlog is counted by the kernel as the interface's, too.
     """
@@ -62,19 +63,24 @@ def places(phase: Phase, node: str) -> dict[str, float | None]:
     received = phase.sum_over_interfaces(node, "drops", "receive")
     backlog = found["backlog"]
     found["driver"] = None if received is None or backlog is None else max(0.0, received - backlog)
+    sent = _of_links(phase, _PEER, "", ("transmit", "queue"))
+    no_way = phase.probe(_PEER, "drops", "ip_transmit")
+    found["sender"] = None if sent is None or no_way is None else sent + no_way
     if node != _MACHINE and (_MACHINE, "drops") in phase.probes:
-        found["tap"] = _of_links(phase, "tap", ("transmit", "queue"))
-        found["link"] = _of_links(phase, "veth", ("receive", "transmit", "queue"))
+        found["tap"] = _of_links(phase, _MACHINE, "tap", ("transmit", "queue"))
+        found["link"] = _of_links(phase, _MACHINE, "veth", ("receive", "transmit", "queue"))
     return found
 
 
-def _of_links(phase: Phase, kind: str, counters: Sequence[str]) -> float | None:
-    """Sum over the machine's links whose names begin so: those that a bench made."""
-    reading = phase.probes[_MACHINE, "drops"]
-    if reading.unavailable is not None:
+def _of_links(phase: Phase, node: str, kind: str, counters: Sequence[str]) -> float | None:
+    """Sum over a node's links whose names begin so, but for its loopback."""
+    reading = phase.probes.get((node, "drops"))
+    if reading is None or reading.unavailable is not None:
         return None
     return sum(
         count
         for name, count in reading.values.items()
-        if name.startswith(kind) and name.rpartition(".")[2] in counters
+        if name.startswith(kind)
+        and not name.startswith("lo.")
+        and name.rpartition(".")[2] in counters
     )

@@ -252,40 +252,49 @@ def make_trial(
         polling = study.probes if study.needs_network else ()
         wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own + polling]
         probes += [request for request in wanted if request not in probes]
-    if variant.platform == "guest" and study.needs_network and "drops" in study.probes:
-        # What a guest's NIC has no room for waits in the machine's tap, and is dropped there.
-        probes.append(plan.ProbeRequest(node=HOST, probe="drops"))
+        if "drops" in polling:
+            probes += [plan.ProbeRequest(node=node, probe="drops") for node in _on_the_way(variant)]
     phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
     knobs = _knob_settings(study.knobs, variant.node, study.needs_network, on)
     before = _before(id, study, variant, plot, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
 
 
+def _on_the_way(variant: Variant) -> tuple[str, ...]:
+    """Other nodes that may drop a packet: the peer, and for a guest the machine with its tap."""
+    return (PEER, HOST) if variant.platform == "guest" else (PEER,)
+
+
 def _before(
     id: int, study: Study, variant: Variant, plot: Plot, on: Surroundings
 ) -> tuple[plan.Phase, ...]:
-    """What an emulated machine does first, unmeasured.
+    """What an emulated machine or a guest does first, unmeasured.
 
-    `reach`: one echo, so that both ends know each other's addresses and frames pass: QEMU's e1000
-    takes none in for a second after the kernel has set its filter. `offset`: where nothing else
-    varies the moment of a trial's start, this does.
+    `offset`: where nothing else varies the moment of a trial's start, this does.
     """
     if on.chance is None:
-        return ()
+        return _reach(variant, plot) if variant.platform == "guest" and study.needs_network else ()
     work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))
     offset = plan.Task(id="offset", node=variant.node, workload=work)
-    phases = [plan.Phase(name="offset", tasks=(offset,), limit_s=_SETTLE_S)]
-    if study.needs_network:
-        echo = plan.PingRequest(
-            protocol="icmp",
-            to=address_of(variant.node, plot),
-            count=1,
-            duration_s=_SETTLE_S / 2,
-            timeout_s=_SETTLE_S / 2,
-        )
-        reach = plan.Task(id="reach", node=PEER, workload=echo)
-        phases.insert(0, plan.Phase(name="reach", tasks=(reach,), limit_s=2 * _SETTLE_S))
-    return tuple(phases)
+    phase = plan.Phase(name="offset", tasks=(offset,), limit_s=_SETTLE_S)
+    return (*(_reach(variant, plot) if study.needs_network else ()), phase)
+
+
+def _reach(variant: Variant, plot: Plot) -> tuple[plan.Phase, ...]:
+    """One echo, so that both ends know each other's addresses and frames pass.
+
+    QEMU's e1000 takes none in for a second after the kernel has set its filter; and what a sender
+    has for an address that is not known yet is dropped where nobody counts it.
+    """
+    echo = plan.PingRequest(
+        protocol="icmp",
+        to=address_of(variant.node, plot),
+        count=1,
+        duration_s=_SETTLE_S / 2,
+        timeout_s=_SETTLE_S / 2,
+    )
+    reach = plan.Task(id="reach", node=PEER, workload=echo)
+    return (plan.Phase(name="reach", tasks=(reach,), limit_s=2 * _SETTLE_S),)
 
 
 def expected_seconds(settings: object) -> float | None:
