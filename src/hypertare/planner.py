@@ -102,7 +102,7 @@ def files_memory(memory: int) -> int:
     """Of the memory of the system under test, what files may take.
 
     In a guest a quarter more may be taken by what it keeps of the file share, and the last quarter is
-    for its kernel and the work itself.
+    for the work itself; its agent gives less where its kernel leaves less.
     """
     return memory // 2
 

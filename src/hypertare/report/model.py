@@ -238,7 +238,11 @@ def _sentences(
         if estimate.baseline is not None
         and estimate.response == meta.headline.get(str(estimate.cell.get("workload")))
     ]
-    for estimate in in_order(leading, meta, wording, trials):
+    ordered = in_order(leading, meta, wording, trials)
+    overall = verdict.overall(ordered, wording)
+    if overall:
+        yield overall
+    for estimate in ordered:
         yield verdict.sentence(estimate, wording, several)
     counts: dict[tuple[str, str], int] = {}
     for trial in trials:

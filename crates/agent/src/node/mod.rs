@@ -12,6 +12,7 @@ mod files;
 mod interfaces;
 mod keep;
 mod opened;
+pub mod shortage;
 mod task;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ const GUEST_PLACE: &str = "/run/hypertare";
 /// Runs the agent of a guest: the machine's files come over the share.
 pub fn run(input: OwnedFd, output: OwnedFd) -> Result<()> {
     fs::create_dir_all(GUEST_PLACE).with_context(|| format!("making {GUEST_PLACE}"))?;
+    shortage::spare_this_process()?;
     Node::new(output, Origin::Share, GUEST_PLACE.into()).work(input)
 }
 
