@@ -52,9 +52,10 @@ def account(records: Iterable[Record], node: str) -> Account | None:
 def places(phase: Phase, node: str) -> dict[str, float | None]:
     """Packets dropped on the way into a node, by place; none where it was not looked.
 
-    `sender`: its link took no more, or it had no way. `tap`: the queue before a guest's NIC, full because the NIC had no room. `link`: elsewhere on the
-    machine's links. `ring`: the NIC had no room and said so itself. `backlog`: the CPU's queue. A full
-    backlog is counted by the kernel as the interface's, too.
+    `sender`: its link took no more, or it had no way; a full backlog behind its veth is in it. `tap`:
+    the queue before a guest's NIC, full because the NIC had no room. `ring`: the NIC had no room and
+    said so itself. `backlog`: the CPU's queue, which the kernel counts as the interface's, too.
+    `driver`: the rest of what the interface dropped.
     """
     names = ("backlog", "socket", "memory", "no_port", "checksum", "ip_receive")
     found = {name: phase.probe(node, "drops", name) for name in names}
@@ -68,7 +69,6 @@ def places(phase: Phase, node: str) -> dict[str, float | None]:
     found["sender"] = None if sent is None or no_way is None else sent + no_way
     if node != _MACHINE and (_MACHINE, "drops") in phase.probes:
         found["tap"] = _of_links(phase, _MACHINE, "tap", ("transmit", "queue"))
-        found["link"] = _of_links(phase, _MACHINE, "veth", ("receive", "transmit", "queue"))
     return found
 
 

@@ -244,10 +244,11 @@ def make_trial(
     """
     settings = study.workloads[workload]
     tasks, seconds = _tasks(settings, variant.node, plot, on, warmup)
+    own_machine = variant.platform == "guest" or on.chance is not None
     probes = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
     if variant.node != HOST:
         probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
-    if variant.platform == "guest" or on.chance:
+    if own_machine:
         own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
         polling = study.probes if study.needs_network else ()
         wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own + polling]
@@ -255,7 +256,7 @@ def make_trial(
         if "drops" in polling:
             probes += [plan.ProbeRequest(node=node, probe="drops") for node in _on_the_way(variant)]
     phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
-    knobs = _knob_settings(study.knobs, variant.node, study.needs_network, on)
+    knobs = _knob_settings(study.knobs, variant.node, study.needs_network, own_machine, on)
     before = _before(id, study, variant, plot, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
 
@@ -419,7 +420,7 @@ def _ping_tasks(settings: PingSettings, node: str, plot: Plot, on: Surroundings)
 
 
 def _knob_settings(
-    knobs: Knobs, node: str, network: bool, on: Surroundings
+    knobs: Knobs, node: str, network: bool, own_machine: bool, on: Surroundings
 ) -> list[plan.KnobSetting]:
     settings: list[plan.KnobSetting] = []
     ends = (node, PEER) if network else (node,)
@@ -441,11 +442,40 @@ def _knob_settings(
         settings.append(
             _knob(node, plan.ReceiveSteering(interface=interface, cpus=knobs.receive_steering))
         )
-    return settings + [_knob(node, knob) for knob in _polling_knobs(knobs, interface)]
+    if own_machine:
+        settings += [_knob(node, knob) for knob in _polling_knobs(knobs, interface)]
+    return settings
+
+
+_POLLING = (
+    "napi_weight",
+    "napi_budget",
+    "dev_weight",
+    "interrupt_coalescing",
+    "busy_poll",
+    "defer_hard_irqs",
+)
+
+
+def warnings(study: Study) -> list[str]:
+    """What of the study does not reach every platform."""
+    platforms = [platform for platform in study.sut.platforms if platform != "guest"]
+    if study.machine != "local" or not platforms:
+        return []
+    asked = [
+        name
+        for name in _POLLING
+        if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.factors
+    ]
+    return [
+        f"knobs.{name} is for guests: {' and '.join(platforms)} share this host's, which is left alone"
+        for name in asked
+    ]
 
 
 def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:
-    """Of how the node takes packets from its NIC."""
+    """Of how a machine takes packets from its NIC: where the system under test is no machine of its
+    own, these are its host's to choose."""
     found: list[plan.Knob] = []
     if knobs.napi_weight is not None:
         found.append(plan.NapiWeight(interface=interface, weight=knobs.napi_weight))
