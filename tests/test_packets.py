@@ -67,7 +67,17 @@ def test_every_packet_has_its_place() -> None:
 
 
 def test_what_nobody_tells_is_unexplained() -> None:
-    assert Account(sent=10, received=4, dropped={"ring": 5}).unexplained == 1
+    lost = Account(sent=10, received=4, dropped={"ring": 5}, others=3)
+    assert lost.unexplained == 1 and not lost.adds_up
+
+
+def test_frames_of_others_may_be_among_the_dropped() -> None:
+    told = [*records(), probe("peer", "net_dev", {"eth0.tx_packets": 1002.0, "lo.tx_packets": 0.0})]
+    found = account(told, "guest1")
+    assert found is not None and found.others == 2
+    for count, adds_up in ((0, True), (2, True), (3, False)):
+        dropped = {**found.dropped, "tap": found.dropped["tap"] + count}
+        assert Account(found.sent, found.received, dropped, found.others).adds_up == adds_up
 
 
 @pytest.mark.parametrize("missing", range(5))

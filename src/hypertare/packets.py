@@ -22,16 +22,26 @@ _PEER = "peer"
 
 @dataclass(frozen=True)
 class Account:
-    """Datagrams of one stream. `dropped` is by place, with every place that was looked at."""
+    """Datagrams of one stream. `dropped` is by place, with every place that was looked at.
+
+    `others` are the sender's frames that were not the stream's (ARP, neighbour discovery): a place
+    that drops does not tell them apart.
+    """
 
     sent: int
     received: int
     dropped: dict[str, int]
+    others: int = 0
 
     @property
     def unexplained(self) -> int:
         """Sent, and neither received nor dropped in a place that tells; 0 when all adds up."""
         return self.sent - self.received - sum(self.dropped.values())
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether nothing is unexplained, but for others' frames among the dropped."""
+        return -self.others <= self.unexplained <= 0
 
 
 def account(records: Iterable[Record], node: str) -> Account | None:
@@ -46,7 +56,8 @@ def account(records: Iterable[Record], node: str) -> Account | None:
     if sent is None or received is None or None in dropped.values():
         return None
     whole = {place: int(count) for place, count in dropped.items() if count is not None}
-    return Account(int(sent), int(received), whole)
+    frames = phase.sum_over_interfaces(_PEER, "net_dev", "tx_packets") or 0.0
+    return Account(int(sent), int(received), whole, max(0, int(frames - sent)))
 
 
 def places(phase: Phase, node: str) -> dict[str, float | None]:

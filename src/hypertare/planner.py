@@ -255,6 +255,7 @@ def make_trial(
         probes += [request for request in wanted if request not in probes]
         if "drops" in polling:
             probes += [plan.ProbeRequest(node=node, probe="drops") for node in _on_the_way(variant)]
+            probes.append(plan.ProbeRequest(node=PEER, probe="net_dev"))
     phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
     knobs = _knob_settings(study.knobs, variant.node, study.needs_network, own_machine, on)
     before = _before(id, study, variant, plot, on)
