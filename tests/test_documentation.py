@@ -21,6 +21,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 SECTIONS: dict[str, type[BaseModel]] = {
     "Top level": study.Study,
     "`[sut]`": study.Sut,
+    "`[emulated]`": study.Emulated,
     "`[bench]`": study.BenchSettings,
     "`command`": study.CommandSettings,
     "`stream`": study.StreamSettings,
@@ -30,7 +31,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[design]`": study.DesignSettings,
     "`[[claims]]`": Claim,
 }
-TABLES = {"sut", "bench", "workloads", "knobs", "factors", "design", "claims", "quick"}
+TABLES = {"sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "claims", "quick"}
 """Keys of the top level that are sections of their own."""
 
 

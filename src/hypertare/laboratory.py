@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from hypertare import planner
 from hypertare.campaign import Journal, Machine, Observer
 from hypertare.design import HARD_TABLES, MAX_GUESTS, Plot, Variant
-from hypertare.outcome import outcome
-from hypertare.records import BenchReady, Log, Record, TrialEnd
+from hypertare.outcome import outcome, warnings
+from hypertare.records import BenchReady, Record, TrialEnd
 from hypertare.study import BASELINE, GUEST_ONLY, StudyFile
 from hypertare.summary import Level
 from hypertare.trials import Cell, FinishedTrial, Kind, PlannedTrial
@@ -175,11 +175,9 @@ class Laboratory(ABC):
         return order
 
     def _pass_on_logs(self, records: Sequence[Record]) -> None:
-        for record in records:
-            if isinstance(record, Log) and record.level == "warning":
-                text = f"{record.node}: {record.text}" if record.node else record.text
-                self.journal.add_event(text)
-                self.observer.warn(text)
+        for text in warnings(records):
+            self.journal.add_event(text)
+            self.observer.warn(text)
 
 
 class BenchLaboratory(Laboratory):
