@@ -10,12 +10,12 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, environment, paths, planner
+from hypertare import __version__, capacity, environment, paths, planner
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -225,6 +225,7 @@ def carry_out(
     interrupted = complete = False
     with store:
         try:
+            on = _with_capacities(prepared, on, store, observer, manner)
             complete = _run_cells(prepared, on, store, observer, manner)
             _run_searches(prepared, on, store, observer, manner)
         except KeyboardInterrupt:
@@ -242,6 +243,30 @@ def carry_out(
     with writing(folder):
         (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
     return interrupted
+
+
+def _with_capacities(
+    prepared: Prepared, on: Surroundings, store: Store, observer: Observer, manner: Manner
+) -> Surroundings:
+    """Measures what rates are shares of, one workload on one platform after the other."""
+    wanted = capacity.needs(prepared.file, prepared.study, prepared.design)
+    known = capacity.capacities(wanted, store.trials())
+    missing = [need for need in wanted if need.key not in known]
+    kinds = {(need.workload, v.platform): None for need in missing for v in need.plot.variants}
+    for workload, platform in kinds:
+        blocks = [
+            [need.ask(variant, replicate)]
+            for need in missing
+            for variant in need.plot.variants
+            for replicate in range(capacity.TRIALS[prepared.study.clock])
+            if (need.workload, variant.platform) == (workload, platform)
+        ]
+        first = max(capacity.FIRST, store.next_trial_id)
+        with laboratory(
+            prepared, workload, platform, on, store, observer, manner, first=first
+        ) as lab:
+            lab.blocks(blocks, "capacity")
+    return replace(on, capacities=capacity.capacities(wanted, store.trials()))
 
 
 def _run_cells(
