@@ -250,6 +250,7 @@ def test_every_nic_model_moves_packets_both_ways_from_the_first(lab: Lab) -> Non
 def test_a_container_and_a_command_of_the_image_and_a_record_that_differs(lab: Lab) -> None:
     lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "cache")
     text = TINY.replace(*ONE_BOOT).replace("_trials = 4", "_trials = 2")
+    text = text.replace("[design]", "[design]\nwarmup = 0")
     text = text.replace("[sut]", "[sut]\nplatforms = ['native', 'container']")
     command = '["hypertare-agent", "burn", "--time", "0.05"]'
     study = lab.study(text + f'[workloads.own]\ntype = "command"\ncommand = {command}\n')

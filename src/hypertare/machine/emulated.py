@@ -40,6 +40,7 @@ _QEMU = "qemu-system-x86_64"
 _FIRMWARE = ("bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 """What runs on a PC before its kernel does; Debian's comes in a package of its own."""
 _SAID_BY_INIT = "hypertare: "
+_SPEAKERS = ("hypertare-agent: ", _QEMU)
 _NOISE = "is not connected to host network"
 """QEMU warns of a hub that nothing of the host is on, which is what it is for."""
 
@@ -165,7 +166,9 @@ class EmulatedMachine:
                 f"the machine was stopped: it took longer than {pc.host_limit_s:g} s of this host "
                 "(emulated.host_limit)"
             )
-        lines = [line for line in said.splitlines() if _NOISE not in line]
+        lines = [line for line in said.splitlines() if line and _NOISE not in line]
+        # What QEMU prints when it is killed is a page of registers.
+        lines = [line for line in lines if line.startswith(_SPEAKERS)] or lines
         text = " ".join(lines[-3:]) or f"exit status {process.returncode}"
         if process.returncode == _REFUSED:
             raise MachineError(text)
