@@ -93,7 +93,7 @@ class Campaign:
         self._next_id = 0
         self._next_block = 0
         self._next_boot = 0
-        self._resume(journal.trials())
+        self._resume([one for one in journal.trials() if one.planned.kind != "search"])
 
     def run(self) -> bool:
         """Works until nothing is left to do.

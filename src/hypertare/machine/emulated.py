@@ -35,7 +35,10 @@ PLAN = "plan.jsonl"
 _RECORDS = "records.jsonl"
 _REFUSED = 3
 _MOST_LINE = 1 << 20
+_MOST_TEARDOWN = 4096
 _MOST_CONSOLE = 40
+_LOOK_S = 1.0
+_GOING_DOWN_S = 3.0
 _QEMU = "qemu-system-x86_64"
 _FIRMWARE = ("bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 """What runs on a PC before its kernel does; Debian's comes in a package of its own."""
@@ -156,9 +159,9 @@ class EmulatedMachine:
         """Runs the machine to its end; why it did not come there by itself."""
         with _memory("errors") as errors:
             process = self._start(pc, plan, told, printed, errors)
-            self._await(process, pc.host_limit_s)
+            self._await(process, pc.host_limit_s, told)
             said = _content(errors).decode(errors="replace")
-        if process.returncode == 0:
+        if process.returncode == 0 or _has_told_all(told):
             return None
         if process.returncode < 0:
             return (
@@ -171,9 +174,19 @@ class EmulatedMachine:
             raise MachineError(text)
         return f"the machine could not run: {text.removeprefix('hypertare-agent: ')}"
 
-    def _await(self, process: subprocess.Popen[bytes], limit_s: float) -> None:
+    def _await(self, process: subprocess.Popen[bytes], limit_s: float, told: BinaryIO) -> None:
+        """Until it ends, or has told everything: not every kernel then finds its way down, for a
+        NIC's driver may wait for ever for its last poll.
+        """
+        deadline = time.monotonic() + limit_s
         try:
-            process.wait(limit_s)
+            while (left := deadline - time.monotonic()) > 0:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(min(left, _LOOK_S))
+                    return
+                if _has_told_all(told):
+                    process.wait(min(left, _GOING_DOWN_S))
+                    return
         except subprocess.TimeoutExpired:
             pass
         finally:
@@ -354,6 +367,13 @@ def _parsed(raw: bytes) -> tuple[tuple[Record, ...], str | None]:
             problem = error.errors()[0]["msg"]
             return tuple(records), f"the machine sent something that is no record: {problem}"
     return tuple(records), None
+
+
+def _has_told_all(told: BinaryIO) -> bool:
+    """Whether the last line is there and whole."""
+    size = os.fstat(told.fileno()).st_size
+    tail = os.pread(told.fileno(), _MOST_TEARDOWN, max(0, size - _MOST_TEARDOWN))
+    return tail.endswith(b"\n") and _is_complete(tail)
 
 
 def _is_complete(raw: bytes) -> bool:

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hypertare.report import units, verdict
+from hypertare.report import searches, units, verdict
 from hypertare.report.model import Failure, Report
 from hypertare.report.verdict import Sentence, Tone
 from hypertare.responses import meaning
@@ -55,6 +55,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts: list[RenderableType] = [_head(report), *map(_sentence, report.sentences)]
     parts += _tables(report, shown)
     parts += _left_out(report, shown)
+    parts += _loss_free(report)
     parts += _claims(report)
     parts += _failures(report)
     parts += _warnings(report)
@@ -156,6 +157,25 @@ def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     value, interval = verdict.mean_text(estimate, unit)
     change, around = verdict.cost_text(estimate) if estimate.baseline else ("", "")
     return (f"  {plain(platform)}", str(estimate.n), value, interval, change, around)
+
+
+def _loss_free(report: Report) -> Iterator[RenderableType]:
+    found = report.summary.loss_free
+    if not found:
+        return
+    yield Text()
+    yield Text(plain(f"{searches.TITLE.lower()} of {searches.workloads(found)}"), style="bold")
+    table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
+    # Notes stand below, where they have room.
+    for place, name in enumerate(searches.HEAD[:-1]):
+        left = place in searches.TEXTS
+        table.add_column(name, justify="left" if left else "right", no_wrap=not left)
+    rows = list(searches.rows(found))
+    for row in rows:
+        table.add_row(*map(plain, row.cells[:-1]), style="" if row.sure else "yellow")
+    yield Padding(table, (0, 0, 0, 2), expand=False)
+    for note in filter(None, (row.note for row in rows)):
+        yield Padding(Text(plain(note), style="dim"), (0, 0, 0, 2), expand=False)
 
 
 def _claims(report: Report) -> list[RenderableType]:
