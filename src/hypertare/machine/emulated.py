@@ -399,8 +399,13 @@ def _content(file: BinaryIO) -> bytes:
     return file.read()
 
 
+_END = "sysrq: Resetting"
+"""What the kernel prints at every end, also a good one."""
+
+
 def _tail(printed: bytes) -> tuple[str, ...]:
     """The last lines that the kernel and init printed, printable characters only."""
     text = printed[-65536:].decode(errors="replace")
     lines = ["".join(c for c in line if c.isprintable())[:400] for line in text.splitlines()]
-    return tuple(line for line in lines if line.strip())[-_MOST_CONSOLE:]
+    told = (line for line in lines if line.strip() and not line.endswith(_END))
+    return tuple(told)[-_MOST_CONSOLE:]
