@@ -22,6 +22,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 SECTIONS: dict[str, type[BaseModel]] = {
     "Top level": study.Study,
     "`[sut]`": study.Sut,
+    "`[emulated]`": study.Emulated,
     "`[bench]`": study.BenchSettings,
     "`command`": study.CommandSettings,
     "`stream`": study.StreamSettings,
@@ -32,7 +33,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[search]`": SearchSettings,
     "`[[claims]]`": Claim,
 }
-TABLES = {"sut", "bench", "workloads", "knobs", "factors", "design", "search", "claims", "quick"}
+TABLES = set("sut emulated bench workloads knobs factors design search claims quick".split())
 """Keys of the top level that are sections of their own."""
 
 

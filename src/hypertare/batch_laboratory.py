@@ -56,7 +56,7 @@ class BatchLaboratory(Laboratory):
         """A block that was interrupted is taken anew with the seed that it had."""
 
     def _measure_blocks(
-        self, many: Sequence[Sequence[Ask]], kind: Kind
+        self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
     ) -> list[list[FinishedTrial]]:
         answers: list[list[FinishedTrial | None]] = [[None] * len(asks) for asks in many]
         boots = [

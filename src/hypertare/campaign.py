@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from hypertare import plan, planner, responses
 from hypertare.design import Design, EasyCell, Plot, Variant
-from hypertare.outcome import outcome
-from hypertare.records import BenchReady, Log, Record, TrialEnd
+from hypertare.outcome import outcome, warnings
+from hypertare.records import BenchReady, Record, TrialEnd
 from hypertare.stats.stop import Decision, decide
 from hypertare.study import BASELINE, Study, StudyFile
 from hypertare.trials import FinishedTrial, PlannedTrial
@@ -438,9 +438,8 @@ class Campaign:
         return {name: level for name, level in planned.cell.items() if name in names}
 
     def _pass_on_logs(self, records: Sequence[Record]) -> None:
-        for record in records:
-            if isinstance(record, Log) and record.level == "warning":
-                self._warn(f"{record.node}: {record.text}" if record.node else record.text)
+        for text in warnings(records):
+            self._warn(text)
 
     def _warn(self, text: str) -> None:
         self.journal.add_event(text)

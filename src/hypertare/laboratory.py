@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from hypertare import planner
 from hypertare.campaign import Journal, Machine, Observer
 from hypertare.design import HARD_TABLES, MAX_GUESTS, Plot, Variant
-from hypertare.outcome import outcome
-from hypertare.records import BenchReady, Log, Record, TrialEnd
+from hypertare.outcome import outcome, warnings
+from hypertare.records import BenchReady, Record, TrialEnd
 from hypertare.study import BASELINE, GUEST_ONLY, StudyFile
 from hypertare.summary import Level
 from hypertare.trials import Cell, FinishedTrial, Kind, PlannedTrial
@@ -91,17 +91,20 @@ class Laboratory(ABC):
         return self.blocks([asks], kind)[0]
 
     def blocks(
-        self, many: Sequence[Sequence[Ask]], kind: Kind = "measured"
+        self, many: Sequence[Sequence[Ask]], kind: Kind = "measured", *, apart: bool = False
     ) -> list[list[FinishedTrial]]:
-        """Several blocks that do not depend on each other's answers, so that they may run at once."""
+        """Several blocks that do not depend on each other's answers, so that they may run at once.
+
+        `apart`: a block that needs several benches shares none of them with another block.
+        """
         answers = [self._recall(asks, kind) for asks in many]
         missing = [asks for asks, known in zip(many, answers, strict=True) if known is None]
-        measured = iter(self._measure_blocks(missing, kind))
+        measured = iter(self._measure_blocks(missing, kind, apart=apart))
         return [next(measured) if known is None else known for known in answers]
 
     @abstractmethod
     def _measure_blocks(
-        self, many: Sequence[Sequence[Ask]], kind: Kind
+        self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
     ) -> list[list[FinishedTrial]]: ...
 
     @abstractmethod
@@ -172,11 +175,9 @@ class Laboratory(ABC):
         return order
 
     def _pass_on_logs(self, records: Sequence[Record]) -> None:
-        for record in records:
-            if isinstance(record, Log) and record.level == "warning":
-                text = f"{record.node}: {record.text}" if record.node else record.text
-                self.journal.add_event(text)
-                self.observer.warn(text)
+        for text in warnings(records):
+            self.journal.add_event(text)
+            self.observer.warn(text)
 
 
 class BenchLaboratory(Laboratory):
@@ -207,17 +208,18 @@ class BenchLaboratory(Laboratory):
         self._blocks_on_bench = 0
 
     def _measure_blocks(
-        self, many: Sequence[Sequence[Ask]], kind: Kind
+        self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
     ) -> list[list[FinishedTrial]]:
-        return [self._measure(asks, kind) for asks in many]
+        return [self._measure(asks, kind, apart) for asks in many]
 
     def renew(self) -> None:
         self._down()
 
-    def _measure(self, asks: Sequence[Ask], kind: Kind) -> list[FinishedTrial]:
+    def _measure(self, asks: Sequence[Ask], kind: Kind, apart: bool) -> list[FinishedTrial]:
         """One trial of each, in random order but for the bench that is up."""
         block = self._new_block()
-        if self._blocks_on_bench >= self.study.design.blocks_per_boot:
+        several = len(self._grouped(asks, block)) > 1
+        if self._blocks_on_bench >= self.study.design.blocks_per_boot or (apart and several):
             self._down()
         answers: dict[int, FinishedTrial] = {}
         for hard, places in self._grouped(asks, block):

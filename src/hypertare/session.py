@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, environment, paths
+from hypertare import __version__, environment, paths, planner
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -341,6 +341,8 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
     store = Store.create(folder, meta)
     # A busy host cannot change what is measured in virtual time.
     for text in environment.warnings() if study.clock == "wall" else ():
+        store.add_event(text)
+    for text in planner.warnings(study):
         store.add_event(text)
     return store
 

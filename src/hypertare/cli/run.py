@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,10 +109,10 @@ def run(
     from hypertare.store import Store
 
     if resume:
-        _refuse_changes(set_, quick, seed)
-        file, seed = _interrupted(study, out)
+        refuse_changes({"--set": set_, "--quick": quick, "--seed": seed is not None})
+        file, seed = interrupted_study(study, out, "run")
     else:
-        file = _asked(study)
+        file = asked_study(study)
         file.override(set_ or [], quick)
     prepared = session.prepare(file, 1 if seed is None else seed)
     manner = session.Manner(jobs, fresh).checked(prepared)
@@ -127,7 +128,7 @@ def run(
     finish(folder, interrupted=interrupted, as_json=json)
 
 
-def _asked(study: str | None) -> StudyFile:
+def asked_study(study: str | None) -> StudyFile:
     from hypertare.errors import InputError
     from hypertare.study import find
 
@@ -139,7 +140,7 @@ def _asked(study: str | None) -> StudyFile:
     return find(study)
 
 
-def _interrupted(study: str | None, out: Path | None) -> tuple[StudyFile, int]:
+def interrupted_study(study: str | None, out: Path | None, verb: str) -> tuple[StudyFile, int]:
     """The study of an earlier run with the settings that it had, and its seed."""
     from hypertare.errors import InputError
     from hypertare.store import Store
@@ -152,17 +153,16 @@ def _interrupted(study: str | None, out: Path | None) -> tuple[StudyFile, int]:
     if study is not None and find(study).text != meta.study_text:
         raise InputError(
             f"{out} is a run of another study, or '{study}' has changed since.",
-            f"To go on with it as it was: `hypertare run --resume --out {out}`.",
+            f"To go on with it as it was: `hypertare {verb} --resume --out {out}`.",
         )
     file = StudyFile.restored(meta.study_text, meta.settings, str(out), Path(meta.folder))
     return file, meta.seed
 
 
-def _refuse_changes(set_: list[str] | None, quick: bool, seed: int | None) -> None:
+def refuse_changes(changes: Mapping[str, object]) -> None:
     """What was measured under other settings must not be mixed with what is still to come."""
     from hypertare.errors import InputError
 
-    changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
     for option, given in changes.items():
         if given:
             raise InputError(

@@ -10,7 +10,8 @@ from hypertare.quantities import Share
 from hypertare.summary import Level
 
 Goal = Literal["goodput", "cpu", "balance"]
-SMALLEST = "smallest-without-loss"
+PHASE = "tune.phase"
+"""Stands in the cell of every trial of a tuning: what it was for."""
 
 
 class Table(BaseModel):
@@ -40,7 +41,7 @@ class Ladder(Table):
     goal: Literal["smallest-without-loss"]
 
 
-Levels = Annotated[tuple[Level, ...], Field(min_length=2)]
+Levels = tuple[Level, ...]
 
 
 def _shape(given: object) -> object:
@@ -54,9 +55,13 @@ def _shape(given: object) -> object:
             place = ".".join(map(str, first["loc"]))
             message = first["msg"].removeprefix("Value error, ")
             raise ValueError(f"{place}: {message}" if place else message) from None
-    if not isinstance(given, list | tuple | Range | Ladder):
+    if isinstance(given, Range | Ladder):
+        return given
+    if not isinstance(given, list | tuple) or not given:
         raise ValueError("write levels, as [1, 8, 64], or a range, as { low = 1, high = 256 }")
-    return given
+    if any(not isinstance(level, str | int | float | bool) for level in given):
+        raise ValueError("a level is one value, not a list or a table")
+    return tuple(given)
 
 
 KnobLevels = Annotated[Range | Ladder | Levels, BeforeValidator(_shape)]
