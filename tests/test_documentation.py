@@ -33,7 +33,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[search]`": SearchSettings,
     "`[[claims]]`": Claim,
 }
-TABLES = set("sut emulated bench workloads knobs factors design search claims quick".split())
+TABLES = {"sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search", "claims"}
+TABLES |= {"quick"}
 """Keys of the top level that are sections of their own."""
 
 
