@@ -33,8 +33,10 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[search]`": SearchSettings,
     "`[[claims]]`": Claim,
 }
-TABLES = {"sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search", "claims"}
-TABLES |= {"quick"}
+TABLES = {
+    *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
+    *("claims", "quick"),
+}
 """Keys of the top level that are sections of their own."""
 
 
