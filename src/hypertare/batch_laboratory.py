@@ -41,8 +41,11 @@ class BatchLaboratory(Laboratory):
         surroundings: planner.Surroundings,
         seed: int,
         clock: Callable[[], float] = time.monotonic,
+        first: int | None = None,
     ) -> None:
-        super().__init__(file, workload, platform, journal, observer, surroundings, seed, clock)
+        super().__init__(
+            file, workload, platform, journal, observer, surroundings, seed, clock, first
+        )
         self.observer: BatchObserver = observer
         self.machine = machine
 
@@ -79,7 +82,7 @@ class BatchLaboratory(Laboratory):
             Place(variant, self._planned(ask, block, self._boot, one), ask.levels, key)
             for one in kinds
         ]
-        seed = seed_of(self.seed, _NUMBERED, block)
+        seed = seed_of(self.seed, _NUMBERED, block if ask.replicate is None else ask.replicate)
         return batches.make(self.file, plot, self._boot, seed, places, self.surroundings)
 
     def _plot(self, ask: Ask) -> tuple[Plot, Variant]:

@@ -14,34 +14,37 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from hypertare import planner
 from hypertare.campaign import Journal, Machine, Observer
 from hypertare.design import HARD_TABLES, MAX_GUESTS, Plot, Variant
-from hypertare.outcome import outcome
-from hypertare.records import BenchReady, Log, Record, TrialEnd
+from hypertare.outcome import outcome, warnings
+from hypertare.records import BenchReady, Record, TrialEnd
 from hypertare.study import BASELINE, GUEST_ONLY, StudyFile
-from hypertare.trials import Cell, FinishedTrial, PlannedTrial
-
-Kind = Literal["warmup", "measured"]
+from hypertare.summary import Level
+from hypertare.trials import Cell, FinishedTrial, Kind, PlannedTrial
 
 
 @dataclass(frozen=True)
 class Ask:
-    """A setting to be measured: `levels` is put into the study, `cell` names it in the journal."""
+    """A setting to be measured: `levels` is put into the study, `cell` names it in the journal.
 
-    levels: Cell
+    Where a seed moves what chance moves elsewhere it follows from `replicate`, else from the block.
+    """
+
+    levels: Mapping[str, Level | None]
     cell: Cell
+    replicate: int | None = None
 
 
 class Laboratory(ABC):
     """Runs asked blocks of one workload on one platform. Use as a context manager.
 
     `trials` counts the answers given. `left_s`, set by whoever asks, tells how long it will go on
-    asking.
+    asking. With `first` trials, blocks and boots are numbered from there on, and nothing is recalled:
+    whoever asks knows what the journal holds.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Laboratory(ABC):
         surroundings: planner.Surroundings,
         seed: int,
         clock: Callable[[], float] = time.monotonic,
+        first: int | None = None,
     ) -> None:
         self.file = file
         self.workload = workload
@@ -69,11 +73,11 @@ class Laboratory(ABC):
         self._kind = self.study.workloads[workload].type
         # Only commands find cold caches after a boot; streams leave their own beginnings out.
         self._warmup = self.study.design.warmup if self._kind == "command" else 0
-        self._kept = _blocks(journal.trials())
+        self._kept = _blocks(journal.trials() if first is None else ())
         kept = [trial.planned for trials in self._kept.values() for trial in trials]
-        self._next_id = max((planned.id for planned in kept), default=-1) + 1
-        self._boot = max((planned.boot for planned in kept), default=-1)
-        self._next_block = 0
+        self._next_block = first or 0
+        self._next_id = max((planned.id + 1 for planned in kept), default=self._next_block)
+        self._boot = max((planned.boot for planned in kept), default=self._next_block - 1)
         self._recalled_s = 0.0
 
     def __enter__(self) -> Laboratory:
@@ -171,11 +175,9 @@ class Laboratory(ABC):
         return order
 
     def _pass_on_logs(self, records: Sequence[Record]) -> None:
-        for record in records:
-            if isinstance(record, Log) and record.level == "warning":
-                text = f"{record.node}: {record.text}" if record.node else record.text
-                self.journal.add_event(text)
-                self.observer.warn(text)
+        for text in warnings(records):
+            self.journal.add_event(text)
+            self.observer.warn(text)
 
 
 class BenchLaboratory(Laboratory):
@@ -196,8 +198,11 @@ class BenchLaboratory(Laboratory):
         surroundings: planner.Surroundings,
         seed: int,
         clock: Callable[[], float] = time.monotonic,
+        first: int | None = None,
     ) -> None:
-        super().__init__(file, workload, platform, journal, observer, surroundings, seed, clock)
+        super().__init__(
+            file, workload, platform, journal, observer, surroundings, seed, clock, first
+        )
         self.machine = machine
         self._plot: Plot | None = None
         self._blocks_on_bench = 0

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, environment, paths
+from hypertare import __version__, environment, paths, planner
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -30,6 +30,9 @@ from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
 from hypertare.responses import HEADLINE, RESPONSES, of_clock
+from hypertare.search import plan as searches
+from hypertare.search.plan import SearchPlan
+from hypertare.search.rounds import FIRST, Rounds
 from hypertare.store import Meta, Store
 from hypertare.study import BASELINE, CommandSettings, Study, StudyFile
 from hypertare.summarise import summarise
@@ -49,6 +52,7 @@ class Prepared:
     design: Design
     cpus: tuple[int, ...]
     workdir: Path | None
+    search: SearchPlan | None = None
 
     @property
     def emulated(self) -> bool:
@@ -106,7 +110,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
             _check_command(name, settings.argv, workdir)
         elif settings.type == "command":
             _check_in_image(name, settings)
-    return Prepared(file, study, design, cpus, workdir)
+    return Prepared(file, study, design, cpus, workdir, searches.plan(file, study))
 
 
 def _workdir(file: StudyFile, study: Study) -> Path | None:
@@ -221,17 +225,8 @@ def carry_out(
     interrupted = complete = False
     with store:
         try:
-            with _machine(prepared, on, manner) as machine:
-                campaign = (BatchCampaign if prepared.emulated else Campaign)(
-                    prepared.file,
-                    prepared.study,
-                    prepared.design,
-                    machine,
-                    store,
-                    observer,
-                    on,
-                )
-                complete = campaign.run()
+            complete = _run_cells(prepared, on, store, observer, manner)
+            _run_searches(prepared, on, store, observer, manner)
         except KeyboardInterrupt:
             interrupted = True
             store.add_event("the run was interrupted; `hypertare run --resume` goes on with it")
@@ -249,6 +244,37 @@ def carry_out(
     return interrupted
 
 
+def _run_cells(
+    prepared: Prepared, on: Surroundings, store: Store, observer: Observer, manner: Manner
+) -> bool:
+    """Carries the design out; whether every cell came to its end."""
+    if prepared.search is not None and prepared.search.settings.only:
+        return True
+    with _machine(prepared, on, manner) as machine:
+        campaign = (BatchCampaign if prepared.emulated else Campaign)(
+            prepared.file, prepared.study, prepared.design, machine, store, observer, on
+        )
+        return campaign.run()
+
+
+def _run_searches(
+    prepared: Prepared, on: Surroundings, store: Store, observer: Observer, manner: Manner
+) -> None:
+    """Searches loss-free rates, one platform after the other, the settings of each side by side."""
+    plan = prepared.search
+    for platform in plan.platforms if plan is not None else ():
+        assert plan is not None
+        rounds = Rounds(plan, platform, store.trials())
+        if not rounds.trials_left:
+            continue
+        first = max(FIRST, store.next_trial_id)
+        workload = plan.settings.workload
+        with laboratory(
+            prepared, workload, platform, on, store, observer, manner, first=first
+        ) as lab:
+            rounds.run(lab)
+
+
 @contextmanager
 def laboratory(
     prepared: Prepared,
@@ -258,13 +284,23 @@ def laboratory(
     store: Store,
     observer: Observer,
     manner: Manner,
+    *,
+    first: int | None = None,
 ) -> Iterator[Laboratory]:
     """A laboratory on the study's machine, for whoever decides as answers come what to ask next."""
     kind: type[Any] = BatchLaboratory if prepared.emulated else BenchLaboratory
     with (
         _machine(prepared, on, manner) as machine,
         kind(
-            prepared.file, workload, platform, machine, store, observer, on, prepared.design.seed
+            prepared.file,
+            workload,
+            platform,
+            machine,
+            store,
+            observer,
+            on,
+            prepared.design.seed,
+            first=first,
         ) as made,
     ):
         yield made
@@ -305,6 +341,8 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
     store = Store.create(folder, meta)
     # A busy host cannot change what is measured in virtual time.
     for text in environment.warnings() if study.clock == "wall" else ():
+        store.add_event(text)
+    for text in planner.warnings(study):
         store.add_event(text)
     return store
 

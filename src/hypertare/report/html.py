@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hypertare.errors import MachineError
-from hypertare.report import charts, units, verdict
+from hypertare.report import charts, searches, units, verdict
 from hypertare.report.library import charting_library
 from hypertare.report.model import Failure, Point, Report
 from hypertare.responses import mark_of, meaning
@@ -127,6 +127,8 @@ def render(report: Report) -> str:
         overview=overview,
         sections=sections,
         pictures=_pictures(overview, sections),
+        searches=searches,
+        loss_free=list(searches.rows(report.summary.loss_free)),
         noise=list(_noise(report)),
         failures=report.failures,
         failed_share=f"{len(report.failures)} of {len(report.trials)}",
