@@ -123,7 +123,7 @@ def spin() -> None:
 
 def test_a_busy_host_other_jobs_and_an_interruption_change_nothing(lab: Lab) -> None:
     """Byte for byte, and what is known is not run again unless asked for."""
-    lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "cache")
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
     study = lab.study(TINY)
     first = lab.run("run", study, "--jobs", "4", "--out", "first")
     assert first.status == 0, first.said
@@ -132,7 +132,7 @@ def test_a_busy_host_other_jobs_and_an_interruption_change_nothing(lab: Lab) -> 
         neighbour.start()
     try:
         again = lab.run("run", study, "--jobs", "1", "--fresh", "--out", "again")
-        lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "other")
+        lab.env["HYPERTARE_CACHE"] = own_cache(lab, "other")
         _interrupt(lab, study)
     finally:
         for neighbour in neighbours:
@@ -167,7 +167,7 @@ def _interrupt(lab: Lab, study: Path) -> None:
         assert 1 <= len(store.trials()) < 4
 
 
-def _own_cache(lab: Lab, name: str) -> str:
+def own_cache(lab: Lab, name: str) -> str:
     """All of the shared cache but its records."""
     shared, own = paths.cache_dir(), lab.home / name
     own.mkdir()
@@ -272,7 +272,7 @@ def weights(run: Path) -> dict[str, tuple[str, str]]:
 
 
 def test_a_container_and_a_command_of_the_image_and_a_record_that_differs(lab: Lab) -> None:
-    lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "cache")
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
     text = TINY.replace(*ONE_BOOT).replace("_trials = 4", "_trials = 2")
     text = text.replace("[design]", "[design]\nwarmup = 0")
     text = text.replace("[sut]", "[sut]\nplatforms = ['native', 'container']")

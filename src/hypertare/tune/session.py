@@ -239,7 +239,7 @@ def carry_out(
             budget=str(prepared.budget),
             trials=trials,
         )
-    found = document(outcome, prepared.space, prepared.aims, where)
+    found = document(outcome, prepared.space, prepared.aims, where, run.study.sut.nic)
     with writing(folder):
         (folder / FILE_NAME).write_text(found.model_dump_json(indent=2) + "\n")
     return found
