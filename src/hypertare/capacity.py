@@ -8,13 +8,13 @@ offered the same.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hypertare.design import Design, Plot, Variant
 from hypertare.errors import MachineError
 from hypertare.laboratory import Ask
-from hypertare.planner import capacity_key
+from hypertare.planner import Capacity
 from hypertare.quantities import OfCapacity
 from hypertare.study import StreamSettings, Study, StudyFile
 from hypertare.trials import Cell, FinishedTrial
@@ -32,10 +32,6 @@ class Need:
 
     workload: str
     plot: Plot
-
-    @property
-    def key(self) -> str:
-        return capacity_key(self.workload, self.plot)
 
     def cell(self, variant: Variant) -> Cell:
         return {**self.plot.levels, **variant.levels}
@@ -60,19 +56,17 @@ def _is_scaled(file: StudyFile, study: Study, workload: str) -> bool:
     )
 
 
-def capacities(wanted: Iterable[Need], trials: Iterable[FinishedTrial]) -> Mapping[str, float]:
-    """In b/s by `capacity_key`; those that have no trial yet are not there.
+def measured(need: Need, trials: Iterable[FinishedTrial]) -> Capacity | None:
+    """The capacity, none while a platform has no trial of it yet.
 
     Raises:
         MachineError: a trial failed, or nothing came through.
     """
     known = [trial for trial in trials if trial.planned.kind == "capacity"]
-    found = ((need, [_goodputs(need, v, known) for v in need.plot.variants]) for need in wanted)
-    return {
-        need.key: min(map(statistics.median, platforms))
-        for need, platforms in found
-        if all(platforms)
-    }
+    platforms = [_goodputs(need, variant, known) for variant in need.plot.variants]
+    if not all(platforms):
+        return None
+    return Capacity(need.workload, need.plot.levels, min(map(statistics.median, platforms)))
 
 
 def _goodputs(need: Need, variant: Variant, trials: Iterable[FinishedTrial]) -> list[float]:

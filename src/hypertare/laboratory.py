@@ -73,7 +73,9 @@ class Laboratory(ABC):
         self._kind = self.study.workloads[workload].type
         # Only commands find cold caches after a boot; streams leave their own beginnings out.
         self._warmup = self.study.design.warmup if self._kind == "command" else 0
-        self._kept = _blocks(journal.trials() if first is None else ())
+        self._kept = _blocks(
+            one for one in journal.trials() if first is None and one.planned.of_cell
+        )
         kept = [trial.planned for trials in self._kept.values() for trial in trials]
         self._next_block = first or 0
         self._next_id = max((planned.id + 1 for planned in kept), default=self._next_block)

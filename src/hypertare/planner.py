@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -22,6 +21,7 @@ from hypertare.study import (
     StreamSettings,
     Study,
 )
+from hypertare.trials import Cell
 
 LINK = "lan"
 PEER = "peer"
@@ -70,12 +70,21 @@ class Chance:
 
 
 @dataclass(frozen=True)
+class Capacity:
+    """What a workload carries at most, in b/s, on a bench of these levels."""
+
+    workload: str
+    levels: Cell
+    bps: float
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """What the machine gives: chosen once, the same for the whole run.
 
     `cpus`: those that the run may use. `images` by the name of their kernel. `chance` is what an
     emulated machine's boot leaves to chance; other machines need no help with that. `capacities` are
-    what workloads carry at most, in b/s, by `capacity_key`, where the run has measured it.
+    what workloads carry at most, where the run has measured it.
     """
 
     cpus: tuple[int, ...]
@@ -84,12 +93,7 @@ class Surroundings:
     environment: dict[str, str]
     workdir: Path | None = None
     chance: Chance | None = None
-    capacities: Mapping[str, float] = field(default_factory=dict)
-
-
-def capacity_key(workload: str, plot: Plot) -> str:
-    """What a capacity is of: a workload on one kind of bench."""
-    return json.dumps([workload, sorted((path, repr(v)) for path, v in plot.levels.items())])
+    capacities: tuple[Capacity, ...] = ()
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
@@ -355,8 +359,11 @@ def _rate(settings: StreamSettings, workload: str, plot: Plot, on: Surroundings)
     """In b/s; none for as fast as it goes."""
     if not isinstance(settings.rate, OfCapacity):
         return settings.rate
-    # A capacity is measured before anything is planned that is a share of it.
-    return settings.rate.share * on.capacities[capacity_key(workload, plot)]
+    # Measured before anything is planned that is a share of it. A bench may have more levels than
+    # those: what is tuned or searched over is offered the same rate at every level.
+    known = [c for c in on.capacities if c.workload == workload]
+    fitting = [c for c in known if c.levels.items() <= plot.levels.items()]
+    return settings.rate.share * max(fitting, key=lambda c: len(c.levels)).bps
 
 
 def _stream_tasks(

@@ -225,7 +225,7 @@ def carry_out(
     interrupted = complete = False
     with store:
         try:
-            on = _with_capacities(prepared, on, store, observer, manner)
+            on = with_capacities(prepared, on, store, observer, manner)
             complete = _run_cells(prepared, on, store, observer, manner)
             _run_searches(prepared, on, store, observer, manner)
         except KeyboardInterrupt:
@@ -245,13 +245,13 @@ def carry_out(
     return interrupted
 
 
-def _with_capacities(
+def with_capacities(
     prepared: Prepared, on: Surroundings, store: Store, observer: Observer, manner: Manner
 ) -> Surroundings:
     """Measures what rates are shares of, one workload on one platform after the other."""
     wanted = capacity.needs(prepared.file, prepared.study, prepared.design)
-    known = capacity.capacities(wanted, store.trials())
-    missing = [need for need in wanted if need.key not in known]
+    known = list(store.trials())
+    missing = [need for need in wanted if capacity.measured(need, known) is None]
     kinds = {(need.workload, v.platform): None for need in missing for v in need.plot.variants}
     for workload, platform in kinds:
         blocks = [
@@ -266,7 +266,9 @@ def _with_capacities(
             prepared, workload, platform, on, store, observer, manner, first=first
         ) as lab:
             lab.blocks(blocks, "capacity")
-    return replace(on, capacities=capacity.capacities(wanted, store.trials()))
+    known = list(store.trials())
+    found = (capacity.measured(need, known) for need in wanted)
+    return replace(on, capacities=tuple(one for one in found if one is not None))
 
 
 def _run_cells(

@@ -177,7 +177,7 @@ def check_is_tuning(folder: Path) -> None:
         InputError: it was not, or there is no run.
     """
     with Store.open(folder) as store:
-        other = any(PHASE not in trial.planned.cell for trial in store.trials())
+        other = any(PHASE not in one.planned.cell for one in store.trials() if one.planned.of_cell)
     if other:
         raise InputError(
             f"{folder} holds a run of a study and no tuning.",
@@ -203,6 +203,7 @@ def carry_out(
     outcome: Outcome | None = None
     with Store.resume(folder) if resume else session.create(run, on, folder) as store:
         try:
+            on = session.with_capacities(run, on, store, observer, manner)
             with session.laboratory(
                 run, prepared.workload, prepared.platform, on, store, observer, manner
             ) as lab:
