@@ -30,10 +30,9 @@ impl Thread {
 
     #[inline(always)]
     pub fn access(&mut self, address: u64) {
-        match &mut self.core {
-            Some(core) if core.access(address) < GATHERED => {}
-            Some(_) => self.walk(),
-            None => self.begin(address),
+        let Some(core) = &mut self.core else { return self.begin(address) };
+        if core.access(address) >= GATHERED {
+            self.walk();
         }
     }
 

@@ -1,7 +1,7 @@
 //! A core: what the accesses of one thread go through.
 
 use crate::cache::SharedCaches;
-use crate::layout::{LAYOUTS, Layout, PageSize, Paging};
+use crate::layout::{LAYOUTS, Layout, Paging};
 use crate::processor::Processor;
 use crate::result::{LayoutResult, ProcessorResult};
 use crate::tlb::{MOST_PROCESSORS, Tlbs};
