@@ -30,20 +30,20 @@ impl Thread {
 
     #[inline(always)]
     pub fn access(&mut self, address: u64) {
-        let Some(core) = &mut self.core else { return self.begin(address) };
+        if !self.core.as_mut().is_some_and(|core| core.hit(address)) {
+            self.other(address);
+        }
+    }
+
+    #[inline(never)]
+    fn other(&mut self, address: u64) {
+        let core =
+            self.core.get_or_insert_with(|| Box::new(Core::new(&Session::get().shared())));
         if core.access(address) >= GATHERED {
             self.walk();
         }
     }
 
-    #[cold]
-    fn begin(&mut self, address: u64) {
-        let mut core = Box::new(Core::new(&Session::get().shared()));
-        core.access(address);
-        self.core = Some(core);
-    }
-
-    #[inline(never)]
     fn walk(&mut self) {
         let Some(core) = &mut self.core else { return };
         let session = Session::get();

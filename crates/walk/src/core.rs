@@ -82,8 +82,14 @@ impl Core {
         }
     }
 
-    /// Looks a virtual address up. Touches nothing shared; returns how many misses wait to be walked.
+    /// Takes an access if no TLB has anything to do for it; see [`Tlbs::hit`].
     #[inline(always)]
+    pub fn hit(&mut self, address: u64) -> bool {
+        self.tlbs.hit(address)
+    }
+
+    /// Takes an access to a virtual address. Touches nothing shared; returns how many misses wait to
+    /// be walked.
     pub fn access(&mut self, address: u64) -> usize {
         self.tlbs.access(address);
         self.tlbs.waiting()
