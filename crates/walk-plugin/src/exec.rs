@@ -40,7 +40,9 @@ pub fn follow(thread: u32, path: u64, arguments: u64, environment: u64) {
         pointers
     };
     // SAFETY: arrays of C strings that end in null and live until the call returns, if it does.
-    unsafe { libc::execve(all[0].as_ptr(), pointers(&all).as_ptr(), pointers(&environment).as_ptr()) };
+    unsafe {
+        libc::execve(all[0].as_ptr(), pointers(&all).as_ptr(), pointers(&environment).as_ptr())
+    };
 }
 
 struct Program {
@@ -48,7 +50,11 @@ struct Program {
     arguments: Vec<CString>,
 }
 
-fn take_over(path: u64, arguments: u64, environment: u64) -> Option<(CString, Vec<CString>, Vec<CString>)> {
+fn take_over(
+    path: u64,
+    arguments: u64,
+    environment: u64,
+) -> Option<(CString, Vec<CString>, Vec<CString>)> {
     Some((text_at(path)?, texts_at(arguments)?, texts_at(environment)?))
 }
 

@@ -1,8 +1,8 @@
 //! One program under QEMU: its threads, what they share, its answer.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use walk::{Core, ProcessorResult, Shared};
@@ -37,8 +37,7 @@ impl Thread {
 
     #[inline(never)]
     fn other(&mut self, address: u64) {
-        let core =
-            self.core.get_or_insert_with(|| Box::new(Core::new(&Session::get().shared())));
+        let core = self.core.get_or_insert_with(|| Box::new(Core::new(&Session::get().shared())));
         if core.access(address) >= GATHERED {
             self.walk();
         }
@@ -91,11 +90,7 @@ static mut SESSION: *const Session = std::ptr::null();
 impl Session {
     /// # Errors
     /// In words, if the job cannot be done.
-    pub fn begin(
-        job: Job,
-        program: String,
-        progress: &'static AtomicU64,
-    ) -> Result<(), String> {
+    pub fn begin(job: Job, program: String, progress: &'static AtomicU64) -> Result<(), String> {
         let shared = Mutex::new(Shared::new(job.processors()?, job.cache_share)?);
         let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         let answer = job.results.join(format!("{began}-{}.json", std::process::id()));
@@ -135,8 +130,7 @@ impl Session {
 
     /// Writes the answer. `only`: the one thread whose gathered pages may be touched, if others run.
     pub fn end(&self, only: Option<u32>) -> Result<(), String> {
-        let mut answer =
-            Answer { program: self.program.clone(), ended: true, ..Answer::default() };
+        let mut answer = Answer { program: self.program.clone(), ended: true, ..Answer::default() };
         for number in 0..=HIGHEST.load(Ordering::Relaxed) {
             // SAFETY: see `only`; of other threads only numbers are read.
             let thread = unsafe { thread(number) };

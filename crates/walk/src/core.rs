@@ -75,9 +75,7 @@ impl Core {
         Self {
             tlbs: Tlbs::new(&shared.processors),
             walkers: (shared.processors.iter())
-                .map(|processor| {
-                    WALKED.map(|layout| Walker::new(processor, layout, shared.share))
-                })
+                .map(|processor| WALKED.map(|layout| Walker::new(processor, layout, shared.share)))
                 .collect(),
         }
     }

@@ -19,6 +19,8 @@ mod walker;
 pub use core::{Core, Shared};
 pub use geometry::Geometry;
 pub use layout::{LAYOUTS, Layout, PageSize, Paging};
-pub use processor::{CacheLevel, NestedTlb, Processor, SecondTlb, TlbLevel, WalkCache, WalkCacheKind};
+pub use processor::{
+    CacheLevel, NestedTlb, Processor, SecondTlb, TlbLevel, WalkCache, WalkCacheKind,
+};
 pub use result::{LayoutResult, ProcessorResult, Walks};
 pub use tlb::{MOST_PROCESSORS, Miss, TlbCounts, Tlbs};

@@ -138,7 +138,8 @@ impl Tlbs {
         self.before += u64::from(self.now);
         let mut latest = 0;
         for pages in [&mut self.pages.small, &mut self.pages.large] {
-            let mut touched: Vec<_> = pages.iter_mut().filter(|page| page.last_access > 0).collect();
+            let mut touched: Vec<_> =
+                pages.iter_mut().filter(|page| page.last_access > 0).collect();
             touched.sort_unstable_by_key(|page| page.last_access);
             for (rank, page) in touched.iter_mut().enumerate() {
                 page.last_access = rank as u32 + 1;

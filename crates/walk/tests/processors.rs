@@ -83,8 +83,14 @@ fn a_core_reports_each_processor_as_if_alone() {
         let alone = run(vec![processor]);
         assert_eq!(format!("{:?}", alone[0]), format!("{result:?}"));
         for layout in &result.layouts {
-            assert_eq!(layout.tlb.first_tlb_misses, layout.tlb.second_tlb_hits + layout.walks.walks);
-            assert!(layout.walks.references <= layout.walks.walks * u64::from(layout.uncached_references));
+            assert_eq!(
+                layout.tlb.first_tlb_misses,
+                layout.tlb.second_tlb_hits + layout.walks.walks
+            );
+            assert!(
+                layout.walks.references
+                    <= layout.walks.walks * u64::from(layout.uncached_references)
+            );
         }
     }
     // No EPT: nothing nested to report.

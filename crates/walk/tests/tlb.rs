@@ -30,7 +30,12 @@ impl Level {
 }
 
 /// What a processor does with addresses, for one size of pages: its counts and the pages it walks to.
-fn oracle(first: Geometry, second: Option<Geometry>, shift: u32, addresses: &[u64]) -> (TlbCounts, Vec<u64>) {
+fn oracle(
+    first: Geometry,
+    second: Option<Geometry>,
+    shift: u32,
+    addresses: &[u64],
+) -> (TlbCounts, Vec<u64>) {
     let (mut first, mut second) = (Level::new(first), second.map(Level::new));
     let (mut counts, mut walks) = (TlbCounts::default(), Vec::new());
     for address in addresses {

@@ -50,7 +50,9 @@ def walk(
     ] = "25%",
     json: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the result here; - prints it.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Write the result here; - prints it.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Model what page walks cost a command: natively, with shadow and with nested page tables.

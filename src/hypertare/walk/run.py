@@ -96,8 +96,8 @@ class _Site:
             reason = said[-1] if said else f"it ended with status {done.returncode}"
             raise MachineError(
                 f"{self.qemu} does not take the plugin {self.plugin}: {reason}",
-                "The plugin is built for version 1 of QEMU's plugin interface: QEMU 4.2 to 8.2, built "
-                "with plugins, as Debian's qemu-user is (its static one is not).",
+                "The plugin is built for version 1 of QEMU's plugin interface, as Debian 12's qemu-user "
+                "has it; QEMU 9 has another, and qemu-user-static takes no plugins.",
             )
 
     def run(self, command: list[str], progress: Progress) -> int:
@@ -129,9 +129,7 @@ class _Site:
         progress.write_bytes(bytes(8))
         job = self.folder / f"{name}.job"
         # A comma separates QEMU's options; two are one.
-        plugin = ",".join(
-            str(part).replace(",", ",,") for part in (self.plugin, f"job={job}")
-        )
+        plugin = ",".join(str(part).replace(",", ",,") for part in (self.plugin, f"job={job}"))
         job.write_text(
             json.dumps(
                 {
@@ -224,8 +222,14 @@ def _nothing_seen(command: list[str], status: int, lost: list[str]) -> Hypertare
             f"{command[0]} did not run under QEMU, so nothing was seen of it (exit status {status}).",
             "It must be a 64-bit x86 program or a script for one, and not setuid.",
         )
-    how = f"by signal {signal.Signals(status - 128).name}" if status > 128 else f"with status {status}"
-    return HypertareError(
+    how = (
+        f"by signal {signal.Signals(status - 128).name}"
+        if status > 128
+        else f"with status {status}"
+    )
+    early = HypertareError(
         f"The trace ends early: {lost[0]} was ended {how} before its results were written.",
         "There is nothing to report. Let the command come to its end.",
     )
+    early.status = status or early.status
+    return early
