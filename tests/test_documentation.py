@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from hypertare import study
 from hypertare.claims import Claim
+from hypertare.search.settings import SearchSettings
 from hypertare.study import StudyFile
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +22,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 SECTIONS: dict[str, type[BaseModel]] = {
     "Top level": study.Study,
     "`[sut]`": study.Sut,
+    "`[emulated]`": study.Emulated,
     "`[bench]`": study.BenchSettings,
     "`command`": study.CommandSettings,
     "`stream`": study.StreamSettings,
@@ -28,9 +30,13 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`burn`": study.BurnSettings,
     "`[knobs]`": study.Knobs,
     "`[design]`": study.DesignSettings,
+    "`[search]`": SearchSettings,
     "`[[claims]]`": Claim,
 }
-TABLES = {"sut", "bench", "workloads", "knobs", "factors", "design", "claims", "quick"}
+TABLES = {
+    *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
+    *("claims", "quick"),
+}
 """Keys of the top level that are sections of their own."""
 
 

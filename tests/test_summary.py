@@ -51,6 +51,8 @@ HEADINGS = {
     "Estimate": "Estimate",
     "NoiseFloor": "Noise floor",
     "FailedTrial": "Failed trial",
+    "LossFreeRate": "Loss-free rate",
+    "RateBound": "Bound of a rate",
     "JudgedClaim": "Claim",
     "PlatformState": "Platform",
     "MachineState": "Machine",

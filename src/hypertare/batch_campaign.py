@@ -9,16 +9,16 @@ same for any number of jobs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Protocol
 
-from hypertare import planner
-from hypertare.batch import Batch, Pc, Place, nics_of, renumbered, seed_of, sort, told_by_console
-from hypertare.campaign import Campaign, Key
-from hypertare.design import Variant
+from hypertare import batch as batches
+from hypertare.batch import Batch, Place, seed_of
+from hypertare.campaign import Campaign, Journal, Key, Observer, expected_trial_s
+from hypertare.design import Design, Variant
 from hypertare.machine.emulated import Output
-from hypertare.planner import Chance
 from hypertare.records import Record
 from hypertare.study import Study
 from hypertare.trials import FinishedTrial, PlannedTrial
@@ -26,7 +26,9 @@ from hypertare.trials import FinishedTrial, PlannedTrial
 _GROWTH = 0.5
 """Boots of a further wave, as a share of those so far: few waves, and few boots too many."""
 
-_BATCH_ESTIMATE_S = 12.0
+_BOOT_S = 4.5
+_HOST_PER_VIRTUAL_S = 3.0
+"""Seconds of the host that a boot takes, and a second of virtual time at work."""
 
 
 class BatchMachine(Protocol):
@@ -34,13 +36,23 @@ class BatchMachine(Protocol):
 
     @property
     def jobs(self) -> int: ...
-    def run(self, batches: Sequence[Batch]) -> Iterator[Output]: ...
+    def run(self, batches: Sequence[Batch]) -> Generator[Output, None, None]: ...
+
+
+class BatchJournal(Journal, Protocol):
+    def benches(self) -> Iterator[tuple[int, Sequence[Record]]]: ...
+
+
+class BatchObserver(Observer, Protocol):
+    def boots(self, done: int, of: int, at_once: int, remaining_s: float) -> None: ...
 
 
 class BatchCampaign(Campaign):
     """Carries a design out on an emulated machine."""
 
     machine: BatchMachine  # type: ignore[assignment]
+    journal: BatchJournal
+    observer: BatchObserver
 
     def run(self) -> bool:
         """Works until nothing is left to do.
@@ -51,19 +63,36 @@ class BatchCampaign(Campaign):
         self._started = self.clock()
         wave = 0
         while self._open_keys():
-            batches = self._wave(wave)
-            outputs = self.machine.run([batch for batch in batches if not self._is_stored(batch)])
-            for batch in batches:
+            if not self._carry_out(self._wave(wave)):
+                return False
+            for key in self._open_keys():
+                self._decide(key, self.design.plots[key.plot])
+            wave += 1
+        return True
+
+    def _carry_out(self, boots: Sequence[Batch]) -> bool:
+        """Takes a wave in, in its order; `False` when the time limit ended it."""
+        missing = [batch for batch in boots if not self._is_stored(batch)]
+        self._waiting = len(missing)
+        self._tell_boots(len(missing))
+        # However this ends, also by Ctrl-C, no machine goes on.
+        with closing(self.machine.run(missing)) as outputs:
+            for batch in boots:
                 if self._is_stored(batch):
                     self._restore(batch)
                     continue
                 if self._out_of_time(0.0):
                     return False
-                self._take_in(batch, next(outputs))
-            for key in self._open_keys():
-                self._decide(key, self.design.plots[key.plot])
-            wave += 1
+                output = next(outputs)
+                self._waiting -= 1
+                self._take_in(batch, output)
+                self._tell_boots(len(missing))
         return True
+
+    def _tell_boots(self, of: int) -> None:
+        if of:
+            done = of - self._waiting
+            self.observer.boots(done, of, self.machine.jobs, self.remaining_s())
 
     # --- a wave
 
@@ -78,13 +107,9 @@ class BatchCampaign(Campaign):
         """At first as many as the least number of trials needs, then half as many again."""
         if not any(key.plot == plot for key in self._open_keys()):
             return 0
-        settings = self.study.design
+        least, most = boots_of_plot(self.study)
         done = self._boots[plot]
-        most = math.ceil(settings.max_trials / settings.blocks_per_boot)
-        if done == 0:
-            least = math.ceil(settings.min_trials / settings.blocks_per_boot)
-            return min(max(least, settings.min_boots), most)
-        return max(1, min(math.ceil(done * _GROWTH), most - done))
+        return max(1, min(math.ceil(done * _GROWTH), most - done)) if done else least
 
     def _batch(self, index: int, wave: int) -> Batch:
         """One boot: warm-ups of every open cell of the plot, then its blocks."""
@@ -92,28 +117,9 @@ class BatchCampaign(Campaign):
         boot, replicate = self._next_boot, self._boots[index]
         self._next_boot += 1
         self._boots[index] += 1
-        study = self.file.cell(plot.levels)
         seed = seed_of(self.design.seed, plot.levels, replicate)
-        on = replace(self.surroundings, chance=Chance(seed))
-        cells = {
-            variant.node: self.file.cell({**plot.levels, **variant.levels})
-            for variant in plot.variants
-        }
-        bench = planner.make_bench(study, plot, cells, on)
         places = tuple(self._places(index, boot))
-        trials = tuple(
-            planner.make_trial(
-                number,
-                self.file.cell({k: v for k, v in place.planned.cell.items() if k != "workload"}),
-                place.planned.workload,
-                place.variant,
-                plot,
-                on,
-                warmup=place.planned.kind == "warmup",
-            )
-            for number, place in enumerate(places)
-        )
-        return Batch(boot, _pc(study, seed, nics_of(bench)), bench, places, trials)
+        return batches.make(self.file, plot, boot, seed, places, self.surroundings)
 
     def _places(self, index: int, boot: int) -> Iterator[Place]:
         open_cells = {key.cell for key in self._open_keys() if key.plot == index}
@@ -140,36 +146,31 @@ class BatchCampaign(Campaign):
             if (key, variant.node) in self._abandoned:
                 continue
             kind = "warmup" if warmup else "measured"
-            yield Place(index, cell, variant, self._numbered(replace(planned, kind=kind)))
+            levels = {k: v for k, v in planned.cell.items() if k != "workload"}
+            yield Place(variant, self._numbered(replace(planned, kind=kind)), levels, key)
 
     # --- what comes out
 
     def _take_in(self, batch: Batch, output: Output) -> None:
         """Writes down what a boot told, trial by trial."""
-        self._host_s.append(output.seconds)
-        self.observer.bench(batch.boot, self.design.plots[batch.places[0].plot])
-        told = sort(output.records)
-        self.journal.add_bench(batch.boot, told.bench)
-        self._pass_on_logs(told.bench)
-        for number, place in enumerate(batch.places):
-            records = list(renumbered(told.trials.get(number, ()), place.planned.id))
-            self._pass_on_logs(records)
-            error = self._error_of(told.trials.get(number, ()), output, told.ready)
-            if error and output.console:
-                records.append(told_by_console(output.console))
-            seconds = getattr(records[-1], "elapsed_s", 0.0) if records and not error else 0.0
-            key = Key(place.plot, place.cell)
+        if not output.reused:
+            self._host_s.append(output.seconds)
+        bench, trials = batches.tell(batch, output)
+        if batch.boot not in self._known_boots:
+            self.journal.add_bench(batch.boot, bench)
+        self._pass_on_logs(bench)
+        for told in trials:
+            place = told.place
+            self._pass_on_logs(told.records)
             self._note(
-                key, place.variant, place.planned, records, error, seconds, output.fingerprint
+                place.key,
+                place.variant,
+                place.planned,
+                told.records,
+                told.error,
+                told.seconds,
+                output.fingerprint,
             )
-
-    def _error_of(self, records: Sequence[Record], output: Output, ready: object) -> str | None:
-        if records:
-            return getattr(records[-1], "error", None)
-        bench_error = getattr(ready, "error", None)
-        if bench_error:
-            return f"the bench could not be made: {bench_error}"
-        return output.error or "the machine did not carry this trial out"
 
     # --- a run that goes on
 
@@ -179,6 +180,8 @@ class BatchCampaign(Campaign):
         self._started = self.clock()
         self._boots = [0] * len(self.design.plots)
         self._host_s: list[float] = []
+        self._waiting = 0
+        self._known_boots = {boot for boot, _ in self.journal.benches()}
 
     def _is_stored(self, batch: Batch) -> bool:
         return all(place.planned.id in self._stored for place in batch.places)
@@ -204,33 +207,45 @@ class BatchCampaign(Campaign):
         for place in batch.places:
             finished = self._stored[place.planned.id]
             self._finished.append(finished)
-            key = Key(place.plot, place.cell)
-            self._count_failure(key, place.variant, finished.planned, finished.error)
+            self._count_failure(place.key, place.variant, finished.planned, finished.error)
 
     # --- time
 
     def remaining_s(self) -> float:
         """Most time of this host that the rest may take."""
-        settings = self.study.design
-        mean = sum(self._host_s) / len(self._host_s) if self._host_s else _BATCH_ESTIMATE_S
-        most = math.ceil(settings.max_trials / settings.blocks_per_boot)
+        host_s = self._host_s or [boot_s(self.study, self.design)]
+        _, most = boots_of_plot(self.study)
         plots = {key.plot for key in self._open_keys()}
-        boots = sum(max(0, most - self._boots[plot]) for plot in plots)
-        left = settings.time_limit - (self.clock() - self._started)
-        return max(0.0, min(boots * mean / self.machine.jobs, left))
+        boots = self._waiting + sum(max(0, most - self._boots[plot]) for plot in plots)
+        rounds = math.ceil(boots / self.machine.jobs)
+        left = self.study.design.time_limit - (self.clock() - self._started)
+        return max(0.0, min(rounds * sum(host_s) / len(host_s), left))
 
 
-def _pc(study: Study, seed: int, nics: tuple[tuple[str, str], ...]) -> Pc:
-    return Pc(
-        clock=study.clock,
-        shift=study.emulated.shift,
-        seed=seed,
-        memory=study.sut.memory,
-        cpus=study.sut.cpus,
-        kernel=study.sut.kernel,
-        limit_s=math.ceil(study.emulated.limit),
-        host_limit_s=study.emulated.host_limit,
-        nics=nics,
-        cpu_model=study.sut.cpu_model,
-        kernel_args=study.sut.kernel_args,
-    )
+def boots_of_plot(study: Study) -> tuple[int, int]:
+    """Boots of each plot: the first wave's, and the most that there can be."""
+    settings = study.design
+    most = math.ceil(settings.max_trials / settings.blocks_per_boot)
+    least = math.ceil(settings.min_trials / settings.blocks_per_boot)
+    return min(max(least, settings.min_boots), most), most
+
+
+def expected_boots(study: Study, design: Design) -> tuple[int, int]:
+    """The least and the most boots of a whole run."""
+    least, most = boots_of_plot(study)
+    return least * len(design.plots), most * len(design.plots)
+
+
+def expected_boots_s(study: Study, design: Design, boots: int, jobs: int) -> float:
+    """Seconds of this host that so many boots are expected to take."""
+    return math.ceil(boots / jobs) * boot_s(study, design)
+
+
+def boot_s(study: Study, design: Design) -> float:
+    """Seconds of this host that a boot with all its trials is expected to take, before any was seen."""
+    a_round = sum(
+        expected_trial_s(study, cell.workload) * len(plot.variants)
+        for plot in design.plots
+        for cell in design.cells
+    ) / len(design.plots)
+    return _BOOT_S + _HOST_PER_VIRTUAL_S * study.design.blocks_per_boot * a_round

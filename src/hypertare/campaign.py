@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from hypertare import plan, planner, responses
 from hypertare.design import Design, EasyCell, Plot, Variant
-from hypertare.outcome import outcome
-from hypertare.records import BenchReady, Log, Record, TrialEnd
+from hypertare.outcome import outcome, warnings
+from hypertare.records import BenchReady, Record, TrialEnd
 from hypertare.stats.stop import Decision, decide
 from hypertare.study import BASELINE, Study, StudyFile
 from hypertare.trials import FinishedTrial, PlannedTrial
@@ -93,7 +93,7 @@ class Campaign:
         self._next_id = 0
         self._next_block = 0
         self._next_boot = 0
-        self._resume(journal.trials())
+        self._resume([one for one in journal.trials() if one.planned.kind != "search"])
 
     def run(self) -> bool:
         """Works until nothing is left to do.
@@ -277,10 +277,10 @@ class Campaign:
         if planned.platform == BASELINE and planned.kind == "warmup":
             # What fails natively fails everywhere, or means nothing where it does not.
             self._done.add(key)
-            self._warn(f"{where} fails natively, so {planned.workload} was left out: {error}")
+            self._warn(f"{where} fails natively, so {planned.workload} was left out")
         elif self._failures[key, variant.node] >= MAX_FAILURES:
             self._abandoned.add((key, variant.node))
-            self._warn(f"{where} was given up after {MAX_FAILURES} failures in a row: {error}")
+            self._warn(f"{where} was given up after {MAX_FAILURES} failures in a row")
             if variant.platform == BASELINE:
                 self._done.add(key)
 
@@ -438,9 +438,8 @@ class Campaign:
         return {name: level for name, level in planned.cell.items() if name in names}
 
     def _pass_on_logs(self, records: Sequence[Record]) -> None:
-        for record in records:
-            if isinstance(record, Log) and record.level == "warning":
-                self._warn(f"{record.node}: {record.text}" if record.node else record.text)
+        for text in warnings(records):
+            self._warn(text)
 
     def _warn(self, text: str) -> None:
         self.journal.add_event(text)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from hypertare import plan, responses
+from hypertare import plan
 from hypertare.design import Plot, Variant
 from hypertare.errors import InputError
+from hypertare.phase import PHASE
 from hypertare.study import (
     BurnSettings,
     CommandSettings,
@@ -101,7 +102,7 @@ def files_memory(memory: int) -> int:
     """Of the memory of the system under test, what files may take.
 
     In a guest a quarter more may be taken by what it keeps of the file share, and the last quarter is
-    for its kernel and the work itself.
+    for the work itself; its agent gives less where its kernel leaves less.
     """
     return memory // 2
 
@@ -243,46 +244,59 @@ def make_trial(
     """
     settings = study.workloads[workload]
     tasks, seconds = _tasks(settings, variant.node, plot, on, warmup)
+    own_machine = variant.platform == "guest" or on.chance is not None
     probes = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
     if variant.node != HOST:
         probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
-    if variant.platform == "guest" or on.chance:
+    if own_machine:
         own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
-        wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own]
+        polling = study.probes if study.needs_network else ()
+        wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own + polling]
         probes += [request for request in wanted if request not in probes]
-    phase = plan.Phase(
-        name=responses.PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds
-    )
-    knobs = _knob_settings(study.knobs, variant.node, study.needs_network, on)
+        if "drops" in polling:
+            probes += [plan.ProbeRequest(node=node, probe="drops") for node in _on_the_way(variant)]
+            probes.append(plan.ProbeRequest(node=PEER, probe="net_dev"))
+    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
+    knobs = _knob_settings(study.knobs, variant.node, study.needs_network, own_machine, on)
     before = _before(id, study, variant, plot, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
+
+
+def _on_the_way(variant: Variant) -> tuple[str, ...]:
+    """Other nodes that may drop a packet: the peer, and for a guest the machine with its tap."""
+    return (PEER, HOST) if variant.platform == "guest" else (PEER,)
 
 
 def _before(
     id: int, study: Study, variant: Variant, plot: Plot, on: Surroundings
 ) -> tuple[plan.Phase, ...]:
-    """What an emulated machine does first, unmeasured.
+    """What an emulated machine or a guest does first, unmeasured.
 
-    `reach`: one echo, so that both ends know each other's addresses and frames pass: QEMU's e1000
-    takes none in for a second after the kernel has set its filter. `offset`: where nothing else
-    varies the moment of a trial's start, this does.
+    `offset`: where nothing else varies the moment of a trial's start, this does.
     """
     if on.chance is None:
-        return ()
+        return _reach(variant, plot) if variant.platform == "guest" and study.needs_network else ()
     work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))
     offset = plan.Task(id="offset", node=variant.node, workload=work)
-    phases = [plan.Phase(name="offset", tasks=(offset,), limit_s=_SETTLE_S)]
-    if study.needs_network:
-        echo = plan.PingRequest(
-            protocol="icmp",
-            to=address_of(variant.node, plot),
-            count=1,
-            duration_s=_SETTLE_S / 2,
-            timeout_s=_SETTLE_S / 2,
-        )
-        reach = plan.Task(id="reach", node=PEER, workload=echo)
-        phases.insert(0, plan.Phase(name="reach", tasks=(reach,), limit_s=2 * _SETTLE_S))
-    return tuple(phases)
+    phase = plan.Phase(name="offset", tasks=(offset,), limit_s=_SETTLE_S)
+    return (*(_reach(variant, plot) if study.needs_network else ()), phase)
+
+
+def _reach(variant: Variant, plot: Plot) -> tuple[plan.Phase, ...]:
+    """One echo, so that both ends know each other's addresses and frames pass.
+
+    QEMU's e1000 takes none in for a second after the kernel has set its filter; and what a sender
+    has for an address that is not known yet is dropped where nobody counts it.
+    """
+    echo = plan.PingRequest(
+        protocol="icmp",
+        to=address_of(variant.node, plot),
+        count=1,
+        duration_s=_SETTLE_S / 2,
+        timeout_s=_SETTLE_S / 2,
+    )
+    reach = plan.Task(id="reach", node=PEER, workload=echo)
+    return (plan.Phase(name="reach", tasks=(reach,), limit_s=2 * _SETTLE_S),)
 
 
 def expected_seconds(settings: object) -> float | None:
@@ -407,7 +421,7 @@ def _ping_tasks(settings: PingSettings, node: str, plot: Plot, on: Surroundings)
 
 
 def _knob_settings(
-    knobs: Knobs, node: str, network: bool, on: Surroundings
+    knobs: Knobs, node: str, network: bool, own_machine: bool, on: Surroundings
 ) -> list[plan.KnobSetting]:
     settings: list[plan.KnobSetting] = []
     ends = (node, PEER) if network else (node,)
@@ -429,11 +443,40 @@ def _knob_settings(
         settings.append(
             _knob(node, plan.ReceiveSteering(interface=interface, cpus=knobs.receive_steering))
         )
-    return settings + [_knob(node, knob) for knob in _polling_knobs(knobs, interface)]
+    if own_machine:
+        settings += [_knob(node, knob) for knob in _polling_knobs(knobs, interface)]
+    return settings
+
+
+_POLLING = (
+    "napi_weight",
+    "napi_budget",
+    "dev_weight",
+    "interrupt_coalescing",
+    "busy_poll",
+    "defer_hard_irqs",
+)
+
+
+def warnings(study: Study) -> list[str]:
+    """What of the study does not reach every platform."""
+    platforms = [platform for platform in study.sut.platforms if platform != "guest"]
+    if study.machine != "local" or not platforms:
+        return []
+    asked = [
+        name
+        for name in _POLLING
+        if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.factors
+    ]
+    return [
+        f"knobs.{name} is for guests: {' and '.join(platforms)} share this host's, which is left alone"
+        for name in asked
+    ]
 
 
 def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:
-    """Of how the node takes packets from its NIC."""
+    """Of how a machine takes packets from its NIC: where the system under test is no machine of its
+    own, these are its host's to choose."""
     found: list[plan.Knob] = []
     if knobs.napi_weight is not None:
         found.append(plan.NapiWeight(interface=interface, weight=knobs.napi_weight))

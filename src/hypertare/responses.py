@@ -5,14 +5,13 @@ Values of tasks are named in the agent's `values.rs`; a test holds the two toget
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from hypertare.records import ProbeValues, Record, TaskResult
+from hypertare import packets
+from hypertare.phase import Phase
+from hypertare.records import Record
 from hypertare.trials import Response
-
-PHASE = "measure"
-"""The phase that responses come from; others prepare it."""
 
 
 def _response(name: str, unit: str, better: str, title: str) -> Response:
@@ -24,6 +23,27 @@ _CPU = (
     _response("outside_cpu", "s", "lower", "CPU time of the platform as its machine sees it"),
     _response("own_cpu", "s", "lower", "CPU time as the guest itself sees it"),
 )
+
+_POLLING = (
+    _response(
+        "driver_packet_rate", "packets/s", "higher", "packets that the NIC's driver delivered"
+    ),
+    _response("poll_rate", "polls/s", "lower", "times that the NIC's driver was polled"),
+    _response("packets_per_poll", "packets/poll", "higher", "mean packets of a poll"),
+    _response("interrupt_rate", "interrupts/s", "lower", "hardware interrupts of the NIC"),
+    _response("softirq_cpu", "share", "lower", "share of one CPU that softirqs took"),
+    _response("ksoftirqd_share", "share", "lower", "share of one CPU that ksoftirqd took"),
+    _response("drops_ring", "packets", "lower", "packets that found no room in the NIC's ring"),
+    _response("drops_backlog", "packets", "lower", "packets that found no room in the backlog"),
+    _response(
+        "drops_socket", "packets", "lower", "packets that found no room in the socket buffer"
+    ),
+    _response("drops_other", "packets", "lower", "packets dropped anywhere else on their way in"),
+    _response("own_cpu_share", "share", "lower", "share of one CPU as the guest itself sees it"),
+    _response("outside_cpu_share", "share", "lower", "share of one CPU as its machine sees it"),
+)
+"""Of the system under test where it is a whole machine: a guest, or an emulated machine. Rates and
+shares are over the whole phase, with what a stream omits and its end."""
 
 RESPONSES: dict[str, tuple[Response, ...]] = {
     "command": (
@@ -49,6 +69,7 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
             "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
         ),
         *_CPU,
+        *_POLLING,
     ),
     "ping": (
         _response("rtt_p50", "s", "lower", "median round-trip time"),
@@ -69,48 +90,31 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
 VIRTUAL = " (virtual)"
 """Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
 
+_VIRTUAL_MEANS = (
+    "Virtual time counts the machine's instructions, each as long as any other, so a run repeats "
+    "exactly and its figures say how much code the work needs. What it leaves out is what hardware "
+    "adds (caches, TLB misses, page walks, CPUs that work at the same time): never set them beside "
+    "figures of the wall clock."
+)
+
+
+def meaning(clock: str) -> str:
+    """What to say wherever numbers of this clock are shown; nothing of the wall's."""
+    return _VIRTUAL_MEANS if clock == "virtual" else ""
+
+
+def mark_of(clock: str) -> str:
+    """What a unit has appended by this clock."""
+    return VIRTUAL if clock == "virtual" else ""
+
 
 def of_clock(response: Response, clock: str) -> Response:
     """The response as a run by this clock has it."""
-    if clock != "virtual":
-        return response
-    return replace(response, unit=response.unit + VIRTUAL)
+    return replace(response, unit=response.unit + mark_of(clock))
 
 
 HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn": "work_rate"}
 """The response that decides when a workload has been measured precisely enough, and leads a report."""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """What the records of a trial's measured phase say, by role."""
-
-    results: dict[str, TaskResult]
-    probes: dict[tuple[str, str], ProbeValues]
-
-    @classmethod
-    def of(cls, records: Iterable[Record]) -> Phase:
-        results: dict[str, TaskResult] = {}
-        probes: dict[tuple[str, str], ProbeValues] = {}
-        for record in records:
-            if isinstance(record, TaskResult) and record.phase == PHASE:
-                results[record.task] = record
-            elif isinstance(record, ProbeValues) and record.phase == PHASE:
-                probes[record.node, record.probe] = record
-        return cls(results, probes)
-
-    def total(self, prefix: str, value: str) -> float | None:
-        """Sum of a value over the tasks of a role (their ids begin with it); none if none has it."""
-        found = [
-            result.values[value]
-            for task, result in self.results.items()
-            if task.startswith(prefix) and value in result.values
-        ]
-        return sum(found) if found else None
-
-    def probe(self, node: str, probe: str, value: str) -> float | None:
-        reading = self.probes.get((node, probe))
-        return None if reading is None else reading.values.get(value)
 
 
 def measure(workload: str, platform: str, node: str, records: Iterable[Record]) -> dict[str, float]:
@@ -129,6 +133,8 @@ def measure(workload: str, platform: str, node: str, records: Iterable[Record]) 
         values["outside_cpu"] = phase.probe(node, "outside", "cpu_s")
     if platform == "guest":
         values["own_cpu"] = phase.probe(node, "stat", "busy_s")
+    if workload == "stream" and phase.has_counters_of(node):
+        values |= _polling(phase, node)
     received = phase.total("receive", "received_bytes")
     if received and values["machine_cpu"] is not None:
         values["cpu_per_gigabyte"] = values["machine_cpu"] / (received / 1e9)
@@ -167,6 +173,58 @@ def _stream(phase: Phase) -> dict[str, float | None]:
         "retransmits": phase.total("send", "retransmits"),
         "tcp_rtt": None if rtt is None else rtt / flows,
     }
+
+
+def _polling(phase: Phase, node: str) -> dict[str, float | None]:
+    """How the node took packets from its NIC, and where some were dropped."""
+    polls = phase.sum_over_interfaces(node, "napi", "polls")
+    packets = phase.sum_over_interfaces(node, "napi", "polled_packets")
+    interrupts = phase.sum_over_interfaces(node, "napi", "interrupts")
+    ksoftirqd = phase.probe(node, "napi", "ksoftirqd_s")
+    return {
+        "driver_packet_rate": phase.rate(node, "napi", packets),
+        "poll_rate": phase.rate(node, "napi", polls),
+        "packets_per_poll": packets / polls if packets is not None and polls else None,
+        "interrupt_rate": phase.rate(node, "napi", interrupts),
+        "softirq_cpu": phase.rate(node, "stat", phase.probe(node, "stat", "softirq_s")),
+        "ksoftirqd_share": phase.rate(node, "napi", ksoftirqd),
+        **_drops(phase, node),
+        "own_cpu_share": phase.rate(node, "stat", phase.probe(node, "stat", "busy_s")),
+        "outside_cpu_share": phase.rate(node, "outside", phase.probe(node, "outside", "cpu_s")),
+    }
+
+
+def _drops(phase: Phase, node: str) -> dict[str, float | None]:
+    """By where there was no room; what the NIC had no room for waits in a guest's tap, if it has one."""
+    places = packets.places(phase, node)
+    named = ("ring", "tap", "backlog", "socket")
+    others = [count for place, count in places.items() if place not in named]
+    return {
+        "drops_ring": _whole([places["ring"], places.get("tap", 0.0)]),
+        "drops_backlog": places["backlog"],
+        "drops_socket": places["socket"],
+        "drops_other": _whole(others),
+    }
+
+
+def _whole(parts: Sequence[float | None]) -> float | None:
+    """The sum; none where a part is not known, for the rest would pass for the whole."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def histogram(records: Iterable[Record], node: str) -> dict[int, int]:
+    """Polls by the packets that they found, of all interfaces of a node in the measured phase.
+
+    Empty where they were not counted.
+    """
+    reading = Phase.of(records).probes.get((node, "napi"))
+    polls: dict[int, int] = {}
+    for name, found in (reading.histograms if reading else {}).items():
+        if name.endswith(".packets_per_poll"):
+            for packets, count in found.buckets:
+                polls[packets] = polls.get(packets, 0) + count
+    return dict(sorted(polls.items()))
 
 
 def _packet_rate(phase: Phase) -> float | None:

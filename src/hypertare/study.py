@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -27,14 +26,10 @@ from pydantic import (
 from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.plan import NicModel
+from hypertare.quantities import Duration, Rate, Share, Size
+from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
-from hypertare.tune.settings import SearchSettings, TuneSettings
-from hypertare.units import parse_duration, parse_rate, parse_share, parse_size
-
-Size = Annotated[int, BeforeValidator(parse_size)]
-Rate = Annotated[float, BeforeValidator(parse_rate)]
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-Share = Annotated[float, BeforeValidator(parse_share)]
+from hypertare.tune.settings import TuneSettings
 
 Platform = Literal["native", "container", "guest"]
 BASELINE = "native"
@@ -223,6 +218,10 @@ class Knobs(Settings):
     defer_hard_irqs: DeferSettings | None = None
 
 
+PollingProbe = Literal["napi", "drops"]
+"""Probes of how a machine takes packets from its NIC; a study may do without."""
+
+
 class DesignSettings(Settings):
     """How many trials, and when to stop."""
 
@@ -257,6 +256,7 @@ class Study(Settings):
     bench: BenchSettings = BenchSettings()
     workloads: Annotated[dict[str, WorkloadSettings], Field(min_length=1)]
     knobs: Knobs = Knobs()
+    probes: tuple[PollingProbe, ...] = ("napi", "drops")
     factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     design: DesignSettings = DesignSettings()
     claims: tuple[Claim, ...] = ()

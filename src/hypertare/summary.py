@@ -12,6 +12,7 @@ Better = Literal["higher", "lower"]
 Verdict = Literal["costs", "gains", "no difference shown"]
 Judgement = Literal["holds", "fails", "undecided"]
 Clock = Literal["wall", "virtual"]
+SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
 
 
 class Part(BaseModel):
@@ -113,6 +114,50 @@ class MachineState(Part):
     distribution: str
 
 
+class RateBound(Part):
+    """A rate about which `trials` of a search decided; `loss` is the median share that they lost."""
+
+    rate: float
+    loss: float
+    trials: int
+
+
+class LossFreeRate(Part):
+    """The highest rate of a setting that loses no more than the share `goal`, by MLRsearch.
+
+    `lower` is that rate and `upper` one that loses more, both in `unit`. `throughput` is MLRsearch's
+    conditional throughput: `lower` without what was lost there. `state` is
+
+    - `found`: they are as close as was asked for.
+    - `all lose`: `lowest` already lost; there is no `lower`.
+    - `none loses`: `highest` lost no more; there is no `upper`.
+    - `limit`: the search ended at its most trials; the bounds are the closest so far.
+    - `failed`: it could not be carried out, `reason` says why.
+    - `open`: it was interrupted, or still goes on.
+
+    `sender`: what ended it is the sender, which could not send faster, and nothing that receives.
+    `good_above`: a rate above `upper` that lost no more; `bad_below`: how many trials at or below
+    `lower` lost more. Both mean that loss does not simply grow with the rate. `trials` are those of
+    the setting's search, for all of its goals.
+    """
+
+    platform: str
+    cell: dict[str, Level]
+    goal: float
+    state: SearchState
+    unit: str
+    lower: RateBound | None = None
+    upper: RateBound | None = None
+    throughput: float | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    sender: bool = False
+    good_above: float | None = None
+    bad_below: int = 0
+    trials: int = 0
+    reason: str | None = None
+
+
 class Summary(Part):
     hypertare: str
     study: str
@@ -128,6 +173,7 @@ class Summary(Part):
     platforms: tuple[PlatformState, ...]
     estimates: tuple[Estimate, ...]
     noise: tuple[NoiseFloor, ...] = ()
+    loss_free: tuple[LossFreeRate, ...] = ()
     claims: tuple[JudgedClaim, ...] = ()
     failed: tuple[FailedTrial, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -8,6 +8,8 @@ from typing import Literal
 from hypertare.summary import Better, Level
 
 Cell = dict[str, Level]
+Kind = Literal["warmup", "measured", "search"]
+"""`warmup` counts for nothing; `search` was asked for by a search, and is in no estimate."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class PlannedTrial:
     boot: int
     platform: str
     cell: Cell
-    kind: Literal["warmup", "measured"] = "measured"
+    kind: Kind = "measured"
 
     @property
     def workload(self) -> str:

@@ -6,8 +6,9 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hypertare.report import verdict
+from hypertare.report import searches, verdict
 from hypertare.report.model import Report
+from hypertare.responses import meaning
 from hypertare.summarise import responses_of
 from hypertare.summary import Estimate, Level
 
@@ -123,6 +124,9 @@ def _markdown(report: Report) -> Iterator[str]:
     yield ""
     yield _text(summary.question)
     yield ""
+    if said := meaning(summary.clock):
+        yield _text(said)
+        yield ""
     for sentence in report.sentences:
         yield f"- {_MARKS[sentence.tone]} {_text(sentence.text)}"
     for label in report.cells():
@@ -135,6 +139,7 @@ def _markdown(report: Report) -> Iterator[str]:
             yield f"| response | platform | n | mean | {confidence} | change | {confidence} |"
             yield "|---|---|---:|---:|---:|---:|---:|"
             yield from (_line(report, estimate) for estimate in estimates)
+    yield from _loss_free(report)
     if report.warnings:
         yield ""
         yield "## Warnings"
@@ -147,6 +152,20 @@ def _markdown(report: Report) -> Iterator[str]:
         f"{summary.clock} clock, accelerator {summary.accelerator or 'none'}, seed {summary.seed}, "
         f"hypertare {summary.hypertare}."
     )
+
+
+def _loss_free(report: Report) -> Iterator[str]:
+    found = report.summary.loss_free
+    if not found:
+        return
+    yield from ("", f"## {searches.TITLE} of {_text(searches.workloads(found))}", "")
+    yield searches.NOTE
+    yield ""
+    yield f"| {' | '.join(searches.HEAD)} |"
+    numbers = ("---" if place in searches.TEXTS else "---:" for place in range(len(searches.HEAD)))
+    yield f"|{'|'.join(numbers)}|"
+    for row in searches.rows(found):
+        yield f"| {' | '.join(map(_text, row.cells))} |"
 
 
 def _line(report: Report, estimate: Estimate) -> str:

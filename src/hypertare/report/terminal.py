@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from rich.cells import cell_len
@@ -11,9 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hypertare.report import units, verdict
-from hypertare.report.model import Report
+from hypertare.report import searches, units, verdict
+from hypertare.report.model import Failure, Report
 from hypertare.report.verdict import Sentence, Tone
+from hypertare.responses import meaning
 from hypertare.summary import Estimate
 from hypertare.units import human_size
 
@@ -54,6 +55,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts: list[RenderableType] = [_head(report), *map(_sentence, report.sentences)]
     parts += _tables(report, shown)
     parts += _left_out(report, shown)
+    parts += _loss_free(report)
     parts += _claims(report)
     parts += _failures(report)
     parts += _warnings(report)
@@ -70,7 +72,9 @@ def _head(report: Report) -> RenderableType:
         f"{machine.kind} machine {machine.hostname}, {machine.cpus} x {machine.cpu}, "
         f"{human_size(machine.memory)}, Linux {machine.kernel}, {summary.clock} clock"
     )
-    return Group(text, Text(plain(where), style="dim"), Text())
+    said = meaning(summary.clock)
+    lines = [Text(plain(where), style="dim"), *([Text(said, style="dim italic")] if said else [])]
+    return Group(text, *lines, Text())
 
 
 def _sentence(sentence: Sentence) -> RenderableType:
@@ -155,6 +159,25 @@ def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     return (f"  {plain(platform)}", str(estimate.n), value, interval, change, around)
 
 
+def _loss_free(report: Report) -> Iterator[RenderableType]:
+    found = report.summary.loss_free
+    if not found:
+        return
+    yield Text()
+    yield Text(plain(f"{searches.TITLE.lower()} of {searches.workloads(found)}"), style="bold")
+    table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
+    # Notes stand below, where they have room.
+    for place, name in enumerate(searches.HEAD[:-1]):
+        left = place in searches.TEXTS
+        table.add_column(name, justify="left" if left else "right", no_wrap=not left)
+    rows = list(searches.rows(found))
+    for row in rows:
+        table.add_row(*map(plain, row.cells[:-1]), style="" if row.sure else "yellow")
+    yield Padding(table, (0, 0, 0, 2), expand=False)
+    for note in filter(None, (row.note for row in rows)):
+        yield Padding(Text(plain(note), style="dim"), (0, 0, 0, 2), expand=False)
+
+
 def _claims(report: Report) -> list[RenderableType]:
     if not report.summary.claims:
         return []
@@ -172,16 +195,33 @@ def _failures(report: Report) -> list[RenderableType]:
     count = len(report.failures)
     title = f"{count} of {len(report.trials)} trials failed; they are in no estimate"
     lines: list[RenderableType] = [Text(), Text(title, style="bold red")]
-    for failure in report.failures[:_MOST_FAILURES]:
-        text = f"trial {failure.trial}, {failure.platform}, {failure.cell}: {failure.reason}"
+    groups = _alike(report.failures)
+    for group in groups[:_MOST_FAILURES]:
+        text = _failed(group, report)
         lines.append(Padding(Text(plain(text)), (0, 0, 0, 2), expand=False))
-        last = [plain(line) for line in failure.console[-2:]]
+        last = [plain(line) for line in group[-1].console[-2:]]
         lines += [Padding(Text(line, style="dim"), (0, 0, 0, 4), expand=False) for line in last]
-    if count > _MOST_FAILURES:
-        lines.append(
-            Padding(Text(f"and {count - _MOST_FAILURES} more"), (0, 0, 0, 2), expand=False)
-        )
+    more = sum(map(len, groups[_MOST_FAILURES:]))
+    if more:
+        lines.append(Padding(Text(f"and {more} more"), (0, 0, 0, 2), expand=False))
     return lines
+
+
+def _alike(failures: Iterable[Failure]) -> list[list[Failure]]:
+    """Those of one platform in one cell with one reason together, in the order of the first."""
+    groups: dict[tuple[str, str, str], list[Failure]] = {}
+    for failure in failures:
+        groups.setdefault((failure.platform, failure.cell, failure.reason), []).append(failure)
+    return list(groups.values())
+
+
+def _failed(group: Sequence[Failure], report: Report) -> str:
+    """Which trials, and why, unless a verdict has said that already."""
+    one = group[0]
+    numbers = ", ".join(str(failure.trial) for failure in group)
+    named = f"trial{'s' if len(group) > 1 else ''} {numbers}: {one.platform}, {one.cell}"
+    told = any(one.reason in sentence.text for sentence in report.sentences)
+    return named if told else f"{named}: {one.reason}"
 
 
 def _warnings(report: Report) -> list[RenderableType]:

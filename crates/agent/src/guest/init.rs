@@ -71,6 +71,7 @@ fn run() -> Result<()> {
             let command_line = fs::read_to_string("/proc/cmdline")?;
             seed_random_numbers(&command_line)?;
             mount_cgroups();
+            offer_program()?;
             let agent = start_child(|| host::carry_out_alone(plan, port.into()))?;
             end_after(&command_line)?;
             agent
@@ -193,6 +194,14 @@ fn mount_cgroups() {
     }
 }
 
+/// A plan's commands find the agent by its name, as they do elsewhere.
+fn offer_program() -> Result<()> {
+    let directory = Path::new("/usr/bin");
+    fs::create_dir_all(directory).with_context(|| format!("making {directory:?}"))?;
+    std::os::unix::fs::symlink(PATH, directory.join("hypertare-agent"))
+        .context("giving the agent its name")
+}
+
 /// Credits the kernel with randomness that it does not have: all of it comes from the machine's
 /// seed. So nothing waits for more, runs of one seed are alike, and those of two are not.
 fn seed_random_numbers(command_line: &str) -> Result<()> {
@@ -261,8 +270,12 @@ fn reap_until(agent: Pid) -> Result<WaitStatus> {
 }
 
 /// With `reboot=t` and QEMU's `-no-reboot` this ends QEMU.
+///
+/// At once if it can: an orderly restart shuts devices down, and e1000's driver (before Linux 6.13)
+/// waits forever when the network namespace of its NIC is being removed at that moment.
 fn end() -> ! {
     rustix::fs::sync();
+    let _ = fs::write("/proc/sysrq-trigger", "b");
     let error = reboot(RebootCommand::Restart);
     panic!("the VM could not be ended: {error:?}");
 }

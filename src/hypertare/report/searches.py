@@ -1,0 +1,81 @@
+"""Loss-free rates as rows of a table; terminal, HTML and Markdown show the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hypertare.report.units import quantity
+from hypertare.report.verdict import named
+from hypertare.summary import LossFreeRate
+
+TITLE = "Loss-free rates"
+NOTE = (
+    "The highest rate that loses no more than the goal, searched by MLRsearch: it holds up to the "
+    "first rate, and not at the second."
+)
+HEAD = ("setting", "goal", "up to", "not at", "loss there", "trials", "note")
+TEXTS = (0, len(HEAD) - 1)
+"""Columns that hold text; the others hold numbers."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One goal of one setting; `sure` where both bounds were found."""
+
+    cells: tuple[str, ...]
+    sure: bool
+
+    @property
+    def note(self) -> str:
+        """The note with what it is about, for where it stands apart; empty where there is none."""
+        setting, goal, *_, note = self.cells
+        return f"{setting}, {goal}: {note}" if note else ""
+
+
+def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
+    for one in found:
+        lower, upper = one.lower, one.upper
+        yield Row(
+            (
+                _setting(one),
+                f"{100 * one.goal:g} %",
+                quantity(lower.rate, one.unit) if lower else "–",
+                quantity(upper.rate, one.unit) if upper else "–",
+                quantity(upper.loss, "share") if upper else "–",
+                str(one.trials),
+                "; ".join(_notes(one)),
+            ),
+            one.state == "found",
+        )
+
+
+def _setting(one: LossFreeRate) -> str:
+    levels = (named(factor, v) for factor, v in one.cell.items() if factor != "workload")
+    return " ".join([one.platform, *levels])
+
+
+def workloads(found: Sequence[LossFreeRate]) -> str:
+    return ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+
+
+def _notes(one: LossFreeRate) -> Iterator[str]:
+    """What the figures alone do not say."""
+    if one.state == "failed":
+        yield f"failed: {one.reason}"
+    if one.state == "open":
+        yield "not ended: the bounds so far"
+    if one.state == "limit":
+        yield f"ended at its limit of {one.trials} trials: the bounds so far"
+    if one.state == "all lose":
+        yield "the lowest rate of the search loses already"
+    if one.state == "none loses":
+        yield "the highest rate of the search does not lose either"
+    if one.sender:
+        yield "the sender cannot send faster"
+    if one.good_above is not None:
+        rate = quantity(one.good_above, one.unit)
+        yield f"irregular: {rate} lost no more than the goal"
+    if one.bad_below:
+        trials = "1 trial" if one.bad_below == 1 else f"{one.bad_below} trials"
+        yield f"irregular: {trials} at or below the bound lost more than the goal"
