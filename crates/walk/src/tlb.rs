@@ -135,7 +135,7 @@ impl Tlbs {
     /// Makes room for more times: those of the pages become their ranks.
     #[cold]
     fn renumber(&mut self) {
-        self.before += u64::from(self.now);
+        self.before = self.before.wrapping_add(u64::from(self.now));
         let mut latest = 0;
         for pages in [&mut self.pages.small, &mut self.pages.large] {
             let mut touched: Vec<_> =
@@ -146,13 +146,13 @@ impl Tlbs {
             }
             latest = latest.max(touched.len() as u32);
         }
-        self.before -= u64::from(latest);
+        self.before = self.before.wrapping_sub(u64::from(latest));
         self.now = latest;
     }
 
     /// Accesses so far.
     pub fn accesses(&self) -> u64 {
-        self.before + u64::from(self.now)
+        self.before.wrapping_add(u64::from(self.now))
     }
 
     /// How many look-ups are to be walked.
@@ -262,5 +262,57 @@ impl Tlb {
         let hit = self.second.as_mut().is_some_and(|second| second.touch(page));
         self.counts.second_tlb_hits += u64::from(hit);
         hit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Geometry, SecondTlb, TlbLevel};
+
+    fn processor() -> Processor {
+        let geometry = Geometry { entries: 8, ways: 4 };
+        Processor {
+            name: "small".into(),
+            title: String::new(),
+            nested: true,
+            levels: 4,
+            first_tlb: TlbLevel { small: geometry, large: geometry },
+            second_tlb: SecondTlb { small: Some(geometry), large: None, cycles: 0 },
+            walk_cache: None,
+            nested_tlb: None,
+            caches: Vec::new(),
+            memory_cycles: 1,
+            sources: Vec::new(),
+            assumed: Vec::new(),
+        }
+    }
+
+    /// Times are 32 bits: when they run out, nothing may be forgotten of who came before whom.
+    #[test]
+    fn renumbering_changes_nothing() {
+        let processors = [processor()];
+        let (mut plain, mut worn) = (Tlbs::new(&processors), Tlbs::new(&processors));
+        let addresses: Vec<u64> =
+            (0..400u64).map(|step| (step * step * 7919 % 37) << 12 | (step % 5) << 21).collect();
+        for (number, &address) in addresses.iter().enumerate() {
+            if number == 200 {
+                worn.before = worn.before.wrapping_sub(u64::from(u32::MAX - 3 - worn.now));
+                let shift = u32::MAX - 3 - worn.now;
+                let pages = worn.pages.small.iter_mut().chain(&mut worn.pages.large);
+                pages
+                    .filter(|page| page.last_access > 0)
+                    .for_each(|page| page.last_access += shift);
+                worn.now += shift;
+            }
+            plain.access(address);
+            worn.access(address);
+            assert_eq!(plain.accesses(), worn.accesses());
+        }
+        assert!(worn.now < 1000, "it was renumbered");
+        assert!(plain.drain_misses().eq(worn.drain_misses()));
+        for pages in [PageSize::Small, PageSize::Large] {
+            assert_eq!(plain.counts(0, pages), worn.counts(0, pages));
+        }
     }
 }

@@ -49,7 +49,7 @@ class ProcessorCounts(_Strict):
 
 
 class Answer(_Strict):
-    """What one program did under QEMU; `ended` is false if it was killed."""
+    """What one program did under QEMU; `ended` is false if its end was not seen."""
 
     program: str
     ended: bool
@@ -106,7 +106,8 @@ class WalkSummary(_Strict):
     cache_share: float
     programs: int
     lost: list[str]
-    """Programs that were killed before their end: what they accessed is in no figure."""
+    """Programs not seen to their end, because they were killed or executed what cannot be followed:
+    what they accessed is in no figure."""
     instructions: int
     accesses: int
     processors: list[ProcessorCosts]

@@ -26,7 +26,8 @@ def show(summary: WalkSummary, console: Console) -> None:
     console.print(f"\n{_basis(summary)}", highlight=False)
     if summary.lost:
         console.print(
-            f"[yellow]warning:[/] killed before their end, and in no figure: {listing(summary.lost)}",
+            "[yellow]warning:[/] not seen to their end (killed, or they executed what cannot be "
+            f"followed), and in no figure: {listing(summary.lost)}",
             highlight=False,
         )
 
