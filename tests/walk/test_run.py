@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,18 @@ def test_a_child_killed_is_named():
     done = walk("--", "sh", "-c", "sh -c 'kill -KILL $$'; true")
     assert done.returncode == 0
     assert "not seen to their end" in done.stderr
+
+
+def test_what_outlives_the_command_goes_on(tmp_path):
+    """A program in the background forks and executes when nobody waits for its figures any more."""
+    out = tmp_path / "out"
+    done = walk("--", "sh", "-c", f"(sleep 2; echo here; ls /; (echo there)) >{out} 2>&1 &")
+    assert done.returncode == 0, done.stderr
+    deadline = time.monotonic() + 30
+    while "there" not in (text := out.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert text.startswith("here\n") and text.endswith("there\n")
+    assert "usr" in text and "hypertare" not in text
 
 
 def test_an_impossible_processor_stops_before_the_command(tmp_path):

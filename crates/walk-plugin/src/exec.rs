@@ -17,12 +17,16 @@ const MOST: usize = 1 << 16;
 const MOST_SCRIPTS: usize = 4;
 
 /// Executes what the program asked for under QEMU, and does not return; or returns, if QEMU should
-/// handle it: what is no program for this processor, or has rights of its own (setuid).
+/// handle it: what is no program for this processor, has rights of its own (setuid), or outlives who
+/// asked.
 pub fn follow(thread: u32, path: u64, arguments: u64, environment: u64) {
     let Some((path, arguments, environment)) = take_over(path, arguments, environment) else {
         return;
     };
     let session = Session::get();
+    if !session.asked() {
+        return;
+    }
     let path = if matches!(path.as_bytes(), b"/proc/self/exe" | b"/proc/thread-self/exe") {
         let Ok(path) = CString::new(session.program.as_bytes()) else { return };
         path

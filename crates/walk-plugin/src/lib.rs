@@ -59,6 +59,7 @@ fn begin(info: &Info, mut arguments: impl Iterator<Item = String>) -> Result<(),
     let job = Job::read(Path::new(&job))?;
     let progress = map_progress(&job.progress)?;
     Session::begin(job, program_of_this_process(), progress)?;
+    Session::get().announce()?;
     // SAFETY: a handler that may be called in any child.
     unsafe { libc::pthread_atfork(None, None, Some(child)) };
     Ok(())

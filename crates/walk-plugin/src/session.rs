@@ -94,12 +94,24 @@ impl Session {
         let shared = Mutex::new(Shared::new(job.processors()?, job.cache_share)?);
         let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         let answer = job.results.join(format!("{began}-{}.json", std::process::id()));
-        let answered = Answer { program: program.clone(), ..Answer::default() };
-        answered.write(&answer)?;
         let session = Self { job, program, shared, progress, answer };
         // SAFETY: at the start of a program, or of a child after fork: no other thread is there yet.
         unsafe { SESSION = Box::into_raw(Box::new(session)) };
         Ok(())
+    }
+
+    /// Says that there is a program whose end is to come.
+    pub fn announce(&self) -> Result<(), String> {
+        self.write(&Answer { program: self.program.clone(), ..Answer::default() })
+    }
+
+    fn write(&self, answer: &Answer) -> Result<(), String> {
+        answer.write(&self.answer).or_else(|reason| if self.asked() { Err(reason) } else { Ok(()) })
+    }
+
+    /// Whether anyone waits for the answer. A program in the background may outlive who asked.
+    pub fn asked(&self) -> bool {
+        self.job.results.is_dir()
     }
 
     pub fn get() -> &'static Self {
@@ -122,7 +134,8 @@ impl Session {
             std::mem::forget(std::mem::replace(thread, Thread::new()));
         }
         let parent = Self::get();
-        let again = Self::begin(parent.job.clone(), parent.program.clone(), parent.progress);
+        let again = Self::begin(parent.job.clone(), parent.program.clone(), parent.progress)
+            .and_then(|()| Self::get().announce());
         if let Err(reason) = again {
             crate::give_up(&reason);
         }
@@ -143,7 +156,7 @@ impl Session {
             answer.accesses += core.accesses();
             answer.threads += 1;
         }
-        answer.write(&self.answer)
+        self.write(&answer)
     }
 }
 

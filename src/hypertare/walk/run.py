@@ -115,10 +115,10 @@ class _Site:
         return 128 - status if status < 0 else status
 
     def answers(self) -> list[Answer]:
-        """Of the command's programs, in the order of their starts: all but `env`."""
-        files = sorted(
-            (self.folder / "results").glob("*.json"), key=lambda file: int(file.name.split("-")[0])
-        )
+        """Of the command's programs, in the order of their starts: all but `env`. From now on no more
+        are taken: what still runs in the background sees that nobody waits for it."""
+        taken = (self.folder / "results").rename(self.folder / "taken")
+        files = sorted(taken.glob("*.json"), key=lambda file: int(file.name.split("-")[0]))
         return [Answer.model_validate_json(file.read_bytes()) for file in files][1:]
 
     def _prepare(self, name: str) -> list[str]:
