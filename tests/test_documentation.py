@@ -13,6 +13,7 @@ from hypertare import study
 from hypertare.claims import Claim
 from hypertare.search.settings import SearchSettings
 from hypertare.study import StudyFile
+from hypertare.tune.settings import TuneSettings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
@@ -31,10 +32,12 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[knobs]`": study.Knobs,
     "`[design]`": study.DesignSettings,
     "`[search]`": SearchSettings,
+    "`[tune]`": TuneSettings,
     "`[[claims]]`": Claim,
 }
 TABLES = {
     *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
+    "tune",
     *("claims", "quick"),
 }
 """Keys of the top level that are sections of their own."""

@@ -69,6 +69,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     }
     put(file.raw, "sut.platforms", list(dict.fromkeys([BASELINE, platform])), "tune.platform")
     file.raw["claims"] = []
+    file.raw.pop("search", None)
     run = session.prepare(file, seed)
     trial_s = expected_trial_s(run.study, workload)
     _check_budget(budget, space, run.study.design, trial_s)
@@ -238,7 +239,7 @@ def carry_out(
             budget=str(prepared.budget),
             trials=trials,
         )
-    found = document(outcome, prepared.space, prepared.aims, where)
+    found = document(outcome, prepared.space, prepared.aims, where, run.study.sut.nic)
     with writing(folder):
         (folder / FILE_NAME).write_text(found.model_dump_json(indent=2) + "\n")
     return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from hypertare.errors import HypertareError
 from hypertare.laboratory import Ask, Kind
@@ -37,6 +37,7 @@ FINALISTS = 3
 LADDER_TRIALS = 3
 LADDER_BLOCKS = 6
 
+Phase = Literal["screen", "search", "race"]
 Gains = tuple[float, float]
 """Of throughput and of CPU, in log ratio to the default, positive for better."""
 
@@ -146,7 +147,7 @@ class Seen:
 class Look:
     """One trial that the search went by, in its order, with its gains."""
 
-    phase: str
+    phase: Phase
     setting: Setting
     gains: Gains
 
@@ -582,7 +583,7 @@ class Tuner:
         return self.lab.blocks(asks, kind, apart=apart)
 
     def _remember(
-        self, settings: Sequence[Setting], trials: Sequence[FinishedTrial], phase: str
+        self, settings: Sequence[Setting], trials: Sequence[FinishedTrial], phase: Phase
     ) -> list[Gains | None]:
         """The gains over the block's default, which stands first; kept for all but that."""
         gains = [self._gain(trials[0], trial) for trial in trials]
