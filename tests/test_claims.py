@@ -264,7 +264,7 @@ def test_a_looser_bound_never_fails_more(
     assert order.index(said(claim(op="above", value=bound - slack), one)) >= strict
 
 
-def cells(**responses: list[float]) -> list[Estimate]:
+def over_cells(**responses: list[float]) -> list[Estimate]:
     """Exact estimates of several responses over the levels of one factor."""
     return [
         seen(
@@ -280,17 +280,17 @@ def cells(**responses: list[float]) -> list[Estimate]:
     ]
 
 
-def test_correlation_is_over_the_cells() -> None:
+def test_correlation_is_over_the_over_cells() -> None:
     one = claim(measure="correlation", with_response="packets", op="above", value=0.9)
-    together = cells(goodput=[1.0, 2, 3, 4, 5, 6], packets=[10.0, 21, 29, 40, 52, 60])
+    together = over_cells(goodput=[1.0, 2, 3, 4, 5, 6], packets=[10.0, 21, 29, 40, 52, 60])
     assert said(one, *together) == "holds"
     evidence = judge(one, together).evidence
     assert evidence.startswith("correlation of goodput with packets over 6 cells 0.99")
-    against = cells(goodput=[1.0, 2, 3, 4, 5, 6], packets=[60.0, 52, 40, 29, 21, 10])
+    against = over_cells(goodput=[1.0, 2, 3, 4, 5, 6], packets=[60.0, 52, 40, 29, 21, 10])
     assert said(one, *against) == "fails"
-    assert said(one, *cells(goodput=[1.0, 2, 3], packets=[1.0, 2, 3])) == "undecided"
-    assert "needs 4" in judge(one, cells(goodput=[1.0, 2, 3], packets=[1.0, 2, 3])).evidence
-    assert "no estimate of packets" in judge(one, cells(goodput=[1.0, 2, 3, 4])).evidence
+    assert said(one, *over_cells(goodput=[1.0, 2, 3], packets=[1.0, 2, 3])) == "undecided"
+    assert "needs 4" in judge(one, over_cells(goodput=[1.0, 2, 3], packets=[1.0, 2, 3])).evidence
+    assert "no estimate of packets" in judge(one, over_cells(goodput=[1.0, 2, 3, 4])).evidence
     within = claim(**{**one.model_dump(), "where": {"weight": 1}})
     assert said(within, *together) == "undecided"
 
