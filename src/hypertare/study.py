@@ -30,12 +30,16 @@ from hypertare.quantities import Duration, Rate, Share, Size
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
 from hypertare.tune.settings import TuneSettings
+from hypertare.units import human_size
 
 Platform = Literal["native", "container", "guest"]
 BASELINE = "native"
 
 CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual", "wall")}
 """By machine; the first is the one that it has unless told otherwise."""
+
+LEAST_EMULATED = 128 << 20
+"""Bytes with which the distribution's kernel boots and a stream runs."""
 
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
@@ -287,6 +291,11 @@ class Study(Settings):
         if "guest" in self.sut.platforms:
             raise ValueError(
                 "the machine 'emulated' has the platforms native and container, not guest"
+            )
+        if self.sut.memory < LEAST_EMULATED:
+            raise ValueError(
+                f"sut.memory is {human_size(self.sut.memory)}, but an emulated machine needs "
+                f"{human_size(LEAST_EMULATED)}: its kernel would not fit, or end in a loop"
             )
         if self.clock == "virtual" and self.sut.cpus != 1:
             raise ValueError(

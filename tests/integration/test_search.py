@@ -56,7 +56,7 @@ only = true
 loss = [0]
 duration = "120ms"
 sum = "120ms"
-width = "5%"
+width = "10%"
 """
 
 

@@ -82,3 +82,11 @@ def test_what_cannot_be_searched_is_refused_in_a_sentence(change: str, said: str
 def test_the_lowest_rate_is_below_the_highest() -> None:
     with pytest.raises(InputError, match="'low' must be below 'high'"):
         planned('low="2M"', 'high="1M"')
+
+
+def test_a_tuning_of_such_a_study_searches_nothing() -> None:
+    from hypertare.tune.session import prepare
+
+    knobs = '\n[tune.knobs]\n"workloads.udp.batch" = [1, 32]\n'
+    text = TEXT.replace('workload = "udp"\n', 'workload = "udp"\nover = ["sut.nic"]\n')
+    assert prepare(StudyFile(text + knobs, "s.toml"), 1).run.search is None

@@ -66,21 +66,20 @@ def test_the_summary_fits_its_schema(report: Report) -> None:
 def test_terminal_page_and_markdown_say_the_same(report: Report) -> None:
     out = io.StringIO()
     terminal.show(report, Console(file=out, width=80, highlight=False))
-    lines = [line.split() for line in out.getvalue().splitlines()]
+    shown = [" ".join(line.split()) for line in out.getvalue().splitlines()]
     assert max(map(len, out.getvalue().splitlines())) <= 80
-    markdown = exports.markdown(report)
-    page = html.render(report)
+    markdown, page = exports.markdown(report), html.render(report)
     for found in report.summary.loss_free:
         assert found.lower and found.upper
-        rates = [f"{bound.rate / 1e6:.1f}" for bound in (found.lower, found.upper)]
-        rates = [f"{float(rate):.3g}" for rate in rates]
-        name = ["native", "napi", "weight", str(found.cell["knobs.napi_weight"])]
-        assert any(
-            line[:4] == name and line[4] == f"{100 * found.goal:g}" and rates[0] in line
-            for line in lines
-        )
-        assert f"| {' '.join(name)} | {100 * found.goal:g} % | {rates[0]} Mb/s |" in markdown
-        assert f"<td>{' '.join(name)}</td>" in page and f"{rates[1]} Mb/s" in page
+        name = f"native napi weight {found.cell['knobs.napi_weight']}"
+        goal = f"{100 * found.goal:g} %"
+        line = next(line for line in shown if line.startswith(f"{name} {goal} "))
+        rate, unit, other = line.removeprefix(f"{name} {goal} ").split()[:3]
+        assert float(rate) * 1e6 == pytest.approx(found.lower.rate, rel=0.01) and unit == "Mb/s"
+        assert float(other) * 1e6 == pytest.approx(found.upper.rate, rel=0.01)
+        assert f"| {name} | {goal} | {rate} Mb/s | {other} |" in markdown
+        assert f'<td>{name}</td><td class="number">{goal}</td>' in page
+        assert f'{rate} Mb/s</td><td class="number">{other}</td>' in page
     assert 'id="loss-free"' in page
 
 

@@ -43,6 +43,7 @@ _QEMU = "qemu-system-x86_64"
 _FIRMWARE = ("bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 """What runs on a PC before its kernel does; Debian's comes in a package of its own."""
 _SAID_BY_INIT = "hypertare: "
+_SPEAKERS = ("hypertare-agent: ", _QEMU)
 _NOISE = "is not connected to host network"
 """QEMU warns of a hub that nothing of the host is on, which is what it is for."""
 
@@ -168,7 +169,9 @@ class EmulatedMachine:
                 f"the machine was stopped: it took longer than {pc.host_limit_s:g} s of this host "
                 "(emulated.host_limit)"
             )
-        lines = [line for line in said.splitlines() if _NOISE not in line]
+        lines = [line for line in said.splitlines() if line and _NOISE not in line]
+        # What QEMU prints when it is killed is a page of registers.
+        lines = [line for line in lines if line.startswith(_SPEAKERS)] or lines
         text = " ".join(lines[-3:]) or f"exit status {process.returncode}"
         if process.returncode == _REFUSED:
             raise MachineError(text)
@@ -396,8 +399,13 @@ def _content(file: BinaryIO) -> bytes:
     return file.read()
 
 
+_END = "sysrq: Resetting"
+"""What the kernel prints at every end, also a good one."""
+
+
 def _tail(printed: bytes) -> tuple[str, ...]:
     """The last lines that the kernel and init printed, printable characters only."""
     text = printed[-65536:].decode(errors="replace")
     lines = ["".join(c for c in line if c.isprintable())[:400] for line in text.splitlines()]
-    return tuple(line for line in lines if line.strip())[-_MOST_CONSOLE:]
+    told = (line for line in lines if line.strip() and not line.endswith(_END))
+    return tuple(told)[-_MOST_CONSOLE:]

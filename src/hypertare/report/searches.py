@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hypertare.report.units import quantity
+from hypertare.report.units import measured, quantity
 from hypertare.report.verdict import named
 from hypertare.summary import LossFreeRate
 
@@ -35,14 +35,12 @@ class Row:
 
 def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
     for one in found:
-        lower, upper = one.lower, one.upper
         yield Row(
             (
                 _setting(one),
                 f"{100 * one.goal:g} %",
-                quantity(lower.rate, one.unit) if lower else "–",
-                quantity(upper.rate, one.unit) if upper else "–",
-                quantity(upper.loss, "share") if upper else "–",
+                *_bounds(one),
+                quantity(one.upper.loss, "share") if one.upper else "–",
                 str(one.trials),
                 "; ".join(_notes(one)),
             ),
@@ -53,6 +51,18 @@ def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
 def _setting(one: LossFreeRate) -> str:
     levels = (named(factor, v) for factor, v in one.cell.items() if factor != "workload")
     return " ".join([one.platform, *levels])
+
+
+def _bounds(one: LossFreeRate) -> tuple[str, str]:
+    """Both rates; where there are two the second is in the unit of the first."""
+    lower, upper = one.lower, one.upper
+    if lower and upper:
+        rate, ends = measured(lower.rate, lower.rate, upper.rate, one.unit)
+        return rate, ends.partition(" to ")[2]
+    return (
+        quantity(lower.rate, one.unit) if lower else "–",
+        quantity(upper.rate, one.unit) if upper else "–",
+    )
 
 
 def workloads(found: Sequence[LossFreeRate]) -> str:

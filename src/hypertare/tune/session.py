@@ -68,6 +68,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     }
     put(file.raw, "sut.platforms", list(dict.fromkeys([BASELINE, platform])), "tune.platform")
     file.raw["claims"] = []
+    file.raw.pop("search", None)
     run = session.prepare(file, seed)
     trial_s = expected_trial_s(run.study, workload)
     _check_budget(budget, space, run.study.design, trial_s)

@@ -74,7 +74,8 @@ fn of_driver(link: &str) -> Option<u64> {
     if ethtool.driver().as_deref() == Some("e1000") && is_of_qemu(link) {
         // The driver adds up what it reads in the NIC's counter, which on hardware begins anew with
         // every reading and in QEMU does not: what two readings differ by is the counter itself.
-        let missed = |statistics: &BTreeMap<String, u64>| statistics.get("rx_missed_errors").copied();
+        let missed =
+            |statistics: &BTreeMap<String, u64>| statistics.get("rx_missed_errors").copied();
         return missed(&ethtool.statistics())?.checked_sub(missed(&statistics)?);
     }
     statistics.get(NO_BUFFER).copied()
