@@ -85,6 +85,11 @@ def test_a_study_cannot_put_words_into_a_shell(nasty: str) -> None:
     assert ElementTree.fromstring(str(model.xml)).find("model") is not None
 
 
+def test_a_small_buffer_lowers_nobody_s_limit() -> None:
+    made = step("workloads.udp.socket_buffer", "4K", LEFT, GUEST)
+    assert all("-ge 4096 ] || sysctl -w" in line for line in made.apply)
+
+
 def test_a_knob_without_a_command_says_what_to_do_instead() -> None:
     message = step("workloads.tcp.message", "64K", "4K", GUEST)
     assert message.where == "application" and "64K (was 4K)" in str(message.note)

@@ -107,6 +107,7 @@ def tune(
     from hypertare.report.tuning import show
     from hypertare.store import Store
     from hypertare.tune import session as tuning
+    from hypertare.tune.document import FILE_NAME
 
     if resume:
         changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
@@ -138,7 +139,7 @@ def tune(
         print(found.model_dump_json(indent=2))
         return
     show(found)
-    print(f"\nall of it: {folder / tuning.FILE_NAME}")
+    print(f"\nall of it: {folder / FILE_NAME}")
 
 
 def _override(

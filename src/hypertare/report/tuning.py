@@ -27,7 +27,13 @@ _WHERE = {
 
 
 def show(found: Tuning, console: Console | None = None) -> None:
-    (console or Console()).print(Group(*_parts(found)))
+    console = console or Console()
+    console.print(Group(*_parts(found)))
+    for step in found.steps:
+        console.print()
+        # Commands are not broken, however narrow the terminal is, so that they can be copied.
+        for line in _step(step):
+            console.print(line, soft_wrap=True)
 
 
 def _parts(found: Tuning) -> Iterator[RenderableType]:
@@ -50,9 +56,6 @@ def _parts(found: Tuning) -> Iterator[RenderableType]:
     if found.confirmation is not None:
         yield Text()
         yield _confirmation(found)
-    for step in found.steps:
-        yield Text()
-        yield from _step(step)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -163,6 +166,5 @@ def _step(step: Step) -> Iterator[Text]:
         ("note", (step.note,) if step.note else ()),
     ):
         for place, line in enumerate(lines):
-            # Unbroken, so that it can be copied.
             label = f"  {title if place == 0 else '':<10} "
-            yield Text(plain(label + line), no_wrap=title != "note", overflow="ignore")
+            yield Text(plain(label + line))

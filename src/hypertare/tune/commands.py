@@ -246,13 +246,19 @@ def _socket_buffers(change: Change) -> Entry:
 def _asked_buffer(change: Change) -> Entry:
     """Of one application: it asks, and the limits allow."""
     sizes = change.shown(_bytes)
-    entry = _sysctls(("net.core.rmem_max", "net.core.wmem_max"))(replace(sizes, old=OLD))
+    limits = ("net.core.rmem_max", "net.core.wmem_max")
+    entry = _sysctls(limits)(replace(sizes, old=OLD))
     old = "leave them out again" if change.old == OLD else f"{sizes.old} bytes again"
     return replace(
         entry,
+        # A larger limit is for others: it is never lowered.
+        apply=tuple(
+            f"[ $(sysctl -n {name}) -ge {sizes.new} ] || sysctl -w {name}={sizes.new}"
+            for name in limits
+        ),
         note=f"The application asks for it: setsockopt SO_RCVBUF and SO_SNDBUF of {sizes.new} bytes "
-        f"(iperf3 -w {sizes.new}); to undo, {old}. The limits above must be at least as large: "
-        "raise them only where they are smaller.",
+        f"(iperf3 -w {sizes.new}); to undo, {old}. The limits must be at least as large: keep and undo "
+        "them only where they had to be raised.",
     )
 
 

@@ -23,7 +23,7 @@ from hypertare.summarise import summarise
 from hypertare.trials import Response
 from hypertare.tune import space as spaces
 from hypertare.tune.budget import Budget, Purse
-from hypertare.tune.document import Tuning
+from hypertare.tune.document import FILE_NAME, Tuning
 from hypertare.tune.findings import Circumstances, document
 from hypertare.tune.settings import PHASE, TuneSettings
 from hypertare.tune.space import Space
@@ -31,7 +31,6 @@ from hypertare.tune.tuner import Aims, Outcome, Tuner, least_trials
 from hypertare.units import human_duration
 
 _CPU_BY_BYTE = "cpu_per_gigabyte"
-FILE_NAME = "tune.json"
 
 
 @dataclass(frozen=True)

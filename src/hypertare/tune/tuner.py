@@ -355,7 +355,8 @@ class Tuner:
             optimiser.suggest_first(best)
         reachable = math.prod(knob.size for knob in knobs) - 1
         first = True
-        while self._affords(BATCH + 1) and (first or self.purse.spent(BATCH + 1) <= SEARCH_SHARE):
+        block = 1 + min(BATCH, reachable)
+        while self._affords(block) and (first or self.purse.spent(block) <= SEARCH_SHARE):
             first = False
             asked = self._batch(optimiser)
             if not asked:
