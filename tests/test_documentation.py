@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from hypertare import study
 from hypertare.claims import Claim
+from hypertare.plots import Plot
 from hypertare.search.settings import SearchSettings
 from hypertare.study import StudyFile
 from hypertare.tune.settings import TuneSettings
@@ -34,11 +35,12 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[search]`": SearchSettings,
     "`[tune]`": TuneSettings,
     "`[[claims]]`": Claim,
+    "`[[plots]]`": Plot,
 }
 TABLES = {
     *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
     "tune",
-    *("claims", "quick"),
+    *("claims", "plots", "quick"),
 }
 """Keys of the top level that are sections of their own."""
 
@@ -64,7 +66,7 @@ def test_every_key_is_documented_and_no_other(title: str) -> None:
     assert keys(title) == known - {"type"}
 
 
-@pytest.mark.parametrize("name", sorted(TABLES - {"workloads", "claims"}))
+@pytest.mark.parametrize("name", sorted(TABLES - {"workloads", "claims", "plots"}))
 def test_every_table_has_its_section(name: str) -> None:
     assert section(f"`[{name}]`").strip()
 

@@ -51,6 +51,7 @@ HEADINGS = {
     "Estimate": "Estimate",
     "NoiseFloor": "Noise floor",
     "FailedTrial": "Failed trial",
+    "Curve": "Curve",
     "LossFreeRate": "Loss-free rate",
     "RateBound": "Bound of a rate",
     "JudgedClaim": "Claim",

@@ -26,7 +26,9 @@ from pydantic import (
 from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.plan import NicModel
+from hypertare.plots import Plot
 from hypertare.quantities import Duration, OfferedRate, Share, Size
+from hypertare.responses import RESPONSES
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
 from hypertare.tune.settings import TuneSettings
@@ -273,6 +275,7 @@ class Study(Settings):
     factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     design: DesignSettings = DesignSettings()
     claims: tuple[Claim, ...] = ()
+    plots: tuple[Plot, ...] = ()
     tune: TuneSettings | None = None
     search: SearchSettings | None = None
     quick: dict[str, Any] = {}
@@ -324,6 +327,20 @@ class Study(Settings):
                         f"workloads.{name}.factors: '{path}' cannot be varied for '{name}' alone; "
                         f"that can its own keys ({own[0]}...) and knobs (knobs....)"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _plots_show_what_is_there(self) -> Study:
+        responses = {
+            name: [one.name for one in RESPONSES[workload.type]]
+            for name, workload in self.workloads.items()
+        }
+        bench = {path: v for path, v in self.factors.items() if not path.startswith("workloads.")}
+        factors = {name: {**bench, **self.factors_of(name)} for name in self.workloads}
+        for plot in self.plots:
+            problem = plot.problem(responses, factors)
+            if problem is not None:
+                raise ValueError(f"plots: '{plot.title}': {problem}")
         return self
 
     def factors_of(self, workload: str) -> dict[str, tuple[Any, ...]]:
@@ -499,6 +516,7 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
         "knobs": Knobs,
         "design": DesignSettings,
         "claims": Claim,
+        "plots": Plot,
         "tune": TuneSettings,
         "search": SearchSettings,
     }

@@ -28,6 +28,7 @@ def summarise(store: Store) -> Summary:
         InputError: the run's file is damaged.
     """
     from hypertare.claims import judge
+    from hypertare.curves import curves
     from hypertare.estimates import estimate
 
     meta = store.meta
@@ -58,6 +59,7 @@ def summarise(store: Store) -> Summary:
         platforms=platforms,
         estimates=found.estimates,
         noise=found.noise,
+        curves=tuple(curves(found.estimates)),
         loss_free=_loss_free(store, meta),
         claims=tuple(judge(claim, found.estimates) for claim in _claims(store, meta)),
         failed=found.failed,

@@ -13,6 +13,7 @@ Verdict = Literal["costs", "gains", "no difference shown"]
 Judgement = Literal["holds", "fails", "undecided"]
 Clock = Literal["wall", "virtual"]
 SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
+CurveKind = Literal["keeps up", "levels off", "livelock", "undecided"]
 
 
 class Part(BaseModel):
@@ -158,6 +159,25 @@ class LossFreeRate(Part):
     reason: str | None = None
 
 
+class Curve(Part):
+    """Goodput of a setting as more is offered to it, over `rates` offered rates.
+
+    `peak` is its highest goodput, at the rate `peak_at`; `last` that at the highest rate, `last_at`;
+    both in `unit`. `kind` says what it does there: it `keeps up` with what is offered, `levels off`,
+    or falls (`livelock`); `undecided` where the intervals do not tell. See `stats/overload.py`.
+    """
+
+    platform: str
+    cell: dict[str, Level]
+    kind: CurveKind
+    unit: str
+    rates: int
+    peak_at: Level
+    peak: float
+    last_at: Level
+    last: float
+
+
 class Summary(Part):
     hypertare: str
     study: str
@@ -173,6 +193,7 @@ class Summary(Part):
     platforms: tuple[PlatformState, ...]
     estimates: tuple[Estimate, ...]
     noise: tuple[NoiseFloor, ...] = ()
+    curves: tuple[Curve, ...] = ()
     loss_free: tuple[LossFreeRate, ...] = ()
     claims: tuple[JudgedClaim, ...] = ()
     failed: tuple[FailedTrial, ...] = ()

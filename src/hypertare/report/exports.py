@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from hypertare.report import searches, verdict
+from hypertare.report import curves, searches, verdict
 from hypertare.report.model import Report
 from hypertare.responses import meaning
 from hypertare.summarise import responses_of
@@ -139,7 +139,9 @@ def _markdown(report: Report) -> Iterator[str]:
             yield f"| response | platform | n | mean | {confidence} | change | {confidence} |"
             yield "|---|---|---:|---:|---:|---:|---:|"
             yield from (_line(report, estimate) for estimate in estimates)
-    yield from _loss_free(report)
+    yield from _plots(report)
+    yield from _found(curves, report.summary.curves)
+    yield from _found(searches, report.summary.loss_free)
     if report.warnings:
         yield ""
         yield "## Warnings"
@@ -154,17 +156,29 @@ def _markdown(report: Report) -> Iterator[str]:
     )
 
 
-def _loss_free(report: Report) -> Iterator[str]:
-    found = report.summary.loss_free
+def _plots(report: Report) -> Iterator[str]:
+    """The figures of the plots that the study asks for."""
+    from hypertare.report import plots
+
+    for one in plots.drawn(report):
+        yield from ("", f"## {_text(one.plot.title)}", "", _text(one.note), "")
+        yield f"| {' | '.join(map(_text, one.head))} |"
+        yield f"|{'|'.join('---' for _ in one.head)}|"
+        for row in one.rows:
+            yield f"| {' | '.join(map(_text, row))} |"
+
+
+def _found(words: Any, found: Sequence[Any]) -> Iterator[str]:
+    """A table of what was found of settings; `words` is the module that says it."""
     if not found:
         return
-    yield from ("", f"## {searches.TITLE} of {_text(searches.workloads(found))}", "")
-    yield searches.NOTE
+    yield from ("", f"## {words.TITLE} of {_text(words.workloads(found))}", "")
+    yield words.NOTE
     yield ""
-    yield f"| {' | '.join(searches.HEAD)} |"
-    numbers = ("---" if place in searches.TEXTS else "---:" for place in range(len(searches.HEAD)))
+    yield f"| {' | '.join(words.HEAD)} |"
+    numbers = ("---" if place in words.TEXTS else "---:" for place in range(len(words.HEAD)))
     yield f"|{'|'.join(numbers)}|"
-    for row in searches.rows(found):
+    for row in words.rows(found):
         yield f"| {' | '.join(map(_text, row.cells))} |"
 
 

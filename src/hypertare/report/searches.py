@@ -9,6 +9,7 @@ from hypertare.report.units import measured, quantity
 from hypertare.report.verdict import named
 from hypertare.summary import LossFreeRate
 
+ID = "loss-free"
 TITLE = "Loss-free rates"
 NOTE = (
     "The highest rate that loses no more than the goal, searched by MLRsearch: it holds up to the "
@@ -21,7 +22,7 @@ TEXTS = (0, len(HEAD) - 1)
 
 @dataclass(frozen=True)
 class Row:
-    """One goal of one setting; `sure` where both bounds were found."""
+    """One line about a setting; `sure` where what was looked for was found."""
 
     cells: tuple[str, ...]
     sure: bool
@@ -29,8 +30,8 @@ class Row:
     @property
     def note(self) -> str:
         """The note with what it is about, for where it stands apart; empty where there is none."""
-        setting, goal, *_, note = self.cells
-        return f"{setting}, {goal}: {note}" if note else ""
+        setting, about, *_, note = self.cells
+        return f"{setting}, {about}: {note}" if note else ""
 
 
 def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
