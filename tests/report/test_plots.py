@@ -68,7 +68,7 @@ def test_the_chart_is_vega_lite_with_numbers_on_its_axis() -> None:
     assert encoding["x"]["type"] == "quantitative"
     assert encoding["x"]["title"] == "offered rate, % of capacity"
     assert encoding["y"]["title"] == "goodput, Mb/s (virtual)"
-    assert [row["x"] for row in made["data"]["values"]] == [20, 100, 20, 100]
+    assert [row["x"] for row in next(iter(made["datasets"].values()))] == [20, 100, 20, 100]
 
 
 def test_words_stand_beside_each_other_in_panes_of_their_own() -> None:
@@ -94,5 +94,5 @@ def test_a_factor_that_the_plot_does_not_name_has_lines_of_its_own() -> None:
     ]
     (one,) = plots.drawn(report(*estimates))
     assert one.head[:3] == ("napi weight", "rate", "nic")
-    values = charts.specification(one.chart)["data"]["values"]
+    values = next(iter(charts.specification(one.chart)["datasets"].values()))
     assert [row["line"] for row in values] == ["1, e1000", "1, vmxnet3"]
