@@ -460,10 +460,6 @@ def _knob_settings(
         if knobs.socket_buffers is not None:
             settings.append(_knob(end, plan.SocketBuffers(bytes=knobs.socket_buffers)))
     interface = interface_of(node, on)
-    if knobs.interrupt_cpus is not None:
-        settings.append(
-            _knob(node, plan.InterruptCpus(interface=interface, cpus=knobs.interrupt_cpus))
-        )
     if knobs.receive_steering is not None:
         settings.append(
             _knob(node, plan.ReceiveSteering(interface=interface, cpus=knobs.receive_steering))
@@ -474,6 +470,7 @@ def _knob_settings(
 
 
 _POLLING = (
+    "interrupt_cpus",
     "napi_weight",
     "napi_budget",
     "dev_weight",
@@ -491,7 +488,7 @@ def warnings(study: Study) -> list[str]:
     asked = [
         name
         for name in _POLLING
-        if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.factors
+        if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.all_factors
     ]
     return [
         f"knobs.{name} is for guests: {' and '.join(platforms)} share this host's, which is left alone"
@@ -503,6 +500,8 @@ def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:
     """Of how a machine takes packets from its NIC: where the system under test is no machine of its
     own, these are its host's to choose."""
     found: list[plan.Knob] = []
+    if knobs.interrupt_cpus is not None:
+        found.append(plan.InterruptCpus(interface=interface, cpus=knobs.interrupt_cpus))
     if knobs.napi_weight is not None:
         found.append(plan.NapiWeight(interface=interface, weight=knobs.napi_weight))
     if knobs.napi_budget is not None:
