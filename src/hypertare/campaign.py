@@ -135,7 +135,7 @@ class Campaign:
 
     def _make_bench(self, index: int, plot: Plot, boot: int) -> bool:
         live = self._live_plot(index, plot)
-        if not any(variant.platform != BASELINE for variant in live.variants):
+        if not any(_is_subject(variant, plot) for variant in live.variants):
             self._done |= {key for key in self._open_keys() if key.plot == index}
             return False
         levels = plot.levels
@@ -289,12 +289,10 @@ class Campaign:
     def _decide(self, key: Key, plot: Plot) -> None:
         """Closes a cell when each of its live variants is precise enough or at its limit."""
         settings = self.study.design
-        alone = all(variant.platform == BASELINE for variant in plot.variants)
         live = [
             variant
             for variant in plot.variants
-            if (variant.platform != BASELINE or alone)
-            and (key, variant.node) not in self._abandoned
+            if _is_subject(variant, plot) and (key, variant.node) not in self._abandoned
         ]
         decisions = []
         for variant in live:
@@ -444,6 +442,12 @@ class Campaign:
     def _warn(self, text: str) -> None:
         self.journal.add_event(text)
         self.observer.warn(text)
+
+
+def _is_subject(variant: Variant, plot: Plot) -> bool:
+    """Whether it is measured for its own sake, as a baseline is where it is alone."""
+    alone = all(other.platform == BASELINE for other in plot.variants)
+    return variant.platform != BASELINE or alone
 
 
 def _frozen(levels: dict[str, Any]) -> tuple[tuple[str, str], ...]:
