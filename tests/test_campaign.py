@@ -285,6 +285,7 @@ def test_a_baseline_that_is_alone_is_measured() -> None:
     alone = TEXT.replace('["native", "guest"]', '["native"]')
     assert campaign(machine, notes, alone).run()
     assert 5 <= len(measured(notes, "native")) <= 12
+    # A command that fails natively is left out at its first warm-up, alone or not.
     failing = Notes()
     assert campaign(MadeUp(fate=lambda node, trial: "no"), failing, alone).run()
-    assert len(failing.finished) == MAX_FAILURES
+    assert [trial.status for trial in failing.finished] == ["failed"]
