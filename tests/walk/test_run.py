@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hypertare.errors import MachineError
+from hypertare.paths import walk_plugin
 from hypertare.walk import processors, run
 
 pytestmark = pytest.mark.runs
@@ -155,6 +156,17 @@ def test_what_outlives_the_command_goes_on(tmp_path):
         time.sleep(0.1)
     assert text.startswith("here\n") and text.endswith("there\n")
     assert "usr" in text and "hypertare" not in text
+
+
+def test_what_starts_when_nobody_waits_any_more_runs_unharmed(tmp_path):
+    """The directory of the job is gone; a job that was never there is an error."""
+    argv = ["qemu-x86_64", "-plugin"]
+    gone = f"{walk_plugin()},job={tmp_path / 'gone' / 'results.job'}"
+    done = subprocess.run([*argv, gone, "/bin/echo", "here"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "here\n", "")
+    missing = f"{walk_plugin()},job={tmp_path / 'missing.job'}"
+    done = subprocess.run([*argv, missing, "/bin/echo", "here"], capture_output=True, text=True)
+    assert done.returncode != 0 and "missing.job: No such file" in done.stderr
 
 
 def test_an_impossible_processor_stops_before_the_command(tmp_path):

@@ -8,7 +8,7 @@ mod session;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 use job::Job;
@@ -33,15 +33,18 @@ pub unsafe extern "C" fn qemu_plugin_install(
     arguments: *const *const c_char,
 ) -> c_int {
     // SAFETY: QEMU's promise.
-    let (info, arguments) = unsafe {
+    let (info, mut arguments) = unsafe {
         let texts = std::slice::from_raw_parts(arguments, count.max(0) as usize);
         (&*info, texts.iter().map(|&text| CStr::from_ptr(text).to_string_lossy().into_owned()))
     };
-    match begin(info, arguments) {
+    let job = arguments.find_map(|argument| argument.strip_prefix("job=").map(PathBuf::from));
+    match begin(info, job.as_deref()) {
         Ok(()) => {
             register(id);
             0
         }
+        // A program in the background was started when nobody waits for figures any more.
+        Err(_) if job.as_deref().is_some_and(is_over) => 0,
         Err(reason) => {
             eprintln!("hypertare-walk: {reason}");
             1
@@ -49,14 +52,16 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-fn begin(info: &Info, mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
+/// Whoever asks keeps the job in a directory that goes with them.
+fn is_over(job: &Path) -> bool {
+    job.parent().is_some_and(|directory| !directory.is_dir())
+}
+
+fn begin(info: &Info, job: Option<&Path>) -> Result<(), String> {
     if info.system_emulation {
         return Err("it follows programs, not whole machines: use qemu-x86_64".into());
     }
-    let job = arguments
-        .find_map(|argument| argument.strip_prefix("job=").map(str::to_owned))
-        .ok_or("it needs the argument job=FILE")?;
-    let job = Job::read(Path::new(&job))?;
+    let job = Job::read(job.ok_or("it needs the argument job=FILE")?)?;
     let progress = map_progress(&job.progress)?;
     Session::begin(job, program_of_this_process(), progress)?;
     Session::get().announce()?;
