@@ -18,9 +18,6 @@ SMALL = (
     "workloads.udp.factors={ " + WEIGHTS + " }",
     "workloads.load.factors={ " + WEIGHTS + ', "workloads.load.rate" = ' + RATES + ", "
     '"workloads.load.socket_buffer" = ["16K", "8M"] }',
-    "design.min_trials=2",
-    "design.max_trials=2",
-    "design.min_boots=2",
     "plots=[]",
 )
 
@@ -45,7 +42,10 @@ def test_what_the_study_found_is_judged_from_what_was_measured(tmp_path: Path) -
         (curve["cell"]["knobs.napi_weight"], curve["cell"]["workloads.load.socket_buffer"]): curve
         for curve in summary["curves"]
     }
-    assert kinds[1, "8M"]["kind"] == "livelock"
-    assert kinds[60, "8M"]["kind"] in ("levels off", "keeps up")
+    # Three boots: which of these an interval still allows follows from the host's kernel and QEMU.
+    assert kinds[1, "8M"]["kind"] in ("livelock", "undecided")
+    assert kinds[60, "8M"]["kind"] in ("levels off", "keeps up", "undecided")
+    assert kinds[1, "8M"]["last"] < 0.8 * kinds[1, "8M"]["peak"]
+    assert kinds[60, "8M"]["last"] > 0.9 * kinds[60, "8M"]["peak"]
     assert kinds[60, "8M"]["peak"] > 1.5 * kinds[1, "8M"]["peak"]
     assert kinds[1, "8M"]["unit"] == "b/s (virtual)"

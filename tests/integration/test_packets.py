@@ -75,9 +75,15 @@ def accounts(run: Path, node: str, platform: str) -> dict[str, list[Account]]:
     return found
 
 
-def check(found: dict[str, list[Account]], before_the_stack: str) -> None:
+UNDER_WAY = 1000
+"""What a tap (500), a card's ring (256) and QEMU between them may still hold when a receiver on a busy host
+has waited long enough. In virtual time nothing is under way then."""
+
+
+def check(found: dict[str, list[Account]], before_the_stack: str, under_way: int = 0) -> None:
     assert {name: len(some) for name, some in found.items()} == {"overload": 2, "small": 2}
-    assert all(one.adds_up for some in found.values() for one in some), found
+    every = [one for some in found.values() for one in some]
+    assert all(one.adds_up or 0 < one.unexplained <= under_way for one in every), found
     assert all(one.dropped[before_the_stack] for one in found["overload"]), found
     assert all(one.dropped["socket"] for one in found["small"]), found
 
@@ -87,7 +93,7 @@ def test_in_a_guest(lab: Lab) -> None:
     ran = lab.run("run", lab.study(LOCAL), "--out", "run")
     assert ran.status == 0, ran.said
     assert "knobs.napi_weight is for guests" in ran.said
-    check(accounts(lab.work / "run", "guest1", "guest"), "tap")
+    check(accounts(lab.work / "run", "guest1", "guest"), "tap", UNDER_WAY)
 
 
 @pytest.mark.xdist_group("emulated")
