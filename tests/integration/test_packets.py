@@ -83,7 +83,9 @@ has waited long enough. In virtual time nothing is under way then."""
 def check(found: dict[str, list[Account]], before_the_stack: str, under_way: int = 0) -> None:
     assert {name: len(some) for name, some in found.items()} == {"overload": 2, "small": 2}
     every = [one for some in found.values() for one in some]
-    assert all(one.adds_up or 0 < one.unexplained <= under_way for one in every), found
+    left = [one.unexplained for one in every if not one.adds_up]
+    # The bridge and its other ports send frames of their own, which a tap drops among the rest.
+    assert all(-under_way / 50 <= one <= under_way for one in left), (left, found)
     assert all(one.dropped[before_the_stack] for one in found["overload"]), found
     assert all(one.dropped["socket"] for one in found["small"]), found
 
