@@ -49,3 +49,4 @@ def test_what_the_study_found_is_judged_from_what_was_measured(tmp_path: Path) -
     assert kinds[60, "8M"]["last"] > 0.9 * kinds[60, "8M"]["peak"]
     assert kinds[60, "8M"]["peak"] > 1.5 * kinds[1, "8M"]["peak"]
     assert kinds[1, "8M"]["unit"] == "b/s (virtual)"
+    assert "Packets per poll" in (folder / "report.html").read_text()

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import altair as alt
 
 from hypertare.report import charts, plots
+from hypertare.report.model import Polls
 from hypertare.summary import Estimate
 
 PLOT = {
@@ -96,3 +97,11 @@ def test_a_factor_that_the_plot_does_not_name_has_lines_of_its_own() -> None:
     assert one.head[:3] == ("napi weight", "rate", "nic")
     values = next(iter(charts.specification(one.chart)["datasets"].values()))
     assert [row["line"] for row in values] == ["1, e1000", "1, vmxnet3"]
+
+
+def test_polls_are_shown_as_shares() -> None:
+    found = [Polls("native", "load", 1, 30, 0.75), Polls("native", "load", 44, 10, 0.25)]
+    made = charts.specification(charts.polls(found, SimpleNamespace(platforms=("native",))))
+    alt.Chart.from_dict(made)
+    (values,) = made["datasets"].values()
+    assert [(row["packets"], row["share"]) for row in values] == [(1, 0.75), (44, 0.25)]

@@ -15,7 +15,7 @@ import altair as alt
 from altair.utils import schemapi
 
 from hypertare.report import units, verdict
-from hypertare.report.model import CpuTime, EcdfPoint, Point, Report, SeriesPoint
+from hypertare.report.model import CpuTime, EcdfPoint, Point, Polls, Report, SeriesPoint
 from hypertare.responses import mark_of
 from hypertare.summary import Estimate
 
@@ -219,6 +219,31 @@ def ecdf(points: Sequence[EcdfPoint], report: Report) -> alt.Chart:
             ],
         ),
         height=260,
+    )
+
+
+def polls(found: Sequence[Polls], report: Report) -> alt.Chart:
+    """Which share of the polls found how many packets."""
+    shown = [name for name in report.platforms if any(one.platform == name for one in found)]
+    rows = [
+        {"platform": p.platform, "packets": p.packets, "share": p.share, "count": p.count}
+        for p in found
+    ]
+    return _sized(
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_bar(opacity=0.75)
+        .encode(
+            x=alt.X("packets:O", title="packets of a poll"),
+            y=alt.Y("share:Q", title="share of polls", axis=alt.Axis(format="%"), stack=None),
+            color=_platform_colour(report, shown, legend=True),
+            tooltip=[
+                alt.Tooltip("platform:N"),
+                alt.Tooltip("packets:O"),
+                alt.Tooltip("share:Q", format=".2%"),
+                alt.Tooltip("count:Q", title="polls"),
+            ],
+        ),
+        height=220,
     )
 
 

@@ -339,6 +339,19 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
             ("platform", *(f"{100 * share:g} % within" for share in _QUANTILES)),
             tuple(_quantiles(report, label)),
         )
+    polls = [one for one in report.polls if one.cell == label]
+    if polls:
+        yield _chart(
+            f"{key}p",
+            "Packets per poll",
+            "Polls of the network card by the packets that they found, over all counted trials.",
+            charts.polls(polls, report),
+            ("platform", "packets", "polls", "share"),
+            tuple(
+                (one.platform, str(one.packets), str(one.count), f"{100 * one.share:.2g} %")
+                for one in polls
+            ),
+        )
     series = [point for point in report.series if point.cell == label]
     if series:
         yield _chart(

@@ -6,6 +6,7 @@ After `gather` nothing is read any more: terminal, HTML and exports are function
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from hypertare.records import (
 )
 from hypertare.report import verdict
 from hypertare.report.verdict import Sentence, Wording
+from hypertare.responses import histogram
 from hypertare.store import Meta, Store
 from hypertare.summary import Estimate, Level, Summary
 from hypertare.trials import FinishedTrial, Kind, Response
@@ -78,6 +80,17 @@ class EcdfPoint:
 
 
 @dataclass(frozen=True)
+class Polls:
+    """How many polls of the NIC found so many packets, over all counted trials; `share` of all polls."""
+
+    platform: str
+    cell: str
+    packets: int
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
 class CpuTime:
     """CPU seconds of one mode a trial, the mean over trials, seen from one place."""
 
@@ -111,6 +124,7 @@ class Report:
     points: tuple[Point, ...]
     series: tuple[SeriesPoint, ...]
     ecdf: tuple[EcdfPoint, ...]
+    polls: tuple[Polls, ...]
     cpu: tuple[CpuTime, ...]
     failures: tuple[Failure, ...]
     warnings: tuple[str, ...]
@@ -162,6 +176,7 @@ def gather(store: Store, summary: Summary) -> Report:
     wording = Wording.of(meta, summary, of_cells(trials))
     series: list[SeriesPoint] = []
     ecdf = _EcdfMaker()
+    polls = _PollsMaker()
     cpu = _CpuMaker(summary)
     failures: list[Failure] = []
     for trial in trials:
@@ -173,6 +188,7 @@ def gather(store: Store, summary: Summary) -> Report:
             records = [record for record in records if getattr(record, "phase", PHASE) == PHASE]
             series += _series(trial, place, records)
             ecdf.add(place, records)
+            polls.add(place, records)
             cpu.add(trial, place, records)
     return Report(
         source=store.path,
@@ -183,6 +199,7 @@ def gather(store: Store, summary: Summary) -> Report:
         points=tuple(_points(of_cells(trials), wording)),
         series=tuple(series),
         ecdf=tuple(ecdf.points()),
+        polls=tuple(polls.polls()),
         cpu=tuple(cpu.times()),
         failures=tuple(failures),
         warnings=summary.warnings,
@@ -318,6 +335,26 @@ class _EcdfMaker:
                 if share - shown >= 1 / _ECDF_POINTS or below == total:
                     shown = share
                     yield EcdfPoint(place.platform, place.cell, edge, share)
+
+
+class _PollsMaker:
+    """Adds up the packets per poll of every trial of a platform in a cell."""
+
+    def __init__(self) -> None:
+        self._counts: dict[_Place, Counter[int]] = {}
+
+    def add(self, place: _Place, records: Sequence[Record]) -> None:
+        # Only the node under test is asked for its polls.
+        for record in records:
+            if isinstance(record, ProbeValues) and record.probe == "napi":
+                self._counts.setdefault(place, Counter()).update(histogram(records, record.node))
+
+    def polls(self) -> Iterator[Polls]:
+        for place, counts in self._counts.items():
+            total = counts.total()
+            for packets in sorted(counts):
+                count = counts[packets]
+                yield Polls(place.platform, place.cell, packets, count, count / total)
 
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -54,12 +54,17 @@ def walk(
         )
     qemu, plugin = _qemu(), paths.walk_plugin()
     with tempfile.TemporaryDirectory(prefix="hypertare-walk-") as folder:
-        site = _Site(Path(folder), qemu, plugin, processors, options)
-        site.try_out()
-        began = time.monotonic()
-        status = site.run(command, progress)
-        elapsed_s = time.monotonic() - began
-        return _summary(command, status, elapsed_s, site.answers(), processors, options)
+        site = _Site(Path(folder) / "site", qemu, plugin, processors, options)
+        site.folder.mkdir()
+        try:
+            site.try_out()
+            began = time.monotonic()
+            status = site.run(command, progress)
+            elapsed_s = time.monotonic() - began
+            return _summary(command, status, elapsed_s, site.answers(), processors, options)
+        finally:
+            # All at once: a program that starts in the background meets the whole site or none.
+            site.folder.rename(Path(folder) / "over")
 
 
 def _qemu() -> Path:
