@@ -23,7 +23,8 @@ class Prediction:
     """Of one number of guests that the fit has not seen.
 
     `error` is predicted / measured - 1, with its interval at `confidence`; no ends where the spread
-    of a side is not known, both at the error itself where everything is exact. `predicted` and `measured` (geometric mean) are in the unit of the values.
+    of a side is not known, both at the error itself where everything is exact. `predicted` and
+    `measured` (geometric mean) are in the unit of the values.
     """
 
     guests: int
