@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from hypertare.errors import MachineError
 from hypertare.image import cpio
 from hypertare.image.cache import Cache, Entry, Progress
-from hypertare.image.package import fetch, look_up
+from hypertare.image.package import fetch, fetched, look_up
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _LIBRARY_PACKAGE = re.compile(r"lib(?!c-bin)[\w.+-]+|zlib1g")
@@ -89,12 +89,34 @@ class Userland:
         return cpio.link(loader.lstrip("/"), f"/{LIBRARIES}/{PurePosixPath(loader).name}")
 
 
-def fetch_all(names: Iterable[str], cache: Cache, progress: Progress) -> list[Entry]:
-    """Packages, and the packages of libraries that these depend on. Call it under `cache.building()`.
+def fetched_all(names: Iterable[str], cache: Cache) -> list[Entry] | None:
+    """Packages and those of the libraries that they depend on, where all were fetched before."""
+    return _all(names, lambda name: fetched(name, cache))
+
+
+def fetch_all(
+    names: Iterable[str], cache: Cache, progress: Progress, refresh: bool = False
+) -> list[Entry]:
+    """The same, fetched where they are not there; `refresh` asks for the newest.
+
+    Call it under `cache.building()`.
 
     Raises:
         MachineError: one cannot be had.
     """
+
+    def one(name: str) -> Entry:
+        known = None if refresh else fetched(name, cache)
+        if known and "depends" in known.facts:
+            return known
+        return fetch(look_up(name), cache, name, progress)
+
+    entries = _all(names, one)
+    assert entries is not None, "what is not there is fetched, or it is an error"
+    return entries
+
+
+def _all(names: Iterable[str], find: Callable[[str], Entry | None]) -> list[Entry] | None:
     entries: dict[str, Entry] = {}
     asked = deque(names)
     while asked:
@@ -103,9 +125,11 @@ def fetch_all(names: Iterable[str], cache: Cache, progress: Progress) -> list[En
             continue
         if len(entries) == _MOST_PACKAGES:
             raise MachineError(f"More than {_MOST_PACKAGES} packages would be needed for {name}.")
-        package = look_up(name)
-        entries[name] = fetch(package, cache, name, progress)
-        asked.extend(needed for needed in depends(package.depends) if _is_library(needed))
+        entry = find(name)
+        if entry is None or "depends" not in entry.facts:
+            return None
+        entries[name] = entry
+        asked.extend(filter(_is_library, depends(entry.facts["depends"])))
     return list(entries.values())
 
 
