@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,7 +45,7 @@ class MadeUp:
         self.fate = fate or (lambda batch: None)
         self.batches: list[Batch] = []
 
-    def run(self, batches: Sequence[Batch]) -> Iterator[Output]:
+    def run(self, batches: Sequence[Batch]) -> Generator[Output, None, None]:
         for batch in batches:
             self.batches.append(batch)
             why = self.fate(batch)
@@ -71,13 +71,17 @@ class Journal:
         self.added: list[FinishedTrial] = []
         self.records: list[tuple[Record, ...]] = []
         self.events: list[str] = []
+        self.boots: list[int] = []
 
     def append(self, finished: FinishedTrial, records: Sequence[Record]) -> None:
         self.added.append(finished)
         self.records.append(tuple(records))
 
     def add_bench(self, boot: int, records: Sequence[Record]) -> None:
-        pass
+        self.boots.append(boot)
+
+    def benches(self) -> Iterator[tuple[int, Sequence[Record]]]:
+        return iter([(trial.planned.boot, ()) for trial in self.kept])
 
     def add_event(self, text: str) -> None:
         self.events.append(text)

@@ -203,6 +203,12 @@ offloads = { tso = false }
 socket_buffers = "1M"
 interrupt_cpus = [0]
 receive_steering = [0]
+napi_weight = 8
+napi_budget = { packets = 300 }
+dev_weight = 64
+interrupt_coalescing = { rx_usecs = 50 }
+busy_poll = 50
+defer_hard_irqs = { polls = 2, flush_timeout_ns = 20000 }
 [factors]
 "sut.nic" = ["virtio-net", "e1000"]
 """

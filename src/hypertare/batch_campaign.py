@@ -9,14 +9,15 @@ same for any number of jobs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Protocol
 
 from hypertare import planner
 from hypertare.batch import Batch, Pc, Place, nics_of, renumbered, seed_of, sort, told_by_console
-from hypertare.campaign import Campaign, Key
-from hypertare.design import Variant
+from hypertare.campaign import Campaign, Journal, Key, Observer, expected_trial_s
+from hypertare.design import Design, Variant
 from hypertare.machine.emulated import Output
 from hypertare.planner import Chance
 from hypertare.records import Record
@@ -26,7 +27,9 @@ from hypertare.trials import FinishedTrial, PlannedTrial
 _GROWTH = 0.5
 """Boots of a further wave, as a share of those so far: few waves, and few boots too many."""
 
-_BATCH_ESTIMATE_S = 12.0
+_BOOT_S = 4.5
+_HOST_PER_VIRTUAL_S = 3.0
+"""Seconds of the host that a boot takes, and a second of virtual time at work."""
 
 
 class BatchMachine(Protocol):
@@ -34,13 +37,23 @@ class BatchMachine(Protocol):
 
     @property
     def jobs(self) -> int: ...
-    def run(self, batches: Sequence[Batch]) -> Iterator[Output]: ...
+    def run(self, batches: Sequence[Batch]) -> Generator[Output, None, None]: ...
+
+
+class BatchJournal(Journal, Protocol):
+    def benches(self) -> Iterator[tuple[int, Sequence[Record]]]: ...
+
+
+class BatchObserver(Observer, Protocol):
+    def boots(self, done: int, of: int, at_once: int, remaining_s: float) -> None: ...
 
 
 class BatchCampaign(Campaign):
     """Carries a design out on an emulated machine."""
 
     machine: BatchMachine  # type: ignore[assignment]
+    journal: BatchJournal
+    observer: BatchObserver
 
     def run(self) -> bool:
         """Works until nothing is left to do.
@@ -51,19 +64,36 @@ class BatchCampaign(Campaign):
         self._started = self.clock()
         wave = 0
         while self._open_keys():
-            batches = self._wave(wave)
-            outputs = self.machine.run([batch for batch in batches if not self._is_stored(batch)])
+            if not self._carry_out(self._wave(wave)):
+                return False
+            for key in self._open_keys():
+                self._decide(key, self.design.plots[key.plot])
+            wave += 1
+        return True
+
+    def _carry_out(self, batches: Sequence[Batch]) -> bool:
+        """Takes a wave in, in its order; `False` when the time limit ended it."""
+        missing = [batch for batch in batches if not self._is_stored(batch)]
+        self._waiting = len(missing)
+        self._tell_boots(len(missing))
+        # However this ends, also by Ctrl-C, no machine goes on.
+        with closing(self.machine.run(missing)) as outputs:
             for batch in batches:
                 if self._is_stored(batch):
                     self._restore(batch)
                     continue
                 if self._out_of_time(0.0):
                     return False
-                self._take_in(batch, next(outputs))
-            for key in self._open_keys():
-                self._decide(key, self.design.plots[key.plot])
-            wave += 1
+                output = next(outputs)
+                self._waiting -= 1
+                self._take_in(batch, output)
+                self._tell_boots(len(missing))
         return True
+
+    def _tell_boots(self, of: int) -> None:
+        if of:
+            done = of - self._waiting
+            self.observer.boots(done, of, self.machine.jobs, self.remaining_s())
 
     # --- a wave
 
@@ -78,13 +108,9 @@ class BatchCampaign(Campaign):
         """At first as many as the least number of trials needs, then half as many again."""
         if not any(key.plot == plot for key in self._open_keys()):
             return 0
-        settings = self.study.design
+        least, most = boots_of_plot(self.study)
         done = self._boots[plot]
-        most = math.ceil(settings.max_trials / settings.blocks_per_boot)
-        if done == 0:
-            least = math.ceil(settings.min_trials / settings.blocks_per_boot)
-            return min(max(least, settings.min_boots), most)
-        return max(1, min(math.ceil(done * _GROWTH), most - done))
+        return max(1, min(math.ceil(done * _GROWTH), most - done)) if done else least
 
     def _batch(self, index: int, wave: int) -> Batch:
         """One boot: warm-ups of every open cell of the plot, then its blocks."""
@@ -146,10 +172,11 @@ class BatchCampaign(Campaign):
 
     def _take_in(self, batch: Batch, output: Output) -> None:
         """Writes down what a boot told, trial by trial."""
-        self._host_s.append(output.seconds)
-        self.observer.bench(batch.boot, self.design.plots[batch.places[0].plot])
+        if not output.reused:
+            self._host_s.append(output.seconds)
         told = sort(output.records)
-        self.journal.add_bench(batch.boot, told.bench)
+        if batch.boot not in self._known_boots:
+            self.journal.add_bench(batch.boot, told.bench)
         self._pass_on_logs(told.bench)
         for number, place in enumerate(batch.places):
             records = list(renumbered(told.trials.get(number, ()), place.planned.id))
@@ -179,6 +206,8 @@ class BatchCampaign(Campaign):
         self._started = self.clock()
         self._boots = [0] * len(self.design.plots)
         self._host_s: list[float] = []
+        self._waiting = 0
+        self._known_boots = {boot for boot, _ in self.journal.benches()}
 
     def _is_stored(self, batch: Batch) -> bool:
         return all(place.planned.id in self._stored for place in batch.places)
@@ -211,13 +240,42 @@ class BatchCampaign(Campaign):
 
     def remaining_s(self) -> float:
         """Most time of this host that the rest may take."""
-        settings = self.study.design
-        mean = sum(self._host_s) / len(self._host_s) if self._host_s else _BATCH_ESTIMATE_S
-        most = math.ceil(settings.max_trials / settings.blocks_per_boot)
+        host_s = self._host_s or [boot_s(self.study, self.design)]
+        _, most = boots_of_plot(self.study)
         plots = {key.plot for key in self._open_keys()}
-        boots = sum(max(0, most - self._boots[plot]) for plot in plots)
-        left = settings.time_limit - (self.clock() - self._started)
-        return max(0.0, min(boots * mean / self.machine.jobs, left))
+        boots = self._waiting + sum(max(0, most - self._boots[plot]) for plot in plots)
+        rounds = math.ceil(boots / self.machine.jobs)
+        left = self.study.design.time_limit - (self.clock() - self._started)
+        return max(0.0, min(rounds * sum(host_s) / len(host_s), left))
+
+
+def boots_of_plot(study: Study) -> tuple[int, int]:
+    """Boots of each plot: the first wave's, and the most that there can be."""
+    settings = study.design
+    most = math.ceil(settings.max_trials / settings.blocks_per_boot)
+    least = math.ceil(settings.min_trials / settings.blocks_per_boot)
+    return min(max(least, settings.min_boots), most), most
+
+
+def expected_boots(study: Study, design: Design) -> tuple[int, int]:
+    """The least and the most boots of a whole run."""
+    least, most = boots_of_plot(study)
+    return least * len(design.plots), most * len(design.plots)
+
+
+def expected_boots_s(study: Study, design: Design, boots: int, jobs: int) -> float:
+    """Seconds of this host that so many boots are expected to take."""
+    return math.ceil(boots / jobs) * boot_s(study, design)
+
+
+def boot_s(study: Study, design: Design) -> float:
+    """Seconds of this host that a boot with all its trials is expected to take, before any was seen."""
+    a_round = sum(
+        expected_trial_s(study, cell.workload) * len(plot.variants)
+        for plot in design.plots
+        for cell in design.cells
+    ) / len(design.plots)
+    return _BOOT_S + _HOST_PER_VIRTUAL_S * study.design.blocks_per_boot * a_round
 
 
 def _pc(study: Study, seed: int, nics: tuple[tuple[str, str], ...]) -> Pc:

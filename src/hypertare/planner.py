@@ -248,7 +248,8 @@ def make_trial(
         probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
     if variant.platform == "guest" or on.chance:
         own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
-        wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own]
+        polling = study.probes if study.needs_network else ()
+        wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own + polling]
         probes += [request for request in wanted if request not in probes]
     phase = plan.Phase(
         name=responses.PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds

@@ -25,6 +25,23 @@ _CPU = (
     _response("own_cpu", "s", "lower", "CPU time as the guest itself sees it"),
 )
 
+_POLLING = (
+    _response("driver_packet_rate", "packets/s", "higher", "packets that the NIC's driver delivered"),
+    _response("poll_rate", "polls/s", "lower", "times that the NIC's driver was polled"),
+    _response("packets_per_poll", "packets/poll", "higher", "mean packets of a poll"),
+    _response("interrupt_rate", "interrupts/s", "lower", "hardware interrupts of the NIC"),
+    _response("softirq_cpu", "share", "lower", "share of one CPU that softirqs took"),
+    _response("ksoftirqd_share", "share", "lower", "share of one CPU that ksoftirqd took"),
+    _response("drops_ring", "packets", "lower", "packets that found no room in the NIC's ring"),
+    _response("drops_backlog", "packets", "lower", "packets that found no room in the backlog"),
+    _response("drops_socket", "packets", "lower", "packets that found no room in the socket buffer"),
+    _response("drops_other", "packets", "lower", "packets dropped anywhere else on their way in"),
+    _response("own_cpu_share", "share", "lower", "share of one CPU as the guest itself sees it"),
+    _response("outside_cpu_share", "share", "lower", "share of one CPU as its machine sees it"),
+)
+"""Of the system under test where it is a whole machine: a guest, or an emulated machine. Rates and
+shares are over the whole phase, with what a stream omits and its end."""
+
 RESPONSES: dict[str, tuple[Response, ...]] = {
     "command": (
         _response("elapsed", "s", "lower", "elapsed time"),
@@ -49,6 +66,7 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
             "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
         ),
         *_CPU,
+        *_POLLING,
     ),
     "ping": (
         _response("rtt_p50", "s", "lower", "median round-trip time"),
@@ -69,12 +87,27 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
 VIRTUAL = " (virtual)"
 """Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
 
+_VIRTUAL_MEANS = (
+    "Virtual time counts the machine's instructions, each as long as any other, so a run repeats "
+    "exactly and its figures say how much code the work needs. What it leaves out is what hardware "
+    "adds (caches, TLB misses, page walks, CPUs that work at the same time): never set them beside "
+    "figures of the wall clock."
+)
+
+
+def meaning(clock: str) -> str:
+    """What to say wherever numbers of this clock are shown; nothing of the wall's."""
+    return _VIRTUAL_MEANS if clock == "virtual" else ""
+
+
+def mark_of(clock: str) -> str:
+    """What a unit has appended by this clock."""
+    return VIRTUAL if clock == "virtual" else ""
+
 
 def of_clock(response: Response, clock: str) -> Response:
     """The response as a run by this clock has it."""
-    if clock != "virtual":
-        return response
-    return replace(response, unit=response.unit + VIRTUAL)
+    return replace(response, unit=response.unit + mark_of(clock))
 
 
 HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn": "work_rate"}
@@ -112,6 +145,27 @@ class Phase:
         reading = self.probes.get((node, probe))
         return None if reading is None else reading.values.get(value)
 
+    def has_counters_of(self, node: str) -> bool:
+        """Whether the node is a machine with counters of its own, that of its NIC among them."""
+        return (node, "net_dev") in self.probes
+
+    def sum_over_interfaces(self, node: str, probe: str, value: str) -> float | None:
+        """Of all interfaces of a node that have the value: a guest has one NIC."""
+        reading = self.probes.get((node, probe))
+        found = [
+            number
+            for name, number in (reading.values.items() if reading else ())
+            if name.endswith(f".{value}")
+        ]
+        return sum(found) if found else None
+
+    def rate(self, node: str, probe: str, count: float | None) -> float | None:
+        """What a probe counted, by the seconds between its readings."""
+        reading = self.probes.get((node, probe))
+        if reading is None or count is None or not reading.elapsed_s > 0:
+            return None
+        return count / reading.elapsed_s
+
 
 def measure(workload: str, platform: str, node: str, records: Iterable[Record]) -> dict[str, float]:
     """Responses of one trial that ended in good order, by name; absent ones could not be had.
@@ -129,6 +183,8 @@ def measure(workload: str, platform: str, node: str, records: Iterable[Record]) 
         values["outside_cpu"] = phase.probe(node, "outside", "cpu_s")
     if platform == "guest":
         values["own_cpu"] = phase.probe(node, "stat", "busy_s")
+    if workload == "stream" and phase.has_counters_of(node):
+        values |= _polling(phase, node)
     received = phase.total("receive", "received_bytes")
     if received and values["machine_cpu"] is not None:
         values["cpu_per_gigabyte"] = values["machine_cpu"] / (received / 1e9)
@@ -167,6 +223,60 @@ def _stream(phase: Phase) -> dict[str, float | None]:
         "retransmits": phase.total("send", "retransmits"),
         "tcp_rtt": None if rtt is None else rtt / flows,
     }
+
+
+def _polling(phase: Phase, node: str) -> dict[str, float | None]:
+    """How the node took packets from its NIC, and where some were dropped."""
+    polls = phase.sum_over_interfaces(node, "napi", "polls")
+    packets = phase.sum_over_interfaces(node, "napi", "polled_packets")
+    interrupts = phase.sum_over_interfaces(node, "napi", "interrupts")
+    ksoftirqd = phase.probe(node, "napi", "ksoftirqd_s")
+    return {
+        "driver_packet_rate": phase.rate(node, "napi", packets),
+        "poll_rate": phase.rate(node, "napi", polls),
+        "packets_per_poll": packets / polls if packets is not None and polls else None,
+        "interrupt_rate": phase.rate(node, "napi", interrupts),
+        "softirq_cpu": phase.rate(node, "stat", phase.probe(node, "stat", "softirq_s")),
+        "ksoftirqd_share": phase.rate(node, "napi", ksoftirqd),
+        **_drops(phase, node),
+        "own_cpu_share": phase.rate(node, "stat", phase.probe(node, "stat", "busy_s")),
+        "outside_cpu_share": phase.rate(node, "outside", phase.probe(node, "outside", "cpu_s")),
+    }
+
+
+_OTHER_DROPS = ("memory", "no_port", "checksum", "ip_receive")
+
+
+def _drops(phase: Phase, node: str) -> dict[str, float | None]:
+    """A full backlog is counted there and, by the kernel, as the interface's too."""
+    backlog = phase.probe(node, "drops", "backlog")
+    received = phase.sum_over_interfaces(node, "drops", "receive")
+    damaged = phase.sum_over_interfaces(node, "drops", "damaged")
+    others = [phase.probe(node, "drops", place) for place in _OTHER_DROPS]
+    parts = [damaged, *others]
+    other = None
+    if backlog is not None and received is not None:
+        other = max(0.0, received - backlog) + sum(part for part in parts if part is not None)
+    return {
+        "drops_ring": phase.sum_over_interfaces(node, "drops", "ring"),
+        "drops_backlog": backlog,
+        "drops_socket": phase.probe(node, "drops", "socket"),
+        "drops_other": other,
+    }
+
+
+def histogram(records: Iterable[Record], node: str) -> dict[int, int]:
+    """Polls by the packets that they found, of all interfaces of a node in the measured phase.
+
+    Empty where they were not counted.
+    """
+    reading = Phase.of(records).probes.get((node, "napi"))
+    polls: dict[int, int] = {}
+    for name, found in (reading.histograms if reading else {}).items():
+        if name.endswith(".packets_per_poll"):
+            for packets, count in found.buckets:
+                polls[packets] = polls.get(packets, 0) + count
+    return dict(sorted(polls.items()))
 
 
 def _packet_rate(phase: Phase) -> float | None:

@@ -21,13 +21,14 @@ from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.image.build import Image, build
+from hypertare.image.profile import EMULATED
 from hypertare.machine.emulated import EmulatedMachine
 from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
 from hypertare.responses import HEADLINE, RESPONSES, of_clock
 from hypertare.store import Meta, Store
-from hypertare.study import BASELINE, Study, StudyFile
+from hypertare.study import BASELINE, CommandSettings, Study, StudyFile
 from hypertare.summarise import summarise
 from hypertare.summary import MachineState
 from hypertare.units import human_size
@@ -100,6 +101,8 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     for name, settings in study.workloads.items():
         if settings.type == "command" and study.needs_files:
             _check_command(name, settings.argv, workdir)
+        elif settings.type == "command":
+            _check_in_image(name, settings)
     return Prepared(file, study, design, cpus, workdir)
 
 
@@ -143,6 +146,18 @@ def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> No
             f"Searched in PATH: {os.environ.get('PATH', '')}"
             if "/" not in program
             else f"Searched from the work directory {workdir}.",
+        )
+
+
+def _check_in_image(name: str, settings: CommandSettings) -> None:
+    """An emulated machine does not see this host's files."""
+    program = "/bin/sh" if settings.prepare else settings.argv[0]
+    if program not in EMULATED.programs:
+        raise InputError(
+            f"{name}: the emulated machine has no program '{program}': its image holds "
+            f"{', '.join(EMULATED.programs)} and no other.",
+            "Leave the workload out, give it a command of those, for example command = "
+            '["hypertare-agent", "burn", "--time", "1"], or take machine = "local".',
         )
 
 

@@ -223,6 +223,10 @@ class Knobs(Settings):
     defer_hard_irqs: DeferSettings | None = None
 
 
+PollingProbe = Literal["napi", "drops"]
+"""Probes of how a machine takes packets from its NIC; a study may do without."""
+
+
 class DesignSettings(Settings):
     """How many trials, and when to stop."""
 
@@ -257,6 +261,7 @@ class Study(Settings):
     bench: BenchSettings = BenchSettings()
     workloads: Annotated[dict[str, WorkloadSettings], Field(min_length=1)]
     knobs: Knobs = Knobs()
+    probes: tuple[PollingProbe, ...] = ("napi", "drops")
     factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     design: DesignSettings = DesignSettings()
     claims: tuple[Claim, ...] = ()

@@ -59,6 +59,16 @@ class Watch:
         levels = ", ".join(f"{name} = {level}" for name, level in plot.levels.items())
         self._bar.update(self._task, description=f"{what} {levels}".strip())
 
+    def boots(self, done: int, of: int, at_once: int, remaining_s: float) -> None:
+        """Of emulated machines: how many of those that are asked for have ended."""
+        left = f"at most {human_duration(remaining_s)} left"
+        text = f"{done} of {of} boots, {at_once} at a time"
+        elapsed = self._bar.tasks[0].elapsed or 0.0
+        total = max(elapsed + remaining_s, 1e-9)
+        self._bar.update(self._task, description=text, completed=elapsed, total=total, left=left)
+        if done == 0:
+            self._plain(f"{of} boots, {at_once} at a time, {left}")
+
     def begin(self, planned: PlannedTrial) -> None:
         warm = " (warm-up)" if planned.kind == "warmup" else ""
         self._bar.update(self._task, description=f"{planned.workload} on {planned.platform}{warm}")

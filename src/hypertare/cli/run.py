@@ -12,7 +12,7 @@ from hypertare.units import human_duration
 
 if TYPE_CHECKING:
     from hypertare.report.model import Report
-    from hypertare.session import Prepared
+    from hypertare.session import Manner, Prepared
     from hypertare.study import StudyFile
 
 
@@ -115,7 +115,7 @@ def run(
     prepared = session.prepare(file, 1 if seed is None else seed)
     manner = session.Manner(jobs, fresh).checked(prepared)
     if dry_run:
-        show_design(prepared, json)
+        show_design(prepared, json, manner)
         return
     if out is not None and not resume:
         Store.check_vacant(out)
@@ -238,15 +238,24 @@ def _write_report(found: Report, folder: Path) -> Path:
     return report
 
 
-def show_design(prepared: Prepared, as_json: bool) -> None:
-    """Prints cells, order and expected time."""
+def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None) -> None:
+    """Prints cells, order and expected time; of an emulated machine also how many boots."""
     import json as json_module
 
     from hypertare.campaign import expected_run_s
 
     design, study = prepared.design, prepared.study
-    least = expected_run_s(study, design, study.design.min_trials)
-    most = min(study.design.time_limit, expected_run_s(study, design, study.design.max_trials))
+    blocks = (study.design.min_trials, study.design.max_trials)
+    boots: tuple[int, ...] = ()
+    jobs = (manner and manner.jobs) or 1
+    if prepared.emulated:
+        from hypertare.batch_campaign import expected_boots, expected_boots_s
+
+        boots = expected_boots(study, design)
+        least, most = (expected_boots_s(study, design, count, jobs) for count in boots)
+    else:
+        least, most = (expected_run_s(study, design, count) for count in blocks)
+    most = min(study.design.time_limit, most)
     first = [
         (plot_index, design.cells[cell].levels, [t.platform for t in block], block)
         for plot_index in design.plot_order(0)
@@ -266,6 +275,8 @@ def show_design(prepared: Prepared, as_json: bool) -> None:
             "trials_per_round": design.trials_per_round,
             "expected_s": {"least": min(least, most), "most": most},
         }
+        if boots:
+            document["boots"] = {"least": boots[0], "most": boots[1], "at_once": jobs}
         print(json_module.dumps(document, indent=2))
         return
     print(f"{study.name}: {study.question}")
@@ -283,6 +294,9 @@ def show_design(prepared: Prepared, as_json: bool) -> None:
         )
         text = ", ".join(f"{k} = {v}" for k, v in levels.items() if k != "workload")
         print(f"  {levels['workload']}{' (' + text + ')' if text else ''}: {order}")
+    if boots:
+        count = f"{boots[0]} to {boots[1]}" if boots[0] < boots[1] else str(boots[0])
+        print(f"{count} boots of the machine, {jobs} at a time.")
     print(
         f"{design.trials_per_round} trials a round, {study.design.min_trials} to "
         f"{study.design.max_trials} rounds: {human_duration(min(least, most))} to "

@@ -11,13 +11,15 @@ from hypertare.errors import InputError
 class Profile:
     """`required` modules must be there; of the `wanted` ones what the kernel offers is taken.
 
-    `own` are the project's own modules (`kernel/`), built where that is possible.
+    `own` are the project's own modules (`kernel/`), built where that is possible. `programs` are
+    those that a command finds there.
     """
 
     name: str
     required: tuple[str, ...]
     wanted: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
     directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
 
 
@@ -41,6 +43,7 @@ EMULATED = Profile(
         *("af_packet", "veth", "bridge"),
     ),
     own=("hypertare_napi",),
+    programs=("hypertare-agent",),
 )
 """A whole PC that carries out a plan by itself; the plan comes as a second archive."""
 

@@ -12,10 +12,11 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,9 @@ _REFUSED = 3
 _MOST_LINE = 1 << 20
 _MOST_CONSOLE = 40
 _QEMU = "qemu-system-x86_64"
+_FIRMWARE = ("bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin")
+"""What runs on a PC before its kernel does; Debian's comes in a package of its own."""
+_SAID_BY_INIT = "hypertare: "
 _NOISE = "is not connected to host network"
 """QEMU warns of a hub that nothing of the host is on, which is what it is for."""
 
@@ -99,7 +103,7 @@ class EmulatedMachine:
             with contextlib.suppress(OSError):
                 process.kill()
 
-    def run(self, batches: Sequence[Batch]) -> Iterator[Output]:
+    def run(self, batches: Sequence[Batch]) -> Generator[Output, None, None]:
         """Outputs in the order of the batches, whatever order they end in.
 
         Raises:
@@ -120,14 +124,17 @@ class EmulatedMachine:
     def _one(self, batch: Batch) -> Output:
         if batch.pc.clock != "virtual":
             return self._boot(batch, None)
-        fingerprint = self.fingerprint(batch)
+        parts = self.parts(batch)
+        fingerprint = _digest_of(parts)
         known = self._known(fingerprint)
         if known is not None and not self.fresh:
             records, error = _parsed(known)
             return Output(records, error, (), fingerprint, 0.0, reused=True)
-        return self._boot(batch, fingerprint, known)
+        return self._boot(batch, parts, known)
 
-    def _boot(self, batch: Batch, fingerprint: str | None, known: bytes | None = None) -> Output:
+    def _boot(
+        self, batch: Batch, parts: dict[str, str] | None, known: bytes | None = None
+    ) -> Output:
         began = time.monotonic()
         with _memory("plan") as plan, _memory("records") as told, _memory("console") as printed:
             plan.write(cpio.archive([cpio.file(PLAN, batch.steps)]))
@@ -137,11 +144,12 @@ class EmulatedMachine:
             console = _tail(_content(printed))
         records, error = _parsed(raw)
         complete = failure is None and error is None and _is_complete(raw)
-        if fingerprint and complete:
-            self._keep(fingerprint, raw, known)
+        if parts and complete:
+            self._keep(parts, raw, known)
         if not complete and failure is None and error is None:
-            failure = "the machine ended before its plan did"
+            failure = f"the machine ended before its plan did{_last_words(console)}"
         seconds = time.monotonic() - began
+        fingerprint = _digest_of(parts) if parts else None
         return Output(records, failure or error, console, fingerprint, seconds)
 
     def _qemu(self, pc: Pc, plan: BinaryIO, told: BinaryIO, printed: BinaryIO) -> str | None:
@@ -154,7 +162,8 @@ class EmulatedMachine:
             return None
         if process.returncode < 0:
             return (
-                f"the machine was stopped: it took longer than {pc.host_limit_s:g} s of this host"
+                f"the machine was stopped: it took longer than {pc.host_limit_s:g} s of this host "
+                "(emulated.host_limit)"
             )
         lines = [line for line in said.splitlines() if _NOISE not in line]
         text = " ".join(lines[-3:]) or f"exit status {process.returncode}"
@@ -209,17 +218,20 @@ class EmulatedMachine:
 
     def fingerprint(self, batch: Batch) -> str:
         """SHA-256 over all that decides the batch's records: one bit of it, and it is another one."""
+        return _digest_of(self.parts(batch))
+
+    def parts(self, batch: Batch) -> dict[str, str]:
+        """What the fingerprint is made of, by name; all but the command line and the seed as SHA-256."""
         image = self.images[batch.pc.kernel]
-        parts = {
+        return {
             "agent": self._agent_digest,
             "kernel": self._digest(image.kernel),
             "initramfs": self._digest(image.initramfs),
             "plan": hashlib.sha256(batch.steps).hexdigest(),
-            "seed": batch.pc.seed,
-            "qemu": self._qemu_version,
-            "command line": self._command_line(batch.pc),
+            "seed": str(batch.pc.seed),
+            "qemu": self._qemu_digest,
+            "command line": json.dumps(self._command_line(batch.pc)),
         }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def _known(self, fingerprint: str) -> bytes | None:
         entry = self.cache.find("virtual", fingerprint)
@@ -230,26 +242,27 @@ class EmulatedMachine:
         except DamagedError:
             return None
 
-    def _keep(self, fingerprint: str, raw: bytes, known: bytes | None) -> None:
+    def _keep(self, parts: dict[str, str], raw: bytes, known: bytes | None) -> None:
         """Keeps records of a fingerprint that had none; such as it had must be the same.
 
         Raises:
             DiffersError: they are not.
         """
+        fingerprint = _digest_of(parts)
         if known is not None:
             difference = first_difference(known, raw)
             if difference is not None:
                 raise DiffersError(
-                    f"the records of fingerprint {fingerprint[:16]} differ from those of an "
+                    f"The records of fingerprint {fingerprint[:16]} differ from those of an "
                     f"earlier run, first in {difference}",
-                    "Virtual time did not repeat here: keep both runs and report it. "
-                    "`hypertare image gc --all` forgets the earlier records.",
+                    "Virtual time did not repeat here: please report it, with both records. "
+                    "`hypertare image gc --all` forgets the earlier ones.",
                 )
             return
 
         def fill(place: Path) -> dict[str, str]:
             (place / _RECORDS).write_bytes(raw)
-            return {}
+            return parts
 
         what = f"records of a virtual machine, {len(raw)} bytes"
         with self.cache.building(lambda _: None):
@@ -262,12 +275,26 @@ class EmulatedMachine:
         return hashlib.sha256(self.agent.read_bytes()).hexdigest()
 
     @cached_property
-    def _qemu_version(self) -> str:
+    def _qemu_digest(self) -> str:
+        """Version and content of QEMU, and of the firmware that it puts into a PC."""
+        program = shutil.which(_QEMU)
+        if program is None:
+            raise MachineError(
+                f"{_QEMU} is not installed.", "Debian: apt-get install qemu-system-x86"
+            )
+        version, folders = (self._qemu_says(option) for option in (("--version",), ("-L", "help")))
+        firmware = [
+            next((self._digest(p) for f in folders if (p := Path(f) / name).is_file()), None)
+            for name in _FIRMWARE
+        ]
+        return _digest_of([version[:1], self._digest(Path(program)), firmware])
+
+    def _qemu_says(self, options: Sequence[str]) -> list[str]:
         try:
-            said = subprocess.run([_QEMU, "--version"], capture_output=True, timeout=20, check=True)
+            said = subprocess.run([_QEMU, *options], capture_output=True, timeout=20, check=True)
         except (OSError, subprocess.SubprocessError) as error:
-            raise MachineError(f"{_QEMU} does not tell its version: {error}") from None
-        return said.stdout.decode(errors="replace").splitlines()[0]
+            raise MachineError(f"{_QEMU} {' '.join(options)} failed: {error}") from None
+        return said.stdout.decode(errors="replace").splitlines()
 
     def _digest(self, path: Path) -> str:
         with self._lock:
@@ -288,6 +315,16 @@ class EmulatedMachine:
             raise MachineError(said.stderr.decode(errors="replace").strip())
         line: list[str] = json.loads(said.stdout)
         return line
+
+
+def _digest_of(parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _last_words(console: Sequence[str]) -> str:
+    """Why, where the machine's init said so."""
+    said = [line for line in console if line.startswith(_SAID_BY_INIT)]
+    return f": {said[-1].removeprefix(_SAID_BY_INIT)}" if said else ""
 
 
 def first_difference(known: bytes, found: bytes) -> str | None:

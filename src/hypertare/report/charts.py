@@ -16,6 +16,7 @@ from altair.utils import schemapi
 
 from hypertare.report import units, verdict
 from hypertare.report.model import CpuTime, EcdfPoint, Point, Report, SeriesPoint
+from hypertare.responses import mark_of
 from hypertare.summary import Estimate
 
 # Legible on white and on near-black, and apart for the colour-blind (after Okabe and Ito, 2008).
@@ -152,7 +153,7 @@ def trials(
 
 def series(points: Sequence[SeriesPoint], report: Report) -> alt.Chart:
     """What happened within each trial: one thin line each. Not replicates, and no interval."""
-    divisor, name = units.scale(median(point.value for point in points), "b/s")
+    divisor, name = units.scale(median(point.value for point in points), f"b/s{_mark(report)}")
     shown = [
         platform for platform in report.platforms if any(p.platform == platform for p in points)
     ]
@@ -170,7 +171,11 @@ def series(points: Sequence[SeriesPoint], report: Report) -> alt.Chart:
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(size=1.3, opacity=0.55)
         .encode(
-            x=alt.X("t:Q", title="seconds since the task began to count", axis=_FEW_TICKS),
+            x=alt.X(
+                "t:Q",
+                title=f"seconds since the task began to count{_mark(report)}",
+                axis=_FEW_TICKS,
+            ),
             y=alt.Y(
                 "value:Q", title=f"{verdict.word(points[0].what.removesuffix('_bps'))}, {name}"
             ),
@@ -179,7 +184,7 @@ def series(points: Sequence[SeriesPoint], report: Report) -> alt.Chart:
             tooltip=[
                 alt.Tooltip("platform:N"),
                 alt.Tooltip("trial:N"),
-                alt.Tooltip("t:Q", format=".3~g", title="s"),
+                alt.Tooltip("t:Q", format=".3~g", title=f"s{_mark(report)}"),
                 alt.Tooltip("value:Q", format=".4~g", title=name),
             ],
         ),
@@ -192,7 +197,7 @@ def ecdf(points: Sequence[EcdfPoint], report: Report) -> alt.Chart:
     shown = [
         platform for platform in report.platforms if any(p.platform == platform for p in points)
     ]
-    divisor, name = units.scale(median(point.value_s for point in points), "s")
+    divisor, name = units.scale(median(point.value_s for point in points), f"s{_mark(report)}")
     rows = [
         {"platform": p.platform, "value": p.value_s / divisor, "share": p.share} for p in points
     ]
@@ -236,7 +241,7 @@ def cpu(times: Sequence[CpuTime], report: Report) -> alt.Chart:
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar(height=18, cornerRadius=1)
         .encode(
-            x=alt.X("seconds:Q", title="CPU seconds a trial", axis=_FEW_TICKS),
+            x=alt.X("seconds:Q", title=f"CPU seconds a trial{_mark(report)}", axis=_FEW_TICKS),
             y=alt.Y("name:N", sort=order, title=None, axis=_name_axis(2)),
             color=alt.Color(
                 "mode:N",
@@ -247,7 +252,7 @@ def cpu(times: Sequence[CpuTime], report: Report) -> alt.Chart:
             tooltip=[
                 alt.Tooltip("name:N"),
                 alt.Tooltip("mode:N"),
-                alt.Tooltip("seconds:Q", format=".3~g", title="s"),
+                alt.Tooltip("seconds:Q", format=".3~g", title=f"s{_mark(report)}"),
             ],
         ),
         height=36 * len(order),
@@ -294,6 +299,10 @@ def config(foreground: str, faint: str, background: str) -> dict[str, Any]:
 
 
 # --- parts
+
+
+def _mark(report: Report) -> str:
+    return mark_of(report.summary.clock)
 
 
 def _cost_row(report: Report, estimate: Estimate) -> dict[str, Any]:

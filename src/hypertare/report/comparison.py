@@ -13,6 +13,7 @@ from hypertare.compare import Change, Comparison
 from hypertare.report import units, verdict
 from hypertare.report.terminal import columns, plain
 from hypertare.report.verdict import Wording
+from hypertare.responses import meaning
 from hypertare.summarise import Found
 
 _STYLES = {"worse": "red", "better": "green", "no difference shown": ""}
@@ -54,6 +55,9 @@ def change_text(change: Change) -> tuple[str, str]:
 
 
 def _parts(comparison: Comparison, a: Found, wording: Wording) -> Iterator[RenderableType]:
+    if said := meaning(a.summary.clock):
+        yield Text(said, style="dim italic")
+        yield Text()
     changed = [c for c in comparison.changes if c.direction != "no difference shown"]
     for change in sorted(changed, key=lambda c: (c.direction != "worse", -abs(c.loss or 0.0))):
         style = _STYLES[change.direction]

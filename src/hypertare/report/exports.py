@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypertare.report import verdict
 from hypertare.report.model import Report
+from hypertare.responses import meaning
 from hypertare.summarise import responses_of
 from hypertare.summary import Estimate, Level
 
@@ -123,6 +124,9 @@ def _markdown(report: Report) -> Iterator[str]:
     yield ""
     yield _text(summary.question)
     yield ""
+    if said := meaning(summary.clock):
+        yield _text(said)
+        yield ""
     for sentence in report.sentences:
         yield f"- {_MARKS[sentence.tone]} {_text(sentence.text)}"
     for label in report.cells():

@@ -21,6 +21,7 @@ from hypertare.errors import MachineError
 from hypertare.report import charts, units, verdict
 from hypertare.report.library import charting_library
 from hypertare.report.model import Failure, Point, Report
+from hypertare.responses import mark_of, meaning
 from hypertare.summary import Estimate, Level
 from hypertare.units import human_duration, human_size
 
@@ -122,6 +123,7 @@ def render(report: Report) -> str:
         report=report,
         summary=report.summary,
         facts=_facts(report),
+        meaning=meaning(report.summary.clock),
         overview=overview,
         sections=sections,
         pictures=_pictures(overview, sections),
@@ -320,7 +322,7 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
             charts.cpu(cpu, report),
             ("platform", "seen", "mode", "seconds a trial", "trials"),
             tuple(
-                (t.platform, t.seen, t.mode, units.quantity(t.seconds_s, "s"), str(t.trials))
+                (t.platform, t.seen, t.mode, _quantity(report, t.seconds_s, "s"), str(t.trials))
                 for t in cpu
             ),
         )
@@ -333,7 +335,7 @@ def _quantiles(report: Report, label: str) -> Iterator[tuple[str, ...]]:
             yield (
                 platform,
                 *(
-                    units.quantity(next(p.value_s for p in points if p.share >= share), "s")
+                    _quantity(report, next(p.value_s for p in points if p.share >= share), "s")
                     for share in _QUANTILES
                 ),
             )
@@ -346,8 +348,13 @@ def _ranges(report: Report, label: str) -> Iterator[tuple[str, ...]]:
             key = (point.trial, point.platform, point.task)
             lines.setdefault(key, []).append(point.value)
     for (trial, platform, task), values in lines.items():
-        ends = [units.quantity(end, "b/s") for end in (min(values), max(values))]
+        ends = [_quantity(report, end, "b/s") for end in (min(values), max(values))]
         yield (str(trial), platform, task, *ends)
+
+
+def _quantity(report: Report, value: float, unit: str) -> str:
+    """A figure that is no response, in a unit of the run's clock."""
+    return units.quantity(value, unit + mark_of(report.summary.clock))
 
 
 def _environment(report: Report) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from rich.text import Text
 from hypertare.report import units, verdict
 from hypertare.report.model import Report
 from hypertare.report.verdict import Sentence, Tone
+from hypertare.responses import meaning
 from hypertare.summary import Estimate
 from hypertare.units import human_size
 
@@ -70,7 +71,9 @@ def _head(report: Report) -> RenderableType:
         f"{machine.kind} machine {machine.hostname}, {machine.cpus} x {machine.cpu}, "
         f"{human_size(machine.memory)}, Linux {machine.kernel}, {summary.clock} clock"
     )
-    return Group(text, Text(plain(where), style="dim"), Text())
+    said = meaning(summary.clock)
+    lines = [Text(plain(where), style="dim"), *([Text(said, style="dim italic")] if said else [])]
+    return Group(text, *lines, Text())
 
 
 def _sentence(sentence: Sentence) -> RenderableType:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from hypertare.report.terminal import plain
 from hypertare.report.units import quantity
+from hypertare.responses import meaning
 from hypertare.summary import Level
 from hypertare.tune.document import EffectFound, Step, Tried, Tuning
 from hypertare.wording import percent, span
@@ -30,6 +31,8 @@ def _parts(found: Tuning) -> Iterator[RenderableType]:
         f"{found.seed}; {machine.hostname}, Linux {machine.kernel}, {found.clock} clock"
     )
     yield Text(plain(where), style="dim")
+    if said := meaning(found.clock):
+        yield Text(said, style="dim italic")
     for response in dict.fromkeys(effect.response for effect in found.effects):
         yield Text()
         yield _effects(found, response)

@@ -168,7 +168,7 @@ def difference_text(
     divisor, name = units.scale(difference or magnitude, unit)
     scaled = [None if end is None else end / divisor for end in bounds]
     # A difference of shares is in percentage points.
-    return change_text(difference / divisor, scaled, "pp" if name == "%" else name)
+    return change_text(difference / divisor, scaled, name.replace("%", "pp"))
 
 
 def change_text(change: float, bounds: Bounds, unit: str) -> tuple[str, str]:

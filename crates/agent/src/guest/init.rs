@@ -71,6 +71,7 @@ fn run() -> Result<()> {
             let command_line = fs::read_to_string("/proc/cmdline")?;
             seed_random_numbers(&command_line)?;
             mount_cgroups();
+            offer_program()?;
             let agent = start_child(|| host::carry_out_alone(plan, port.into()))?;
             end_after(&command_line)?;
             agent
@@ -191,6 +192,14 @@ fn mount_cgroups() {
     if let Err(error) = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory +cpu") {
         eprintln!("{CONSOLE_PREFIX}no cgroup controllers: {error}");
     }
+}
+
+/// A plan's commands find the agent by its name, as they do elsewhere.
+fn offer_program() -> Result<()> {
+    let directory = Path::new("/usr/bin");
+    fs::create_dir_all(directory).with_context(|| format!("making {directory:?}"))?;
+    std::os::unix::fs::symlink(PATH, directory.join("hypertare-agent"))
+        .context("giving the agent its name")
 }
 
 /// Credits the kernel with randomness that it does not have: all of it comes from the machine's

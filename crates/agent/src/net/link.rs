@@ -19,6 +19,9 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::netlink::Netlink;
 
+/// Between two looks at a link that is being waited for.
+const LONGEST_NAP: Duration = Duration::from_millis(100);
+
 /// The links of one network namespace: that of the thread that opened it, whatever it enters later.
 pub struct Links {
     netlink: Netlink<RouteNetlinkMessage>,
@@ -189,13 +192,16 @@ impl Links {
     /// # Errors
     /// They cannot after `limit`, and what is missing.
     pub fn wait_for_carrier(&self, name: &str, limit: Duration) -> Result<()> {
-        let deadline = Instant::now() + limit;
+        let began = Instant::now();
         loop {
             let Some(missing) = self.missing(name)? else { return Ok(()) };
-            if Instant::now() >= deadline {
+            let waited = began.elapsed();
+            if waited >= limit {
                 bail!("{name} has no carrier after {:.1} s: {missing}", limit.as_secs_f64());
             }
-            std::thread::sleep(Duration::from_millis(2));
+            // Looking costs, most of all where every instruction is emulated: who has waited long
+            // may as well wait an eighth longer.
+            std::thread::sleep((waited / 8).clamp(Duration::from_millis(2), LONGEST_NAP));
         }
     }
 
