@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from io import BytesIO
 
 from hypertare.errors import MachineError
 from hypertare.image import cpio
@@ -17,8 +18,13 @@ from hypertare.image.userland import Userland, fetch_all, fetched_all
 VERSION = 1
 """Of what is taken from the packages; part of an image's key."""
 
-HYPERVISOR = "xen"
-"""The file in a cache entry."""
+FILE = "xen"
+"""The hypervisor in an image's cache entry."""
+
+GUEST_KERNEL = "xen/kernel"
+GUEST_INITRAMFS = "xen/initramfs"
+_VIF_SCRIPT = "xen/vif"
+"""Paths in the driver domain; the agent knows the last one."""
 
 RELEASE = "4.17"
 _HYPERVISOR_PACKAGE = f"xen-hypervisor-{RELEASE}-amd64"
@@ -81,9 +87,34 @@ class Xen:
         members += [cpio.directory(path) for path in _DIRECTORIES]
         # Packages know the directory by its old name.
         members.append(cpio.link("var/run", "/run"))
+        # The agent is its interpreter.
+        members.append(cpio.file(_VIF_SCRIPT, b"#!/init xen-vif\n", executable=True))
         # Without it every `xl` complains.
         members.append(cpio.file("etc/xen/xl.conf", b""))
         return members
+
+
+def loadable(vmlinux: bytes) -> bytes:
+    """The kernel without what is never loaded: symbols and the like are half of the file.
+
+    Cut behind the last segment; the section headers, which stood behind it, are struck out.
+
+    Raises:
+        MachineError: it is no ELF file of 64 bits.
+    """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        segments = list(ELFFile(BytesIO(vmlinux)).iter_segments())
+    except ELFError as error:
+        raise MachineError(f"A guest of Xen cannot boot this kernel: {error}.") from error
+    end = max((segment["p_offset"] + segment["p_filesz"] for segment in segments), default=0)
+    cut = bytearray(vmlinux[:end])
+    # e_shoff, and e_shnum with e_shstrndx, of the ELF header (System V ABI, chapter 4).
+    cut[0x28:0x30] = bytes(8)
+    cut[0x3C:0x40] = bytes(4)
+    return bytes(cut)
 
 
 def find(cache: Cache) -> Xen | None:

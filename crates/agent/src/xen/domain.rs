@@ -75,13 +75,14 @@ impl Domain {
     /// What the tools tell of its end, if it has ended.
     pub fn failure(&self) -> Option<String> {
         let said = tools::run("xl", &["list", &self.name], LIMIT);
-        state(&said.unwrap_or_default()).map_or(Some("it is gone".to_owned()), |state| {
-            match state {
+        state(&said.unwrap_or_default()).map_or(
+            Some("it is gone".to_owned()),
+            |state| match state {
                 State::Runs => None,
                 State::Shutdown => Some("it has shut down".to_owned()),
                 State::Crashed => Some("its kernel has crashed".to_owned()),
-            }
-        })
+            },
+        )
     }
 
     pub fn await_end(&self, limit: Duration) -> bool {
@@ -245,7 +246,9 @@ mod tests {
     #[test]
     fn states_of_xl_list() {
         let table = |flags: &str| {
-            format!("Name   ID   Mem VCPUs\tState\tTime(s)\nguest1  3  128     1     {flags}   7.5\n")
+            format!(
+                "Name   ID   Mem VCPUs\tState\tTime(s)\nguest1  3  128     1     {flags}   7.5\n"
+            )
         };
         assert_eq!(state(&table("-b----")), Some(State::Runs));
         assert_eq!(state(&table("r-----")), Some(State::Runs));

@@ -19,6 +19,8 @@ pub mod vif;
 use std::fs;
 use std::path::Path;
 
+use anyhow::{Context, Result};
+
 /// What this kernel runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -45,6 +47,21 @@ fn role_of(hypervisor: &Path) -> Option<Role> {
 
 /// XENFEAT_dom0 (public/features.h).
 const DOM0_FEATURE: u32 = 11;
+
+/// The hypervisor's, for example `Xen 4.17.7`.
+///
+/// # Errors
+/// sysfs does not tell it.
+pub fn version() -> Result<String> {
+    let read = |part: &str| {
+        let path = Path::new("/sys/hypervisor/version").join(part);
+        let text = fs::read_to_string(&path);
+        text.with_context(|| format!("reading {}", path.display()))
+    };
+    // `extra` begins with its own dot.
+    let (major, minor, extra) = (read("major")?, read("minor")?, read("extra")?);
+    Ok(format!("Xen {}.{}{}", major.trim(), minor.trim(), extra.trim()))
+}
 
 #[cfg(test)]
 mod tests {

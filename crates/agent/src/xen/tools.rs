@@ -19,7 +19,8 @@ const STEP: Duration = Duration::from_millis(5);
 /// It cannot be started, takes longer than the limit, or fails: with the last lines it said.
 pub fn run(program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
     let what = || format!("{program} {}", arguments.join(" "));
-    let mut child = start(program, arguments).with_context(|| format!("cannot start {}", what()))?;
+    let mut child =
+        start(program, arguments).with_context(|| format!("cannot start {}", what()))?;
     let output = follow(child.stdout.take());
     let errors = follow(child.stderr.take());
     let Some(status) = await_end(&mut child, limit)? else {
