@@ -34,7 +34,7 @@ struct Sysctl {
     max_domains: u32,
     buffer: u64,
     num_domains: u32,
-    rest: [u8; 100],
+    rest: [u8; 108],
 }
 
 /// struct xen_domctl_getdomaininfo.
@@ -112,7 +112,7 @@ pub fn cpu_ns(domain: u32) -> Result<u64> {
         max_domains: 1,
         buffer: answer.0 as u64,
         num_domains: 0,
-        rest: [0; 100],
+        rest: [0; 108],
     };
     let call = Hypercall { op: HYPERVISOR_SYSCTL, arguments: [request.0 as u64, 0, 0, 0, 0] };
     // SAFETY: the pages are mapped, large enough for what is written to them here and by the
