@@ -18,7 +18,7 @@ from common import NotMeasured, Row
 
 from hypertare import environment
 
-PARTS = ("stream", "ping", "command", "boot", "controller")
+PARTS = ("stream", "ping", "command", "boot", "emulated", "controller")
 
 
 def main() -> None:

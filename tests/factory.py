@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hypertare.phase import PHASE
 from hypertare.plan import ProbeName
 from hypertare.records import (
     Console,
@@ -25,9 +26,9 @@ from hypertare.records import (
     TrialBegin,
     TrialEnd,
 )
-from hypertare.responses import HEADLINE, PHASE, RESPONSES
+from hypertare.responses import HEADLINE, RESPONSES, of_clock
 from hypertare.store import Meta, Store
-from hypertare.summary import MachineState
+from hypertare.summary import Clock, MachineState
 from hypertare.trials import Cell, FinishedTrial, PlannedTrial
 
 MB = 1 << 20
@@ -88,6 +89,7 @@ class Script:
     claims: tuple[dict[str, object], ...] = ()
     warnings: tuple[str, ...] = ("The CPU frequency governor is `powersave`: numbers vary more.",)
     text: str = ""
+    clock: Clock = "wall"
 
 
 def meta(script: Script) -> Meta:
@@ -110,12 +112,15 @@ def meta(script: Script) -> Meta:
             architecture="x86_64",
             distribution="Debian GNU/Linux 12 (bookworm)",
         ),
-        clock="wall",
+        clock=script.clock,
         accelerator="tcg",
         versions={"qemu": "7.2.9", "python": "3.11.2", "agent": "0.1.0"},
         platforms=("native", "container", "guest"),
         baseline="native",
-        responses={name: RESPONSES[WORKLOADS[name]] for name in WORKLOADS},
+        responses={
+            name: tuple(of_clock(one, script.clock) for one in RESPONSES[WORKLOADS[name]])
+            for name in WORKLOADS
+        },
         threshold=0.0,
         headline={name: HEADLINE[WORKLOADS[name]] for name in WORKLOADS},
     )

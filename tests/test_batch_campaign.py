@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from hypertare.batch import Batch
-from hypertare.batch_campaign import BatchCampaign
+from hypertare.batch_campaign import BatchCampaign, expected_boots, expected_boots_s
 from hypertare.design import make
 from hypertare.machine.emulated import Output
 from hypertare.planner import Surroundings
@@ -144,6 +144,9 @@ def test_an_interrupted_run_goes_on_to_the_same_end() -> None:
         machine, rest = MadeUp(spread=0.02), Journal(whole.added[:kept])
         campaign(machine, rest).run()
         assert [*rest.kept, *rest.added] == whole.added
+        # Of a boot that was half written down, its bench is there already.
+        known = {finished.planned.boot for finished in rest.kept}
+        assert sorted([*known, *rest.boots]) == whole.boots
         if kept == len(whole.added):
             assert machine.batches == []
 
@@ -155,6 +158,35 @@ def test_a_machine_that_fails_fails_its_trials_with_the_reason() -> None:
     failed = [finished for finished in journal.added if finished.status == "failed"]
     assert failed and {finished.error for finished in failed} == {"it was stopped"}
     assert failed[0].console == ("last words",)
+
+
+class Watcher(Nobody):
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int, int, float]] = []
+
+    def boots(self, *seen: int) -> None:
+        self.seen.append(seen)
+
+
+def test_boots_are_counted_and_the_remaining_time_shrinks() -> None:
+    watcher = Watcher()
+    asked = campaign(MadeUp(spread=0.5), Journal())
+    asked.observer = watcher
+    assert asked.run()
+    first = [seen for seen in watcher.seen if seen[1] == watcher.seen[0][1]]
+    assert [done for done, *_ in first[:7]] == list(range(7))
+    assert watcher.seen[0][1] == expected_boots(asked.study, asked.design)[0] == 2 * 3
+    # Twelve boots of a second each at most, one at a time.
+    assert [remaining for *_, remaining in first[1:7]] == [11, 10, 9, 8, 7, 6]
+    assert watcher.seen[-1][3] == 0
+
+
+def test_the_time_that_is_expected_follows_from_boots_and_jobs() -> None:
+    asked = campaign(MadeUp(), Journal())
+    least, most = expected_boots(asked.study, asked.design)
+    assert (least, most) == (6, 12)
+    one, four = (expected_boots_s(asked.study, asked.design, most, jobs) for jobs in (1, 4))
+    assert one == 4 * four > 0
 
 
 def test_a_cell_that_always_fails_is_given_up() -> None:

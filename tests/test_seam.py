@@ -24,6 +24,7 @@ from pytest import MonkeyPatch
 from hypertare import plan, planner, records, responses
 from hypertare.design import make
 from hypertare.paths import agent_binary
+from hypertare.phase import PHASE, Phase
 from hypertare.study import StudyFile, builtin_names, find
 from tests import factory
 
@@ -278,13 +279,12 @@ ROLES = {
 """The workload of a task, by the beginning of its id."""
 
 
-class Curious(responses.Phase):
+class Curious(Phase):
     """Notes which values are read, and has them all."""
 
     def __init__(self) -> None:
         tasks = {
-            role: records.TaskResult(node="host", trial=1, phase=responses.PHASE, task=role)
-            for role in ROLES
+            role: records.TaskResult(node="host", trial=1, phase=PHASE, task=role) for role in ROLES
         }
         super().__init__(tasks, {})
         object.__setattr__(self, "read", set())
@@ -303,7 +303,7 @@ def test_every_value_that_responses_read_is_one_that_the_agent_reports(
         for kind, definitions in asked("values", "--json").items()
     }
     phase = Curious()
-    monkeypatch.setattr(responses.Phase, "of", lambda _: phase)
+    monkeypatch.setattr(Phase, "of", lambda _: phase)
     values = responses.measure(workload, "guest", "guest1", ())
     assert responses.HEADLINE[workload] in values
     for role, value in phase.read:  # type: ignore[attr-defined]

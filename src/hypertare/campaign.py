@@ -277,10 +277,10 @@ class Campaign:
         if planned.platform == BASELINE and planned.kind == "warmup":
             # What fails natively fails everywhere, or means nothing where it does not.
             self._done.add(key)
-            self._warn(f"{where} fails natively, so {planned.workload} was left out: {error}")
+            self._warn(f"{where} fails natively, so {planned.workload} was left out")
         elif self._failures[key, variant.node] >= MAX_FAILURES:
             self._abandoned.add((key, variant.node))
-            self._warn(f"{where} was given up after {MAX_FAILURES} failures in a row: {error}")
+            self._warn(f"{where} was given up after {MAX_FAILURES} failures in a row")
             if variant.platform == BASELINE:
                 self._done.add(key)
 

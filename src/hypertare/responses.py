@@ -5,14 +5,13 @@ Values of tasks are named in the agent's `values.rs`; a test holds the two toget
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from hypertare.records import ProbeValues, Record, TaskResult
+from hypertare import packets
+from hypertare.phase import Phase
+from hypertare.records import Record
 from hypertare.trials import Response
-
-PHASE = "measure"
-"""The phase that responses come from; others prepare it."""
 
 
 def _response(name: str, unit: str, better: str, title: str) -> Response:
@@ -26,7 +25,9 @@ _CPU = (
 )
 
 _POLLING = (
-    _response("driver_packet_rate", "packets/s", "higher", "packets that the NIC's driver delivered"),
+    _response(
+        "driver_packet_rate", "packets/s", "higher", "packets that the NIC's driver delivered"
+    ),
     _response("poll_rate", "polls/s", "lower", "times that the NIC's driver was polled"),
     _response("packets_per_poll", "packets/poll", "higher", "mean packets of a poll"),
     _response("interrupt_rate", "interrupts/s", "lower", "hardware interrupts of the NIC"),
@@ -34,7 +35,9 @@ _POLLING = (
     _response("ksoftirqd_share", "share", "lower", "share of one CPU that ksoftirqd took"),
     _response("drops_ring", "packets", "lower", "packets that found no room in the NIC's ring"),
     _response("drops_backlog", "packets", "lower", "packets that found no room in the backlog"),
-    _response("drops_socket", "packets", "lower", "packets that found no room in the socket buffer"),
+    _response(
+        "drops_socket", "packets", "lower", "packets that found no room in the socket buffer"
+    ),
     _response("drops_other", "packets", "lower", "packets dropped anywhere else on their way in"),
     _response("own_cpu_share", "share", "lower", "share of one CPU as the guest itself sees it"),
     _response("outside_cpu_share", "share", "lower", "share of one CPU as its machine sees it"),
@@ -114,59 +117,6 @@ HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn"
 """The response that decides when a workload has been measured precisely enough, and leads a report."""
 
 
-@dataclass(frozen=True)
-class Phase:
-    """What the records of a trial's measured phase say, by role."""
-
-    results: dict[str, TaskResult]
-    probes: dict[tuple[str, str], ProbeValues]
-
-    @classmethod
-    def of(cls, records: Iterable[Record]) -> Phase:
-        results: dict[str, TaskResult] = {}
-        probes: dict[tuple[str, str], ProbeValues] = {}
-        for record in records:
-            if isinstance(record, TaskResult) and record.phase == PHASE:
-                results[record.task] = record
-            elif isinstance(record, ProbeValues) and record.phase == PHASE:
-                probes[record.node, record.probe] = record
-        return cls(results, probes)
-
-    def total(self, prefix: str, value: str) -> float | None:
-        """Sum of a value over the tasks of a role (their ids begin with it); none if none has it."""
-        found = [
-            result.values[value]
-            for task, result in self.results.items()
-            if task.startswith(prefix) and value in result.values
-        ]
-        return sum(found) if found else None
-
-    def probe(self, node: str, probe: str, value: str) -> float | None:
-        reading = self.probes.get((node, probe))
-        return None if reading is None else reading.values.get(value)
-
-    def has_counters_of(self, node: str) -> bool:
-        """Whether the node is a machine with counters of its own, that of its NIC among them."""
-        return (node, "net_dev") in self.probes
-
-    def sum_over_interfaces(self, node: str, probe: str, value: str) -> float | None:
-        """Of all interfaces of a node that have the value: a guest has one NIC."""
-        reading = self.probes.get((node, probe))
-        found = [
-            number
-            for name, number in (reading.values.items() if reading else ())
-            if name.endswith(f".{value}")
-        ]
-        return sum(found) if found else None
-
-    def rate(self, node: str, probe: str, count: float | None) -> float | None:
-        """What a probe counted, by the seconds between its readings."""
-        reading = self.probes.get((node, probe))
-        if reading is None or count is None or not reading.elapsed_s > 0:
-            return None
-        return count / reading.elapsed_s
-
-
 def measure(workload: str, platform: str, node: str, records: Iterable[Record]) -> dict[str, float]:
     """Responses of one trial that ended in good order, by name; absent ones could not be had.
 
@@ -244,25 +194,23 @@ def _polling(phase: Phase, node: str) -> dict[str, float | None]:
     }
 
 
-_OTHER_DROPS = ("memory", "no_port", "checksum", "ip_receive")
-
-
 def _drops(phase: Phase, node: str) -> dict[str, float | None]:
-    """A full backlog is counted there and, by the kernel, as the interface's too."""
-    backlog = phase.probe(node, "drops", "backlog")
-    received = phase.sum_over_interfaces(node, "drops", "receive")
-    damaged = phase.sum_over_interfaces(node, "drops", "damaged")
-    others = [phase.probe(node, "drops", place) for place in _OTHER_DROPS]
-    parts = [damaged, *others]
-    other = None
-    if backlog is not None and received is not None:
-        other = max(0.0, received - backlog) + sum(part for part in parts if part is not None)
+    """By where there was no room; what the NIC had no room for waits in a guest's tap, if it has one."""
+    places = packets.places(phase, node)
+    named = ("ring", "tap", "backlog", "socket")
+    others = [count for place, count in places.items() if place not in named]
     return {
-        "drops_ring": phase.sum_over_interfaces(node, "drops", "ring"),
-        "drops_backlog": backlog,
-        "drops_socket": phase.probe(node, "drops", "socket"),
-        "drops_other": other,
+        "drops_ring": _whole([places["ring"], places.get("tap", 0.0)]),
+        "drops_backlog": places["backlog"],
+        "drops_socket": places["socket"],
+        "drops_other": _whole(others),
     }
+
+
+def _whole(parts: Sequence[float | None]) -> float | None:
+    """The sum; none where a part is not known, for the rest would pass for the whole."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def histogram(records: Iterable[Record], node: str) -> dict[int, int]:

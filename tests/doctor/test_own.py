@@ -1,6 +1,7 @@
 """Checks of hypertare's own parts, the choice of an accelerator, and the command line."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,7 @@ def test_kvm_is_taken_when_a_guest_boots(tmp_path, agent, image):
     (argv,) = boots(asked)
     assert argv[argv.index("--accelerator") + 1] == "kvm"
     assert argv[argv.index("--kernel") + 1] == str(image.kernel)
+    assert argv[argv.index("--parent") + 1] == str(os.getpid())
 
 
 def test_kvm_that_does_not_boot_is_not_taken(tmp_path, agent, image):

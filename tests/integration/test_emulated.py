@@ -1,13 +1,31 @@
-"""The emulated machine as a user has it: it repeats, whatever else the host does, and it ends."""
+"""The emulated machine as a user has it: it repeats, whatever else the host does, and it ends.
+
+Records are compared with those of other runs of the same test, not with records kept in the tree:
+these would hold for one build of kernel, QEMU and agent only. What holds for any stands in `STORY`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
+import re
+import shutil
+import signal
+import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from hypertare import paths, plan
+from hypertare.batch import Batch, Pc
+from hypertare.image import cpio
+from hypertare.image.build import build
+from hypertare.image.cache import Cache
+from hypertare.machine.emulated import EmulatedMachine
+from hypertare.records import TaskResult
 from hypertare.store import Store
 from tests.integration.lab import Lab, Traces, until
 
@@ -19,20 +37,21 @@ question = "Does it repeat?"
 machine = "emulated"
 [sut]
 memory = "192M"
-nic = "e1000"
 [workloads.udp]
 type = "stream"
 protocol = "udp"
-direction = "receive"
+direction = "both"
 rate = "20M"
 duration = "100ms"
 omit = "20ms"
 interval = "50ms"
 [design]
-min_trials = 2
-max_trials = 2
+min_trials = 4
+max_trials = 4
 blocks_per_boot = 1
 """
+
+ONE_BOOT = ("blocks_per_boot = 1", "blocks_per_boot = 4")
 
 NICS = """
 [factors]
@@ -45,9 +64,10 @@ question = "Who ends it?"
 machine = "emulated"
 [sut]
 memory = "192M"
-[workloads.spin]
-type = "burn"
-duration = "10m"
+[workloads.work]
+type = "command"
+limit = "1h"
+command = ["hypertare-agent", "burn", "--time", "3000"]
 [design]
 min_trials = 2
 max_trials = 2
@@ -56,13 +76,42 @@ blocks_per_boot = 2
 """
 
 
+QEMU = r"^qemu-system.* -append "
+
+STORY = [
+    ("reach", "reach", "peer"),
+    ("offset", "offset", "host"),
+    ("measure", "receive-0", "peer"),
+    ("measure", "receive-1", "host"),
+    ("measure", "send-0", "host"),
+    ("measure", "send-1", "peer"),
+]
+"""What is done in each trial of `TINY`: phase, task, node."""
+
+
 def told(folder: Path) -> list[str]:
-    """Every record of a run, bench and trials, in order, as JSON."""
+    """All that a run's file holds in its order, as JSON, but for the host's time of day."""
     with Store.open(folder) as store:
-        records = [record for _, bench in store.benches() for record in bench]
+        lines = [record.model_dump_json() for boot, bench in store.benches() for record in bench]
         for trial in store.trials():
-            records += store.records(trial.planned.id)
-        return [record.model_dump_json() for record in records]
+            lines.append(repr(trial))
+            lines += [record.model_dump_json() for record in store.records(trial.planned.id)]
+        return lines
+
+
+def stories(folder: Path) -> list[list[tuple[str, str, str]]]:
+    """What was done in each trial, phase by phase; what was done at the same time is sorted."""
+    with Store.open(folder) as store:
+        told = [store.records(trial.planned.id) for trial in store.trials()]
+    results = [[one for one in records if isinstance(one, TaskResult)] for records in told]
+    phases = [phase for phase, _, _ in STORY]
+    return [
+        sorted(
+            ((one.phase, one.task, one.node) for one in trial),
+            key=lambda step: (phases.index(step[0]), step),
+        )
+        for trial in results
+    ]
 
 
 def spin() -> None:
@@ -70,72 +119,189 @@ def spin() -> None:
         pass
 
 
-def test_a_busy_host_and_other_jobs_change_nothing(lab: Lab) -> None:
-    """Byte for byte, and the results of the run before are not run again unless asked for."""
-    lab.env["HYPERTARE_CACHE"] = _own_cache(lab)
+def test_a_busy_host_other_jobs_and_an_interruption_change_nothing(lab: Lab) -> None:
+    """Byte for byte, and what is known is not run again unless asked for."""
+    lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "cache")
     study = lab.study(TINY)
-    first = lab.run("run", study, "--jobs", "2", "--out", "first")
+    first = lab.run("run", study, "--jobs", "4", "--out", "first")
     assert first.status == 0, first.said
     neighbours = [multiprocessing.Process(target=spin, daemon=True) for _ in range(2)]
     for neighbour in neighbours:
         neighbour.start()
     try:
         again = lab.run("run", study, "--jobs", "1", "--fresh", "--out", "again")
+        lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "other")
+        _interrupt(lab, study)
     finally:
         for neighbour in neighbours:
             neighbour.kill()
     assert again.status == 0, again.said
+    resumed = lab.run("run", "--resume", "--jobs", "2", "--out", "halved")
+    assert resumed.status == 0, resumed.said
     began = time.monotonic()
     reused = lab.run("run", study, "--out", "reused")
     assert reused.status == 0, reused.said
     assert time.monotonic() - began < first.seconds / 2 + 5
-    runs = [told(lab.work / name) for name in ("first", "again", "reused")]
-    assert len(runs[0]) > 20
-    assert runs[0] == runs[1] == runs[2]
+    runs = [told(lab.work / name) for name in ("first", "again", "halved", "reused")]
+    assert runs[0] == runs[1] == runs[2] == runs[3]
+    assert stories(lab.work / "first") == [STORY] * 4
+    with Store.open(lab.work / "first") as store:
+        rates = {trial.values["packet_rate"] for trial in store.trials()}
+        prints = {trial.fingerprint for trial in store.trials()}
+    # Replicates are of four seeds, and none is a copy of another.
+    assert len(rates) > 1 and len(prints) == 4
 
 
-def _own_cache(lab: Lab) -> str:
-    """The kernels and images of the shared cache, and no records."""
-    shared, own = Path(lab.env["HYPERTARE_CACHE"]), lab.home / "cache"
+def _interrupt(lab: Lab, study: Path) -> None:
+    """Ctrl-C after the first trial: it ends at once, and nothing is left."""
+    before = Traces.now()
+    started = lab.start("run", study, "--jobs", "1", "--out", "halved")
+    started.until_trials(lab.work / "halved", 1)
+    until(lambda: lab.find(QEMU), "the next machine to start")
+    assert started.stop(signal.SIGINT) < 10
+    assert started.end().status == 130
+    lab.assert_nothing_left(before)
+    with Store.open(lab.work / "halved") as store:
+        assert 1 <= len(store.trials()) < 4
+
+
+def _own_cache(lab: Lab, name: str) -> str:
+    """All of the shared cache but its records."""
+    shared, own = paths.cache_dir(), lab.home / name
     own.mkdir()
-    for kind in ("names", "packages", "kernels", "images"):
+    for kind in ("names", "packages", "kernels", "modules", "images", "scripts"):
         (own / kind).symlink_to(shared / kind)
     return str(own)
 
 
-def test_every_nic_model_moves_packets(lab: Lab) -> None:
-    text = TINY.replace("blocks_per_boot = 1", "blocks_per_boot = 2") + NICS
-    ran = lab.run("run", lab.study(text), "--fresh", "--json")
+def with_cat(place: Path) -> SimpleNamespace:
+    """The emulated machine's image with this host's `cat`, which shows where it lies in memory."""
+    image = build("debian", "emulated")
+    program = shutil.which("cat")
+    assert program is not None
+    libraries = re.findall(r"(/\S+) \(0x", subprocess.check_output(["ldd", program], text=True))
+    files = [("bin/cat", program), *((name[1:], name) for name in libraries)]
+    folders = dict.fromkeys(
+        str(parent) for name, _ in files for parent in reversed(Path(name).parents[:-1])
+    )
+    members = [cpio.directory(folder) for folder in folders]
+    members += [cpio.file(name, Path(at).read_bytes(), executable=True) for name, at in files]
+    initramfs = place / "initramfs"
+    initramfs.write_bytes(image.initramfs.read_bytes() + cpio.archive(members))
+    return SimpleNamespace(kernel=image.kernel, initramfs=initramfs)
+
+
+def test_a_seed_moves_address_spaces_and_random_numbers_and_repeats_them(tmp_path: Path) -> None:
+    """Of a program in user space; the kernel itself lies where it always does (PVH boot)."""
+    show = plan.Command(argv=("/bin/cat", "/proc/self/maps", "/proc/sys/kernel/random/boot_id"))
+    task = plan.Task(id="show", node="host", workload=show)
+    trial = plan.Trial(id=0, phases=(plan.Phase(name="measure", tasks=(task,), limit_s=30),))
+    bench = plan.Bench(name="b", nodes=(plan.Node(name="host", kind=plan.Host()),))
+
+    def batch(seed: int) -> Batch:
+        pc = Pc("virtual", 3, seed, 192 << 20, 1, "debian", 60, 120.0)
+        return Batch(0, pc, bench, (), (trial,))
+
+    images: dict[str, Any] = {"debian": with_cat(tmp_path)}
+    machine = EmulatedMachine(paths.agent_binary(), images, jobs=3, cache=Cache(tmp_path / "cache"))
+    with machine:
+        outputs = [*machine.run([batch(1), batch(2)])]
+        machine.fresh = True
+        outputs += machine.run([batch(1)])
+    assert [output.error for output in outputs] == [None] * 3
+    shown = [
+        next(one.text["stdout"] for one in output.records if isinstance(one, TaskResult))
+        for output in outputs
+    ]
+    one, other, again = ([*_bases(text), text.splitlines()[-1]] for text in shown)
+    assert len(one) == 4 and shown[0] == shown[2] and one == again
+    assert all(a != b for a, b in zip(one, other, strict=True)), (one, other)
+
+
+def _bases(maps: str) -> list[str]:
+    """Where the program, its C library and its stack begin."""
+    return [
+        next(line.partition("-")[0] for line in maps.splitlines() if line.endswith(name))
+        for name in ("/bin/cat", "libc.so.6", "[stack]")
+    ]
+
+
+def test_every_nic_model_moves_packets_both_ways_from_the_first(lab: Lab) -> None:
+    """Not one is lost, though some cards take no frames for a second after they were set up."""
+    text = TINY.replace(*ONE_BOOT).replace("min_trials = 4", "min_trials = 2") + NICS
+    study = lab.study(text.replace("max_trials = 4", "max_trials = 2"))
+    ran = lab.run("run", study, "--fresh", "--json")
     assert ran.status == 0, ran.said
-    goodput = {
-        one["cell"]["sut.nic"]: one for one in ran.json["estimates"] if one["response"] == "goodput"
-    }
-    assert len(goodput) == 6
-    for nic, one in goodput.items():
-        assert one["estimate"] == pytest.approx(20e6, rel=0.1), nic
-        assert one["unit"] == "b/s (virtual)"
     assert ran.json["clock"] == "virtual" and ran.json["failed"] == []
+    found = {
+        (one["cell"]["sut.nic"], one["response"]): one
+        for one in ran.json["estimates"]
+        if one["response"] in ("goodput", "loss")
+    }
+    assert len(found) == 12
+    for (nic, response), one in found.items():
+        if response == "loss":
+            assert one["estimate"] == 0 and one["exact"], nic
+        else:
+            assert one["estimate"] == pytest.approx(40e6, rel=0.1), nic
+            assert one["unit"] == "b/s (virtual)"
+
+
+def test_a_container_and_a_command_of_the_image_and_a_record_that_differs(lab: Lab) -> None:
+    lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "cache")
+    text = TINY.replace(*ONE_BOOT).replace("_trials = 4", "_trials = 2")
+    text = text.replace("[sut]", "[sut]\nplatforms = ['native', 'container']")
+    command = '["hypertare-agent", "burn", "--time", "0.05"]'
+    study = lab.study(text + f'[workloads.own]\ntype = "command"\ncommand = {command}\n')
+    ran = lab.run("run", study, "--json")
+    assert ran.status == 0, ran.said
+    assert ran.json["failed"] == []
+    found = {
+        (one["cell"]["workload"], one["platform"], one["response"]) for one in ran.json["estimates"]
+    }
+    for platform in ("native", "container"):
+        assert {("udp", platform, "goodput"), ("own", platform, "elapsed")} <= found
+    assert ("own", "container", "outside_cpu") in found
+    _falsify(lab.home / "cache")
+    differs = lab.run("run", study, "--fresh")
+    assert differs.status == 5, differs.said
+    assert "differ from those of an earlier run, first in record 1" in differs.said
+
+
+def _falsify(cache: Path) -> None:
+    """A record that another agent may have left, sound in itself."""
+    (entry,) = (cache / "virtual").iterdir()
+    records = entry / "records.jsonl"
+    before = records.read_bytes()
+    records.write_bytes(before.replace(b'"uptime_s":', b'"uptime_s":1', 1))
+    digests = [hashlib.sha256(content).hexdigest() for content in (before, records.read_bytes())]
+    meta = entry / "entry.json"
+    meta.write_text(meta.read_text().replace(*digests))
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"),
+    ("work", "limit", "said"),
     [
-        ("limit = '1s'", "before its plan did"),
-        ("host_limit = '1s'", "longer than 1 s of this host"),
+        ("", "limit = '1s'", "not carried out within 1 s of this machine"),
+        # Nothing to do: the clock races ahead.
+        (', "--share", "0.0001"', "limit = '100s'", "not carried out within 100 s of this machine"),
+        ("", "host_limit = '1s'", "longer than 1 s of this host"),
     ],
+    ids=["spins", "races", "takes too long"],
 )
-def test_a_machine_that_never_ends_is_stopped(lab: Lab, limit: str, said: str) -> None:
+def test_a_machine_that_never_ends_is_stopped(lab: Lab, work: str, limit: str, said: str) -> None:
     before = Traces.now()
-    ran = lab.run("run", lab.study(ENDLESS + limit), "--out", "run", "--json")
+    study = lab.study(ENDLESS.replace('"3000"', f'"3000"{work}') + limit)
+    ran = lab.run("run", study, "--out", "run", "--json")
     assert {failed["reason"] for failed in ran.json["failed"]}, ran.said
-    assert all(said in failed["reason"] for failed in ran.json["failed"])
+    assert all(said in failed["reason"] for failed in ran.json["failed"]), ran.json["failed"]
     lab.assert_nothing_left(before)
 
 
 def test_a_killed_controller_leaves_nothing(lab: Lab) -> None:
     before = Traces.now()
     started = lab.start("run", lab.study(ENDLESS + "shift = 0"), "--out", "run")
-    until(lambda: lab.find(r"^qemu-system.* -append "), "the machine to start")
+    until(lambda: lab.find(QEMU), "the machine to start")
     started.process.kill()
     lab.assert_nothing_left(before)
 
@@ -153,8 +319,14 @@ def test_jobs_are_for_virtual_time(lab: Lab) -> None:
 
 
 def test_by_the_wall_clock_it_runs_too(lab: Lab) -> None:
-    study = lab.study(TINY.replace("blocks_per_boot = 1", "blocks_per_boot = 2"))
+    study = lab.study(TINY.replace(*ONE_BOOT))
     ran = lab.run("run", study, "--set", "clock=wall", "--set", "sut.cpus=2", "--json")
     assert ran.status == 0, ran.said
     (goodput,) = [one for one in ran.json["estimates"] if one["response"] == "goodput"]
-    assert goodput["unit"] == "b/s" and goodput["n"] == 2
+    assert goodput["unit"] == "b/s" and goodput["n"] == 4
+
+
+def test_programs_that_the_image_lacks_are_refused(lab: Lab) -> None:
+    ran = lab.run("run", lab.study(ENDLESS.replace("hypertare-agent", "make")))
+    assert ran.status == 2
+    assert "has no program 'make'" in ran.said and "hypertare-agent" in ran.said

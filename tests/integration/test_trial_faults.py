@@ -11,6 +11,11 @@ from tests.integration.lab import GUEST, IN_GUEST, Lab, Ran, Traces, statuses, s
 
 pytestmark = pytest.mark.guest
 
+EATS = "head -c 2000000000 /dev/zero | tail"
+"""Holds all that comes, since no line of it ends."""
+
+FILLS = "cat /dev/zero > filled"
+
 COMMANDS = f"""
 name = "faults"
 question = "What goes wrong?"
@@ -32,6 +37,15 @@ limit = "2s"
 [workloads.prints]
 type = "command"
 command = "if {IN_GUEST}; then yes | head -c 3000000; echo the end; fi"
+[workloads.eats]
+type = "command"
+command = "if {IN_GUEST}; then {EATS}; fi"
+[workloads.fills]
+type = "command"
+command = "if {IN_GUEST}; then {FILLS}; fi"
+[workloads.fills_and_eats]
+type = "command"
+command = "if {IN_GUEST}; then {FILLS} 2>/dev/null; {EATS}; fi"
 [design]
 warmup = 0
 min_trials = 2
@@ -95,6 +109,23 @@ def test_a_command_that_goes_wrong_in_the_guest(
     (reason,) = commands.reasons("guest", workload)
     for word in words:
         assert word in reason, reason
+
+
+@pytest.mark.parametrize(
+    ("workload", "words"),
+    [
+        ("eats", "the work ran out of memory: the guest has"),
+        ("fills", "the work ran out of memory for files"),
+        ("fills_and_eats", "the work ran out of memory: the guest has"),
+    ],
+)
+def test_work_that_runs_out_of_memory_dies_alone(commands: Done, workload: str, words: str) -> None:
+    """The agent lives on and tells why; a lost guest would be another reason."""
+    assert statuses(commands.run, "guest", workload) == {"failed"}
+    for platform in ("native", "container"):
+        assert statuses(commands.run, platform, workload) == {"ok"}
+    for reason in commands.reasons("guest", workload):
+        assert words in reason and "--memory" in reason, reason
 
 
 @pytest.mark.parametrize("workload", ["right", "prints"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from hypertare import plan
 from hypertare.batch import Batch, Pc
 from hypertare.errors import DiffersError
 from hypertare.image.cache import Cache
-from hypertare.machine.emulated import EmulatedMachine, first_difference
+from hypertare.machine.emulated import EmulatedMachine, _digest_of, first_difference
 
 AGENT = """#!{python}
 import os, sys, time
@@ -109,6 +110,53 @@ def test_whatever_decides_the_records_is_in_the_fingerprint(made: Made, change: 
         (made.place / change).write_bytes(b"another")
     with made.machine() as machine:
         assert machine.fingerprint(other) != before
+
+
+def qemu(place: Path, version: str, firmware: str) -> str:
+    """A PATH with a QEMU that only tells its version and where its firmware lies."""
+    place.mkdir()
+    (place / "pvh.bin").write_text(firmware)
+    program = place / "qemu-system-x86_64"
+    says = f'case $1 in -L) echo "{place}";; *) echo "QEMU emulator version {version}";; esac'
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    return f"{place}:{os.environ['PATH']}"
+
+
+def test_qemu_and_its_firmware_are_in_the_fingerprint(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for number, told in enumerate([("8.0", "a"), ("8.0", "b"), ("8.1", "a")]):
+        monkeypatch.setenv("PATH", qemu(made.place / f"qemu{number}", *told))
+        with made.machine() as machine:
+            found.append(machine.fingerprint(batch()))
+    assert len(set(found)) == 3
+
+
+def test_the_command_line_is_in_the_fingerprint(made: Made) -> None:
+    with made.machine() as machine:
+        before = machine.parts(batch())
+        made.agent.write_text(made.agent.read_text().replace('print("[]")', """print('["-x"]')"""))
+        after = machine.parts(batch())
+    # The agent was looked at already; only what it makes of the options differs.
+    assert {name for name in before if before[name] != after[name]} == {"command line"}
+    assert machine.fingerprint(batch()) != _digest_of(before)
+
+
+def test_what_a_fingerprint_is_made_of_is_kept_with_the_records(made: Made) -> None:
+    output = made.run(batch(seed=9))[0]
+    entry = Cache(made.place / "cache").find("virtual", str(output.fingerprint))
+    assert entry is not None and _digest_of(entry.facts) == output.fingerprint
+    assert entry.facts["seed"] == "9"
+
+
+@pytest.mark.parametrize("content", ["", "{", "null"])
+def test_a_damaged_entry_is_noticed_and_made_again(made: Made, content: str) -> None:
+    fingerprint = made.run(batch())[0].fingerprint
+    (made.place / "cache" / "virtual" / str(fingerprint) / "entry.json").write_text(content)
+    assert not made.run(batch())[0].reused
+    assert made.run(batch())[0].reused
 
 
 def test_a_damaged_record_is_noticed_and_made_again(made: Made) -> None:

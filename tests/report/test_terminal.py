@@ -89,3 +89,31 @@ def test_what_a_guest_says_is_only_text(tmp_path: Path) -> None:
     text = shown(read(factory.write(tmp_path / "run", script)), force_terminal=True)
     assert "\x1b[2J" not in text and "\x1b]" not in text and "\x07" not in text
     assert "[bold red]gone" in text and "[link=http://x]y[/link]" in text
+
+
+def test_a_reason_stands_once_with_its_verdict(tmp_path: Path) -> None:
+    script = replace(factory.Script(2), failure="out of luck", fail=frozenset({1}))
+    lines = shown(read(factory.write(tmp_path / "run", script))).splitlines()
+    told = [place for place, line in enumerate(lines) if "out of luck" in line]
+    assert len(told) == 1
+    assert told[0] < next(i for i, line in enumerate(lines) if line.strip() == "build")
+    failed = next(i for i, line in enumerate(lines) if "trials failed" in line)
+    assert lines[failed + 1].strip().startswith("trial 1: ")
+
+
+def test_a_reason_that_no_verdict_tells_stands_with_its_trials(report: Report) -> None:
+    one = report.failures[0]
+    failures = [replace(one, trial=trial, reason="another one") for trial in (3, 4)]
+    text = shown(replace(report, failures=(one, *failures)))
+    assert f"trials 3, 4: {one.platform}, {one.cell}: another one" in " ".join(text.split())
+    assert text.count("another one") == 1
+    assert text.count(one.console[-1]) == 2, "the last lines of each reason"
+
+
+def test_above_many_verdicts_stands_one_over_all(report: Report) -> None:
+    first, second, *_ = report.sentences
+    assert first.text.startswith("guest costs in ") and " comparisons, " in first.text
+    assert first.text not in second.text
+    lines = shown(report).splitlines()
+    place = next(i for i, line in enumerate(lines) if "costs" in line)
+    assert "comparisons" in lines[place]

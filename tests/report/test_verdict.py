@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from hypertare.report.verdict import Wording, change_text, cost_text, mean_text, sentence
+from hypertare.report.verdict import (
+    Wording,
+    change_text,
+    cost_text,
+    mean_text,
+    overall,
+    sentence,
+)
 from hypertare.store import Meta
 from hypertare.summarise import summarise
 from hypertare.summary import Estimate
@@ -127,6 +136,17 @@ def test_a_sentence_says_where_and_which_clock() -> None:
     assert said.endswith("n = 12 blocks, virtual time")
 
 
+def test_what_never_varied_is_exact_and_not_nought_more_or_less() -> None:
+    nought = estimate(estimate=0.0, low=0.0, high=0.0, exact=True)
+    assert mean_text(nought, "share (virtual)") == ("0 % (virtual)", "exact")
+    same = estimate(cost=0.0, cost_low=0.0, cost_high=0.0)
+    assert cost_text(same) == ("0 %", "exact")
+    assert change_text(4000.0, (4000.0, 4000.0), "%") == ("×41", "exact")
+    assert mean_text(estimate(estimate=2.0, low=None, high=None), "s") == ("2 s", "")
+    said = sentence(estimate(cost=0.3, cost_low=0.3, cost_high=0.3), WORDING, where=False).text
+    assert "+30 % elapsed (exact)" in said
+
+
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_the_interval_holds_the_change(better: str) -> None:
     text, interval = cost_text(estimate(better=better))
@@ -178,6 +198,96 @@ def test_platforms_are_named_by_what_only_they_have() -> None:
     assert wording.platform("guest", guest) == "guest e1000"
     assert wording.platform("native", {"workload": "tcp", "knobs.mtu": 1500}) == "native"
     assert wording.label(guest) == "mtu 1500"
+
+
+def many(*costs: tuple[str, str, float, str], platform: str = "guest") -> list[Estimate]:
+    """Of workload, response, cost and verdict each."""
+    return [
+        estimate(
+            cell={"workload": workload},
+            platform=platform,
+            response=response,
+            better="higher" if response == "goodput" else "lower",
+            cost=cost,
+            cost_low=None,
+            cost_high=None,
+            verdict=verdict,
+        )
+        for workload, response, cost, verdict in costs
+    ]
+
+
+SEVERAL = Wording({}, {}, frozenset(), workloads=4, clock="wall", accelerators={})
+NOTHING = "no difference shown"
+
+
+def test_over_all_verdicts_stand_the_least_and_the_largest_cost() -> None:
+    guest = many(
+        ("build", "elapsed", 39.0, "costs"),
+        ("tcp", "goodput", 0.97, "costs"),
+        ("udp", "goodput", 0.25, "costs"),
+    )
+    container = many(
+        ("build", "elapsed", 0.01, NOTHING), ("tcp", "goodput", 0.0, NOTHING), platform="container"
+    )
+    told = overall([*guest, *container], SEVERAL)
+    assert told is not None and told.tone == "costs"
+    assert told.text == (
+        "guest costs in all 3 comparisons, −25 % goodput in udp to ×40 elapsed in build; "
+        "container: no difference shown in 2 comparisons"
+    )
+
+
+def test_over_all_verdicts_gains_and_costs_stand_apart() -> None:
+    found = many(
+        ("build", "elapsed", 0.05, "costs"),
+        ("tcp", "goodput", -0.5, "gains"),
+        ("udp", "goodput", -0.1, "gains"),
+        ("rtt", "rtt_p50", 0.0, NOTHING),
+    )
+    told = overall(found, SEVERAL)
+    assert told is not None
+    assert told.text == (
+        "guest costs in 1 of 4 comparisons, +5 % elapsed in build, "
+        "and gains in 2 of 4 comparisons, +10 % goodput in udp to +50 % goodput in tcp"
+    )
+
+
+def test_over_all_verdicts_that_show_nothing_nothing_is_claimed() -> None:
+    told = overall(many(*[(f"w{i}", "elapsed", 0.01, NOTHING) for i in range(4)]), SEVERAL)
+    assert told is not None and told.tone == "same"
+    assert told.text == "guest: no difference shown in 4 comparisons"
+
+
+def test_over_all_verdicts_in_virtual_time_it_says_so() -> None:
+    found = many(*[(f"w{i}", "elapsed", 0.5, "costs") for i in range(4)])
+    told = overall(found, replace(SEVERAL, clock="virtual"))
+    assert told is not None and told.text.endswith("(virtual time)")
+
+
+def test_few_verdicts_or_none_need_no_sentence_over_them() -> None:
+    few = many(*[(f"w{i}", "elapsed", 0.5, "costs") for i in range(3)])
+    assert overall(few, SEVERAL) is None
+    undecided = [one.model_copy(update={"verdict": None}) for one in few * 3]
+    assert overall(undecided, SEVERAL) is None
+
+
+def test_the_ends_of_all_verdicts_name_what_only_their_platform_has() -> None:
+    wording = Wording(
+        {},
+        {"tcp": frozenset({"workload"})},
+        frozenset({("tcp", "sut.nic")}),
+        workloads=2,
+        clock="wall",
+        accelerators={},
+    )
+    cell = {"workload": "tcp", "sut.nic": "e1000"}
+    found = [
+        one.model_copy(update={"cell": cell}) for one in many(*[("tcp", "goodput", 0.5, "costs")])
+    ]
+    told = overall(found * 4, wording)
+    assert told is not None
+    assert "−50 % goodput in tcp, e1000 to" in told.text
 
 
 def test_failures_are_counted_and_their_reason_given(tmp_path) -> None:  # type: ignore[no-untyped-def]

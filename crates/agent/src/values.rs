@@ -22,6 +22,7 @@ pub const STREAM_SEND: &[Definition] = &[
     ("elapsed_s", "s", "time over which was counted"),
     ("sent_bytes", "B", "payload handed to the kernel and accepted"),
     ("sent_packets", "messages", "messages handed to the kernel and accepted"),
+    ("all_packets", "messages", "sent_packets, those before, and what tells the end; UDP"),
     ("offered_bps", "b/s", "payload rate asked for; absent when as fast as it goes"),
     ("sent_bps", "b/s", "payload rate achieved"),
     ("retransmits", "segments", "TCP segments sent again, from TCP_INFO"),
@@ -63,6 +64,7 @@ pub const STREAM_RECEIVE: &[Definition] = &[
     ),
     ("duplicate_packets", "messages", "further copies of datagrams that had come (RFC 5560); UDP"),
     ("foreign_packets", "messages", "datagrams or connections that were not of this stream"),
+    ("all_packets", "messages", "every datagram of the stream, whether it counts or not; UDP"),
     (
         "socket_drops",
         "buffers",

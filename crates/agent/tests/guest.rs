@@ -259,6 +259,52 @@ fn several_archives_become_one() {
     vmm.quit().unwrap();
 }
 
+#[test]
+#[ignore = "boots a guest: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
+fn a_guest_that_is_only_tried_ends_with_whoever_tries_it() {
+    let script = format!(
+        "'{AGENT}' guest --kernel \"$HYPERTARE_KERNEL\" --initramfs \"$HYPERTARE_INITRAMFS\" \
+         --limit 60 --parent $$ >/dev/null & wait"
+    );
+    let mut shell = Command::new("/bin/sh").args(["-c", &script]).spawn().unwrap();
+    let agent = await_child(Pid::from_child(&shell));
+    let qemu = await_child(agent);
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    wait_for_end(agent);
+    wait_for_end(qemu);
+}
+
+#[test]
+#[ignore = "needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
+fn a_guest_is_tried_for_nobody_who_has_ended() {
+    let mut command = Command::new(AGENT);
+    command.arg("guest").arg("--kernel").arg(path("HYPERTARE_KERNEL"));
+    command.arg("--initramfs").arg(path("HYPERTARE_INITRAMFS")).args(["--parent", "1"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("--parent 1: that process did not start this one"), "{said}");
+}
+
+fn await_child(parent: Pid) -> Pid {
+    let line = format!("PPid:\t{}\n", parent.as_raw_nonzero());
+    let is_child = |pid: &i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status"));
+        status.is_ok_and(|status| status.contains(&line))
+    };
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let mut numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        if let Some(child) = numbers.find(is_child).and_then(Pid::from_raw) {
+            return child;
+        }
+        assert!(Instant::now() < deadline, "{parent:?} never had a child");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// All models in one guest, in a network namespace of its own: the test runs itself there.
 #[test]
 #[ignore = "boots a guest: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]

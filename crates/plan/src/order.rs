@@ -24,8 +24,8 @@ pub enum Order {
     PutBack { trial: u64 },
     /// Read these counters and remember them.
     ProbeBegin { trial: u64, phase: String, probes: Vec<Probe> },
-    /// Read them again and emit the differences.
-    ProbeEnd { trial: u64, phase: String },
+    /// Read these of them again and emit the differences.
+    ProbeEnd { trial: u64, phase: String, probes: Vec<Probe> },
     /// Start a task. `done` comes when it is started (background: when it is ready); its `result`
     /// comes when it has ended.
     Start { trial: u64, phase: String, task: Task },

@@ -1,5 +1,6 @@
 //! What is read while a phase runs. A probe is read right before the phase's first task starts and
-//! right after its last foreground task has ended; its values are the differences.
+//! right after its last foreground task has ended; its values are the differences. [`Probe::Drops`] is
+//! read once the background tasks have ended, too: what was still under way has then arrived or not.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -75,7 +75,9 @@ def without_boot(host: Host) -> Choice | None:
 def _boot(host: Host, image: Image, agent: Path) -> Choice:
     limit = ("--accelerator", "kvm", "--limit", str(_BOOT_LIMIT_S))
     files = ("--kernel", str(image.kernel), "--initramfs", str(image.initramfs))
-    ran = host.run((str(agent), "guest", *files, *limit), _BOOT_LIMIT_S + 5.0)
+    # Whatever ends this process ends the guest.
+    life = ("--parent", str(os.getpid()))
+    ran = host.run((str(agent), "guest", *files, *limit, *life), _BOOT_LIMIT_S + 5.0)
     if ran.ok:
         return Choice("kvm", "a guest booted with KVM")
     return Choice(

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hypertare.paths import cache_dir
+from hypertare.programs import captured
 
 _ATTEMPTS = Path(__file__).with_name("attempts.py")
 _NAMESPACES = ("unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--kill-child")
@@ -42,16 +43,7 @@ Runner = Callable[[tuple[str, ...], float], Ran]
 
 def run(argv: tuple[str, ...], limit_s: float) -> Ran:
     try:
-        done = subprocess.run(
-            argv,
-            env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=limit_s,
-            check=False,
-        )
+        done = captured(argv, limit_s)
     except FileNotFoundError:
         return Ran(None, err=f"{argv[0]} is not installed")
     except OSError as error:

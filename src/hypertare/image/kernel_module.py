@@ -8,7 +8,6 @@ the image does without, and holds the reason: what needs the module then says it
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from hypertare.errors import MachineError
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import KernelSource
 from hypertare.image.package import Package, fetch, look_up
+from hypertare.programs import captured
 
 VERSION = 1
 """Of the way it is built; part of every key."""
@@ -223,15 +223,7 @@ def _compile(name: str, headers: Path, compiler: str, work: Path) -> bytes:
 
 def _run(argv: list[str], name: str) -> None:
     try:
-        done = subprocess.run(
-            argv,
-            env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-            check=False,
-        )
+        done = captured(argv, _LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _UnavailableError(f"{name} could not be built: {error}. {_AGAIN}") from error
     if done.returncode != 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import email
 import errno
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from hypertare.errors import MachineError
 from hypertare.image.cache import Cache, Entry, Progress
+from hypertare.programs import captured
 
 _LIMIT_S = 900
 # What apt says when another apt is just rewriting the lists.
@@ -143,16 +143,7 @@ def _run(argv: list[str], aim: str, cwd: Path | None = None) -> str:
 
 def _once(argv: list[str], aim: str, cwd: Path | None) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            argv,
-            cwd=cwd,
-            env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-            check=False,
-        )
+        return captured(argv, _LIMIT_S, cwd)
     except subprocess.TimeoutExpired as late:
         raise MachineError(
             f"Cannot {aim}: {argv[0]} took more than {_LIMIT_S} s.", "See to the network."

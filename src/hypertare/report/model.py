@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from hypertare.phase import PHASE
 from hypertare.records import (
     Histogram,
     Interval,
@@ -21,7 +22,6 @@ from hypertare.records import (
 )
 from hypertare.report import verdict
 from hypertare.report.verdict import Sentence, Wording
-from hypertare.responses import PHASE
 from hypertare.store import Meta, Store
 from hypertare.summary import Estimate, Level, Summary
 from hypertare.trials import FinishedTrial, Response
@@ -238,7 +238,11 @@ def _sentences(
         if estimate.baseline is not None
         and estimate.response == meta.headline.get(str(estimate.cell.get("workload")))
     ]
-    for estimate in in_order(leading, meta, wording, trials):
+    ordered = in_order(leading, meta, wording, trials)
+    overall = verdict.overall(ordered, wording)
+    if overall:
+        yield overall
+    for estimate in ordered:
         yield verdict.sentence(estimate, wording, several)
     counts: dict[tuple[str, str], int] = {}
     for trial in trials:

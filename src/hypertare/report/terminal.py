@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from rich.cells import cell_len
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hypertare.report import units, verdict
-from hypertare.report.model import Report
+from hypertare.report.model import Failure, Report
 from hypertare.report.verdict import Sentence, Tone
 from hypertare.responses import meaning
 from hypertare.summary import Estimate
@@ -175,16 +175,33 @@ def _failures(report: Report) -> list[RenderableType]:
     count = len(report.failures)
     title = f"{count} of {len(report.trials)} trials failed; they are in no estimate"
     lines: list[RenderableType] = [Text(), Text(title, style="bold red")]
-    for failure in report.failures[:_MOST_FAILURES]:
-        text = f"trial {failure.trial}, {failure.platform}, {failure.cell}: {failure.reason}"
+    groups = _alike(report.failures)
+    for group in groups[:_MOST_FAILURES]:
+        text = _failed(group, report)
         lines.append(Padding(Text(plain(text)), (0, 0, 0, 2), expand=False))
-        last = [plain(line) for line in failure.console[-2:]]
+        last = [plain(line) for line in group[-1].console[-2:]]
         lines += [Padding(Text(line, style="dim"), (0, 0, 0, 4), expand=False) for line in last]
-    if count > _MOST_FAILURES:
-        lines.append(
-            Padding(Text(f"and {count - _MOST_FAILURES} more"), (0, 0, 0, 2), expand=False)
-        )
+    more = sum(map(len, groups[_MOST_FAILURES:]))
+    if more:
+        lines.append(Padding(Text(f"and {more} more"), (0, 0, 0, 2), expand=False))
     return lines
+
+
+def _alike(failures: Iterable[Failure]) -> list[list[Failure]]:
+    """Those of one platform in one cell with one reason together, in the order of the first."""
+    groups: dict[tuple[str, str, str], list[Failure]] = {}
+    for failure in failures:
+        groups.setdefault((failure.platform, failure.cell, failure.reason), []).append(failure)
+    return list(groups.values())
+
+
+def _failed(group: Sequence[Failure], report: Report) -> str:
+    """Which trials, and why, unless a verdict has said that already."""
+    one = group[0]
+    numbers = ", ".join(str(failure.trial) for failure in group)
+    named = f"trial{'s' if len(group) > 1 else ''} {numbers}: {one.platform}, {one.cell}"
+    told = any(one.reason in sentence.text for sentence in report.sentences)
+    return named if told else f"{named}: {one.reason}"
 
 
 def _warnings(report: Report) -> list[RenderableType]:

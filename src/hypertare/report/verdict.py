@@ -19,8 +19,14 @@ _FEW = "too few blocks with both it and the baseline"
 
 _MOST_FLOORS = 3
 
+_FEW_VERDICTS = 3
+"""As many as an eye takes in at once; more need a sentence over all of them."""
+
 _AS_FACTOR = 900.0
 """From this change on, in per cent, a factor reads better: ×41 and not +4,000 %."""
+
+EXACT = "exact"
+"""In place of an interval: in virtual time, what did not vary at all."""
 
 Bounds = Sequence[float | None]
 
@@ -133,6 +139,8 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
         text = f"{platform} {_exactly(estimate, title)}{place}{basis}"
         return Sentence(tone(estimate), text)
     around = f" ({confidence} {interval})" if interval else ""
+    if interval == EXACT:
+        around = f" ({EXACT})"
     if estimate.verdict == "no difference shown" and estimate.blocks == 1:
         text = f"{platform}: no verdict on {title}{place} from one block: {change}{basis}"
         return Sentence("unknown", text)
@@ -141,6 +149,63 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
     else:
         text = f"{platform} {estimate.verdict} {change} {title}{place}{around}{basis}"
     return Sentence(tone(estimate), text)
+
+
+def overall(leading: Sequence[Estimate], wording: Wording) -> Sentence | None:
+    """All costs of the leading responses in one sentence: how many of each platform, and the least
+    and the largest of them. None where the verdicts are few enough to be read one by one.
+
+    For example: guest costs in all 8 comparisons, −25 % goodput in udp to ×41 elapsed in build;
+    container: no difference shown in 4 comparisons
+    """
+    judged = [one for one in leading if one.verdict is not None]
+    if len(judged) <= _FEW_VERDICTS:
+        return None
+    platforms: dict[str, list[Estimate]] = {}
+    for one in judged:
+        platforms.setdefault(one.platform, []).append(one)
+    # Those that say something come first.
+    ordered = sorted(platforms, key=lambda name: all(tone(e) == "same" for e in platforms[name]))
+    parts = [_overall_of(name, platforms[name], wording) for name in ordered]
+    tones = {tone(one) for one in judged}
+    clock = " (virtual time)" if wording.clock == "virtual" else ""
+    text = "; ".join(parts) + clock
+    return Sentence(next(t for t in ("costs", "gains", "same") if t in tones), text)
+
+
+def _overall_of(platform: str, judged: Sequence[Estimate], wording: Wording) -> str:
+    counted = f"{len(judged)} comparison{'s' if len(judged) != 1 else ''}"
+    parts = []
+    for verdict in ("costs", "gains"):
+        found = sorted((one for one in judged if one.verdict == verdict), key=_times_worse)
+        if not found:
+            continue
+        of = f"all {counted}" if len(found) == len(judged) > 1 else f"{len(found)} of {counted}"
+        ends = [found[0], found[-1]] if len(found) > 1 else found
+        if verdict == "gains":
+            ends.reverse()
+        parts.append(f"{verdict} in {of}, " + " to ".join(_end(one, wording) for one in ends))
+    if not parts:
+        return f"{platform}: no difference shown in {counted}"
+    return f"{platform} " + ", and ".join(parts)
+
+
+def _end(estimate: Estimate, wording: Wording) -> str:
+    """A change with all that tells it from the others of its platform."""
+    named = wording.platform(estimate.platform, estimate.cell)
+    levels = named.removeprefix(estimate.platform).strip()
+    place = ", ".join(part for part in (wording.label(estimate.cell), levels) if part)
+    return f"{cost_text(estimate)[0]} {word(estimate.response)} in {place}"
+
+
+def _times_worse(estimate: Estimate) -> float:
+    """How many times as much time, or as little throughput: what costs of all responses have in
+    common. Where there is no ratio, as if there were no cost.
+    """
+    cost = estimate.cost or 0.0
+    if estimate.better == "lower":
+        return 1 + cost
+    return 1 / (1 - cost) if cost < 1 else math.inf
 
 
 def cost_text(estimate: Estimate) -> tuple[str, str]:
@@ -180,7 +245,8 @@ def change_text(change: float, bounds: Bounds, unit: str) -> tuple[str, str]:
     if unit == "%" and max([change, *ends]) >= _AS_FACTOR:
         return _factor_text(change, ends)
     if len(ends) < 2 or ends[1] <= ends[0]:
-        return f"{_signed(change, units.plain_decimals(change))} {unit}".rstrip(), ""
+        text = f"{_signed(change, units.plain_decimals(change))} {unit}".rstrip()
+        return text, EXACT if len(ends) == 2 else ""
     places = units.decimals((ends[1] - ends[0]) / 2)
     if unit == "%":
         places = max(places, _least_places(min(change, ends[0])))
@@ -202,12 +268,16 @@ def _factor_text(change: float, ends: Sequence[float]) -> tuple[str, str]:
     place suits both ends.
     """
     factor, *around = (units.significant(1 + value / 100) for value in (change, *ends))
-    return f"×{factor}", " to ".join(around) if len(around) > 1 and ends[0] < ends[1] else ""
+    if len(ends) == 2 and ends[0] == ends[1]:
+        return f"×{factor}", EXACT
+    return f"×{factor}", " to ".join(around) if len(around) > 1 else ""
 
 
 def mean_text(estimate: Estimate, unit: str) -> tuple[str, str]:
     """An estimate and its interval. What cannot be below nought has no interval there."""
-    return units.measured(estimate.estimate, *mean_ends(estimate), unit)
+    low, high = mean_ends(estimate)
+    value, interval = units.measured(estimate.estimate, low, high, unit)
+    return value, EXACT if low is not None and low == high else interval
 
 
 def mean_ends(estimate: Estimate) -> tuple[float | None, float | None]:

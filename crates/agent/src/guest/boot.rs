@@ -13,6 +13,7 @@ use hypertare_plan::{
     Accelerator, Guest, Hello, MAX_LINE, Node, NodeKind, NodeReady, NumberedOrder, Order, PROTOCOL,
     Record,
 };
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::vmm::{Spec, Vmm};
 use crate::emit::Emitter;
@@ -48,6 +49,9 @@ pub struct Boot {
     /// Seconds in which the guest's agent must answer
     #[arg(long, default_value_t = 10.0, value_parser = parse_limit)]
     limit: f64,
+    /// End at once when this process does, which is the one that starts this
+    #[arg(long, value_name = "PID")]
+    parent: Option<i32>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -70,6 +74,9 @@ pub fn main(options: &Boot) -> ExitCode {
 }
 
 fn boot(options: &Boot) -> Result<()> {
+    if let Some(parent) = options.parent {
+        end_with(parent)?;
+    }
     let (node, guest) = describe(options);
     let begin = Instant::now();
     let mut vmm = Vmm::start(Spec { node: &node, guest: &guest, taps: vec![], share: None })?;
@@ -91,6 +98,16 @@ fn boot(options: &Boot) -> Result<()> {
         cgroup: None,
     }))?;
     end(vmm)
+}
+
+/// Has the kernel kill this process when its parent ends, and QEMU with it.
+fn end_with(parent: i32) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have ended before that.
+    if getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
+        bail!("--parent {parent}: that process did not start this one, or has ended");
+    }
+    Ok(())
 }
 
 fn describe(options: &Boot) -> (Node, Guest) {

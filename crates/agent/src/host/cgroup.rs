@@ -6,7 +6,7 @@
 //! what living ones use.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -83,8 +83,7 @@ impl Cgroup {
         let chosen = match memory {
             None => first,
             Some(limit) => {
-                let limiting = made
-                    .find(|place| fs::write(place.join("memory.max"), limit.to_string()).is_ok());
+                let limiting = made.find(|place| set(&place.join("memory.max"), limit));
                 self.limited = limiting.is_some();
                 limiting.unwrap_or(first)
             }
@@ -103,8 +102,7 @@ impl Cgroup {
         let Some(directory) = hierarchy.places.iter().find_map(|place| make_in(place, name)) else {
             return;
         };
-        let set = fs::write(directory.join("memory.limit_in_bytes"), limit.to_string());
-        self.limited = set.is_ok();
+        self.limited = set(&directory.join("memory.limit_in_bytes"), limit);
         self.directories.push(directory);
     }
 
@@ -213,6 +211,13 @@ fn ours() -> Vec<(String, PathBuf)> {
     found
 }
 
+/// Writes to a file that the kernel must have made: where the controller is not handed down it is not
+/// there, and making it is refused.
+fn set(file: &Path, limit: u64) -> bool {
+    let opened = fs::File::options().write(true).truncate(true).open(file);
+    opened.is_ok_and(|mut file| write!(file, "{limit}").is_ok())
+}
+
 fn make_in(place: &Path, name: &str) -> Option<PathBuf> {
     let directory = place.join(name);
     match fs::create_dir(&directory) {
@@ -232,7 +237,9 @@ fn remove_directory(directory: &Path, deadline: Instant) {
 }
 
 /// A mounted hierarchy, and where in it this process may perhaps make a cgroup: in its own, so that
-/// the limits on the caller go on to hold, else at the top.
+/// the limits on the caller go on to hold, else in the ones above, the nearest first. In version 2
+/// one that holds processes hands no controller down, so that only one above can limit memory: for a
+/// user of systemd the slice that `systemd-run --user --scope` makes scopes in.
 #[derive(Debug, PartialEq)]
 struct Hierarchy {
     kind: String,
@@ -271,15 +278,15 @@ fn parse_hierarchy(line: &str, memberships: &str) -> Option<Hierarchy> {
         "cgroup" => right.nth(1)?.split(',').map(str::to_owned).collect(),
         _ => Vec::new(),
     };
-    let mut places = Vec::new();
-    if let Some(inside) = own_path(kind, &controllers, memberships)
-        .and_then(|path| path.strip_prefix(root.trim_end_matches('/')).map(str::to_owned))
-    {
-        places.push(mount_point.join(inside.trim_start_matches('/')));
-    }
-    if !places.iter().any(|place| place == mount_point) {
-        places.push(mount_point.to_owned());
-    }
+    let inside = own_path(kind, &controllers, memberships)
+        .and_then(|path| path.strip_prefix(root.trim_end_matches('/')))
+        // Outside of what the mount shows it begins with `/..`.
+        .filter(|inside| !inside.split('/').any(|part| part == ".."))
+        .unwrap_or_default();
+    let own = mount_point.join(inside.trim_start_matches('/'));
+    let places =
+        own.ancestors().take_while(|place| place.starts_with(mount_point)).map(Path::to_owned);
+    let places = places.collect();
     Some(Hierarchy { kind: kind.to_owned(), controllers, places })
 }
 
@@ -307,13 +314,11 @@ mod tests {
 32 24 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
 
     #[test]
-    fn hybrid_hierarchies_are_found_with_version_2_first_and_the_own_cgroup_before_the_top() {
+    fn hybrid_hierarchies_are_found_with_version_2_first_and_the_own_cgroup_before_those_above() {
         let found = parse_hierarchies(MOUNTS, "4:memory:/jobs/7\n3:cpu,cpuacct:/\n0::/\n");
         assert_eq!(found[0].places, [PathBuf::from("/sys/fs/cgroup/unified/")]);
-        assert_eq!(
-            found[1].places,
-            [Path::new("/sys/fs/cgroup/memory/jobs/7"), Path::new("/sys/fs/cgroup/memory")]
-        );
+        let places = ["memory/jobs/7", "memory/jobs", "memory"];
+        assert_eq!(found[1].places, places.map(|place| Path::new("/sys/fs/cgroup").join(place)));
         assert!(found[1].controls("memory") && found[2].controls("cpuacct"));
     }
 
@@ -322,6 +327,36 @@ mod tests {
         let mounts = "30 24 0:26 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw";
         let found = parse_hierarchies(mounts, "0::/docker/ab/x\n");
         assert_eq!(found[0].places[0], Path::new("/sys/fs/cgroup/x"));
+        let outside =
+            parse_hierarchies("30 24 0:26 / /sys/fs/cgroup rw - cgroup2 c rw", "0::/../x\n");
+        assert_eq!(outside[0].places, [Path::new("/sys/fs/cgroup")]);
+    }
+
+    #[test]
+    fn of_several_places_the_nearest_that_can_limit_memory_is_used() {
+        let home = std::env::temp_dir().join(format!("hypertare-cgroup-{}", std::process::id()));
+        let own = home.join("app.slice/run.scope");
+        fs::create_dir_all(&own).unwrap();
+        // What a kernel does where the controller is handed down: each new cgroup has the file.
+        fs::create_dir_all(home.join("app.slice/node")).unwrap();
+        let places: Vec<_> = [own, home.join("app.slice"), home.clone()].into();
+        let limit = home.join("app.slice/node/memory.max");
+        let make = || {
+            let hierarchy =
+                Hierarchy { kind: "cgroup2".into(), controllers: vec![], places: places.clone() };
+            let mut cgroup =
+                Cgroup { directories: vec![], accounting: Accounting::None, limited: false };
+            cgroup.use_v2(&hierarchy, "node", Some(4096));
+            cgroup
+        };
+        fs::write(&limit, "max").unwrap();
+        let mut cgroup = make();
+        assert!(!places[0].join("node").exists(), "what is not used is removed again");
+        assert_eq!(cgroup.directories, [home.join("app.slice/node")]);
+        assert!(cgroup.limited());
+        assert_eq!(fs::read_to_string(&limit).unwrap(), "4096");
+        cgroup.directories.clear();
+        fs::remove_dir_all(&home).unwrap();
     }
 
     #[test]

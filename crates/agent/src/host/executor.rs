@@ -430,6 +430,7 @@ impl<M: Machine> Executor<M> {
         for task in background.iter().rev() {
             self.stop(task)?;
         }
+        self.end_inside_probes(trial, phase, |probe| probe == Probe::Drops)?;
         self.check_failure()
     }
 
@@ -550,8 +551,21 @@ impl<M: Machine> Executor<M> {
                 self.emit(Record::Probe(one.record(&name, trial, &phase.name)));
             }
         }
-        for (node, _) in inside_probes(phase) {
-            let order = Order::ProbeEnd { trial, phase: phase.name.clone() };
+        self.end_inside_probes(trial, phase, |probe| probe != Probe::Drops)
+    }
+
+    fn end_inside_probes(
+        &mut self,
+        trial: u64,
+        phase: &Phase,
+        now: impl Fn(Probe) -> bool,
+    ) -> Outcome {
+        for (node, mut probes) in inside_probes(phase) {
+            probes.retain(|&probe| now(probe));
+            if probes.is_empty() {
+                continue;
+            }
+            let order = Order::ProbeEnd { trial, phase: phase.name.clone(), probes };
             self.order_and_wait(&node, "reading probes", order, Instant::now() + ORDER_LIMIT)?;
         }
         Ok(())

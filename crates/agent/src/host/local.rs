@@ -19,6 +19,9 @@ use crate::guest::vmm::{Spec, Tap, Vmm};
 use crate::net::{Links, Namespace, tap};
 use crate::xen::domain::Domain;
 
+const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...` (cgroup v2 \
+                        under systemd), or as root; `hypertare doctor` tells what there is";
+
 pub struct Local {
     scope: Scope,
     links: Links,
@@ -183,14 +186,17 @@ impl Local {
         match Cgroup::make(&self.scope, &node.name, memory) {
             Ok(cgroup) => {
                 if memory.is_some() && !cgroup.limited() {
-                    warnings.push("no cgroup here can limit memory: it is not limited".to_owned());
+                    warnings.push(format!(
+                        "no cgroup here can limit memory: it is not limited; {DELEGATE}"
+                    ));
                 }
                 Some(cgroup)
             }
             Err(error) => {
                 let limit = if memory.is_some() { ", and its memory is not limited" } else { "" };
                 warnings.push(format!(
-                    "no cgroup accounts for it ({error:#}): its CPU time comes from its processes{limit}"
+                    "no cgroup accounts for it ({error:#}): its CPU time comes from its \
+                     processes{limit}; {DELEGATE}"
                 ));
                 None
             }

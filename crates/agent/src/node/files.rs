@@ -23,6 +23,7 @@ use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_r
 use super::copy;
 use super::keep::{Keep, Overlay};
 use super::opened::Watch;
+use super::shortage::{Shortage, mb, room_for_files};
 
 /// Where tasks find a fresh directory in memory for their temporary files.
 pub const TMPDIR: &str = "/.hypertare-tmp";
@@ -35,6 +36,7 @@ const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
 /// A view that stands. It is unmounted with the node's mount namespace.
 pub struct View {
+    place: PathBuf,
     root: PathBuf,
     pristine: PathBuf,
     work: PathBuf,
@@ -51,11 +53,14 @@ impl View {
         let workdir = resolve(lower, &files.workdir)?;
         check_workdir(&workdir)?;
         let source = lower.join(relative(&workdir));
-        check_size(&source, &workdir, files.memory)?;
-        let options = CString::new(format!("size={},mode=0755", files.memory))?;
+        let from_elsewhere = lower != Path::new("/");
+        let memory = if from_elsewhere { room_for_files(files.memory)? } else { files.memory };
+        check_size(&source, &workdir, memory)?;
+        let options = CString::new(format!("size={memory},mode=0755"))?;
         mount("tmpfs", place, "tmpfs", MountFlags::empty(), Some(options.as_c_str()))
             .context("cannot mount memory for the view of the files")?;
         let mut view = View {
+            place: place.to_owned(),
             root: place.join("root"),
             pristine: place.join("pristine"),
             work: place.join("work"),
@@ -77,9 +82,9 @@ impl View {
         fs::create_dir_all(&target)
             .and_then(|()| Ok(mount_bind(&view.work, &target)?))
             .with_context(|| format!("cannot lay the work directory at {}", workdir.display()))?;
-        if lower != Path::new("/") {
+        if from_elsewhere {
             let overlays = std::mem::take(&mut builder.overlays);
-            view.keep = Some(Mutex::new(Keep::new(place, files.memory, &view.root, overlays)));
+            view.keep = Some(Mutex::new(Keep::new(place, memory, &view.root, overlays)));
         }
         Ok((view, builder.warnings()))
     }
@@ -107,6 +112,11 @@ impl View {
     /// has at hand once they were used.
     pub fn watch(&self) -> Result<Option<Watch>> {
         self.keep.as_ref().map(|keep| Watch::begin(lock(keep).overlays())).transpose()
+    }
+
+    /// Looks on at the memory that a task has.
+    pub fn shortage(&self) -> Shortage {
+        Shortage::watch(&self.place, self.keep.is_some())
     }
 
     /// Has what was opened at hand from now on, and the links that lead there from the directories
@@ -163,7 +173,6 @@ fn check_size(source: &Path, workdir: &Path, memory: u64) -> Result<()> {
     let size = copy::size(source)
         .with_context(|| format!("the work directory {} cannot be copied", workdir.display()))?;
     if size * 2 > memory {
-        let mb = |bytes: u64| bytes.div_ceil(1 << 20);
         bail!(
             "the work directory {} takes {} MB and is held in memory twice (as it was, and as it is \
              worked in), which is more than the {} MB given for files; choose a smaller directory \

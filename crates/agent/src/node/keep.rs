@@ -21,6 +21,8 @@ use anyhow::{Context, Result};
 use rustix::fs::{RawDir, Timespec, Timestamps, futimens};
 use rustix::mount::{MountFlags, mount_remount};
 
+use super::shortage::mb;
+
 /// Links that are followed one after another, as in the kernel.
 const MOST_LINKS: usize = 40;
 /// Links that are read at the same time.
@@ -202,7 +204,6 @@ impl Keep {
     fn told(&self, left_out: &[(&PathBuf, u64)]) -> Option<String> {
         let (largest, _) = left_out.last()?;
         let shown = Path::new("/").join(largest.strip_prefix(&self.root).unwrap_or(largest));
-        let mb = |bytes: u64| bytes.div_ceil(1 << 20);
         let missing: u64 = left_out.iter().map(|(_, size)| size).sum();
         Some(format!(
             "{} of the files that were used ({} MB, the largest {}) are read over the file share in \
@@ -287,4 +288,141 @@ fn below(root: &Path, path: &Path) -> PathBuf {
         }
     }
     root.join(parts.into_iter().collect::<PathBuf>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A root whose `/usr` counts as an overlay, with a compiler that links lead to.
+    struct Tree {
+        home: PathBuf,
+        keep: Keep,
+    }
+
+    impl Tree {
+        fn new(name: &str, memory: u64) -> Tree {
+            let home =
+                std::env::temp_dir().join(format!("hypertare-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&home);
+            let root = home.join("root");
+            let upper = home.join("upper");
+            for directory in [root.join("usr/bin"), root.join("usr/lib64"), upper.join("bin")] {
+                fs::create_dir_all(directory).unwrap();
+            }
+            fs::write(root.join("usr/bin/gcc-12"), "program").unwrap();
+            for (target, link) in [
+                ("/etc/alternatives/cc", "usr/bin/cc"),
+                ("gcc-12", "usr/bin/gcc"),
+                ("../bin/gcc", "usr/lib64/compiler"),
+                ("nowhere", "usr/bin/dangling"),
+                ("endless", "usr/bin/endless"),
+                ("usr/lib64", "lib64"),
+            ] {
+                symlink(target, root.join(link)).unwrap();
+            }
+            let overlay = Overlay { shown: root.join("usr"), upper };
+            let keep = Keep::new(&home, memory, &root, vec![overlay]);
+            Tree { home, keep }
+        }
+
+        fn at(&self, path: &str) -> PathBuf {
+            self.keep.root.join(path)
+        }
+
+        fn opened(&self, paths: &[&str]) -> BTreeSet<PathBuf> {
+            paths.iter().map(|path| self.at(path)).collect()
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.home);
+        }
+    }
+
+    #[test]
+    fn paths_stay_below_their_root() {
+        let root = Path::new("/view");
+        for (path, meant) in [
+            ("/usr/bin", "/view/usr/bin"),
+            ("usr/./lib/../bin", "/view/usr/bin"),
+            ("/../../etc", "/view/etc"),
+            ("/", "/view/"),
+        ] {
+            assert_eq!(below(root, Path::new(path)), Path::new(meant), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_link_leads_where_it_does_with_that_root() {
+        let tree = Tree::new("target", 0);
+        let target = |link: &str| target_of(&tree.keep.root, &tree.at(link));
+        assert_eq!(target("usr/bin/cc"), Some(tree.at("etc/alternatives/cc")));
+        assert_eq!(target("usr/bin/gcc"), Some(tree.at("usr/bin/gcc-12")));
+        assert_eq!(target("usr/lib64/compiler"), Some(tree.at("usr/bin/gcc")));
+        assert_eq!(target("lib64"), Some(tree.at("usr/lib64")));
+        assert_eq!(target("usr/bin/gcc-12"), None);
+        assert_eq!(target_of(Path::new("/elsewhere"), &tree.at("usr/bin/gcc")), None);
+    }
+
+    #[test]
+    fn links_on_the_way_in_path_and_behind_links_of_the_root_are_found() {
+        let tree = Tree::new("links", 0);
+        let opened = tree.opened(&["usr/bin/gcc-12"]);
+        let all = tree.opened(&["usr/bin/gcc", "usr/lib64/compiler"]);
+        assert_eq!(tree.keep.links(&opened, OsStr::new("/usr/bin:/absent")), all);
+        let others = tree.opened(&["usr/bin/other"]);
+        assert!(tree.keep.links(&others, OsStr::new("/usr/bin")).is_empty());
+    }
+
+    #[test]
+    fn a_link_that_is_kept_is_not_kept_again() {
+        let tree = Tree::new("again", 0);
+        symlink("gcc-12", tree.home.join("upper/bin/gcc")).unwrap();
+        let opened = tree.opened(&["usr/bin/gcc-12"]);
+        let left = tree.opened(&["usr/lib64/compiler"]);
+        assert_eq!(tree.keep.links(&opened, OsStr::new("/usr/bin")), left);
+        assert!(tree.keep.is_kept(&tree.at("usr/bin/gcc")));
+        assert!(!tree.keep.is_kept(&tree.at("usr/bin/cc")));
+        assert!(tree.keep.is_kept(&tree.at("etc/passwd")), "what is in no overlay is in memory");
+    }
+
+    #[test]
+    fn links_in_a_circle_come_to_an_end() {
+        let names = HashSet::from([OsStr::new("wanted")]);
+        let circle = |link: &Path| Some(link.with_file_name("again"));
+        assert!(leading(Path::new("/a/again"), &names, circle).is_empty());
+        let chain = |link: &Path| {
+            let next = if link.ends_with("one") { "two" } else { "wanted" };
+            Some(link.with_file_name(next))
+        };
+        let both = [PathBuf::from("/a/one"), PathBuf::from("/a/two")];
+        assert_eq!(leading(Path::new("/a/one"), &names, chain), both);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_told() {
+        let mut tree = Tree::new("full", 2 * PAGE);
+        fs::write(tree.at("usr/bin/large"), vec![b'x'; 3 << 20]).unwrap();
+        // As if the only page were taken: then nothing is copied, which would need a mount.
+        tree.keep.kept = PAGE;
+        let opened = tree.opened(&["usr/bin/gcc-12", "usr/bin/large", "etc/passwd"]);
+        for link in ["usr/bin/gcc", "usr/lib64/compiler"] {
+            fs::remove_file(tree.at(link)).unwrap();
+        }
+        let told = tree.keep.keep(&opened, OsStr::new("")).unwrap().unwrap();
+        assert!(told.starts_with("2 of the files"), "{told}");
+        assert!(told.contains("4 MB, the largest /usr/bin/large"), "{told}");
+        assert!(told.contains("give the guest 13 MB more"), "{told}");
+    }
+
+    #[test]
+    fn with_nothing_new_there_is_nothing_to_do() {
+        let mut tree = Tree::new("nothing", 0);
+        let opened = tree.opened(&["etc/passwd", "usr/bin/absent"]);
+        assert_eq!(tree.keep.keep(&opened, OsStr::new("/usr/bin")).unwrap(), None);
+    }
 }

@@ -12,11 +12,12 @@ mod files;
 mod interfaces;
 mod keep;
 mod opened;
+pub mod shortage;
 mod task;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ const GUEST_PLACE: &str = "/run/hypertare";
 /// Runs the agent of a guest: the machine's files come over the share.
 pub fn run(input: OwnedFd, output: OwnedFd) -> Result<()> {
     fs::create_dir_all(GUEST_PLACE).with_context(|| format!("making {GUEST_PLACE}"))?;
+    shortage::spare_this_process()?;
     Node::new(output, Origin::Share, GUEST_PLACE.into()).work(input)
 }
 
@@ -68,14 +70,22 @@ pub fn main(arguments: Arguments) -> ExitCode {
 
 fn serve(place: PathBuf) -> Result<()> {
     use rustix::mount::{MountFlags, mount};
+    let mut surroundings = Surroundings::default();
+    let machine_proc: OwnedFd;
     if std::process::id() == 1 {
+        // Kernel threads are in the machine's PID namespace only.
+        machine_proc = File::open("/proc").context("cannot open /proc")?.into();
+        let path = format!("/proc/self/fd/{}", machine_proc.as_raw_fd());
+        surroundings.machine_proc = Some(path.into());
         crate::host::sandbox::make_private()?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         mount("proc", "/proc", "proc", flags, None).context("cannot mount /proc")?;
     }
     let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
-    Node::new(output, Origin::Own, place).work(input)
+    let mut node = Node::new(output, Origin::Own, place);
+    node.surroundings = surroundings;
+    node.work(input)
 }
 
 /// Where the machine's files are found.
@@ -102,6 +112,7 @@ struct Node {
     view: Option<Arc<View>>,
     ledger: Ledger,
     reading: Option<Reading>,
+    surroundings: Surroundings,
     running: BTreeMap<u64, Arc<Running>>,
     next_task: u64,
     /// Orders to kill that are answered once nothing runs.
@@ -118,6 +129,7 @@ impl Node {
             view: None,
             ledger: Ledger::default(),
             reading: None,
+            surroundings: Surroundings::default(),
             running: BTreeMap::new(),
             next_task: 0,
             kills: Vec::new(),
@@ -179,15 +191,16 @@ impl Node {
                 desk.done(number, outcome);
             }
             Order::ProbeBegin { probes, .. } => {
-                self.reading = Some(probe::begin(&probes, &Surroundings::default()));
+                self.reading = Some(probe::begin(&probes, &self.surroundings));
                 desk.done(number, Ok(()));
             }
-            Order::ProbeEnd { trial, phase } => {
-                let measured = self.reading.take().map(Reading::end).unwrap_or_default();
-                for one in measured {
+            Order::ProbeEnd { trial, phase, probes } => {
+                let reading = self.reading.as_mut();
+                for one in reading.map(|reading| reading.end_some(&probes)).unwrap_or_default() {
                     one.notes.iter().for_each(|note| desk.warn(note.clone()));
                     desk.emit(Record::Probe(one.record(desk.node(), trial, &phase)));
                 }
+                self.reading.take_if(|reading| !reading.is_open());
                 desk.done(number, Ok(()));
             }
             Order::Start { trial, phase, task } => {

@@ -135,3 +135,41 @@ impl Group {
         fs::read_link(itself).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without the privilege that a guest's agent has, it must say what it could not do.
+    #[test]
+    fn each_file_and_directory_that_is_opened_is_noted_once() {
+        let home = std::env::temp_dir().join(format!("hypertare-opened-{}", std::process::id()));
+        fs::create_dir_all(home.join("directory")).unwrap();
+        for name in ["before", "meanwhile", "after"] {
+            fs::write(home.join(name), "text").unwrap();
+        }
+        let open = |name: &str| drop(fs::File::open(home.join(name)).unwrap());
+        open("before");
+        match Watch::begin([home.as_path()].into_iter()) {
+            Ok(watch) => {
+                for _ in 0..3 {
+                    open("meanwhile");
+                }
+                open("directory");
+                let opened = watch.end().unwrap();
+                open("after");
+                let here: BTreeSet<_> = opened.iter().filter(|p| p.starts_with(&home)).collect();
+                let expected = [home.join("directory"), home.join("meanwhile")];
+                assert_eq!(here, expected.iter().collect());
+            }
+            Err(error) => {
+                let told = format!("{error:#}");
+                assert!(
+                    told.starts_with("cannot watch") && told.contains("(os error 1)"),
+                    "{told}"
+                );
+            }
+        }
+        fs::remove_dir_all(&home).unwrap();
+    }
+}

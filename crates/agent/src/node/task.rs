@@ -84,7 +84,8 @@ impl Running {
     /// answered. The result is told last, when the process is gone and what it worked in may be laid
     /// afresh: whoever has the result may start the next task at once.
     pub fn run(self: &Arc<Self>) {
-        let result = self.attend().unwrap_or_else(|error| {
+        let shortage = self.view().ok().flatten().map(|view| view.shortage());
+        let mut result = self.attend().unwrap_or_else(|error| {
             let Assignment { trial, phase, task } = &self.assignment;
             TaskResult {
                 node: self.desk.node().to_owned(),
@@ -95,6 +96,11 @@ impl Running {
                 ..TaskResult::default()
             }
         });
+        if let (Some(error), Some(shortage)) = (&mut result.error, shortage)
+            && let Some(why) = shortage.explain(error)
+        {
+            *error = format!("{why}; {error}");
+        }
         self.desk.result(result);
         self.answer(Err(anyhow!("it ended before it was ready")));
     }

@@ -33,13 +33,15 @@ pub use outside::{Outside, Processes};
 pub struct Surroundings {
     /// A procfs; `/proc`, but for tests.
     pub proc: PathBuf,
+    /// One that shows the machine's kernel threads, where `proc` does not.
+    pub machine_proc: Option<PathBuf>,
     /// What [`Probe::Outside`] is about; that probe is unavailable without it.
     pub outside: Option<Outside>,
 }
 
 impl Default for Surroundings {
     fn default() -> Self {
-        Surroundings { proc: PathBuf::from("/proc"), outside: None }
+        Surroundings { proc: PathBuf::from("/proc"), machine_proc: None, outside: None }
     }
 }
 
@@ -79,25 +81,43 @@ enum Captured {
 pub fn begin(probes: &[Probe], surroundings: &Surroundings) -> Reading {
     let watch = probes
         .contains(&Probe::Napi)
-        .then(|| napi::Watch::start(&surroundings.proc).map_err(|error| format!("{error:#}")));
+        .then(|| napi::Watch::start(surroundings).map_err(|error| format!("{error:#}")));
     let mut reading = Reading { surroundings: surroundings.clone(), watch, taken: Vec::new() };
     reading.taken = probes.iter().map(|&probe| (probe, reading.take(probe))).collect();
     reading
 }
 
 impl Reading {
-    /// Takes the second reading and tells the differences, in the order that was asked for.
-    pub fn end(self) -> Vec<Measured> {
-        let after: Vec<Taken> = self.taken.iter().map(|(probe, _)| self.take(*probe)).collect();
-        let watch = self.watch.and_then(Result::ok);
-        let measured = self.taken.into_iter().zip(after).map(|((probe, a), b)| {
+    /// Takes the second reading of all and tells the differences, in the order that was asked for.
+    pub fn end(mut self) -> Vec<Measured> {
+        let all: Vec<Probe> = self.taken.iter().map(|(probe, _)| *probe).collect();
+        self.end_some(&all)
+    }
+
+    /// The same for some of them; the others go on.
+    pub fn end_some(&mut self, probes: &[Probe]) -> Vec<Measured> {
+        let taken = std::mem::take(&mut self.taken);
+        let (ending, going_on): (Vec<_>, Vec<_>) =
+            taken.into_iter().partition(|(probe, _)| probes.contains(probe));
+        self.taken = going_on;
+        let after: Vec<Taken> = ending.iter().map(|(probe, _)| self.take(*probe)).collect();
+        let measured = ending.into_iter().zip(after).map(|((probe, a), b)| {
             let measured = measure(probe, a, b);
-            match (probe, &watch) {
-                (Probe::Napi, Some(watch)) => measured.with_polls(watch.polls()),
+            match (probe, &self.watch) {
+                (Probe::Napi, Some(Ok(watch))) => measured.with_polls(watch.polls()),
                 _ => measured,
             }
         });
-        measured.collect()
+        let measured = measured.collect();
+        if probes.contains(&Probe::Napi) {
+            self.watch = None;
+        }
+        measured
+    }
+
+    /// Whether a probe waits for its second reading.
+    pub fn is_open(&self) -> bool {
+        !self.taken.is_empty()
     }
 
     fn take(&self, probe: Probe) -> Taken {
@@ -246,7 +266,7 @@ mod tests {
     #[test]
     fn two_readings_make_differences_in_the_order_asked_for() {
         let root = root(&[("vmstat", "pgfault 100\nnr_free_pages 7\n"), ("stat", "ctxt 5\n")]);
-        let surroundings = Surroundings { proc: root.path().to_owned(), outside: None };
+        let surroundings = Surroundings { proc: root.path().to_owned(), ..Surroundings::default() };
         let reading = begin(&[Probe::Vmstat, Probe::Schedstat, Probe::Stat], &surroundings);
         write(root.path(), &[("vmstat", "pgfault 142\nnr_free_pages 3\n"), ("stat", "ctxt 9\n")]);
         let measured = reading.end();
@@ -256,6 +276,21 @@ mod tests {
         assert_eq!(measured[0].values, Ok(Values::from([("pgfault".to_owned(), 42.0)])));
         assert!(measured[1].values.as_ref().unwrap_err().contains("CONFIG_SCHEDSTATS"));
         assert_eq!(measured[2].values, Ok(Values::from([("context_switches".to_owned(), 4.0)])));
+    }
+
+    #[test]
+    fn some_end_while_others_go_on() {
+        let root = root(&[("vmstat", "pgfault 100\n"), ("stat", "ctxt 5\n")]);
+        let surroundings = Surroundings { proc: root.path().to_owned(), ..Surroundings::default() };
+        let mut reading = begin(&[Probe::Vmstat, Probe::Stat], &surroundings);
+        write(root.path(), &[("vmstat", "pgfault 142\n"), ("stat", "ctxt 9\n")]);
+        let first = reading.end_some(&[Probe::Stat]);
+        assert_eq!(first[0].values, Ok(Values::from([("context_switches".to_owned(), 4.0)])));
+        assert!(first.len() == 1 && reading.is_open());
+        write(root.path(), &[("vmstat", "pgfault 150\n")]);
+        let last = reading.end_some(&[Probe::Vmstat, Probe::Stat]);
+        assert_eq!(last[0].values, Ok(Values::from([("pgfault".to_owned(), 50.0)])));
+        assert!(last.len() == 1 && !reading.is_open());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use hypertare_plan::{Histogram, Values};
 use rustix::fs::FlockOperation;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
+use super::Surroundings;
 use super::counters::{Kind, Sample};
 use super::interrupts::lines;
 use crate::net::{Links, interrupts};
@@ -50,7 +51,7 @@ struct Instance {
 impl Watch {
     /// # Errors
     /// The kernel cannot count polls here, and why.
-    pub fn start(proc: &Path) -> Result<Self> {
+    pub fn start(surroundings: &Surroundings) -> Result<Self> {
         let names = interfaces()?;
         let instance = Instance::make()?;
         for name in &names {
@@ -61,8 +62,9 @@ impl Watch {
             let interrupts = interrupts::of_interface(&name).unwrap_or_default();
             Watched { name, interrupts }
         });
-        let interfaces = interfaces.collect();
-        Ok(Watch { instance, interfaces, threads: softirq_threads(proc), proc: proc.to_owned() })
+        let proc = surroundings.proc.clone();
+        let threads = softirq_threads(surroundings.machine_proc.as_ref().unwrap_or(&proc));
+        Ok(Watch { instance, interfaces: interfaces.collect(), threads, proc })
     }
 
     /// What counts on whether it is watched or not.
@@ -101,6 +103,10 @@ impl Watch {
         let text = fs::read_to_string(&path).with_context(|| format!("reading {path:?}"))?;
         let found = parse(&text)?;
         let mut polls = Polls::default();
+        if self.threads.is_empty() {
+            let why = "no ksoftirqd can be seen from this PID namespace: its CPU time is unknown";
+            polls.notes.push(why.to_owned());
+        }
         for Watched { name, .. } in &self.interfaces {
             polls.add(name, found.get(name).cloned().unwrap_or_default());
         }

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Context, descendants, execute};
 use crate::emit::Emitter;
+use crate::node::shortage::expose_this_process;
 
 /// What a task's process is told to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +58,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 fn prepare(arguments: &Arguments) -> Result<(Assignment, Option<OwnedFd>)> {
     let ready = arguments.ready_fd.map(take_over).transpose()?;
     let assignment = read_assignment(io::stdin().lock())?;
+    expose_this_process()?;
     if let Some(root) = &arguments.root {
         rustix::process::chroot(root)
             .with_context(|| format!("cannot make {} the root", root.display()))?;

@@ -106,6 +106,8 @@ impl<'a> Flow<'a> {
 pub struct Received {
     pub bytes: u64,
     pub packets: u64,
+    /// With those that do not count; none where nobody knows.
+    pub all: Option<u64>,
     /// Time and bytes of the first arrival.
     first: Option<(u64, u64)>,
     last: u64,
@@ -245,6 +247,9 @@ fn outcome(received: &[Received], intervals: &Intervals, socket_buffer: usize) -
             .set("duplicate_packets", total.duplicates as f64);
         if let Some(drops) = total.drops {
             outcome.set("socket_drops", drops as f64);
+        }
+        if let Some(all) = received.iter().map(|flow| flow.all).sum::<Option<u64>>() {
+            outcome.set("all_packets", all as f64);
         }
     }
     outcome

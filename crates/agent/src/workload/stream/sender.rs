@@ -43,6 +43,10 @@ pub trait SendFlow: Send {
     /// Bytes of one message as it is sent.
     fn message(&self) -> u32;
 
+    /// Everything that was sent: what counts, what does not, what tells the end. None where that is
+    /// not the flow's to know.
+    fn all(&self) -> Option<u64>;
+
     /// Whether the kernel cuts the messages out of larger pieces; none where there is no choice.
     fn segments(&self) -> Option<bool>;
 }
@@ -148,6 +152,9 @@ pub fn run<F: SendFlow>(
     let mut outcome = outcome(spec, &tallies, &counted, seconds(begin, end), socket_buffer);
     if let Some(segments) = flows.iter().find_map(F::segments) {
         outcome.set("segmentation", segments as u8 as f64);
+    }
+    if let Some(all) = flows.iter().map(F::all).sum::<Option<u64>>() {
+        outcome.set("all_packets", all as f64);
     }
     Ok(outcome)
 }

@@ -130,6 +130,10 @@ impl SendFlow for TcpSender {
         self.message.len() as u32
     }
 
+    fn all(&self) -> Option<u64> {
+        None
+    }
+
     fn segments(&self) -> Option<bool> {
         None
     }

@@ -57,6 +57,7 @@ pub struct UdpSender {
     owner: u64,
     settled: u64,
     counted: u64,
+    end_marks: u64,
     /// Calls that are to hand over one entry only, see [`CAREFUL_CALLS`].
     careful: u32,
 }
@@ -120,6 +121,7 @@ impl UdpSender {
             owner,
             settled: 0,
             counted: 0,
+            end_marks: 0,
             careful: 0,
         };
         sender.form(if segments { TRAIN.min(MAX_DATAGRAM / spec.message).max(1) } else { 1 });
@@ -216,7 +218,7 @@ impl SendFlow for UdpSender {
         datagram::write(&mut end, self.owner, datagram::mark(Kind::End, counted));
         for _ in 0..END_MARKS {
             // A receiver that is gone needs no mark.
-            let _ = self.socket.send(&end);
+            self.end_marks += u64::from(self.socket.send(&end).is_ok());
             clock::sleep_until(clock::now() + BETWEEN_END_MARKS.as_nanos() as u64);
         }
         None
@@ -228,6 +230,10 @@ impl SendFlow for UdpSender {
 
     fn message(&self) -> u32 {
         self.message as u32
+    }
+
+    fn all(&self) -> Option<u64> {
+        Some(self.settled + self.counted + self.end_marks)
     }
 
     fn segments(&self) -> Option<bool> {
@@ -285,12 +291,13 @@ pub fn receive(
             }
             flow.tell(&received, Some(&account.sequence));
             flow.foreign(account.foreign);
+            received.all = Some(account.all);
         }
         if account.ended && received.began() {
             flow.end();
             received.close();
         }
-        if stop.is_due(context, account.ended || filled == 0, now) {
+        if stop.is_due(context, account.end_marks == END_MARKS || filled == 0, now) {
             break;
         }
     }
@@ -314,6 +321,9 @@ struct Account {
     /// Something came that the sender does not count.
     settled: bool,
     ended: bool,
+    end_marks: u32,
+    /// Every datagram of the stream, whether it counts or not.
+    all: u64,
     foreign: u64,
 }
 
@@ -327,6 +337,8 @@ impl Account {
             sequence,
             settled: false,
             ended: false,
+            end_marks: 0,
+            all: 0,
             foreign: 0,
         }
     }
@@ -349,6 +361,7 @@ impl Account {
         if self.owner != Some(owner) && !self.adopt(owner, kind) {
             return self.refuse();
         }
+        self.all += 1;
         match kind {
             Kind::Counted => self.sequence.note(number),
             Kind::Settling => {
@@ -358,6 +371,7 @@ impl Account {
             Kind::End => {
                 self.sequence.ended(number);
                 self.ended = true;
+                self.end_marks += 1;
                 false
             }
         }
@@ -502,6 +516,7 @@ mod tests {
         assert_eq!(counted, (128, 2));
         assert_eq!((account.sequence.lost(), account.sequence.duplicates()), (2, 1));
         assert_eq!((account.foreign, account.settled, account.ended), (2, true, true));
+        assert_eq!((account.all, account.end_marks), (5, 1));
     }
 
     #[test]

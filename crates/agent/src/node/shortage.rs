@@ -1,0 +1,155 @@
+//! When memory runs out in a guest: who dies of it, how much is given to files beforehand, and what
+//! is said of it.
+//!
+//! Files in memory belong to no process, so that killing one frees none of them: a kernel that finds
+//! no memory would kill one process after the other, the agent among them, and the guest be lost. So
+//! the agent is spared, and files never get so much that nothing is left to work with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+const ADJUSTMENT: &str = "/proc/self/oom_score_adj";
+
+/// What the C library says of a full file system (ENOSPC), and programs repeat.
+const NO_ROOM: &str = "No space left on device";
+
+/// Files are full with less room than this: whoever writes pages finds none.
+const LEAST_ROOM: u64 = 64 << 10;
+
+const MORE: &str = "give more with --memory (in a study: sut.memory)";
+
+/// Makes this process the last one that the kernel kills for want of memory. Needs `CAP_SYS_RESOURCE`.
+pub fn spare_this_process() -> Result<()> {
+    fs::write(ADJUSTMENT, "-1000").with_context(|| format!("cannot write {ADJUSTMENT}"))
+}
+
+/// Takes back what was inherited from an agent that is spared. Who is spared less than others stays so.
+pub fn expose_this_process() -> Result<()> {
+    let is_spared = fs::read_to_string(ADJUSTMENT).is_ok_and(|text| text.starts_with('-'));
+    if is_spared {
+        fs::write(ADJUSTMENT, "0").with_context(|| format!("cannot write {ADJUSTMENT}"))?;
+    }
+    Ok(())
+}
+
+/// Bytes that files of a guest may take, of those asked for: half of what is free, for a quarter
+/// more may be taken by what is kept of the share, and the rest is for the work itself.
+pub fn room_for_files(asked: u64) -> Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+    let free = bytes(&text, "MemAvailable:").context("/proc/meminfo has no MemAvailable")?;
+    Ok(asked.min(free / 2))
+}
+
+/// Watches from a task's beginning whether its memory runs out.
+pub struct Shortage {
+    /// The file system in memory that takes whatever is written.
+    place: PathBuf,
+    /// What the kernel had killed for want of memory before; none where others' memory counts too.
+    killed: Option<u64>,
+}
+
+impl Shortage {
+    /// `alone`: nothing else runs on this kernel, as in a guest.
+    pub fn watch(place: &Path, alone: bool) -> Self {
+        Shortage { place: place.to_owned(), killed: alone.then(killed) }
+    }
+
+    /// What to say of a task that failed with this error, if memory is why.
+    pub fn explain(&self, error: &str) -> Option<String> {
+        if self.killed.is_some_and(|before| killed() > before) {
+            let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+            let total = bytes(&text, "MemTotal:").unwrap_or_default();
+            let of_files = room(&self.place).map_or(0, |(size, free)| size - free);
+            return Some(out_of_memory(total, of_files));
+        }
+        let (size, free) = room(&self.place)?;
+        (free < LEAST_ROOM || error.contains(NO_ROOM)).then(|| files_full(size))
+    }
+}
+
+fn out_of_memory(total: u64, of_files: u64) -> String {
+    format!(
+        "the work ran out of memory: the guest has {} MB, and files in it take {}; {MORE}",
+        mb(total),
+        mb(of_files)
+    )
+}
+
+fn files_full(size: u64) -> String {
+    format!(
+        "the work ran out of memory for files: what it writes is kept in memory, {} MB at most; \
+         {MORE}",
+        mb(size)
+    )
+}
+
+/// How many processes this kernel has killed for want of memory since it booted.
+fn killed() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    number(&text, "oom_kill").unwrap_or_default()
+}
+
+/// Bytes in all, and those that are free.
+fn room(place: &Path) -> Option<(u64, u64)> {
+    let state = rustix::fs::statvfs(place).ok()?;
+    Some((state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize))
+}
+
+/// Of a line of /proc/meminfo, which are in KiB.
+fn bytes(text: &str, name: &str) -> Option<u64> {
+    number(text, name)?.checked_mul(1 << 10)
+}
+
+fn number(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        (words.next() == Some(name)).then(|| words.next()?.parse().ok())?
+    })
+}
+
+/// Whole MiB, rounded up.
+pub fn mb(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_by_their_whole_name() {
+        let text = "MemTotal:  2048 kB\nMemAvailable:\t1024 kB\noom_kill_x 9\noom_kill 3\n";
+        assert_eq!(bytes(text, "MemTotal:"), Some(2 << 20));
+        assert_eq!(bytes(text, "MemAvailable:"), Some(1 << 20));
+        assert_eq!(number(text, "oom_kill"), Some(3));
+        assert_eq!(number(text, "Mem"), None);
+        assert_eq!(number("oom_kill many", "oom_kill"), None);
+    }
+
+    #[test]
+    fn files_get_what_is_asked_for_or_half_of_what_is_free() {
+        assert_eq!(room_for_files(1 << 20).unwrap(), 1 << 20);
+        let most = room_for_files(u64::MAX).unwrap();
+        assert!(most > 1 << 20 && most < u64::MAX / 2, "{most}");
+    }
+
+    #[test]
+    fn a_task_that_failed_for_want_of_room_is_told_so() {
+        let shortage = Shortage::watch(&std::env::temp_dir(), false);
+        assert_eq!(shortage.explain("`make` ended with exit status 2"), None);
+        let told = shortage.explain("cp: error writing 'a': No space left on device").unwrap();
+        assert!(told.contains("ran out of memory for files"), "{told}");
+        assert!(told.contains("--memory") && told.contains("sut.memory"), "{told}");
+    }
+
+    #[test]
+    fn a_kill_since_the_beginning_is_the_reason() {
+        let place = std::env::temp_dir();
+        let before = Shortage { place: place.clone(), killed: Some(u64::MAX) };
+        assert_eq!(before.explain("killed by SIGKILL"), None);
+        let told = out_of_memory(200 << 20, (96 << 20) + 1);
+        assert!(told.contains("has 200 MB, and files in it take 97; give more"), "{told}");
+    }
+}

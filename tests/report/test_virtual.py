@@ -1,0 +1,104 @@
+"""Numbers of virtual time say so wherever they are shown, and what that means stands beside them."""
+
+from __future__ import annotations
+
+import html as markup
+import io
+import json
+import re
+from pathlib import Path
+
+import polars
+import pytest
+from rich.console import Console
+
+from hypertare.compare import compare
+from hypertare.report import comparison, exports, html, terminal
+from hypertare.report.model import Report
+from hypertare.responses import meaning
+from hypertare.summarise import read as read_run
+from tests import factory
+from tests.report.conftest import read
+
+UNMARKED = re.compile(r"\d (?:[kMGT]?b/s|[mµn]?s|s/GB|%|packets/s|faults)\b(?! \(virtual\))")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    script = factory.Script(4, clock="virtual", fail=frozenset())
+    return factory.write(tmp_path_factory.mktemp("virtual") / "run", script)
+
+
+@pytest.fixture(scope="module")
+def virtual(run: Path) -> Report:
+    return read(run)
+
+
+def printed(report: Report) -> str:
+    console = Console(file=io.StringIO(), width=4000)
+    terminal.show(report, console, every=True)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_it_is_two_sentences() -> None:
+    assert len(re.findall(r"\.(?: |$)", meaning("virtual"))) == 2
+    assert meaning("wall") == ""
+
+
+def test_the_meaning_stands_with_the_numbers(virtual: Report, report: Report) -> None:
+    said = meaning("virtual")
+    shown = (printed, exports.markdown, lambda one: markup.unescape(html.render(one)))
+    for show in shown:
+        assert said in show(virtual).replace("\\", "")
+        assert said not in show(report).replace("\\", "")
+
+
+def test_no_unit_goes_without_its_mark(virtual: Report) -> None:
+    page = html.render(virtual)
+    tables = "\n".join(re.findall(r"<td[^>]*>(.*?)</td>", page))
+    measured = [cell for cell in tables.splitlines() if not re.search(r"^[+−]|^[\d.,]+ %$", cell)]
+    assert sum("(virtual)" in cell for cell in measured) > 100
+    assert [cell for cell in measured if UNMARKED.search(markup.unescape(cell))] == []
+    assert not UNMARKED.search(
+        "\n".join(line for line in printed(virtual).splitlines() if "mean" in line)
+    )
+
+
+def test_axes_have_the_mark(virtual: Report) -> None:
+    data = re.search(
+        r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', html.render(virtual), re.S
+    )
+    assert data is not None
+    titles: list[str] = []
+
+    def collect(part: object) -> None:
+        if isinstance(part, dict):
+            axis = (
+                [part.get("title")]
+                if "field" in part and part.get("type") == "quantitative"
+                else []
+            )
+            titles.extend(title for title in axis if isinstance(title, str))
+            for value in part.values():
+                collect(value)
+        elif isinstance(part, list):
+            for value in part:
+                collect(value)
+
+    collect(json.loads(data[1])["charts"])
+    of_time = [t for t in titles if re.search(r"\b(s|ms|µs|seconds|[kMG]b/s)\b", t)]
+    assert len(of_time) > 10
+    assert [title for title in of_time if "(virtual)" not in title] == []
+
+
+def test_exports_have_it_in_their_unit(virtual: Report) -> None:
+    units = exports.frame(virtual).filter(polars.col("unit").is_not_null())["unit"]
+    assert len(units) and all(unit.endswith(" (virtual)") for unit in units)
+
+
+def test_two_runs_of_virtual_time_side_by_side(run: Path) -> None:
+    console = Console(file=io.StringIO(), width=4000)
+    found = read_run(run)
+    comparison.show(compare(found, found), found, found, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert meaning("virtual") in text and "s (virtual)" in text
