@@ -18,7 +18,7 @@ from common import NotMeasured, Row
 
 from hypertare import environment
 
-PARTS = ("stream", "ping", "command", "boot", "emulated", "controller")
+PARTS = ("stream", "ping", "command", "boot", "emulated", "sweep", "controller", "probes", "walk")
 
 
 def main() -> None:

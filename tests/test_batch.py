@@ -63,6 +63,11 @@ def test_several_cpus_are_for_the_wall_clock() -> None:
     assert file("[sut]\ncpus = 2", machine="clock = 'wall'\nmachine").study().sut.cpus == 2
 
 
+def test_a_machine_in_which_no_kernel_fits_is_refused() -> None:
+    with pytest.raises(InputError, match="needs 128 MiB"):
+        file("[sut]\nmemory = '64M'").study()
+
+
 def test_this_host_has_no_virtual_clock() -> None:
     with pytest.raises(InputError, match="no virtual clock"):
         StudyFile(TEXT.replace('"emulated"', '"local"\nclock = "virtual"'), "x").study()

@@ -278,3 +278,14 @@ def test_expected_time_counts_boots_and_warm_ups() -> None:
     study = StudyFile(TEXT.replace('"make"', '"make"\nexpected = "1s"'), "probe.toml").study()
     # 8 blocks and 2 warm-ups of 2 trials of 1.3 s, and 2 boots of 6 s
     assert expected_run_s(study, make(study, 1), 8) == pytest.approx(10 * 2 * 1.3 + 12)
+
+
+def test_a_baseline_that_is_alone_is_measured() -> None:
+    machine, notes = MadeUp(), Notes()
+    alone = TEXT.replace('["native", "guest"]', '["native"]')
+    assert campaign(machine, notes, alone).run()
+    assert 5 <= len(measured(notes, "native")) <= 12
+    # A command that fails natively is left out at its first warm-up, alone or not.
+    failing = Notes()
+    assert campaign(MadeUp(fate=lambda node, trial: "no"), failing, alone).run()
+    assert [trial.status for trial in failing.finished] == ["failed"]

@@ -262,3 +262,66 @@ def test_a_looser_bound_never_fails_more(
     one = seen(cost=middle, cost_low=middle - half, cost_high=middle + half)
     strict = order.index(said(claim(op="above", value=bound), one))
     assert order.index(said(claim(op="above", value=bound - slack), one)) >= strict
+
+
+def over_cells(**responses: list[float]) -> list[Estimate]:
+    """Exact estimates of several responses over the levels of one factor."""
+    return [
+        seen(
+            response=name,
+            cell={"workload": "tcp", "weight": level},
+            estimate=value,
+            low=value,
+            high=value,
+            exact=True,
+        )
+        for name, values in responses.items()
+        for level, value in enumerate(values)
+    ]
+
+
+def test_correlation_is_over_the_over_cells() -> None:
+    one = claim(measure="correlation", with_response="packets", op="above", value=0.9)
+    together = over_cells(goodput=[1.0, 2, 3, 4, 5, 6], packets=[10.0, 21, 29, 40, 52, 60])
+    assert said(one, *together) == "holds"
+    evidence = judge(one, together).evidence
+    assert evidence.startswith("correlation of goodput with packets over 6 cells 0.99")
+    against = over_cells(goodput=[1.0, 2, 3, 4, 5, 6], packets=[60.0, 52, 40, 29, 21, 10])
+    assert said(one, *against) == "fails"
+    assert said(one, *over_cells(goodput=[1.0, 2, 3], packets=[1.0, 2, 3])) == "undecided"
+    assert "needs 4" in judge(one, over_cells(goodput=[1.0, 2, 3], packets=[1.0, 2, 3])).evidence
+    assert "no estimate of packets" in judge(one, over_cells(goodput=[1.0, 2, 3, 4])).evidence
+    within = claim(**{**one.model_dump(), "where": {"weight": 1}})
+    assert said(within, *together) == "undecided"
+
+
+def test_two_responses_of_one_cell() -> None:
+    below = claim(
+        response="own_cpu",
+        against_response="outside_cpu",
+        measure="ratio",
+        op="below",
+        value=1.0,
+    )
+    own = seen(response="own_cpu", unit="s", estimate=0.5, low=0.45, high=0.55)
+    outside = seen(response="outside_cpu", unit="s", estimate=1.0, low=0.95, high=1.05)
+    assert said(below, own, outside) == "holds"
+    assert "ratio against outside_cpu 0.5" in judge(below, [own, outside]).evidence
+    assert "this run has no outside_cpu" in judge(below, [own]).evidence
+    elsewhere = seen("container", response="outside_cpu", unit="s", estimate=1.0)
+    assert said(below, own, elsewhere) == "undecided"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"measure": "correlation"},
+        {"with_response": "packets"},
+        {"measure": "correlation", "with_response": "packets", "against": {"weight": 2}},
+        {"against_response": "packets"},
+        {"measure": "ratio", "against_response": "packets", "against": {"weight": 2}},
+    ],
+)
+def test_what_does_not_go_together_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        claim(**fields)

@@ -13,6 +13,7 @@ from scipy import stats
 
 from hypertare.compare import compare, welch
 from hypertare.errors import InputError
+from hypertare.likeness import unlike_runs
 from hypertare.stats.interval import of_mean
 from hypertare.summary import MachineState, PlatformState, Summary
 from hypertare.trials import FinishedTrial, Response
@@ -239,3 +240,18 @@ def test_welch_is_scipys(a: list[float], b: list[float]) -> None:
     expected = theirs.confidence_interval(0.95)
     assert (seen.low, seen.high) == pytest.approx((expected.low, expected.high), rel=1e-6, abs=1e-6)
     assert seen.freedom == pytest.approx(theirs.df)
+
+
+def test_a_node_in_several_states_is_compared_with_the_likest() -> None:
+    """As a bench's factor, such as an emulated machine's NIC, makes them."""
+    cards = [
+        PlatformState(
+            platform="native", node="host", kernel="6.1", cpus=1, memory=1, clocksource="tsc",
+            interfaces={"sut0": {"driver": driver, "mtu": 1500}},
+        )
+        for driver in ("e1000", "virtio_net")
+    ]  # fmt: skip
+    both = run([8.0, 8.1]).summary.model_copy(update={"platforms": tuple(cards)})
+    assert unlike_runs(both, both) == []
+    one = both.model_copy(update={"platforms": (cards[0],)})
+    assert unlike_runs(both, one) == ["native's sut0 driver virtio_net against e1000"]

@@ -11,7 +11,10 @@ from pydantic import BaseModel
 
 from hypertare import study
 from hypertare.claims import Claim
+from hypertare.plots import Plot
+from hypertare.search.settings import SearchSettings
 from hypertare.study import StudyFile
+from hypertare.tune.settings import TuneSettings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
@@ -21,6 +24,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 SECTIONS: dict[str, type[BaseModel]] = {
     "Top level": study.Study,
     "`[sut]`": study.Sut,
+    "`[emulated]`": study.Emulated,
     "`[bench]`": study.BenchSettings,
     "`command`": study.CommandSettings,
     "`stream`": study.StreamSettings,
@@ -28,9 +32,16 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`burn`": study.BurnSettings,
     "`[knobs]`": study.Knobs,
     "`[design]`": study.DesignSettings,
+    "`[search]`": SearchSettings,
+    "`[tune]`": TuneSettings,
     "`[[claims]]`": Claim,
+    "`[[plots]]`": Plot,
 }
-TABLES = {"sut", "bench", "workloads", "knobs", "factors", "design", "claims", "quick"}
+TABLES = {
+    *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
+    "tune",
+    *("claims", "plots", "quick"),
+}
 """Keys of the top level that are sections of their own."""
 
 
@@ -55,7 +66,7 @@ def test_every_key_is_documented_and_no_other(title: str) -> None:
     assert keys(title) == known - {"type"}
 
 
-@pytest.mark.parametrize("name", sorted(TABLES - {"workloads", "claims"}))
+@pytest.mark.parametrize("name", sorted(TABLES - {"workloads", "claims", "plots"}))
 def test_every_table_has_its_section(name: str) -> None:
     assert section(f"`[{name}]`").strip()
 

@@ -35,6 +35,18 @@ def test_agent_named_built_or_packaged(monkeypatch, tmp_path):
     assert paths.agent_binary() == named
 
 
+def test_walk_plugin_is_found_as_the_agent_is(monkeypatch, tmp_path):
+    monkeypatch.delenv("HYPERTARE_WALK_PLUGIN", raising=False)
+    monkeypatch.setattr(paths, "_PACKAGE", tmp_path / "src/hypertare")
+    with pytest.raises(MachineError, match=r"walk plugin is not built.*libhypertare_walk"):
+        paths.walk_plugin()
+    built = make(tmp_path / "target/x86_64-unknown-linux-gnu/release/libhypertare_walk.so", 0o644)
+    assert paths.walk_plugin() == built
+    monkeypatch.setenv("HYPERTARE_WALK_PLUGIN", str(tmp_path / "absent"))
+    with pytest.raises(MachineError, match="HYPERTARE_WALK_PLUGIN names"):
+        paths.walk_plugin()
+
+
 def test_unusable_agent_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("HYPERTARE_AGENT", str(tmp_path / "absent"))
     with pytest.raises(MachineError, match="which is not there"):

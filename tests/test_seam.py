@@ -153,6 +153,9 @@ def steps_of(study: StudyFile) -> Iterator[plan.Step]:
         images={"debian": Bootable()},
         environment={"PATH": "/bin"},
         workdir=Path("/work"),
+        capacities=tuple(
+            planner.Capacity(workload, {}, 1e8) for workload in study.study().workloads
+        ),
     )
     yield plan.HelloStep()
     for plot in design.plots:

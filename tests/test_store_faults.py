@@ -74,6 +74,7 @@ def _whole(directory: Path) -> int:
     return len(trials)
 
 
+@pytest.mark.runs
 def test_killed_at_any_moment_the_file_holds_whole_trials(tmp_path: Path) -> None:
     directory = tmp_path / "run"
     chance = random.Random(1)

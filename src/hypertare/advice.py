@@ -125,7 +125,8 @@ def unlike(platforms: Sequence[PlatformState], baseline: str) -> Iterator[str]:
     bases = [state for state in platforms if state.platform == baseline]
     for state in platforms:
         if bases and state.platform != baseline:
-            differ = unlike_platforms(state, bases[0])
+            # A factor of the bench gives both several states: the likest belong together.
+            differ = min((unlike_platforms(state, base) for base in bases), key=len)
             if differ:
                 yield (
                     f"{state.platform} and {baseline} are not alike: {listing(differ)}. "

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from hypertare import plan
-from hypertare.design import Variant
+from hypertare import plan, planner
+from hypertare.design import Plot, Variant
 from hypertare.plan import Seam
 from hypertare.records import (
     BenchReady,
@@ -22,7 +24,11 @@ from hypertare.records import (
     TrialBegin,
     TrialEnd,
 )
-from hypertare.trials import PlannedTrial
+from hypertare.study import Study, StudyFile
+from hypertare.trials import Cell, PlannedTrial
+
+if TYPE_CHECKING:
+    from hypertare.machine.emulated import Output
 
 
 @dataclass(frozen=True)
@@ -59,12 +65,15 @@ class Pc:
 
 @dataclass(frozen=True)
 class Place:
-    """A trial's place in the run: its cell in the design, its variant, its numbers."""
+    """A trial's place in the run: its variant, its numbers, what is put into the study for it.
 
-    plot: int
-    cell: int
+    `key` is whatever the maker of the batch knows it by.
+    """
+
     variant: Variant
     planned: PlannedTrial
+    levels: Cell
+    key: Any = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,52 @@ class Batch:
         steps += [plan.TrialStep(trial=trial) for trial in self.trials]
         steps.append(plan.TeardownStep())
         return b"".join(step.model_dump_json().encode() + b"\n" for step in steps)
+
+
+def make(
+    file: StudyFile,
+    plot: Plot,
+    boot: int,
+    seed: int,
+    places: Sequence[Place],
+    on: planner.Surroundings,
+) -> Batch:
+    """One boot with the trials of these places, in their order; `seed` moves what chance moves."""
+    on = replace(on, chance=planner.Chance(seed))
+    study = file.cell(plot.levels)
+    cells = {
+        variant.node: file.cell({**plot.levels, **variant.levels}) for variant in plot.variants
+    }
+    bench = planner.make_bench(study, plot, cells, on)
+    trials = tuple(
+        planner.make_trial(
+            number,
+            file.cell(place.levels),
+            place.planned.workload,
+            place.variant,
+            plot,
+            on,
+            warmup=place.planned.kind == "warmup",
+        )
+        for number, place in enumerate(places)
+    )
+    return Batch(boot, _pc(study, seed, nics_of(bench)), bench, tuple(places), trials)
+
+
+def _pc(study: Study, seed: int, nics: tuple[tuple[str, str], ...]) -> Pc:
+    return Pc(
+        clock=study.clock,
+        shift=study.emulated.shift,
+        seed=seed,
+        memory=study.sut.memory,
+        cpus=study.sut.cpus,
+        kernel=study.sut.kernel,
+        limit_s=math.ceil(study.emulated.limit),
+        host_limit_s=study.emulated.host_limit,
+        nics=nics,
+        cpu_model=study.sut.cpu_model,
+        kernel_args=study.sut.kernel_args,
+    )
 
 
 def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int) -> int:
@@ -139,6 +194,41 @@ def renumbered(records: Sequence[Record], trial: int) -> Iterator[Record]:
     for record in records:
         named = "trial" in type(record).model_fields
         yield record.model_copy(update={"trial": trial}) if named else record
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a boot told of one of its trials, under the run's numbers."""
+
+    place: Place
+    records: tuple[Record, ...]
+    error: str | None
+    seconds: float
+
+
+def tell(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterator[Told]]:
+    """The records of a boot's bench, and then of its trials, one by one."""
+    told = sort(output.records)
+
+    def trials() -> Iterator[Told]:
+        for number, place in enumerate(batch.places):
+            found = told.trials.get(number, ())
+            records = list(renumbered(found, place.planned.id))
+            error = _error_of(found, output, told.ready)
+            if error and output.console:
+                records.append(told_by_console(output.console))
+            seconds = getattr(records[-1], "elapsed_s", 0.0) if records and not error else 0.0
+            yield Told(place, tuple(records), error, seconds)
+
+    return told.bench, trials()
+
+
+def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | None) -> str | None:
+    if records:
+        return getattr(records[-1], "error", None)
+    if ready is not None and ready.error:
+        return f"the bench could not be made: {ready.error}"
+    return output.error or "the machine did not carry this trial out"
 
 
 def told_by_console(lines: Sequence[str]) -> Console:

@@ -14,12 +14,11 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Protocol
 
-from hypertare import planner
-from hypertare.batch import Batch, Pc, Place, nics_of, renumbered, seed_of, sort, told_by_console
+from hypertare import batch as batches
+from hypertare.batch import Batch, Place, seed_of
 from hypertare.campaign import Campaign, Journal, Key, Observer, expected_trial_s
 from hypertare.design import Design, Variant
 from hypertare.machine.emulated import Output
-from hypertare.planner import Chance
 from hypertare.records import Record
 from hypertare.study import Study
 from hypertare.trials import FinishedTrial, PlannedTrial
@@ -71,14 +70,14 @@ class BatchCampaign(Campaign):
             wave += 1
         return True
 
-    def _carry_out(self, batches: Sequence[Batch]) -> bool:
+    def _carry_out(self, boots: Sequence[Batch]) -> bool:
         """Takes a wave in, in its order; `False` when the time limit ended it."""
-        missing = [batch for batch in batches if not self._is_stored(batch)]
+        missing = [batch for batch in boots if not self._is_stored(batch)]
         self._waiting = len(missing)
         self._tell_boots(len(missing))
         # However this ends, also by Ctrl-C, no machine goes on.
         with closing(self.machine.run(missing)) as outputs:
-            for batch in batches:
+            for batch in boots:
                 if self._is_stored(batch):
                     self._restore(batch)
                     continue
@@ -118,28 +117,9 @@ class BatchCampaign(Campaign):
         boot, replicate = self._next_boot, self._boots[index]
         self._next_boot += 1
         self._boots[index] += 1
-        study = self.file.cell(plot.levels)
         seed = seed_of(self.design.seed, plot.levels, replicate)
-        on = replace(self.surroundings, chance=Chance(seed))
-        cells = {
-            variant.node: self.file.cell({**plot.levels, **variant.levels})
-            for variant in plot.variants
-        }
-        bench = planner.make_bench(study, plot, cells, on)
         places = tuple(self._places(index, boot))
-        trials = tuple(
-            planner.make_trial(
-                number,
-                self.file.cell({k: v for k, v in place.planned.cell.items() if k != "workload"}),
-                place.planned.workload,
-                place.variant,
-                plot,
-                on,
-                warmup=place.planned.kind == "warmup",
-            )
-            for number, place in enumerate(places)
-        )
-        return Batch(boot, _pc(study, seed, nics_of(bench)), bench, places, trials)
+        return batches.make(self.file, plot, boot, seed, places, self.surroundings)
 
     def _places(self, index: int, boot: int) -> Iterator[Place]:
         open_cells = {key.cell for key in self._open_keys() if key.plot == index}
@@ -166,7 +146,8 @@ class BatchCampaign(Campaign):
             if (key, variant.node) in self._abandoned:
                 continue
             kind = "warmup" if warmup else "measured"
-            yield Place(index, cell, variant, self._numbered(replace(planned, kind=kind)))
+            levels = {k: v for k, v in planned.cell.items() if k != "workload"}
+            yield Place(variant, self._numbered(replace(planned, kind=kind)), levels, key)
 
     # --- what comes out
 
@@ -174,29 +155,22 @@ class BatchCampaign(Campaign):
         """Writes down what a boot told, trial by trial."""
         if not output.reused:
             self._host_s.append(output.seconds)
-        told = sort(output.records)
+        bench, trials = batches.tell(batch, output)
         if batch.boot not in self._known_boots:
-            self.journal.add_bench(batch.boot, told.bench)
-        self._pass_on_logs(told.bench)
-        for number, place in enumerate(batch.places):
-            records = list(renumbered(told.trials.get(number, ()), place.planned.id))
-            self._pass_on_logs(records)
-            error = self._error_of(told.trials.get(number, ()), output, told.ready)
-            if error and output.console:
-                records.append(told_by_console(output.console))
-            seconds = getattr(records[-1], "elapsed_s", 0.0) if records and not error else 0.0
-            key = Key(place.plot, place.cell)
+            self.journal.add_bench(batch.boot, bench)
+        self._pass_on_logs(bench)
+        for told in trials:
+            place = told.place
+            self._pass_on_logs(told.records)
             self._note(
-                key, place.variant, place.planned, records, error, seconds, output.fingerprint
+                place.key,
+                place.variant,
+                place.planned,
+                told.records,
+                told.error,
+                told.seconds,
+                output.fingerprint,
             )
-
-    def _error_of(self, records: Sequence[Record], output: Output, ready: object) -> str | None:
-        if records:
-            return getattr(records[-1], "error", None)
-        bench_error = getattr(ready, "error", None)
-        if bench_error:
-            return f"the bench could not be made: {bench_error}"
-        return output.error or "the machine did not carry this trial out"
 
     # --- a run that goes on
 
@@ -233,8 +207,7 @@ class BatchCampaign(Campaign):
         for place in batch.places:
             finished = self._stored[place.planned.id]
             self._finished.append(finished)
-            key = Key(place.plot, place.cell)
-            self._count_failure(key, place.variant, finished.planned, finished.error)
+            self._count_failure(place.key, place.variant, finished.planned, finished.error)
 
     # --- time
 
@@ -276,19 +249,3 @@ def boot_s(study: Study, design: Design) -> float:
         for cell in design.cells
     ) / len(design.plots)
     return _BOOT_S + _HOST_PER_VIRTUAL_S * study.design.blocks_per_boot * a_round
-
-
-def _pc(study: Study, seed: int, nics: tuple[tuple[str, str], ...]) -> Pc:
-    return Pc(
-        clock=study.clock,
-        shift=study.emulated.shift,
-        seed=seed,
-        memory=study.sut.memory,
-        cpus=study.sut.cpus,
-        kernel=study.sut.kernel,
-        limit_s=math.ceil(study.emulated.limit),
-        host_limit_s=study.emulated.host_limit,
-        nics=nics,
-        cpu_model=study.sut.cpu_model,
-        kernel_args=study.sut.kernel_args,
-    )

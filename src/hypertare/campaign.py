@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from hypertare import plan, planner, responses
 from hypertare.design import Design, EasyCell, Plot, Variant
-from hypertare.outcome import outcome
-from hypertare.records import BenchReady, Log, Record, TrialEnd
+from hypertare.outcome import outcome, warnings
+from hypertare.records import BenchReady, Record, TrialEnd
 from hypertare.stats.stop import Decision, decide
 from hypertare.study import BASELINE, Study, StudyFile
 from hypertare.trials import FinishedTrial, PlannedTrial
@@ -93,7 +93,7 @@ class Campaign:
         self._next_id = 0
         self._next_block = 0
         self._next_boot = 0
-        self._resume(journal.trials())
+        self._resume([one for one in journal.trials() if one.planned.of_cell])
 
     def run(self) -> bool:
         """Works until nothing is left to do.
@@ -135,7 +135,7 @@ class Campaign:
 
     def _make_bench(self, index: int, plot: Plot, boot: int) -> bool:
         live = self._live_plot(index, plot)
-        if not any(variant.platform != BASELINE for variant in live.variants):
+        if not any(_is_subject(variant, plot) for variant in live.variants):
             self._done |= {key for key in self._open_keys() if key.plot == index}
             return False
         levels = plot.levels
@@ -289,12 +289,10 @@ class Campaign:
     def _decide(self, key: Key, plot: Plot) -> None:
         """Closes a cell when each of its live variants is precise enough or at its limit."""
         settings = self.study.design
-        alone = all(variant.platform == BASELINE for variant in plot.variants)
         live = [
             variant
             for variant in plot.variants
-            if (variant.platform != BASELINE or alone)
-            and (key, variant.node) not in self._abandoned
+            if _is_subject(variant, plot) and (key, variant.node) not in self._abandoned
         ]
         decisions = []
         for variant in live:
@@ -438,13 +436,18 @@ class Campaign:
         return {name: level for name, level in planned.cell.items() if name in names}
 
     def _pass_on_logs(self, records: Sequence[Record]) -> None:
-        for record in records:
-            if isinstance(record, Log) and record.level == "warning":
-                self._warn(f"{record.node}: {record.text}" if record.node else record.text)
+        for text in warnings(records):
+            self._warn(text)
 
     def _warn(self, text: str) -> None:
         self.journal.add_event(text)
         self.observer.warn(text)
+
+
+def _is_subject(variant: Variant, plot: Plot) -> bool:
+    """Whether it is measured for its own sake, as a baseline is where it is alone."""
+    alone = all(other.platform == BASELINE for other in plot.variants)
+    return variant.platform != BASELINE or alone
 
 
 def _frozen(levels: dict[str, Any]) -> tuple[tuple[str, str], ...]:

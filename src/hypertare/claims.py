@@ -1,4 +1,4 @@
-"""Expectations that a study judges: each holds, fails, or stays undecided. Needs no statistics.
+"""Expectations that a study judges: each holds, fails, or stays undecided.
 
 In a study file:
 
@@ -24,6 +24,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from hypertare.series import key, same
+from hypertare.stats.correlation import correlation
 from hypertare.stats.practical import unanimous
 from hypertare.summary import Estimate, JudgedClaim, Judgement, Level
 from hypertare.wording import figure, listing, percent, place
@@ -55,9 +56,13 @@ class Claim(BaseModel):
     - `value`: the response itself, in its unit;
     - `ratio`: platform over baseline.
 
-    With `against`, levels that differ in a second cell (`platform` may be among them), the first
-    cell's is compared with the second's: the difference of the costs or of the values, or the ratio
-    of the values. `value` is one bound for `above` and `below`, two for `within`.
+    - `correlation`: Pearson's of the response with the response `with_response`, over the cells that
+      `where` fits, by their means.
+
+    With `against_response` the response is compared with another one of the same cell. With
+    `against`, levels that differ in a second cell (`platform` may be among them), the first cell's is
+    compared with the second's: the difference of the costs or of the values, or the ratio of the
+    values. `value` is one bound for `above` and `below`, two for `within`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -68,7 +73,9 @@ class Claim(BaseModel):
     platform: str
     where: dict[str, Level] = {}
     against: dict[str, Level] | None = None
-    measure: Literal["cost", "value", "ratio"] = "cost"
+    against_response: str | None = None
+    with_response: str | None = None
+    measure: Literal["cost", "value", "ratio", "correlation"] = "cost"
     op: Literal["above", "below", "within"]
     value: Bound | tuple[Bound, Bound]
 
@@ -81,6 +88,15 @@ class Claim(BaseModel):
             raise ValueError("the first bound of 'within' must be below the second")
         if self.against is not None and not self.against:
             raise ValueError("'against' names no level; leave it out or name what differs")
+        if (self.measure == "correlation") != (self.with_response is not None):
+            raise ValueError("'correlation' needs 'with_response', and nothing else has it")
+        if self.measure == "correlation" and (self.against or self.against_response):
+            raise ValueError("a correlation is over cells: it has neither 'against' nor the like")
+        if self.against_response is not None and (self.against or self.measure == "cost"):
+            raise ValueError(
+                "'against_response' compares within a cell: leave 'against' out, and measure "
+                "'value' or 'ratio'"
+            )
         return self
 
     @property
@@ -114,6 +130,8 @@ def judge(claim: Claim, estimates: Iterable[Estimate]) -> JudgedClaim:
     matching = [one for one in known if _fits(claim, one)]
     if not matching:
         return _undecided(claim, f"no estimate of {claim.response} for {_cells(claim)}")
+    if claim.measure == "correlation":
+        return _judge_correlation(claim, matching, known)
     verdicts: list[Judgement] = []
     evidence: list[str] = []
     for one in matching:
@@ -143,9 +161,12 @@ def _fits(claim: Claim, one: Estimate) -> bool:
 
 def _measure(claim: Claim, one: Estimate, known: list[Estimate]) -> Seen | str:
     """What the claim bounds, or why it cannot be had."""
-    if claim.against is None:
+    if claim.against_response is not None:
+        other = _same_cell(claim.against_response, one, known)
+    elif claim.against is not None:
+        other = _second(claim.against, one, known)
+    else:
         return _single(claim.measure, one)
-    other = _second(claim.against, one, known)
     if isinstance(other, str):
         return other
     if claim.measure == "ratio":
@@ -157,6 +178,39 @@ def _measure(claim: Claim, one: Estimate, known: list[Estimate]) -> Seen | str:
     first, second = pair
     assert isinstance(first, Seen) and isinstance(second, Seen)
     return _difference(first, second)
+
+
+def _same_cell(response: str, one: Estimate, known: list[Estimate]) -> Estimate | str:
+    """Another response of the same platform in the same cell."""
+    found = [
+        e
+        for e in known
+        if e.response == response and e.platform == one.platform and key(e.cell) == key(one.cell)
+    ]
+    if not found:
+        return f"this run has no {response} of {place(one.platform, one.cell)}"
+    return found[0]
+
+
+def _judge_correlation(
+    claim: Claim, matching: list[Estimate], known: list[Estimate]
+) -> JudgedClaim:
+    """One figure over all the cells."""
+    assert claim.with_response is not None
+    pairs = [(one, _same_cell(claim.with_response, one, known)) for one in matching]
+    good = [(a.estimate, b.estimate) for a, b in pairs if isinstance(b, Estimate)]
+    if not good:
+        return _undecided(claim, f"no estimate of {claim.with_response} for {_cells(claim)}")
+    found = correlation([a for a, _ in good], [b for _, b in good])
+    if isinstance(found, str):
+        return _undecided(claim, found)
+    what = f"correlation of {claim.response} with {claim.with_response} over {len(good)} cells"
+    seen = Seen(found.estimate, found.low, found.high)
+    wanted = _wanted(claim, lambda number: f"{number:g}")
+    evidence = (
+        f"{what} {seen.estimate:.4f} (95 % interval {found.low:.4f} to {found.high:.4f}), {wanted}"
+    )
+    return JudgedClaim(text=claim.text, judgement=_judgement(seen, claim.bounds), evidence=evidence)
 
 
 def _second(against: Mapping[str, Level], one: Estimate, known: list[Estimate]) -> Estimate | str:
@@ -279,13 +333,19 @@ def _words(claim: Claim, one: Estimate, seen: Seen) -> str:
         levels = ", ".join(f"{f} {level}" for f, level in claim.against.items())
         kind = "" if claim.measure == "ratio" else "difference of "
         what = f"{kind}{what} against {levels}"
+    if claim.against_response is not None:
+        kind = "" if claim.measure == "ratio" else "difference of "
+        what = f"{kind}{what} against {claim.against_response}"
+    return f"{what} {say(seen.estimate)} ({_interval(one, seen, say)}), {_wanted(claim, say)}"
+
+
+def _wanted(claim: Claim, say: Callable[[float], str]) -> str:
     low, high = claim.bounds
-    wanted = {
+    return {
         "above": f"wanted above {say(low)}",
         "below": f"wanted below {say(high)}",
         "within": f"wanted within {say(low)} and {say(high)}",
     }[claim.op]
-    return f"{what} {say(seen.estimate)} ({_interval(one, seen, say)}), {wanted}"
 
 
 def _interval(one: Estimate, seen: Seen, say: Callable[[float], str]) -> str:

@@ -101,7 +101,7 @@ def make(study: Study, seed: int) -> Design:
     Raises:
         InputError: a factor fits nothing in this study.
     """
-    hard, guest_only, easy = _sort_factors(study)
+    hard, guest_only = _bench_factors(study)
     guests = [Variant("guest", levels) for levels in combinations(guest_only)]
     others = [Variant(platform) for platform in study.sut.platforms if platform != "guest"]
     if "guest" not in study.sut.platforms:
@@ -115,7 +115,7 @@ def make(study: Study, seed: int) -> Design:
     cells = [
         EasyCell({"workload": workload, **levels})
         for workload in study.workloads
-        for levels in combinations(_factors_of(workload, easy))
+        for levels in combinations(study.factors_of(workload))
     ]
     return Design(tuple(plots), tuple(cells), seed)
 
@@ -132,10 +132,10 @@ _FACTOR_TABLES = {
 }
 
 
-def _sort_factors(study: Study) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _bench_factors(study: Study) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The factors that need another bench, and those that make another guest of the same one."""
     hard: dict[str, Any] = {}
     guest_only: dict[str, Any] = {}
-    easy: dict[str, Any] = {}
     for path, levels in study.factors.items():
         table, _, key = path.partition(".")
         if path == "sut.platforms" or table not in _FACTOR_TABLES[study.machine]:
@@ -147,15 +147,4 @@ def _sort_factors(study: Study) -> tuple[dict[str, Any], dict[str, Any], dict[st
             guest_only[path] = levels
         elif table in HARD_TABLES:
             hard[path] = levels
-        else:
-            easy[path] = levels
-    return hard, guest_only, easy
-
-
-def _factors_of(workload: str, easy: dict[str, Any]) -> dict[str, Any]:
-    """The easy factors that concern a workload: its own and the knobs."""
-    return {
-        path: levels
-        for path, levels in easy.items()
-        if path.startswith((f"workloads.{workload}.", "knobs."))
-    }
+    return hard, guest_only

@@ -1,40 +1,193 @@
-"""Trials for whoever asks: a block of settings at a time, each measured once, close together.
+"""Trials for whoever asks: blocks of settings, each setting measured once, close together.
 
 A campaign knows its design before it starts. A tuner or a search does not: it looks at what came back
-and asks for more. The order of work is `block` -> `_stand` (the bench that the settings need) ->
-`_trial`. Everything measured goes to the journal at once.
+and asks for more. Everything measured goes to the journal at once, and answers that an interrupted
+run has in its journal are not measured again.
 
-A block begins with the settings that fit the bench that stands, so that two settings that need two
-benches run as ABBA: half as many boots, and a steady drift cancels.
+`Laboratory` keeps the numbers and the journal. `BenchLaboratory` measures on a machine that takes one
+trial after the other, in the order `block` -> `_stand` (the bench that the settings need) ->
+`_measure`; `hypertare.batch_laboratory` on one that takes whole boots.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from hypertare import planner
 from hypertare.campaign import Journal, Machine, Observer
 from hypertare.design import HARD_TABLES, MAX_GUESTS, Plot, Variant
-from hypertare.outcome import outcome
-from hypertare.records import BenchReady, Log, Record, TrialEnd
+from hypertare.outcome import outcome, warnings
+from hypertare.records import BenchReady, Record, TrialEnd
 from hypertare.study import BASELINE, GUEST_ONLY, StudyFile
-from hypertare.trials import Cell, FinishedTrial, PlannedTrial
+from hypertare.summary import Level
+from hypertare.trials import Cell, FinishedTrial, Kind, PlannedTrial
 
 
 @dataclass(frozen=True)
 class Ask:
-    """A setting to be measured: `levels` is put into the study, `cell` names it in the journal."""
+    """A setting to be measured: `levels` is put into the study, `cell` names it in the journal.
 
-    levels: Cell
+    Where a seed moves what chance moves elsewhere it follows from `replicate`, else from the block.
+    """
+
+    levels: Mapping[str, Level | None]
     cell: Cell
+    replicate: int | None = None
 
 
-class Laboratory:
-    """Runs asked blocks of one workload on one platform. Use as a context manager."""
+class Laboratory(ABC):
+    """Runs asked blocks of one workload on one platform. Use as a context manager.
+
+    `trials` counts the answers given. `left_s`, set by whoever asks, tells how long it will go on
+    asking. With `first` trials, blocks and boots are numbered from there on, and nothing is recalled:
+    whoever asks knows what the journal holds.
+    """
+
+    def __init__(
+        self,
+        file: StudyFile,
+        workload: str,
+        platform: str,
+        journal: Journal,
+        observer: Observer,
+        surroundings: planner.Surroundings,
+        seed: int,
+        clock: Callable[[], float] = time.monotonic,
+        first: int | None = None,
+    ) -> None:
+        self.file = file
+        self.workload = workload
+        self.platform = platform
+        self.journal = journal
+        self.observer = observer
+        self.surroundings = surroundings
+        self.seed = seed
+        self.clock = clock
+        self.trials = 0
+        self.left_s: Callable[[], float] = lambda: 0.0
+        self.study = file.study()
+        self._kind = self.study.workloads[workload].type
+        # Only commands find cold caches after a boot; streams leave their own beginnings out.
+        self._warmup = self.study.design.warmup if self._kind == "command" else 0
+        self._kept = _blocks(
+            one for one in journal.trials() if first is None and one.planned.of_cell
+        )
+        kept = [trial.planned for trials in self._kept.values() for trial in trials]
+        self._next_block = first or 0
+        self._next_id = max((planned.id + 1 for planned in kept), default=self._next_block)
+        self._boot = max((planned.boot for planned in kept), default=self._next_block - 1)
+        self._recalled_s = 0.0
+
+    def __enter__(self) -> Laboratory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.renew()
+
+    def block(self, asks: Sequence[Ask], kind: Kind = "measured") -> list[FinishedTrial]:
+        """One trial of each; answers stand in the order of the asks."""
+        return self.blocks([asks], kind)[0]
+
+    def blocks(
+        self, many: Sequence[Sequence[Ask]], kind: Kind = "measured", *, apart: bool = False
+    ) -> list[list[FinishedTrial]]:
+        """Several blocks that do not depend on each other's answers, so that they may run at once.
+
+        `apart`: a block that needs several benches shares none of them with another block.
+        """
+        answers = [self._recall(asks, kind) for asks in many]
+        missing = [asks for asks, known in zip(many, answers, strict=True) if known is None]
+        measured = iter(self._measure_blocks(missing, kind, apart=apart))
+        return [next(measured) if known is None else known for known in answers]
+
+    @abstractmethod
+    def _measure_blocks(
+        self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
+    ) -> list[list[FinishedTrial]]: ...
+
+    @abstractmethod
+    def renew(self) -> None:
+        """What comes next shares no boot with what came before."""
+
+    def now(self) -> float:
+        """Seconds by a clock that also went on while an earlier run measured what was recalled."""
+        return self.clock() + self._recalled_s
+
+    # --- what an interrupted run left
+
+    def _recall(self, asks: Sequence[Ask], kind: Kind) -> list[FinishedTrial] | None:
+        """A whole block's answers from the journal. What asks is the same, so it asks the same.
+
+        Blocks that were begun and not ended are passed over: their trials were not close together.
+        """
+        while self._kept:
+            number = min(self._kept)
+            known = _matched(
+                [PlannedTrial(0, 0, 0, self.platform, self._cell(ask), kind) for ask in asks],
+                self._kept.pop(number),
+            )
+            if known is not None:
+                self._next_block = number + 1
+                self.trials += len(known)
+                self._recalled_s += sum(trial.elapsed_s for trial in known)
+                return known
+            self._passed_over(number)
+        return None
+
+    def _passed_over(self, number: int) -> None:
+        self._next_block = number + 1
+
+    # --- numbers and the journal
+
+    def _new_block(self) -> int:
+        self._next_block += 1
+        return self._next_block - 1
+
+    def _planned(self, ask: Ask, block: int, boot: int, kind: Kind) -> PlannedTrial:
+        planned = PlannedTrial(self._next_id, block, boot, self.platform, self._cell(ask), kind)
+        self._next_id += 1
+        return planned
+
+    def _cell(self, ask: Ask) -> Cell:
+        return {"workload": self.workload, **ask.cell}
+
+    def _note(
+        self,
+        planned: PlannedTrial,
+        node: str,
+        records: Sequence[Record],
+        error: str | None,
+        seconds: float,
+        fingerprint: str | None = None,
+    ) -> FinishedTrial:
+        """Writes a finished trial down."""
+        finished = outcome(self._kind, planned, node, records, error, seconds, fingerprint)
+        self.trials += 1
+        self.journal.append(finished, records)
+        self.observer.end(finished, self.left_s())
+        return finished
+
+    def _shuffled(self, count: int, block: int) -> list[int]:
+        order = list(range(count))
+        random.Random(f"{self.seed}/asked/{block}").shuffle(order)
+        return order
+
+    def _pass_on_logs(self, records: Sequence[Record]) -> None:
+        for text in warnings(records):
+            self.journal.add_event(text)
+            self.observer.warn(text)
+
+
+class BenchLaboratory(Laboratory):
+    """Asks one trial after the other of a machine on which a bench stands.
+
+    A block begins with the settings that fit the bench that stands, so that two settings that need
+    two benches run as ABBA: half as many boots, and a steady drift cancels.
+    """
 
     def __init__(
         self,
@@ -47,41 +200,28 @@ class Laboratory:
         surroundings: planner.Surroundings,
         seed: int,
         clock: Callable[[], float] = time.monotonic,
+        first: int | None = None,
     ) -> None:
-        self.file = file
-        self.workload = workload
-        self.platform = platform
+        super().__init__(
+            file, workload, platform, journal, observer, surroundings, seed, clock, first
+        )
         self.machine = machine
-        self.journal = journal
-        self.observer = observer
-        self.surroundings = surroundings
-        self.seed = seed
-        self.clock = clock
-        self.trials = 0
-        self.left_s: Callable[[], float] = lambda: 0.0
-        study = file.study()
-        self._kind = study.workloads[workload].type
-        self._blocks_per_boot = study.design.blocks_per_boot
-        # Only commands find cold caches after a boot; streams leave their own beginnings out.
-        self._warmup = study.design.warmup if self._kind == "command" else 0
         self._plot: Plot | None = None
         self._blocks_on_bench = 0
-        self._next_id = self._next_block = 0
-        self._boot = -1
 
-    def __enter__(self) -> Laboratory:
-        return self
+    def _measure_blocks(
+        self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
+    ) -> list[list[FinishedTrial]]:
+        return [self._measure(asks, kind, apart) for asks in many]
 
-    def __exit__(self, *_: object) -> None:
+    def renew(self) -> None:
         self._down()
 
-    def block(
-        self, asks: Sequence[Ask], kind: Literal["warmup", "measured"] = "measured"
-    ) -> list[FinishedTrial]:
-        """One trial of each, in random order; answers stand in the order of the asks."""
-        block = self._next_block
-        self._next_block += 1
-        if self._blocks_on_bench >= self._blocks_per_boot:
+    def _measure(self, asks: Sequence[Ask], kind: Kind, apart: bool) -> list[FinishedTrial]:
+        """One trial of each, in random order but for the bench that is up."""
+        block = self._new_block()
+        several = len(self._grouped(asks, block)) > 1
+        if self._blocks_on_bench >= self.study.design.blocks_per_boot or (apart and several):
             self._down()
         answers: dict[int, FinishedTrial] = {}
         for hard, places in self._grouped(asks, block):
@@ -107,11 +247,6 @@ class Laboratory:
                 groups.append((hard, [own], [place]))
         groups.sort(key=lambda group: not self._stands(group[0], group[1]))
         return [(hard, places) for hard, _, places in groups]
-
-    def _shuffled(self, count: int, block: int) -> list[int]:
-        order = list(range(count))
-        random.Random(f"{self.seed}/asked/{block}").shuffle(order)
-        return order
 
     # --- the bench
 
@@ -163,7 +298,7 @@ class Laboratory:
                 warm = self._trial(Ask(levels, levels), self._next_block, "warmup", None)
                 if self._plot is None:
                     return warm.error
-        self._next_block += 1
+        self._new_block()
         return None
 
     def _down(self) -> None:
@@ -174,13 +309,9 @@ class Laboratory:
 
     # --- a trial
 
-    def _trial(
-        self, ask: Ask, block: int, kind: Literal["warmup", "measured"], error: str | None
-    ) -> FinishedTrial:
+    def _trial(self, ask: Ask, block: int, kind: Kind, error: str | None) -> FinishedTrial:
         """One trial; with `error`, one that could not even begin."""
-        cell = {"workload": self.workload, **ask.cell}
-        planned = PlannedTrial(self._next_id, block, self._boot, self.platform, cell, kind)
-        self._next_id += 1
+        planned = self._planned(ask, block, self._boot, kind)
         self.observer.begin(planned)
         began = self.clock()
         node, records = "", ()
@@ -189,11 +320,7 @@ class Laboratory:
             variant = next(v for v in self._variants() if _same(v.levels, own))
             node = variant.node
             records, error = self._run(ask, variant, planned)
-        finished = outcome(self._kind, planned, node, records, error, self.clock() - began)
-        self.trials += 1
-        self.journal.append(finished, records)
-        self.observer.end(finished, self.left_s())
-        return finished
+        return self._note(planned, node, records, error, self.clock() - began)
 
     def _run(
         self, ask: Ask, variant: Variant, planned: PlannedTrial
@@ -216,12 +343,28 @@ class Laboratory:
             self._down()
         return records, end.error
 
-    def _pass_on_logs(self, records: Sequence[Record]) -> None:
-        for record in records:
-            if isinstance(record, Log) and record.level == "warning":
-                text = f"{record.node}: {record.text}" if record.node else record.text
-                self.journal.add_event(text)
-                self.observer.warn(text)
+
+def _blocks(trials: Iterable[FinishedTrial]) -> dict[int, list[FinishedTrial]]:
+    found: dict[int, list[FinishedTrial]] = {}
+    for trial in trials:
+        found.setdefault(trial.planned.block, []).append(trial)
+    return found
+
+
+def _matched(
+    asked: Sequence[PlannedTrial], trials: Sequence[FinishedTrial]
+) -> list[FinishedTrial] | None:
+    """A trial of its own for each that is asked; none if one has none."""
+    left = list(trials)
+    found: list[FinishedTrial] = []
+    for planned in asked:
+        mine = [t for t in left if (t.planned.cell, t.planned.kind) == (planned.cell, planned.kind)]
+        if not mine:
+            return None
+        # The last, for a block that was interrupted may have been measured anew.
+        left.remove(mine[-1])
+        found.append(mine[-1])
+    return found
 
 
 def _is_guest_only(path: str) -> bool:

@@ -34,16 +34,23 @@ def unlike_runs(one: Summary, other: Summary) -> list[str]:
     if one.accelerator != other.accelerator:
         found.append(f"accelerator {_level(one.accelerator)} against {_level(other.accelerator)}")
     found += _unlike(dict(one.versions), dict(other.versions), "version of ", ())
-    theirs = {(state.platform, state.node): state for state in other.platforms}
     for state in one.platforms:
-        match = theirs.get((state.platform, state.node))
-        if match is None:
-            continue
-        skip = ("platform", "node", "interfaces")
-        of = f"{state.platform}'s "
-        found += _unlike(state.model_dump(exclude=set(skip)), match.model_dump(), of, skip)
-        for name in state.interfaces.keys() & match.interfaces.keys():
-            found += _unlike(state.interfaces[name], match.interfaces[name], f"{of}{name} ", ())
+        # A factor of the bench gives a node several states: the likest is its own.
+        matches = [it for it in other.platforms if _whose(it) == _whose(state)]
+        found += min((_unlike_states(state, match) for match in matches), key=len, default=[])
+    return list(dict.fromkeys(found))
+
+
+def _whose(state: PlatformState) -> tuple[str, str]:
+    return state.platform, state.node
+
+
+def _unlike_states(one: PlatformState, other: PlatformState) -> list[str]:
+    skip = ("platform", "node", "interfaces")
+    of = f"{one.platform}'s "
+    found = list(_unlike(one.model_dump(exclude=set(skip)), other.model_dump(), of, skip))
+    for name in sorted(one.interfaces.keys() & other.interfaces.keys()):
+        found += _unlike(one.interfaces[name], other.interfaces[name], f"{of}{name} ", ())
     return found
 
 

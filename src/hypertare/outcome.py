@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypertare import responses
-from hypertare.records import Console, Record
+from hypertare.records import Console, Log, ProbeValues, Record
 from hypertare.trials import FinishedTrial, PlannedTrial
 
 
@@ -44,3 +44,16 @@ def outcome(
         console[-1] if console and error is not None else (),
         fingerprint,
     )
+
+
+def warnings(records: Sequence[Record]) -> list[str]:
+    """What a person should know of a trial: its nodes' warnings, and probes that were not available."""
+    found: dict[str, None] = {}
+    for record in records:
+        if isinstance(record, Log) and record.level == "warning":
+            found[f"{record.node}: {record.text}" if record.node else record.text] = None
+        elif isinstance(record, ProbeValues) and record.unavailable is not None:
+            found[
+                f"{record.node}: the probe {record.probe} is not available: {record.unavailable}"
+            ] = None
+    return list(found)

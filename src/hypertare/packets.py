@@ -17,20 +17,31 @@ from hypertare.phase import Phase
 from hypertare.records import Record
 
 _MACHINE = "host"
+_PEER = "peer"
 
 
 @dataclass(frozen=True)
 class Account:
-    """Datagrams of one stream. `dropped` is by place, with every place that was looked at."""
+    """Datagrams of one stream. `dropped` is by place, with every place that was looked at.
+
+    `others` are the sender's frames that were not the stream's (ARP, neighbour discovery): a place
+    that drops does not tell them apart.
+    """
 
     sent: int
     received: int
     dropped: dict[str, int]
+    others: int = 0
 
     @property
     def unexplained(self) -> int:
         """Sent, and neither received nor dropped in a place that tells; 0 when all adds up."""
         return self.sent - self.received - sum(self.dropped.values())
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether nothing is unexplained, but for others' frames among the dropped."""
+        return -self.others <= self.unexplained <= 0
 
 
 def account(records: Iterable[Record], node: str) -> Account | None:
@@ -45,15 +56,17 @@ def account(records: Iterable[Record], node: str) -> Account | None:
     if sent is None or received is None or None in dropped.values():
         return None
     whole = {place: int(count) for place, count in dropped.items() if count is not None}
-    return Account(int(sent), int(received), whole)
+    frames = phase.sum_over_interfaces(_PEER, "net_dev", "tx_packets") or 0.0
+    return Account(int(sent), int(received), whole, max(0, int(frames - sent)))
 
 
 def places(phase: Phase, node: str) -> dict[str, float | None]:
     """Packets dropped on the way into a node, by place; none where it was not looked.
 
-    `tap`: the queue before a guest's NIC, full because the NIC had no room. `link`: elsewhere on the
-    machine's links. `ring`: the NIC had no room and said so itself. `backlog`: the CPU's queue. A full
-    backlog is counted by the kernel as the interface's, too.
+    `sender`: its link took no more, or it had no way; a full backlog behind its veth is in it. `tap`:
+    the queue before a guest's NIC, full because the NIC had no room. `ring`: the NIC had no room and
+    said so itself. `backlog`: the CPU's queue, which the kernel counts as the interface's, too.
+    `driver`: the rest of what the interface dropped.
     """
     names = ("backlog", "socket", "memory", "no_port", "checksum", "ip_receive")
     found = {name: phase.probe(node, "drops", name) for name in names}
@@ -62,19 +75,23 @@ def places(phase: Phase, node: str) -> dict[str, float | None]:
     received = phase.sum_over_interfaces(node, "drops", "receive")
     backlog = found["backlog"]
     found["driver"] = None if received is None or backlog is None else max(0.0, received - backlog)
+    sent = _of_links(phase, _PEER, "", ("transmit", "queue"))
+    no_way = phase.probe(_PEER, "drops", "ip_transmit")
+    found["sender"] = None if sent is None or no_way is None else sent + no_way
     if node != _MACHINE and (_MACHINE, "drops") in phase.probes:
-        found["tap"] = _of_links(phase, "tap", ("transmit", "queue"))
-        found["link"] = _of_links(phase, "veth", ("receive", "transmit", "queue"))
+        found["tap"] = _of_links(phase, _MACHINE, "tap", ("transmit", "queue"))
     return found
 
 
-def _of_links(phase: Phase, kind: str, counters: Sequence[str]) -> float | None:
-    """Sum over the machine's links whose names begin so: those that a bench made."""
-    reading = phase.probes[_MACHINE, "drops"]
-    if reading.unavailable is not None:
+def _of_links(phase: Phase, node: str, kind: str, counters: Sequence[str]) -> float | None:
+    """Sum over a node's links whose names begin so, but for its loopback."""
+    reading = phase.probes.get((node, "drops"))
+    if reading is None or reading.unavailable is not None:
         return None
     return sum(
         count
         for name, count in reading.values.items()
-        if name.startswith(kind) and name.rpartition(".")[2] in counters
+        if name.startswith(kind)
+        and not name.startswith("lo.")
+        and name.rpartition(".")[2] in counters
     )

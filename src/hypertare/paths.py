@@ -1,4 +1,4 @@
-"""Where things lie: the cache, the runs, the agent."""
+"""Where things lie: the cache, the runs, what is built."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import platformdirs
 from hypertare.errors import MachineError
 
 AGENT = "hypertare-agent"
+WALK_PLUGIN = "libhypertare_walk.so"
 TARGET = "x86_64-unknown-linux-gnu"
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -36,30 +37,41 @@ def agent_binary() -> Path:
     Raises:
         MachineError: there is none.
     """
-    chosen = os.environ.get("HYPERTARE_AGENT")
-    if chosen:
-        return _executable(Path(chosen).absolute())
-    for place in _agent_places():
+    found = _built(AGENT, "The agent", "HYPERTARE_AGENT")
+    if not os.access(found, os.X_OK):
+        raise MachineError(f"The agent {found} may not be executed.", f"Run `chmod +x {found}`.")
+    return found
+
+
+def walk_plugin() -> Path:
+    """QEMU's plugin of `hypertare walk`: `HYPERTARE_WALK_PLUGIN`, else as the agent is found.
+
+    Raises:
+        MachineError: there is none.
+    """
+    return _built(WALK_PLUGIN, "The walk plugin", "HYPERTARE_WALK_PLUGIN")
+
+
+def _built(name: str, what: str, variable: str) -> Path:
+    """Something that `cargo build --release` makes."""
+    if chosen := os.environ.get(variable):
+        path = Path(chosen).absolute()
+        if path.is_file():
+            return path
+        raise MachineError(
+            f"{variable} names {path}, which is not there.",
+            "Correct it, or unset it and run `cargo build --release`.",
+        )
+    places = _places(name)
+    for place in places:
         if place.is_file():
-            return _executable(place)
+            return place
     raise MachineError(
-        f"The agent is not built: no {AGENT} in {' or '.join(map(str, _agent_places()))}.",
-        "Build it with `cargo build --release` in the source directory, "
-        "or name it with HYPERTARE_AGENT.",
+        f"{what} is not built: no {name} in {' or '.join(str(place.parent) for place in places)}.",
+        f"Build it with `cargo build --release` in the source directory, or name it with {variable}.",
     )
 
 
-def _agent_places() -> tuple[Path, ...]:
+def _places(name: str) -> tuple[Path, ...]:
     checkout = _PACKAGE.parents[1]
-    return (checkout / "target" / TARGET / "release" / AGENT, _PACKAGE / "bin" / AGENT)
-
-
-def _executable(path: Path) -> Path:
-    if not path.is_file():
-        raise MachineError(
-            f"HYPERTARE_AGENT names {path}, which is not there.",
-            "Correct it, or unset it and run `cargo build --release`.",
-        )
-    if not os.access(path, os.X_OK):
-        raise MachineError(f"The agent {path} may not be executed.", f"Run `chmod +x {path}`.")
-    return path
+    return (checkout / "target" / TARGET / "release" / name, _PACKAGE / "bin" / name)

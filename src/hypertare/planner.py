@@ -12,6 +12,7 @@ from hypertare import plan
 from hypertare.design import Plot, Variant
 from hypertare.errors import InputError
 from hypertare.phase import PHASE
+from hypertare.quantities import OfCapacity
 from hypertare.study import (
     BurnSettings,
     CommandSettings,
@@ -20,6 +21,7 @@ from hypertare.study import (
     StreamSettings,
     Study,
 )
+from hypertare.trials import Cell
 
 LINK = "lan"
 PEER = "peer"
@@ -68,11 +70,21 @@ class Chance:
 
 
 @dataclass(frozen=True)
+class Capacity:
+    """What a workload carries at most, in b/s, on a bench of these levels."""
+
+    workload: str
+    levels: Cell
+    bps: float
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """What the machine gives: chosen once, the same for the whole run.
 
     `cpus`: those that the run may use. `images` by the name of their kernel. `chance` is what an
-    emulated machine's boot leaves to chance; other machines need no help with that.
+    emulated machine's boot leaves to chance; other machines need no help with that. `capacities` are
+    what workloads carry at most, where the run has measured it.
     """
 
     cpus: tuple[int, ...]
@@ -81,6 +93,7 @@ class Surroundings:
     environment: dict[str, str]
     workdir: Path | None = None
     chance: Chance | None = None
+    capacities: tuple[Capacity, ...] = ()
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
@@ -243,49 +256,60 @@ def make_trial(
         warmup: it is not counted, so that a guest may get ready in it for those that are.
     """
     settings = study.workloads[workload]
-    tasks, seconds = _tasks(settings, variant.node, plot, on, warmup)
+    tasks, seconds = _tasks(settings, workload, variant.node, plot, on, warmup)
+    own_machine = variant.platform == "guest" or on.chance is not None
     probes = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
     if variant.node != HOST:
         probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
-    if variant.platform == "guest" or on.chance:
+    if own_machine:
         own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
         polling = study.probes if study.needs_network else ()
         wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own + polling]
         probes += [request for request in wanted if request not in probes]
-    if variant.platform == "guest" and study.needs_network and "drops" in study.probes:
-        # What a guest's NIC has no room for waits in the machine's tap, and is dropped there.
-        probes.append(plan.ProbeRequest(node=HOST, probe="drops"))
+        if "drops" in polling:
+            probes += [plan.ProbeRequest(node=node, probe="drops") for node in _on_the_way(variant)]
+            probes.append(plan.ProbeRequest(node=PEER, probe="net_dev"))
     phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
-    knobs = _knob_settings(study.knobs, variant.node, study.needs_network, on)
+    knobs = _knob_settings(study.knobs, variant.node, study.needs_network, own_machine, on)
     before = _before(id, study, variant, plot, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
+
+
+def _on_the_way(variant: Variant) -> tuple[str, ...]:
+    """Other nodes that may drop a packet: the peer, and for a guest the machine with its tap."""
+    return (PEER, HOST) if variant.platform == "guest" else (PEER,)
 
 
 def _before(
     id: int, study: Study, variant: Variant, plot: Plot, on: Surroundings
 ) -> tuple[plan.Phase, ...]:
-    """What an emulated machine does first, unmeasured.
+    """What an emulated machine or a guest does first, unmeasured.
 
-    `reach`: one echo, so that both ends know each other's addresses and frames pass: QEMU's e1000
-    takes none in for a second after the kernel has set its filter. `offset`: where nothing else
-    varies the moment of a trial's start, this does.
+    `offset`: where nothing else varies the moment of a trial's start, this does.
     """
     if on.chance is None:
-        return ()
+        return _reach(variant, plot) if variant.platform == "guest" and study.needs_network else ()
     work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))
     offset = plan.Task(id="offset", node=variant.node, workload=work)
-    phases = [plan.Phase(name="offset", tasks=(offset,), limit_s=_SETTLE_S)]
-    if study.needs_network:
-        echo = plan.PingRequest(
-            protocol="icmp",
-            to=address_of(variant.node, plot),
-            count=1,
-            duration_s=_SETTLE_S / 2,
-            timeout_s=_SETTLE_S / 2,
-        )
-        reach = plan.Task(id="reach", node=PEER, workload=echo)
-        phases.insert(0, plan.Phase(name="reach", tasks=(reach,), limit_s=2 * _SETTLE_S))
-    return tuple(phases)
+    phase = plan.Phase(name="offset", tasks=(offset,), limit_s=_SETTLE_S)
+    return (*(_reach(variant, plot) if study.needs_network else ()), phase)
+
+
+def _reach(variant: Variant, plot: Plot) -> tuple[plan.Phase, ...]:
+    """One echo, so that both ends know each other's addresses and frames pass.
+
+    QEMU's e1000 takes none in for a second after the kernel has set its filter; and what a sender
+    has for an address that is not known yet is dropped where nobody counts it.
+    """
+    echo = plan.PingRequest(
+        protocol="icmp",
+        to=address_of(variant.node, plot),
+        count=1,
+        duration_s=_SETTLE_S / 2,
+        timeout_s=_SETTLE_S / 2,
+    )
+    reach = plan.Task(id="reach", node=PEER, workload=echo)
+    return (plan.Phase(name="reach", tasks=(reach,), limit_s=2 * _SETTLE_S),)
 
 
 def expected_seconds(settings: object) -> float | None:
@@ -296,7 +320,7 @@ def expected_seconds(settings: object) -> float | None:
 
 
 def _tasks(
-    settings: object, node: str, plot: Plot, on: Surroundings, warmup: bool
+    settings: object, workload: str, node: str, plot: Plot, on: Surroundings, warmup: bool
 ) -> tuple[Sequence[plan.Task], float]:
     """The tasks of a workload, and the seconds they may take: what the user said of a command, for
     the others what they are asked to do and some more."""
@@ -305,7 +329,7 @@ def _tasks(
             return [_command_task(settings, node, on, warmup)], settings.limit
         case StreamSettings():
             seconds = settings.duration + settings.omit + _SETTLE_S
-            return _stream_tasks(settings, node, plot, on), seconds
+            return _stream_tasks(settings, workload, node, plot, on), seconds
         case PingSettings():
             seconds = settings.duration + settings.timeout + _SETTLE_S
             return _ping_tasks(settings, node, plot, on), seconds
@@ -331,8 +355,19 @@ def _command_task(
     return plan.Task(id="command", node=node, workload=work)
 
 
+def _rate(settings: StreamSettings, workload: str, plot: Plot, on: Surroundings) -> float | None:
+    """In b/s; none for as fast as it goes."""
+    if not isinstance(settings.rate, OfCapacity):
+        return settings.rate
+    # Measured before anything is planned that is a share of it. A bench may have more levels than
+    # those: what is tuned or searched over is offered the same rate at every level.
+    known = [c for c in on.capacities if c.workload == workload]
+    fitting = [c for c in known if c.levels.items() <= plot.levels.items()]
+    return settings.rate.share * max(fitting, key=lambda c: len(c.levels)).bps
+
+
 def _stream_tasks(
-    settings: StreamSettings, node: str, plot: Plot, on: Surroundings
+    settings: StreamSettings, workload: str, node: str, plot: Plot, on: Surroundings
 ) -> list[plan.Task]:
     pairs = {
         "transmit": [(node, PEER)],
@@ -340,6 +375,7 @@ def _stream_tasks(
         "both": [(node, PEER), (PEER, node)],
     }[settings.direction]
     receivers, senders = [], []
+    rate_bps = _rate(settings, workload, plot, on)
     for index, (source, sink) in enumerate(pairs):
         port = _port(_STREAM_PORT, on) + 300 * index
         mark = f"-{index}" if len(pairs) > 1 else ""
@@ -359,7 +395,7 @@ def _stream_tasks(
             duration_s=settings.duration,
             flows=settings.flows,
             message=settings.message_bytes,
-            rate_bps=settings.rate,
+            rate_bps=rate_bps,
             socket_buffer=settings.socket_buffer,
             batch=settings.batch,
             segmentation=settings.segmentation,
@@ -410,7 +446,7 @@ def _ping_tasks(settings: PingSettings, node: str, plot: Plot, on: Surroundings)
 
 
 def _knob_settings(
-    knobs: Knobs, node: str, network: bool, on: Surroundings
+    knobs: Knobs, node: str, network: bool, own_machine: bool, on: Surroundings
 ) -> list[plan.KnobSetting]:
     settings: list[plan.KnobSetting] = []
     ends = (node, PEER) if network else (node,)
@@ -424,20 +460,48 @@ def _knob_settings(
         if knobs.socket_buffers is not None:
             settings.append(_knob(end, plan.SocketBuffers(bytes=knobs.socket_buffers)))
     interface = interface_of(node, on)
-    if knobs.interrupt_cpus is not None:
-        settings.append(
-            _knob(node, plan.InterruptCpus(interface=interface, cpus=knobs.interrupt_cpus))
-        )
     if knobs.receive_steering is not None:
         settings.append(
             _knob(node, plan.ReceiveSteering(interface=interface, cpus=knobs.receive_steering))
         )
-    return settings + [_knob(node, knob) for knob in _polling_knobs(knobs, interface)]
+    if own_machine:
+        settings += [_knob(node, knob) for knob in _polling_knobs(knobs, interface)]
+    return settings
+
+
+_POLLING = (
+    "interrupt_cpus",
+    "napi_weight",
+    "napi_budget",
+    "dev_weight",
+    "interrupt_coalescing",
+    "busy_poll",
+    "defer_hard_irqs",
+)
+
+
+def warnings(study: Study) -> list[str]:
+    """What of the study does not reach every platform."""
+    platforms = [platform for platform in study.sut.platforms if platform != "guest"]
+    if study.machine != "local" or not platforms:
+        return []
+    asked = [
+        name
+        for name in _POLLING
+        if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.all_factors
+    ]
+    return [
+        f"knobs.{name} is for guests: {' and '.join(platforms)} share this host's, which is left alone"
+        for name in asked
+    ]
 
 
 def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:
-    """Of how the node takes packets from its NIC."""
+    """Of how a machine takes packets from its NIC: where the system under test is no machine of its
+    own, these are its host's to choose."""
     found: list[plan.Knob] = []
+    if knobs.interrupt_cpus is not None:
+        found.append(plan.InterruptCpus(interface=interface, cpus=knobs.interrupt_cpus))
     if knobs.napi_weight is not None:
         found.append(plan.NapiWeight(interface=interface, weight=knobs.napi_weight))
     if knobs.napi_budget is not None:

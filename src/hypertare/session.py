@@ -8,25 +8,31 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, environment, paths
+from hypertare import __version__, capacity, environment, paths, planner
 from hypertare.batch_campaign import BatchCampaign
+from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.image.build import Image, build
 from hypertare.image.profile import EMULATED
+from hypertare.laboratory import BenchLaboratory, Laboratory
 from hypertare.machine.emulated import EmulatedMachine
 from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
 from hypertare.responses import HEADLINE, RESPONSES, of_clock
+from hypertare.search import plan as searches
+from hypertare.search.plan import SearchPlan
+from hypertare.search.rounds import FIRST, Rounds
 from hypertare.store import Meta, Store
 from hypertare.study import BASELINE, CommandSettings, Study, StudyFile
 from hypertare.summarise import summarise
@@ -46,6 +52,7 @@ class Prepared:
     design: Design
     cpus: tuple[int, ...]
     workdir: Path | None
+    search: SearchPlan | None = None
 
     @property
     def emulated(self) -> bool:
@@ -103,7 +110,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
             _check_command(name, settings.argv, workdir)
         elif settings.type == "command":
             _check_in_image(name, settings)
-    return Prepared(file, study, design, cpus, workdir)
+    return Prepared(file, study, design, cpus, workdir, searches.plan(file, study))
 
 
 def _workdir(file: StudyFile, study: Study) -> Path | None:
@@ -218,17 +225,9 @@ def carry_out(
     interrupted = complete = False
     with store:
         try:
-            with _machine(prepared, on, manner) as machine:
-                campaign = (BatchCampaign if prepared.emulated else Campaign)(
-                    prepared.file,
-                    prepared.study,
-                    prepared.design,
-                    machine,
-                    store,
-                    observer,
-                    on,
-                )
-                complete = campaign.run()
+            on = with_capacities(prepared, on, store, observer, manner)
+            complete = _run_cells(prepared, on, store, observer, manner)
+            _run_searches(prepared, on, store, observer, manner)
         except KeyboardInterrupt:
             interrupted = True
             store.add_event("the run was interrupted; `hypertare run --resume` goes on with it")
@@ -244,6 +243,94 @@ def carry_out(
     with writing(folder):
         (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
     return interrupted
+
+
+def with_capacities(
+    prepared: Prepared, on: Surroundings, store: Store, observer: Observer, manner: Manner
+) -> Surroundings:
+    """Measures what rates are shares of, one workload on one platform after the other."""
+    wanted = capacity.needs(prepared.file, prepared.study, prepared.design)
+    known = list(store.trials())
+    missing = [need for need in wanted if capacity.measured(need, known) is None]
+    kinds = {(need.workload, v.platform): None for need in missing for v in need.plot.variants}
+    for workload, platform in kinds:
+        blocks = [
+            [need.ask(variant, replicate)]
+            for need in missing
+            for variant in need.plot.variants
+            for replicate in range(capacity.TRIALS[prepared.study.clock])
+            if (need.workload, variant.platform) == (workload, platform)
+        ]
+        first = max(capacity.FIRST, store.next_trial_id)
+        with laboratory(
+            prepared, workload, platform, on, store, observer, manner, first=first
+        ) as lab:
+            lab.blocks(blocks, "capacity")
+    known = list(store.trials())
+    found = (capacity.measured(need, known) for need in wanted)
+    return replace(on, capacities=tuple(one for one in found if one is not None))
+
+
+def _run_cells(
+    prepared: Prepared, on: Surroundings, store: Store, observer: Observer, manner: Manner
+) -> bool:
+    """Carries the design out; whether every cell came to its end."""
+    if prepared.search is not None and prepared.search.settings.only:
+        return True
+    with _machine(prepared, on, manner) as machine:
+        campaign = (BatchCampaign if prepared.emulated else Campaign)(
+            prepared.file, prepared.study, prepared.design, machine, store, observer, on
+        )
+        return campaign.run()
+
+
+def _run_searches(
+    prepared: Prepared, on: Surroundings, store: Store, observer: Observer, manner: Manner
+) -> None:
+    """Searches loss-free rates, one platform after the other, the settings of each side by side."""
+    plan = prepared.search
+    for platform in plan.platforms if plan is not None else ():
+        assert plan is not None
+        rounds = Rounds(plan, platform, store.trials())
+        if not rounds.trials_left:
+            continue
+        first = max(FIRST, store.next_trial_id)
+        workload = plan.settings.workload
+        with laboratory(
+            prepared, workload, platform, on, store, observer, manner, first=first
+        ) as lab:
+            rounds.run(lab)
+
+
+@contextmanager
+def laboratory(
+    prepared: Prepared,
+    workload: str,
+    platform: str,
+    on: Surroundings,
+    store: Store,
+    observer: Observer,
+    manner: Manner,
+    *,
+    first: int | None = None,
+) -> Iterator[Laboratory]:
+    """A laboratory on the study's machine, for whoever decides as answers come what to ask next."""
+    kind: type[Any] = BatchLaboratory if prepared.emulated else BenchLaboratory
+    with (
+        _machine(prepared, on, manner) as machine,
+        kind(
+            prepared.file,
+            workload,
+            platform,
+            machine,
+            store,
+            observer,
+            on,
+            prepared.design.seed,
+            first=first,
+        ) as made,
+    ):
+        yield made
 
 
 def _machine(prepared: Prepared, on: Surroundings, manner: Manner) -> Any:
@@ -281,6 +368,8 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
     store = Store.create(folder, meta)
     # A busy host cannot change what is measured in virtual time.
     for text in environment.warnings() if study.clock == "wall" else ():
+        store.add_event(text)
+    for text in planner.warnings(study):
         store.add_event(text)
     return store
 

@@ -67,7 +67,7 @@ CREATE TABLE trial (
     boot INTEGER NOT NULL,
     platform TEXT NOT NULL,
     cell TEXT NOT NULL CHECK (json_valid(cell)),
-    kind TEXT NOT NULL CHECK (kind IN ('warmup', 'measured')),
+    kind TEXT NOT NULL CHECK (kind IN ('warmup', 'measured', 'search', 'capacity')),
     status TEXT NOT NULL CHECK (status IN ('ok', 'failed')),
     error TEXT,
     elapsed_s REAL NOT NULL,

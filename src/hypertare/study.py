@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -27,20 +26,22 @@ from pydantic import (
 from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.plan import NicModel
+from hypertare.plots import Plot
+from hypertare.quantities import Duration, OfferedRate, Share, Size
+from hypertare.responses import RESPONSES
+from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
-from hypertare.tune.settings import SearchSettings, TuneSettings
-from hypertare.units import parse_duration, parse_rate, parse_share, parse_size
-
-Size = Annotated[int, BeforeValidator(parse_size)]
-Rate = Annotated[float, BeforeValidator(parse_rate)]
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-Share = Annotated[float, BeforeValidator(parse_share)]
+from hypertare.tune.settings import TuneSettings
+from hypertare.units import human_size
 
 Platform = Literal["native", "container", "guest"]
 BASELINE = "native"
 
 CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual", "wall")}
 """By machine; the first is the one that it has unless told otherwise."""
+
+LEAST_EMULATED = 128 << 20
+"""Bytes with which the distribution's kernel boots and a stream runs."""
 
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
@@ -92,7 +93,16 @@ class BenchSettings(Settings):
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
 
 
-class CommandSettings(Settings):
+class Work(Settings):
+    """What every workload may have: factors that are varied for it alone.
+
+    A factor that the study has too takes these levels here.
+    """
+
+    factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+
+
+class CommandSettings(Work):
     type: Literal["command"]
     command: str | tuple[str, ...]
     prepare: str | None = None
@@ -114,7 +124,7 @@ class CommandSettings(Settings):
         return command
 
 
-class StreamSettings(Settings):
+class StreamSettings(Work):
     type: Literal["stream"]
     protocol: Literal["tcp", "udp"] = "tcp"
     direction: Literal["transmit", "receive", "both"] = "transmit"
@@ -122,7 +132,7 @@ class StreamSettings(Settings):
     omit: Duration = 0.2
     flows: Annotated[int, Field(ge=1, le=256)] = 1
     message: Size | None = None
-    rate: Rate | None = None
+    rate: OfferedRate = None
     socket_buffer: Size | None = None
     batch: int | None = None
     segmentation: bool = False
@@ -144,7 +154,7 @@ class StreamSettings(Settings):
         return self
 
 
-class PingSettings(Settings):
+class PingSettings(Work):
     type: Literal["ping"]
     protocol: Literal["udp", "tcp", "icmp"] = "udp"
     direction: Literal["transmit", "receive"] = "transmit"
@@ -155,7 +165,7 @@ class PingSettings(Settings):
     omit: int = 20
 
 
-class BurnSettings(Settings):
+class BurnSettings(Work):
     type: Literal["burn"]
     share: Share = 1.0
     threads: Annotated[int, Field(ge=1)] = 1
@@ -265,6 +275,7 @@ class Study(Settings):
     factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     design: DesignSettings = DesignSettings()
     claims: tuple[Claim, ...] = ()
+    plots: tuple[Plot, ...] = ()
     tune: TuneSettings | None = None
     search: SearchSettings | None = None
     quick: dict[str, Any] = {}
@@ -293,6 +304,11 @@ class Study(Settings):
             raise ValueError(
                 "the machine 'emulated' has the platforms native and container, not guest"
             )
+        if self.sut.memory < LEAST_EMULATED:
+            raise ValueError(
+                f"sut.memory is {human_size(self.sut.memory)}, but an emulated machine needs "
+                f"{human_size(LEAST_EMULATED)}: its kernel would not fit, or end in a loop"
+            )
         if self.clock == "virtual" and self.sut.cpus != 1:
             raise ValueError(
                 f"sut.cpus is {self.sut.cpus}, but virtual time has one count of instructions: "
@@ -300,6 +316,48 @@ class Study(Settings):
                 "for clock = 'wall'"
             )
         return self
+
+    @model_validator(mode="after")
+    def _factors_of_a_workload_are_its_own(self) -> Study:
+        for name, workload in self.workloads.items():
+            own = (f"workloads.{name}.", "knobs.")
+            for path in workload.factors:
+                if not path.startswith(own) or path == f"workloads.{name}.factors":
+                    raise ValueError(
+                        f"workloads.{name}.factors: '{path}' cannot be varied for '{name}' alone; "
+                        f"that can its own keys ({own[0]}...) and knobs (knobs....)"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _plots_show_what_is_there(self) -> Study:
+        responses = {
+            name: [one.name for one in RESPONSES[workload.type]]
+            for name, workload in self.workloads.items()
+        }
+        bench = {path: v for path, v in self.factors.items() if not path.startswith("workloads.")}
+        factors = {name: {**bench, **self.factors_of(name)} for name in self.workloads}
+        for plot in self.plots:
+            problem = plot.problem(responses, factors)
+            if problem is not None:
+                raise ValueError(f"plots: '{plot.title}': {problem}")
+        return self
+
+    def factors_of(self, workload: str) -> dict[str, tuple[Any, ...]]:
+        """The factors whose levels a trial of this workload may take without another bench."""
+        own = (f"workloads.{workload}.", "knobs.")
+        shared = {path: levels for path, levels in self.factors.items() if path.startswith(own)}
+        return {**shared, **self.workloads[workload].factors}
+
+    @property
+    def all_factors(self) -> dict[str, tuple[Any, ...]]:
+        """Every factor with all of its levels, those of single workloads too."""
+        found = dict(self.factors)
+        for workload in self.workloads.values():
+            for path, levels in workload.factors.items():
+                known = found.get(path, ())
+                found[path] = (*known, *(level for level in levels if level not in known))
+        return found
 
     @property
     def needs_network(self) -> bool:
@@ -365,7 +423,7 @@ class StudyFile:
     def study(self) -> Study:
         """The study, validated, each of its factors' levels too."""
         study = self._validate(self.raw)
-        for path, levels in study.factors.items():
+        for path, levels in study.all_factors.items():
             for level in levels:
                 self.cell({path: level})
         return study
@@ -458,6 +516,7 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
         "knobs": Knobs,
         "design": DesignSettings,
         "claims": Claim,
+        "plots": Plot,
         "tune": TuneSettings,
         "search": SearchSettings,
     }

@@ -13,7 +13,8 @@ from hypertare.errors import InputError
 from hypertare.planner import HOST
 from hypertare.records import Hello, InterfaceState, NodeReady, Record
 from hypertare.store import Meta, Store
-from hypertare.summary import Level, PlatformState, Summary
+from hypertare.study import StudyFile
+from hypertare.summary import Level, LossFreeRate, PlatformState, Summary
 from hypertare.trials import FinishedTrial, Response
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def summarise(store: Store) -> Summary:
         InputError: the run's file is damaged.
     """
     from hypertare.claims import judge
+    from hypertare.curves import curves
     from hypertare.estimates import estimate
 
     meta = store.meta
@@ -57,6 +59,8 @@ def summarise(store: Store) -> Summary:
         platforms=platforms,
         estimates=found.estimates,
         noise=found.noise,
+        curves=tuple(curves(found.estimates)),
+        loss_free=_loss_free(store, meta),
         claims=tuple(judge(claim, found.estimates) for claim in _claims(store, meta)),
         failed=found.failed,
         warnings=tuple(dict.fromkeys([*_warnings(store), *found.warnings])),
@@ -87,6 +91,15 @@ def read(path: Path) -> Found:
 def responses_of(meta: Meta) -> dict[str, Response]:
     """All responses by name; those of two workloads that share a name share unit and direction."""
     return {response.name: response for some in meta.responses.values() for response in some}
+
+
+def _loss_free(store: Store, meta: Meta) -> tuple[LossFreeRate, ...]:
+    if not meta.settings.get("search"):
+        return ()
+    from hypertare.search.findings import loss_free
+
+    file = StudyFile.restored(meta.study_text, meta.settings, str(store.path), Path(meta.folder))
+    return tuple(loss_free(file, store.trials()))
 
 
 def _claims(store: Store, meta: Meta) -> list[Claim]:

@@ -12,6 +12,8 @@ Better = Literal["higher", "lower"]
 Verdict = Literal["costs", "gains", "no difference shown"]
 Judgement = Literal["holds", "fails", "undecided"]
 Clock = Literal["wall", "virtual"]
+SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
+CurveKind = Literal["keeps up", "levels off", "livelock", "undecided"]
 
 
 class Part(BaseModel):
@@ -113,6 +115,69 @@ class MachineState(Part):
     distribution: str
 
 
+class RateBound(Part):
+    """A rate about which `trials` of a search decided; `loss` is the median share that they lost."""
+
+    rate: float
+    loss: float
+    trials: int
+
+
+class LossFreeRate(Part):
+    """The highest rate of a setting that loses no more than the share `goal`, by MLRsearch.
+
+    `lower` is that rate and `upper` one that loses more, both in `unit`. `throughput` is MLRsearch's
+    conditional throughput: `lower` without what was lost there. `state` is
+
+    - `found`: they are as close as was asked for.
+    - `all lose`: `lowest` already lost; there is no `lower`.
+    - `none loses`: `highest` lost no more; there is no `upper`.
+    - `limit`: the search ended at its most trials; the bounds are the closest so far.
+    - `failed`: it could not be carried out, `reason` says why.
+    - `open`: it was interrupted, or still goes on.
+
+    `sender`: what ended it is the sender, which could not send faster, and nothing that receives.
+    `good_above`: a rate above `upper` that lost no more; `bad_below`: how many trials at or below
+    `lower` lost more. Both mean that loss does not simply grow with the rate. `trials` are those of
+    the setting's search, for all of its goals.
+    """
+
+    platform: str
+    cell: dict[str, Level]
+    goal: float
+    state: SearchState
+    unit: str
+    lower: RateBound | None = None
+    upper: RateBound | None = None
+    throughput: float | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    sender: bool = False
+    good_above: float | None = None
+    bad_below: int = 0
+    trials: int = 0
+    reason: str | None = None
+
+
+class Curve(Part):
+    """Goodput of a setting as more is offered to it, over `rates` offered rates.
+
+    `peak` is its highest goodput, at the rate `peak_at`; `last` that at the highest rate, `last_at`;
+    both in `unit`. `kind` says what it does there: it `keeps up` with what is offered, `levels off`,
+    or falls (`livelock`); `undecided` where the intervals do not tell. See `stats/overload.py`.
+    """
+
+    platform: str
+    cell: dict[str, Level]
+    kind: CurveKind
+    unit: str
+    rates: int
+    peak_at: Level
+    peak: float
+    last_at: Level
+    last: float
+
+
 class Summary(Part):
     hypertare: str
     study: str
@@ -128,6 +193,8 @@ class Summary(Part):
     platforms: tuple[PlatformState, ...]
     estimates: tuple[Estimate, ...]
     noise: tuple[NoiseFloor, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    loss_free: tuple[LossFreeRate, ...] = ()
     claims: tuple[JudgedClaim, ...] = ()
     failed: tuple[FailedTrial, ...] = ()
     warnings: tuple[str, ...] = ()

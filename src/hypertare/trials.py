@@ -8,6 +8,10 @@ from typing import Literal
 from hypertare.summary import Better, Level
 
 Cell = dict[str, Level]
+Kind = Literal["warmup", "measured", "search", "capacity"]
+"""`warmup` counts for nothing; `search` was asked for by a search, `capacity` to know what a share of
+it is. None of the three is in an estimate.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,16 @@ class PlannedTrial:
     boot: int
     platform: str
     cell: Cell
-    kind: Literal["warmup", "measured"] = "measured"
+    kind: Kind = "measured"
 
     @property
     def workload(self) -> str:
         return str(self.cell["workload"])
+
+    @property
+    def of_cell(self) -> bool:
+        """Whether it is of a cell of the design, and not of what was asked for beside it."""
+        return self.kind in ("warmup", "measured")
 
 
 @dataclass(frozen=True)

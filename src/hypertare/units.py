@@ -59,6 +59,15 @@ def parse_share(text: object) -> float:
     return number / 100 if suffix == "%" else number
 
 
+_OF_CAPACITY = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*%\s*of\s+capacity\s*$", re.IGNORECASE)
+
+
+def parse_of_capacity(text: object) -> float | None:
+    """The share in `60 % of capacity`; none where the text is something else."""
+    match = _OF_CAPACITY.match(text) if isinstance(text, str) else None
+    return float(match[1]) / 100 if match else None
+
+
 def human_duration(seconds: float) -> str:
     """`42 s`, `3 min 5 s`, `1 h 2 min`."""
     if seconds < 9.95:

@@ -38,3 +38,8 @@ def listing(things: Iterable[str], most: int = 6) -> str:
     if len(every) <= most:
         return ", ".join(every)
     return f"{', '.join(every[:most])} and {len(every) - most} more"
+
+
+def level_text(level: Level) -> str:
+    """A level as a study file has it: `true`, `16K`."""
+    return str(level).lower() if isinstance(level, bool) else str(level)

@@ -51,6 +51,8 @@ CASES = [
     Case("nested", "ok", "not a virtual", {"/proc/cpuinfo": "flags\t\t: fpu vmx\n"}),
     Case("nested", "warn", "nested and slower", {"/proc/cpuinfo": "flags : svm hypervisor"}),
     Case("nested", "info", "without nested", {"/proc/cpuinfo": "flags : fpu hypervisor"}),
+    Case("compiler", "ok", "gcc 12 and make", answers={"gcc": Ran(0, "12\n"), "make": Ran(0)}),
+    Case("compiler", "info", "no make: ", answers={"gcc": Ran(0, "12\n")}, does="apt-get install"),
     Case("vhost_net", "ok", "in the kernel", {"/dev/vhost-net": ""}),
     Case("vhost_net", "info", "no /dev/vhost-net", does="modprobe vhost_net"),
     Case("user_namespaces", "ok", "of its own", answers={"attempts.py nothing": Ran(0)}),

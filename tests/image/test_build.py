@@ -161,7 +161,7 @@ def test_builds_at_once_do_not_disturb_each_other(bench):
     ends = [end(process) for process in [child(bench) for _ in range(4)]]
     assert [status for status, _, _ in ends] == [0] * 4, ends
     assert len({out for _, out, _ in ends}) == 1
-    assert len(bench.cache.listing()) == 2
+    assert len(bench.cache.listing()) == 3
 
 
 def test_full_disk_is_said_and_leaves_nothing(bench):

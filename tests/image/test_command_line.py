@@ -28,10 +28,10 @@ def test_build_list_and_collect(call, bench):
     assert built.exit_code == 0
     assert "vmlinux" in built.stdout
     assert "initramfs.cpio" in built.stdout
-    assert kinds(call("list", "--json")) == ["images", "kernels"]
+    assert kinds(call("list", "--json")) == ["images", "kernels", "modules"]
     assert "guest initramfs" in " ".join(call("list").stdout.split())
     assert "0 MB freed" in call("gc").stdout
     assert "would be freed" in call("gc", "--all", "--dry-run").stdout
-    assert kinds(call("list", "--json")) == ["images", "kernels"]
+    assert kinds(call("list", "--json")) == ["images", "kernels", "modules"]
     assert "removed" in call("gc", "--all").stdout
     assert kinds(call("list", "--json")) == []

@@ -25,7 +25,7 @@ from hypertare.image import cpio
 from hypertare.image.build import build
 from hypertare.image.cache import Cache
 from hypertare.machine.emulated import EmulatedMachine
-from hypertare.records import TaskResult
+from hypertare.records import KnobOutcome, TaskResult
 from hypertare.store import Store
 from tests.integration.lab import Lab, Traces, until
 
@@ -54,6 +54,8 @@ blocks_per_boot = 1
 ONE_BOOT = ("blocks_per_boot = 1", "blocks_per_boot = 4")
 
 NICS = """
+[knobs]
+napi_weight = 8
 [factors]
 "sut.nic" = ["e1000", "e1000e", "vmxnet3", "virtio-net", "pcnet", "rtl8139"]
 """
@@ -121,7 +123,7 @@ def spin() -> None:
 
 def test_a_busy_host_other_jobs_and_an_interruption_change_nothing(lab: Lab) -> None:
     """Byte for byte, and what is known is not run again unless asked for."""
-    lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "cache")
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
     study = lab.study(TINY)
     first = lab.run("run", study, "--jobs", "4", "--out", "first")
     assert first.status == 0, first.said
@@ -130,7 +132,7 @@ def test_a_busy_host_other_jobs_and_an_interruption_change_nothing(lab: Lab) -> 
         neighbour.start()
     try:
         again = lab.run("run", study, "--jobs", "1", "--fresh", "--out", "again")
-        lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "other")
+        lab.env["HYPERTARE_CACHE"] = own_cache(lab, "other")
         _interrupt(lab, study)
     finally:
         for neighbour in neighbours:
@@ -165,7 +167,7 @@ def _interrupt(lab: Lab, study: Path) -> None:
         assert 1 <= len(store.trials()) < 4
 
 
-def _own_cache(lab: Lab, name: str) -> str:
+def own_cache(lab: Lab, name: str) -> str:
     """All of the shared cache but its records."""
     shared, own = paths.cache_dir(), lab.home / name
     own.mkdir()
@@ -230,9 +232,17 @@ def test_every_nic_model_moves_packets_both_ways_from_the_first(lab: Lab) -> Non
     """Not one is lost, though some cards take no frames for a second after they were set up."""
     text = TINY.replace(*ONE_BOOT).replace("min_trials = 4", "min_trials = 2") + NICS
     study = lab.study(text.replace("max_trials = 4", "max_trials = 2"))
-    ran = lab.run("run", study, "--fresh", "--json")
+    ran = lab.run("run", study, "--fresh", "--json", "--out", "nics")
     assert ran.status == 0, ran.said
     assert ran.json["clock"] == "virtual" and ran.json["failed"] == []
+    assert weights(lab.work / "nics") == {
+        "e1000": ("64", "8"),
+        "e1000e": ("64", "8"),
+        "vmxnet3": ("64", "8"),
+        "virtio-net": ("64 64", "8 8"),
+        "pcnet": ("16", "8"),
+        "rtl8139": ("16", "8"),
+    }
     found = {
         (one["cell"]["sut.nic"], one["response"]): one
         for one in ran.json["estimates"]
@@ -247,9 +257,24 @@ def test_every_nic_model_moves_packets_both_ways_from_the_first(lab: Lab) -> Non
             assert one["unit"] == "b/s (virtual)"
 
 
+def weights(run: Path) -> dict[str, tuple[str, str]]:
+    """By NIC model: NAPI weights before a trial and in it, as read back. All were put back."""
+    found = {}
+    with Store.open(run) as store:
+        for trial in store.trials():
+            outcomes = [r for r in store.records(trial.planned.id) if isinstance(r, KnobOutcome)]
+            applied, ended = outcomes
+            assert (applied.before, applied.after) == (ended.after, ended.before)
+            assert applied.before and applied.after
+            nic = str(trial.planned.cell["sut.nic"])
+            found[nic] = (applied.before.split(" by ")[0], applied.after.split(" by ")[0])
+    return found
+
+
 def test_a_container_and_a_command_of_the_image_and_a_record_that_differs(lab: Lab) -> None:
-    lab.env["HYPERTARE_CACHE"] = _own_cache(lab, "cache")
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
     text = TINY.replace(*ONE_BOOT).replace("_trials = 4", "_trials = 2")
+    text = text.replace("[design]", "[design]\nwarmup = 0")
     text = text.replace("[sut]", "[sut]\nplatforms = ['native', 'container']")
     command = '["hypertare-agent", "burn", "--time", "0.05"]'
     study = lab.study(text + f'[workloads.own]\ntype = "command"\ncommand = {command}\n')

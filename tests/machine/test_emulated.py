@@ -195,7 +195,8 @@ def test_a_machine_that_never_ends_is_stopped_in_host_time(made: Made) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("sys.exit('QEMU was killed by SIGKILL')", "QEMU was killed by SIGKILL"),
+        ("sys.exit('QEMU was killed by SIGKILL')", "run: QEMU was killed by SIGKILL"),
+        ("sys.exit('XMM0=00\\nhypertare-agent: QEMU died\\nXMM1=00')", "run: QEMU died"),
         ("", "before its plan did"),
         ("open(told, 'w').write('{')", "not whole"),
         ("open(told, 'w').write('{}\\n')", "no record"),

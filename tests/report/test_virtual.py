@@ -101,4 +101,4 @@ def test_two_runs_of_virtual_time_side_by_side(run: Path) -> None:
     found = read_run(run)
     comparison.show(compare(found, found), found, found, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert meaning("virtual") in text and "s (virtual)" in text
+    assert meaning("virtual") in text and "elapsed (virtual)" in text

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from typing import Literal
 
-from hypertare.laboratory import Ask
+from hypertare.laboratory import Ask, Kind
 from hypertare.responses import RESPONSES
 from hypertare.study import DesignSettings
 from hypertare.trials import FinishedTrial, PlannedTrial
 from hypertare.tune.budget import Budget, Purse
+from hypertare.tune.settings import PHASE
 from hypertare.tune.space import Knob, Setting, Space
-from hypertare.tune.tuner import PHASE, Aims, Outcome, Tuner
+from hypertare.tune.tuner import Aims, Outcome, Tuner
 
 STREAM = {response.name: response for response in RESPONSES["stream"]}
 Truth = Callable[[Setting], tuple[float, float]]
@@ -21,49 +21,63 @@ Truth = Callable[[Setting], tuple[float, float]]
 
 
 class MadeUp:
+    """`boot_noise`: what a boot does to each setting, the same for all of its blocks."""
+
     def __init__(
         self,
         truth: Truth,
         seed: int = 1,
         noise: float = 0.03,
         drift: float = 0.1,
+        boot_noise: float = 0.0,
         loss: Callable[[Setting], float] = lambda setting: 0.0,
         refuse: Callable[[Setting], str | None] = lambda setting: None,
     ) -> None:
-        self.truth, self.noise, self.drift = truth, noise, drift
+        self.truth, self.noise, self.drift, self.boot_noise = truth, noise, drift, boot_noise
         self.loss, self.refuse = loss, refuse
-        self.random = random.Random(seed)
+        self.seed, self.random = seed, random.Random(seed)
         self.asked: list[Setting] = []
-        self.blocks = 0
+        self.boots = self.number = self.on_boot = 0
 
     @property
     def trials(self) -> int:
         return len(self.asked)
 
-    def block(
-        self, asks: Sequence[Ask], kind: Literal["warmup", "measured"] = "measured"
-    ) -> list[FinishedTrial]:
+    def renew(self) -> None:
+        self.boots, self.on_boot = self.boots + 1, 0
+
+    def blocks(
+        self, many: Sequence[Sequence[Ask]], kind: Kind = "measured", *, apart: bool = False
+    ) -> list[list[FinishedTrial]]:
+        return [self._block(asks, kind) for asks in many]
+
+    def _block(self, asks: Sequence[Ask], kind: Kind) -> list[FinishedTrial]:
         """Every trial of a block shares its drift."""
+        if self.on_boot >= DesignSettings().blocks_per_boot:
+            self.renew()
         drift = self.random.gauss(0, self.drift)
-        self.blocks += 1
+        self.number += 1
+        self.on_boot += 1
         return [self._trial(ask, kind, drift) for ask in asks]
 
-    def _trial(self, ask: Ask, kind: Literal["warmup", "measured"], drift: float) -> FinishedTrial:
+    def _trial(self, ask: Ask, kind: Kind, drift: float) -> FinishedTrial:
         setting = {path: level for path, level in ask.cell.items() if path != PHASE}
-        planned = PlannedTrial(
-            len(self.asked), self.blocks, self.blocks // 4, "guest", ask.cell, kind
-        )
+        planned = PlannedTrial(len(self.asked), self.number, self.boots, "guest", ask.cell, kind)
         self.asked.append(dict(ask.cell))
         reason = self.refuse(setting)
         if reason is not None:
             return FinishedTrial(planned, "failed", reason, 1.0)
         goodput, cpu = self.truth(setting)
+        goodput += self._of_boot(setting)
         values = {
             "goodput": 1e9 * math.exp(goodput + drift + self.random.gauss(0, self.noise)),
             "cpu_per_gigabyte": 2 * math.exp(cpu - drift + self.random.gauss(0, self.noise)),
             "loss": self.loss(setting),
         }
         return FinishedTrial(planned, "ok", None, 1.0, values)
+
+    def _of_boot(self, setting: Setting) -> float:
+        return random.Random(f"{self.seed}/{self.boots}/{setting}").gauss(0, self.boot_noise)
 
 
 def aims(goal: str = "goodput", **more: object) -> Aims:

@@ -7,8 +7,10 @@ import math
 import pytest
 
 from hypertare.errors import HypertareError
+from hypertare.study import DesignSettings
 from hypertare.tune.settings import Range
-from hypertare.tune.space import Knob, Setting
+from hypertare.tune.space import Knob, Setting, Space
+from hypertare.tune.tuner import least_trials
 from tests.tune.made_up import MadeUp, tune
 
 GAIN = math.log(1.1)
@@ -26,7 +28,7 @@ def nothing(setting: Setting) -> tuple[float, float]:
 def larger(setting: Setting) -> tuple[float, float]:
     """Larger messages gain 10 %, smaller ones lose 30 %; turning GRO off costs 20 %."""
     message = {1024: math.log(0.7), 8192: 0.0, 65536: GAIN}[int(setting["workloads.t.message"])]
-    return message + (math.log(0.8) if setting["knobs.gro"] == "off" else 0.0), 0.0
+    return message + (math.log(0.8) if setting.get("knobs.gro") == "off" else 0.0), 0.0
 
 
 def together(setting: Setting) -> tuple[float, float]:
@@ -46,10 +48,10 @@ def trade(setting: Setting) -> tuple[float, float]:
 
 
 def test_a_real_gain_is_found_and_its_interval_holds_the_truth() -> None:
-    """At a nominal 95 %; over 40 tunings 4 may miss by chance (P = 0.05 for more)."""
-    found = [tune(MadeUp(larger, seed), KNOBS, seed=seed) for seed in range(40)]
+    """At a nominal 95 %; over 25 tunings 4 may miss by chance (P = 0.03 for more)."""
+    found = [tune(MadeUp(larger, seed), KNOBS, seed=seed) for seed in range(25)]
     won = [one for one in found if one.recommended is not None]
-    assert len(won) >= 38
+    assert len(won) >= 24
     assert all(one.recommended["workloads.t.message"] == 65536 for one in won if one.recommended)
     assert all(one.recommended["knobs.gro"] == "on" for one in won if one.recommended)
     held = 0
@@ -58,19 +60,29 @@ def test_a_real_gain_is_found_and_its_interval_holds_the_truth() -> None:
         interval = one.confirmed.mean.interval
         assert interval.low is not None and interval.high is not None
         held += interval.low <= GAIN <= interval.high
-    assert held >= len(won) - 5
+    assert held >= len(won) - 4
 
 
-def test_pure_noise_keeps_the_default() -> None:
-    """In 95 % of tunings at least: with 150, more than 12 wrong ones have a chance of 3 %."""
-    found = [tune(MadeUp(nothing, seed), KNOBS, seed=seed, budget=60) for seed in range(150)]
+@pytest.mark.parametrize(
+    ("noise", "boot_noise", "goal"),
+    [(0.03, 0.0, "goodput"), (0.03, 0.03, "goodput"), (0.1, 0.0, "balance")],
+)
+def test_where_nothing_matters_the_default_is_kept(
+    noise: float, boot_noise: float, goal: str
+) -> None:
+    """At most 5 % of tunings recommend something, also where boots treat settings differently."""
+    found = [
+        tune(MadeUp(nothing, seed, noise, boot_noise=boot_noise), KNOBS, goal, seed=seed, budget=60)
+        for seed in range(120)
+    ]
     wrong = [one for one in found if one.recommended is not None]
-    assert len(wrong) <= 7
+    assert len(wrong) <= 6
     promised = [one.confirmed for one in found if one.confirmed is not None]
+    assert len(promised) > 20
     # The winner's curse: what the search promised flatters, the confirmation does not.
-    assert sum(one.promised for one in promised) / len(promised) > 0.005
+    assert sum(one.promised for one in promised) / len(promised) > 0.01
     mean = sum(one.mean.interval.estimate for one in promised) / len(promised)
-    assert abs(mean) < 0.004
+    assert abs(mean) < 0.2 * (noise + boot_noise)
 
 
 def test_effects_and_interaction_are_shown() -> None:
@@ -112,11 +124,31 @@ def test_the_same_seed_asks_the_same() -> None:
 
 
 @pytest.mark.parametrize("budget", [24, 60, 160])
-def test_the_budget_is_kept(budget: int) -> None:
-    lab = MadeUp(larger, noise=0.2)
-    tune(lab, KNOBS, budget=budget)
-    # Five blocks of the confirmation are taken whatever it costs.
-    assert lab.trials <= max(budget, 10 + int(0.6 * budget) + 20)
+def test_the_budget_is_kept_and_the_confirmation_has_its_share(budget: int) -> None:
+    lab = MadeUp(larger, noise=0.02)
+    found = tune(lab, KNOBS, budget=budget)
+    assert lab.trials <= budget
+    # The smallest budget tries a few settings only, of which none need be better.
+    assert found.confirmed is not None or budget == 24
+    assert found.confirmed is None or len(found.confirmed.duels) >= 5
+
+
+def test_a_confirmation_has_boots_of_its_own() -> None:
+    lab = MadeUp(larger)
+    found = tune(lab, KNOBS)
+    assert found.confirmed is not None
+    boots = {duel.winner.planned.boot for duel in found.confirmed.duels}
+    assert len(boots) >= 3
+    searched = [cell for cell in lab.asked if cell["tune.phase"] != "confirm"]
+    assert min(boots) > 0 and len(searched) > 0
+
+
+def test_least_trials_are_enough() -> None:
+    knobs = KNOBS[1:2]
+    least = least_trials(Space(knobs), DesignSettings())
+    lab = MadeUp(larger, noise=0.01)
+    assert tune(lab, knobs, budget=least).recommended is not None
+    assert lab.trials <= least
 
 
 def test_confirmation_uses_no_trial_of_the_search() -> None:

@@ -232,9 +232,9 @@ const NAPI: &[Definition] = &[
 
 /// By place; those with a point by interface.
 const DROPS: &[Definition] = &[
-    ("*.ring", "packets", "the NIC had no buffer left (rx_missed_errors)"),
+    ("*.ring", "packets", "the NIC had no buffer left"),
     ("*.receive", "packets", "dropped by the driver or right behind it, full backlog included"),
-    ("*.damaged", "packets", "received damaged (rx_errors)"),
+    ("*.damaged", "packets", "received damaged (checksum or alignment of the frame)"),
     ("*.transmit", "packets", "not sent by the driver; of a tap, its queue was full (tx_dropped)"),
     ("*.queue", "packets", "dropped by the queueing discipline"),
     ("socket", "packets", "UDP: the socket's buffer was full"),

@@ -127,7 +127,8 @@ fn the_values_are_the_commands() {
     let large = run(shell("x=$(head -c 20000000 /dev/zero | tr '\\0' a); :"));
     assert!(large.values["peak_memory_bytes"] > 20e6, "{:?}", large.values);
     assert!(large.values["minor_faults"] > 4000.0);
-    assert!(sleep.values["peak_memory_bytes"] < 10e6, "{:?}", sleep.values);
+    // Of the agent itself, which is larger as a debug build.
+    assert!(sleep.values["peak_memory_bytes"] < 15e6, "{:?}", sleep.values);
 }
 
 #[test]

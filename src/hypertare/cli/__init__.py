@@ -44,12 +44,16 @@ def options(
 
 
 def _register() -> None:
-    from hypertare.cli import compare, doctor, image, report, run, studies, tune, weigh
+    from hypertare.cli import compare, doctor, image, report, run, studies, tune, walk, weigh
 
-    weigh_settings = {"allow_interspersed_args": False}
-    app.command(context_settings=weigh_settings, options_metavar="[OPTIONS] --")(weigh.weigh)
+    before_a_command = {
+        "context_settings": {"allow_interspersed_args": False},
+        "options_metavar": "[OPTIONS] --",
+    }
+    app.command(**before_a_command)(weigh.weigh)
     app.command()(run.run)
     app.command()(tune.tune)
+    app.command(**before_a_command)(walk.walk)
     app.command()(report.report)
     app.command()(compare.compare)
     app.command()(doctor.doctor)

@@ -70,8 +70,8 @@ class Watch:
             self._plain(f"{of} boots, {at_once} at a time, {left}")
 
     def begin(self, planned: PlannedTrial) -> None:
-        warm = " (warm-up)" if planned.kind == "warmup" else ""
-        self._bar.update(self._task, description=f"{planned.workload} on {planned.platform}{warm}")
+        kind = {"warmup": " (warm-up)", "search": " (search)"}.get(planned.kind, "")
+        self._bar.update(self._task, description=f"{planned.workload} on {planned.platform}{kind}")
 
     def end(self, finished: FinishedTrial, remaining_s: float) -> None:
         self._done += 1

@@ -35,7 +35,9 @@ def report(
         typer.Option("--html", metavar="FILE", help="Write the report as one HTML file, too."),
     ] = None,
 ) -> None:
-    """Show what a run found."""
+    """Show what a run found, or a tuning."""
+    if format is Format.table and html is None and _show_tuning(run):
+        return
     found = load(run)
     if html is not None:
         from hypertare.report.html import write
@@ -43,6 +45,28 @@ def report(
         write(found, html)
         print(f"report: {html}", file=sys.stderr)
     _print(found, format, every)
+
+
+def _show_tuning(run: Path) -> bool:
+    """Shows the tuning that a directory holds, if it holds one."""
+    from pydantic import ValidationError
+
+    from hypertare.errors import InputError
+    from hypertare.report.tuning import show
+    from hypertare.tune.document import FILE_NAME, Tuning
+
+    place = run / FILE_NAME
+    if not place.is_file():
+        return False
+    try:
+        found = Tuning.model_validate_json(place.read_bytes())
+    except ValidationError as error:
+        raise InputError(
+            f"{place} is damaged, or of another version: {error.errors()[0]['msg']}.",
+            "`hypertare report RUN --format csv` shows its trials.",
+        ) from None
+    show(found)
+    return True
 
 
 def load(run: Path) -> Report:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +13,7 @@ from hypertare.units import human_duration
 
 if TYPE_CHECKING:
     from hypertare.report.model import Report
+    from hypertare.search.plan import SearchPlan
     from hypertare.session import Manner, Prepared
     from hypertare.study import StudyFile
 
@@ -107,10 +109,10 @@ def run(
     from hypertare.store import Store
 
     if resume:
-        _refuse_changes(set_, quick, seed)
-        file, seed = _interrupted(study, out)
+        refuse_changes({"--set": set_, "--quick": quick, "--seed": seed is not None})
+        file, seed = interrupted_study(study, out, "run")
     else:
-        file = _asked(study)
+        file = asked_study(study)
         file.override(set_ or [], quick)
     prepared = session.prepare(file, 1 if seed is None else seed)
     manner = session.Manner(jobs, fresh).checked(prepared)
@@ -126,7 +128,7 @@ def run(
     finish(folder, interrupted=interrupted, as_json=json)
 
 
-def _asked(study: str | None) -> StudyFile:
+def asked_study(study: str | None) -> StudyFile:
     from hypertare.errors import InputError
     from hypertare.study import find
 
@@ -138,7 +140,7 @@ def _asked(study: str | None) -> StudyFile:
     return find(study)
 
 
-def _interrupted(study: str | None, out: Path | None) -> tuple[StudyFile, int]:
+def interrupted_study(study: str | None, out: Path | None, verb: str) -> tuple[StudyFile, int]:
     """The study of an earlier run with the settings that it had, and its seed."""
     from hypertare.errors import InputError
     from hypertare.store import Store
@@ -151,17 +153,16 @@ def _interrupted(study: str | None, out: Path | None) -> tuple[StudyFile, int]:
     if study is not None and find(study).text != meta.study_text:
         raise InputError(
             f"{out} is a run of another study, or '{study}' has changed since.",
-            f"To go on with it as it was: `hypertare run --resume --out {out}`.",
+            f"To go on with it as it was: `hypertare {verb} --resume --out {out}`.",
         )
     file = StudyFile.restored(meta.study_text, meta.settings, str(out), Path(meta.folder))
     return file, meta.seed
 
 
-def _refuse_changes(set_: list[str] | None, quick: bool, seed: int | None) -> None:
+def refuse_changes(changes: Mapping[str, object]) -> None:
     """What was measured under other settings must not be mixed with what is still to come."""
     from hypertare.errors import InputError
 
-    changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
     for option, given in changes.items():
         if given:
             raise InputError(
@@ -217,8 +218,11 @@ def _require_results(found: Report) -> None:
     """A platform without a single good trial was not weighed: whoever asked for it must notice."""
     from hypertare.errors import HypertareError
 
-    weighed = {estimate.platform for estimate in found.summary.estimates}
-    missing = [name for name in found.meta.platforms if name not in weighed]
+    searched = {one.platform for one in found.summary.loss_free if one.state != "failed"}
+    weighed = searched | {estimate.platform for estimate in found.summary.estimates}
+    search = found.meta.settings.get("search") or {}
+    wanted = search.get("platforms") if search.get("only") else None
+    missing = [name for name in wanted or found.meta.platforms if name not in weighed]
     if missing:
         raise HypertareError(
             f"No trial succeeded on {' and '.join(missing)}.",
@@ -277,9 +281,15 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
         }
         if boots:
             document["boots"] = {"least": boots[0], "most": boots[1], "at_once": jobs}
+        if prepared.search is not None:
+            document["search"] = _search_document(prepared.search, jobs)
         print(json_module.dumps(document, indent=2))
         return
     print(f"{study.name}: {study.question}")
+    if prepared.search is not None:
+        _show_search(prepared.search, jobs)
+        if prepared.search.settings.only:
+            return
     print(f"seed {design.seed}; {len(design.plots)} bench(es), hardest to change outermost:")
     for index in design.plot_order(0):
         plot = design.plots[index]
@@ -302,6 +312,31 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
         f"{study.design.max_trials} rounds: {human_duration(min(least, most))} to "
         f"{human_duration(most)} expected (commands are guessed until one has run)."
     )
+
+
+def _search_document(plan: SearchPlan, jobs: int) -> dict[str, Any]:
+    settings = plan.settings
+    return {
+        "workload": settings.workload,
+        "only": settings.only,
+        "settings": [{"platform": place.platform, **place.levels} for place in plan.places],
+        "goals": list(settings.loss),
+        "most_trials": settings.most_trials,
+        "most_s": plan.most_s / jobs,
+    }
+
+
+def _show_search(plan: SearchPlan, jobs: int) -> None:
+    settings = plan.settings
+    goals = " and ".join(f"{100 * goal:g} %" for goal in settings.loss)
+    after = "" if settings.only else ", after all that follows here"
+    print(
+        f"searches the rates at which {settings.workload} loses no more than {goals}{after}; at most "
+        f"{settings.most_trials} trials of {human_duration(settings.duration)} each (most searches "
+        f"need under 20): at most {human_duration(plan.most_s / jobs)}, boots not counted:"
+    )
+    for place in plan.places:
+        print(f"  {_variant_text(place.platform, dict(place.levels))}")
 
 
 def _variant_text(platform: str, levels: dict[str, object]) -> str:

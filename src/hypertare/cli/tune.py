@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hypertare.cli.run import complete_study
+from hypertare.cli.run import asked_study, complete_study, interrupted_study, refuse_changes
 from hypertare.units import human_duration
 
 if TYPE_CHECKING:
+    from hypertare.study import StudyFile
     from hypertare.tune.session import Prepared
+
+
+def complete_goal(incomplete: str) -> list[str]:
+    return [goal for goal in ("goodput", "cpu", "balance") if goal.startswith(incomplete)]
 
 
 def tune(
     study: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="A built-in study's name, or a TOML file.",
+            metavar="STUDY",
+            help="A built-in study's name (see `hypertare studies`), or a TOML file.",
             autocompletion=complete_study,
             show_default=False,
         ),
-    ],
+    ] = None,
     goal: Annotated[
         str | None,
-        typer.Option(help="goodput, cpu or balance. [default: the study's]", show_default=False),
+        typer.Option(
+            metavar="goodput|cpu|balance",
+            help="What to gain (default: the study's).",
+            autocompletion=complete_goal,
+            show_default=False,
+        ),
     ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="N|TIME",
-            help="Trials (160), or time (10m). [default: the study's]",
+            help="Trials (160), or time (10m) (default: the study's).",
             show_default=False,
         ),
     ] = None,
@@ -40,52 +52,109 @@ def tune(
         typer.Option("--set", metavar="A.B=VALUE", help="Change a setting. May be repeated."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="The study's short form, and 60 trials.")
+        bool,
+        typer.Option("--quick", metavar="", help="The study's short form, and 60 trials."),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of orders and of the search.")] = 1,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            metavar="",
+            help="Go on with the interrupted tuning in --out, as it was asked for.",
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Seed of orders and of the search (default: 1)."),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run directory.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The run directory (default: a new one in hypertare-runs).",
+            show_default=False,
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Machines that run at the same time in virtual time; by default one a CPU.",
+            show_default=False,
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be tuned; run nothing.")
+        bool,
+        typer.Option("--dry-run", metavar="", help="Show what would be tuned; run nothing."),
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print tune.json in place of the tables.")
+        bool,
+        typer.Option("--json", metavar="", help="Print tune.json in place of the tables."),
     ] = False,
 ) -> None:
     """Find out which knobs of a study matter, search, and confirm the winner by fresh trials.
 
     It changes nothing for good: what it recommends, it prints as commands, with how to undo them.
+
+    Examples:
+
+    hypertare tune tcp-knobs --goal balance --budget 10m
+
+    hypertare tune --resume --out hypertare-runs/tcp-knobs-tune-20260101-120000
     """
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
     from hypertare.report.tuning import show
-    from hypertare.study import find, put
+    from hypertare.store import Store
     from hypertare.tune import session as tuning
+    from hypertare.tune.document import FILE_NAME
 
-    file = find(study)
+    if resume:
+        changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
+        refuse_changes(changes | {"--goal": goal, "--budget": budget})
+        file, seed = interrupted_study(study, out, "tune")
+        tuning.check_is_tuning(out)
+    else:
+        file = asked_study(study)
+        _override(file, set_ or [], quick, goal, budget)
+    prepared = tuning.prepare(file, 1 if seed is None else seed)
+    manner = session.Manner(jobs).checked(prepared.run)
+    if dry_run:
+        show_space(prepared, json)
+        return
+    if out is not None and not resume:
+        Store.check_vacant(out)
+    with Watch() as watch:
+        on = session.surroundings(prepared.run, watch.tell)
+        folder = out or session.new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
+        found = tuning.carry_out(prepared, on, folder, watch, manner, resume=resume)
+    if found is None:
+        print(
+            f"hypertare: interrupted, so nothing is recommended; what was measured is kept: "
+            f"`hypertare tune --resume --out {folder}` goes on with it.",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130)
+    if json:
+        print(found.model_dump_json(indent=2))
+        return
+    show(found)
+    print(f"\nall of it: {folder / FILE_NAME}")
+
+
+def _override(
+    file: StudyFile, set_: list[str], quick: bool, goal: str | None, budget: str | None
+) -> None:
+    """The command line's changes; the narrower one counts: --quick, then --set, then the rest."""
+    from hypertare.study import put
+
     if quick:
         put(file.raw, "tune.budget", QUICK_BUDGET, "--quick")
-    file.override(set_ or [], quick)
+    file.override(set_, quick)
     if goal is not None:
         put(file.raw, "tune.goal", goal, "--goal")
     if budget is not None:
         put(file.raw, "tune.budget", int(budget) if budget.isdecimal() else budget, "--budget")
-    prepared = tuning.prepare(file, seed)
-    if dry_run:
-        show_space(prepared, json)
-        return
-    folder = out or session.new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
-    with Watch() as watch:
-        on = session.surroundings(prepared.run, watch.tell)
-        found, interrupted = tuning.carry_out(prepared, on, folder, watch)
-    if found is not None and json:
-        print(found.model_dump_json(indent=2))
-    elif found is not None:
-        show(found)
-        print(f"\n{folder / 'tune.json'}")
-    if interrupted:
-        raise typer.Exit(130)
 
 
 QUICK_BUDGET = 60
@@ -118,6 +187,8 @@ def show_space(prepared: Prepared, as_json: bool) -> None:
         }
         print(json_module.dumps(document, indent=2))
         return
+    from hypertare.wording import level_text
+
     print(f"{prepared.run.study.name}: {prepared.run.study.question}")
     cpu = f", {aims.cpu.name}" if aims.cpu else ""
     print(
@@ -128,7 +199,7 @@ def show_space(prepared: Prepared, as_json: bool) -> None:
         levels = (
             f"{knob.range.low} to {knob.range.high}"
             if knob.range
-            else ", ".join(map(str, knob.levels))
+            else ", ".join(map(level_text, knob.levels))
         )
-        print(f"  {knob.path}: {levels} (default: {knob.default})")
+        print(f"  {knob.path}: {levels} (default: {level_text(knob.default)})")
     print(f"budget: {budget}, about {human_duration(seconds)} without boots")

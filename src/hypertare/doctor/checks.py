@@ -28,6 +28,7 @@ CHECKS = (
     Check(own.agent),
     Check(guests.qemu),
     Check(own.image),
+    Check(guests.compiler),
     Check(own.kvm),
     Check(guests.nested, quick=True),
     Check(guests.vhost_net, quick=True),

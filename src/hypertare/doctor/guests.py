@@ -27,6 +27,22 @@ def qemu(host: Host) -> Finding:
     return Finding("qemu", "ok", what)
 
 
+def compiler(host: Host) -> Finding:
+    """What builds the kernel module that sets NAPI weights."""
+    gcc = host.run(("gcc", "-dumpversion"), 10.0)
+    make = host.run(("make", "--version"), 10.0)
+    if gcc.ok and make.ok:
+        what = f"gcc {gcc.out.strip()} and make: guests can have any NIC's NAPI weight set"
+        return Finding("compiler", "ok", what)
+    missing = " and ".join(name for name, ran in (("gcc", gcc), ("make", make)) if not ran.ok)
+    return Finding(
+        "compiler",
+        "info",
+        f"no {missing}: in guests only virtio-net's NAPI weight can be had, fixed at their boot",
+        "as root: apt-get install gcc make; then: hypertare image build --refresh",
+    )
+
+
 def nested(host: Host) -> Finding:
     """Whether guests here are guests in a guest."""
     flags = re.search(r"^flags\s*:(.*)$", host.read("/proc/cpuinfo") or "", re.MULTILINE)

@@ -35,11 +35,15 @@ PLAN = "plan.jsonl"
 _RECORDS = "records.jsonl"
 _REFUSED = 3
 _MOST_LINE = 1 << 20
+_MOST_TEARDOWN = 4096
 _MOST_CONSOLE = 40
+_LOOK_S = 1.0
+_GOING_DOWN_S = 3.0
 _QEMU = "qemu-system-x86_64"
 _FIRMWARE = ("bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 """What runs on a PC before its kernel does; Debian's comes in a package of its own."""
 _SAID_BY_INIT = "hypertare: "
+_SPEAKERS = ("hypertare-agent: ", _QEMU)
 _NOISE = "is not connected to host network"
 """QEMU warns of a hub that nothing of the host is on, which is what it is for."""
 
@@ -156,24 +160,36 @@ class EmulatedMachine:
         """Runs the machine to its end; why it did not come there by itself."""
         with _memory("errors") as errors:
             process = self._start(pc, plan, told, printed, errors)
-            self._await(process, pc.host_limit_s)
+            self._await(process, pc.host_limit_s, told)
             said = _content(errors).decode(errors="replace")
-        if process.returncode == 0:
+        if process.returncode == 0 or _has_told_all(told):
             return None
         if process.returncode < 0:
             return (
                 f"the machine was stopped: it took longer than {pc.host_limit_s:g} s of this host "
                 "(emulated.host_limit)"
             )
-        lines = [line for line in said.splitlines() if _NOISE not in line]
+        lines = [line for line in said.splitlines() if line and _NOISE not in line]
+        # What QEMU prints when it is killed is a page of registers.
+        lines = [line for line in lines if line.startswith(_SPEAKERS)] or lines
         text = " ".join(lines[-3:]) or f"exit status {process.returncode}"
         if process.returncode == _REFUSED:
             raise MachineError(text)
         return f"the machine could not run: {text.removeprefix('hypertare-agent: ')}"
 
-    def _await(self, process: subprocess.Popen[bytes], limit_s: float) -> None:
+    def _await(self, process: subprocess.Popen[bytes], limit_s: float, told: BinaryIO) -> None:
+        """Until it ends, or has told everything: not every kernel then finds its way down, for a
+        NIC's driver may wait for ever for its last poll.
+        """
+        deadline = time.monotonic() + limit_s
         try:
-            process.wait(limit_s)
+            while (left := deadline - time.monotonic()) > 0:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(min(left, _LOOK_S))
+                    return
+                if _has_told_all(told):
+                    process.wait(min(left, _GOING_DOWN_S))
+                    return
         except subprocess.TimeoutExpired:
             pass
         finally:
@@ -356,6 +372,13 @@ def _parsed(raw: bytes) -> tuple[tuple[Record, ...], str | None]:
     return tuple(records), None
 
 
+def _has_told_all(told: BinaryIO) -> bool:
+    """Whether the last line is there and whole."""
+    size = os.fstat(told.fileno()).st_size
+    tail = os.pread(told.fileno(), _MOST_TEARDOWN, max(0, size - _MOST_TEARDOWN))
+    return tail.endswith(b"\n") and _is_complete(tail)
+
+
 def _is_complete(raw: bytes) -> bool:
     lines = raw.splitlines()
     return bool(lines) and lines[-1].startswith(b'{"record":"teardown"')
@@ -376,8 +399,13 @@ def _content(file: BinaryIO) -> bytes:
     return file.read()
 
 
+_END = "sysrq: Resetting"
+"""What the kernel prints at every end, also a good one."""
+
+
 def _tail(printed: bytes) -> tuple[str, ...]:
     """The last lines that the kernel and init printed, printable characters only."""
     text = printed[-65536:].decode(errors="replace")
     lines = ["".join(c for c in line if c.isprintable())[:400] for line in text.splitlines()]
-    return tuple(line for line in lines if line.strip())[-_MOST_CONSOLE:]
+    told = (line for line in lines if line.strip() and not line.endswith(_END))
+    return tuple(told)[-_MOST_CONSOLE:]

@@ -13,7 +13,7 @@ from hypertare.compare import Change, Comparison
 from hypertare.report import units, verdict
 from hypertare.report.terminal import columns, plain
 from hypertare.report.verdict import Wording
-from hypertare.responses import meaning
+from hypertare.responses import VIRTUAL, meaning
 from hypertare.summarise import Found
 
 _STYLES = {"worse": "red", "better": "green", "no difference shown": ""}
@@ -107,7 +107,7 @@ def _in_order(changes: Sequence[Change], a: Found, wording: Wording) -> list[Cha
 
 
 def _row(change: Change, wording: Wording) -> tuple[str, ...]:
-    unit = "" if units.counted(change.unit) else change.unit
+    unit = "" if units.counted(_plain_unit(change)) else _plain_unit(change)
     text, interval = change_text(change)
     return (
         f"  {plain(wording.platform(change.platform, change.cell))}",
@@ -115,11 +115,18 @@ def _row(change: Change, wording: Wording) -> tuple[str, ...]:
         units.quantity(change.a, unit),
         str(change.n_b),
         units.quantity(change.b, unit),
-        text,
+        text.removesuffix(VIRTUAL),
         interval,
     )
 
 
+def _plain_unit(change: Change) -> str:
+    return change.unit.removesuffix(VIRTUAL)
+
+
 def _heading(change: Change, wording: Wording) -> str:
-    unit = f" ({change.unit})" if units.counted(change.unit) else ""
-    return f"{wording.label(change.cell)}, {verdict.word(change.response)}{unit}"
+    """With what is said once for the whole row: the unit, if it is a noun, and the clock."""
+    unit = _plain_unit(change)
+    clock = VIRTUAL if change.unit.endswith(VIRTUAL) else ""
+    noun = f" ({unit})" if units.counted(unit) else ""
+    return f"{wording.label(change.cell)}, {verdict.word(change.response)}{noun}{clock}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from hypertare.report import verdict
+from hypertare.report import curves, searches, verdict
 from hypertare.report.model import Report
 from hypertare.responses import meaning
 from hypertare.summarise import responses_of
@@ -139,6 +139,9 @@ def _markdown(report: Report) -> Iterator[str]:
             yield f"| response | platform | n | mean | {confidence} | change | {confidence} |"
             yield "|---|---|---:|---:|---:|---:|---:|"
             yield from (_line(report, estimate) for estimate in estimates)
+    yield from _plots(report)
+    yield from _found(curves, report.summary.curves)
+    yield from _found(searches, report.summary.loss_free)
     if report.warnings:
         yield ""
         yield "## Warnings"
@@ -151,6 +154,32 @@ def _markdown(report: Report) -> Iterator[str]:
         f"{summary.clock} clock, accelerator {summary.accelerator or 'none'}, seed {summary.seed}, "
         f"hypertare {summary.hypertare}."
     )
+
+
+def _plots(report: Report) -> Iterator[str]:
+    """The figures of the plots that the study asks for."""
+    from hypertare.report import plots
+
+    for one in plots.drawn(report):
+        yield from ("", f"## {_text(one.plot.title)}", "", _text(one.note), "")
+        yield f"| {' | '.join(map(_text, one.head))} |"
+        yield f"|{'|'.join('---' for _ in one.head)}|"
+        for row in one.rows:
+            yield f"| {' | '.join(map(_text, row))} |"
+
+
+def _found(words: Any, found: Sequence[Any]) -> Iterator[str]:
+    """A table of what was found of settings; `words` is the module that says it."""
+    if not found:
+        return
+    yield from ("", f"## {words.TITLE} of {_text(words.workloads(found))}", "")
+    yield words.NOTE
+    yield ""
+    yield f"| {' | '.join(words.HEAD)} |"
+    numbers = ("---" if place in words.TEXTS else "---:" for place in range(len(words.HEAD)))
+    yield f"|{'|'.join(numbers)}|"
+    for row in words.rows(found):
+        yield f"| {' | '.join(map(_text, row.cells))} |"
 
 
 def _line(report: Report, estimate: Estimate) -> str:

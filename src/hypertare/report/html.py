@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hypertare.errors import MachineError
-from hypertare.report import charts, units, verdict
+from hypertare.report import charts, curves, plots, searches, units, verdict
 from hypertare.report.library import charting_library
 from hypertare.report.model import Failure, Point, Report
 from hypertare.responses import mark_of, meaning
@@ -30,6 +30,19 @@ _LIGHT = charts.config("#1c2430", "#dfe4ea", "transparent")
 _DARK = charts.config("#e6eaf0", "#39424f", "transparent")
 _MOST_PICTURES = 8
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A table of what was found of settings; `texts` are its columns that hold text."""
+
+    id: str
+    name: str
+    title: str
+    note: str
+    head: tuple[str, ...]
+    texts: tuple[int, ...]
+    rows: tuple[tuple[tuple[str, ...], bool], ...]
 
 
 @dataclass(frozen=True)
@@ -115,7 +128,9 @@ def render(report: Report) -> str:
     )
     with charts.unchecked():
         overview, sections = _overview(report), list(_sections(report))
-    specifications = {chart.id: chart.specification for chart in _all_charts(overview, sections)}
+        asked = list(_plots(report))
+    every = [*asked, *_all_charts(overview, sections)]
+    specifications = {chart.id: chart.specification for chart in every}
     data = _json({"charts": specifications, "light": _LIGHT, "dark": _DARK})
     library = _script(charting_library())
     program = _script((_FOLDER / "report.js").read_text(encoding="utf-8"))
@@ -126,7 +141,9 @@ def render(report: Report) -> str:
         meaning=meaning(report.summary.clock),
         overview=overview,
         sections=sections,
-        pictures=_pictures(overview, sections),
+        pictures=_pictures(overview, sections, asked),
+        plots=asked,
+        findings=list(_findings(report)),
         noise=list(_noise(report)),
         failures=report.failures,
         failed_share=f"{len(report.failures)} of {len(report.trials)}",
@@ -143,6 +160,26 @@ def render(report: Report) -> str:
 
 
 # --- parts of the page
+
+
+def _plots(report: Report) -> Iterator[Chart]:
+    """What the study asks to be drawn."""
+    for number, one in enumerate(plots.drawn(report)):
+        yield _chart(f"plot{number}", one.plot.title, one.note, one.chart, one.head, one.rows)
+
+
+def _findings(report: Report) -> Iterator[Finding]:
+    """Tables of what was found of settings, in the words of the modules that say it."""
+    both: tuple[tuple[Any, Sequence[Any]], ...] = (
+        (curves, report.summary.curves),
+        (searches, report.summary.loss_free),
+    )
+    for words, found in both:
+        if found:
+            title = f"{words.TITLE} of {words.workloads(found)}"
+            rows = tuple((row.cells, row.sure) for row in words.rows(found))
+            key = words.ID
+            yield Finding(key, words.TITLE, title, words.NOTE, words.HEAD, words.TEXTS, rows)
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
@@ -416,9 +453,11 @@ def _chart(
     return Chart(key, title, note, charts.specification(chart), head, rows)
 
 
-def _pictures(overview: Chart | None, sections: Sequence[Section]) -> dict[str, str]:
+def _pictures(
+    overview: Chart | None, sections: Sequence[Section], asked: Sequence[Chart]
+) -> dict[str, str]:
     """The first charts that are in view as images; drawing one takes a fifth of a second."""
-    leading = [overview, *(section.lead.chart for section in sections if section.lead)]
+    leading = [overview, *asked, *(section.lead.chart for section in sections if section.lead)]
     chosen = [chart for chart in leading if chart][:_MOST_PICTURES]
     return {chart.id: _picture(chart.specification) for chart in chosen}
 

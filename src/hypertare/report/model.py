@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from hypertare.phase import PHASE
 from hypertare.records import (
@@ -24,7 +23,7 @@ from hypertare.report import verdict
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.store import Meta, Store
 from hypertare.summary import Estimate, Level, Summary
-from hypertare.trials import FinishedTrial, Response
+from hypertare.trials import FinishedTrial, Kind, Response
 
 # What a series shows of an interval, the first that it has.
 _SERIES = ("goodput_bps", "sent_bps")
@@ -52,7 +51,7 @@ class Point:
     cell: str
     response: str
     value: float
-    kind: Literal["warmup", "measured"]
+    kind: Kind
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ class Report:
             self.wording.platform(
                 trial.planned.platform, trial.planned.cell
             ): trial.planned.platform
-            for trial in self.trials
+            for trial in of_cells(self.trials)
         }
         return tuple(
             sorted(named, key=lambda name: (_index(self.meta.platforms, named[name]), name))
@@ -138,7 +137,7 @@ class Report:
     def cells(self) -> dict[str, dict[str, Level]]:
         """The cells by their labels, in the order in which they were first met."""
         made: dict[str, dict[str, Level]] = {}
-        for trial in self.trials:
+        for trial in of_cells(self.trials):
             made.setdefault(self.wording.label(trial.planned.cell), trial.planned.cell)
         return made
 
@@ -160,7 +159,7 @@ def gather(store: Store, summary: Summary) -> Report:
     """
     meta = store.meta
     trials = tuple(store.trials())
-    wording = Wording.of(meta, summary, trials)
+    wording = Wording.of(meta, summary, of_cells(trials))
     series: list[SeriesPoint] = []
     ecdf = _EcdfMaker()
     cpu = _CpuMaker(summary)
@@ -181,7 +180,7 @@ def gather(store: Store, summary: Summary) -> Report:
         summary=summary,
         wording=wording,
         sentences=tuple(_sentences(meta, summary, wording, trials)),
-        points=tuple(_points(trials, wording)),
+        points=tuple(_points(of_cells(trials), wording)),
         series=tuple(series),
         ecdf=tuple(ecdf.points()),
         cpu=tuple(cpu.times()),
@@ -191,6 +190,11 @@ def gather(store: Store, summary: Summary) -> Report:
         commands=tuple(_commands(meta, store.path)),
         trials=trials,
     )
+
+
+def of_cells(trials: Iterable[FinishedTrial]) -> tuple[FinishedTrial, ...]:
+    """Without those of searches and capacities, which are shown as what they found."""
+    return tuple(trial for trial in trials if trial.planned.of_cell)
 
 
 def in_order(
@@ -230,7 +234,7 @@ class _Place:
 def _sentences(
     meta: Meta, summary: Summary, wording: Wording, trials: Sequence[FinishedTrial]
 ) -> Iterator[Sentence]:
-    labels = [wording.label(trial.planned.cell) for trial in trials]
+    labels = [wording.label(trial.planned.cell) for trial in of_cells(trials)]
     several = len(set(labels)) > 1
     leading = [
         estimate

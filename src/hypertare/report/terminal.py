@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
@@ -11,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hypertare.report import units, verdict
+from hypertare.report import curves, searches, units, verdict
 from hypertare.report.model import Failure, Report
 from hypertare.report.verdict import Sentence, Tone
 from hypertare.responses import meaning
@@ -55,6 +56,8 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts: list[RenderableType] = [_head(report), *map(_sentence, report.sentences)]
     parts += _tables(report, shown)
     parts += _left_out(report, shown)
+    parts += _found(curves, report.summary.curves)
+    parts += _found(searches, report.summary.loss_free)
     parts += _claims(report)
     parts += _failures(report)
     parts += _warnings(report)
@@ -156,6 +159,25 @@ def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     value, interval = verdict.mean_text(estimate, unit)
     change, around = verdict.cost_text(estimate) if estimate.baseline else ("", "")
     return (f"  {plain(platform)}", str(estimate.n), value, interval, change, around)
+
+
+def _found(words: Any, found: Sequence[Any]) -> Iterator[RenderableType]:
+    """A table of what was found of settings; `words` is the module that says it."""
+    if not found:
+        return
+    yield Text()
+    yield Text(plain(f"{words.TITLE.lower()} of {words.workloads(found)}"), style="bold")
+    table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
+    # Notes stand below, where they have room.
+    for place, name in enumerate(words.HEAD[:-1]):
+        left = place in words.TEXTS
+        table.add_column(name, justify="left" if left else "right", no_wrap=not left)
+    rows = list(words.rows(found))
+    for row in rows:
+        table.add_row(*map(plain, row.cells[:-1]), style="" if row.sure else "yellow")
+    yield Padding(table, (0, 0, 0, 2), expand=False)
+    for note in filter(None, (row.note for row in rows)):
+        yield Padding(Text(plain(note), style="dim"), (0, 0, 0, 2), expand=False)
 
 
 def _claims(report: Report) -> list[RenderableType]:

@@ -10,16 +10,30 @@ from rich.text import Text
 
 from hypertare.report.terminal import plain
 from hypertare.report.units import quantity
+from hypertare.report.verdict import word
 from hypertare.responses import meaning
 from hypertare.summary import Level
 from hypertare.tune.document import EffectFound, Step, Tried, Tuning
-from hypertare.wording import percent, span
+from hypertare.wording import level_text, percent, span
 
 _MOST = 8
+_WHERE = {
+    "host": "on the host",
+    "guest": "in the guest",
+    "container": "in the container",
+    "application": "in the application",
+    "study": "in the study alone",
+}
 
 
 def show(found: Tuning, console: Console | None = None) -> None:
-    (console or Console()).print(Group(*_parts(found)))
+    console = console or Console()
+    console.print(Group(*_parts(found)))
+    for step in found.steps:
+        console.print()
+        # Commands are not broken, however narrow the terminal is, so that they can be copied.
+        for line in _step(step):
+            console.print(line, soft_wrap=True)
 
 
 def _parts(found: Tuning) -> Iterator[RenderableType]:
@@ -42,9 +56,6 @@ def _parts(found: Tuning) -> Iterator[RenderableType]:
     if found.confirmation is not None:
         yield Text()
         yield _confirmation(found)
-    for step in found.steps:
-        yield Text()
-        yield from _step(step)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -55,11 +66,12 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _effects(found: Tuning, response: str) -> Table:
+    confidence = 100 * found.effects[0].confidence
     table = _table(
-        f"What matters for {response} ({found.design}; largest first)",
-        "knob, from default to",
+        f"What matters for {word(response)} ({found.design})",
+        "knob, from its default to",
         "change",
-        "95 % interval",
+        f"{confidence:g} % interval",
         "p (Holm)",
     )
     every = [effect for effect in found.effects if effect.response == response]
@@ -77,7 +89,8 @@ def _effects(found: Tuning, response: str) -> Table:
 
 def _named(effect: EffectFound) -> str:
     names = " x ".join(
-        f"{path} {far}" for path, (_, far) in zip(effect.knobs, effect.levels, strict=True)
+        f"{path} = {level_text(far)}"
+        for path, (_, far) in zip(effect.knobs, effect.levels, strict=True)
     )
     others = "".join(f" or {' x '.join(alias)}" for alias in effect.aliases)
     return names + others
@@ -87,8 +100,8 @@ def _tried(found: Tuning) -> Table:
     table = _table(
         "Best of the search (it chose by these figures, so they flatter)",
         "setting",
-        found.throughput,
-        found.cpu or "",
+        word(found.throughput),
+        word(found.cpu or ""),
         "blocks",
         "",
     )
@@ -110,7 +123,9 @@ def _changed(one: Tried, found: Tuning) -> str:
 
 
 def _settings(setting: dict[str, Level]) -> str:
-    return ", ".join(f"{path} = {level}" for path, level in setting.items()) or "default"
+    return (
+        ", ".join(f"{path} = {level_text(level)}" for path, level in setting.items()) or "default"
+    )
 
 
 def _confirmation(found: Tuning) -> Table:
@@ -122,13 +137,13 @@ def _confirmation(found: Tuning) -> Table:
         "default",
         "winner",
         "change",
-        "95 % interval",
+        f"{100 * confirmation.confidence:g} % interval",
         "",
     )
     for change in confirmation.changes:
         ends = "" if change.low is None or change.high is None else span(change.low, change.high)
         table.add_row(
-            change.response,
+            word(change.response),
             quantity(change.default, change.unit),
             quantity(change.winner, change.unit),
             percent(change.change),
@@ -139,7 +154,9 @@ def _confirmation(found: Tuning) -> Table:
 
 
 def _step(step: Step) -> Iterator[Text]:
-    yield Text(plain(f"{step.knob} = {step.level} ({step.where})"), style="bold")
+    yield Text(
+        plain(f"{step.knob} = {level_text(step.level)} ({_WHERE[step.where]})"), style="bold"
+    )
     for title, lines in (
         ("look first", step.look_first),
         ("apply", step.apply),
@@ -149,4 +166,5 @@ def _step(step: Step) -> Iterator[Text]:
         ("note", (step.note,) if step.note else ()),
     ):
         for place, line in enumerate(lines):
-            yield Text(plain(f"  {title if place == 0 else '':<10} {line}"))
+            label = f"  {title if place == 0 else '':<10} "
+            yield Text(plain(label + line))

@@ -86,18 +86,18 @@ class Wording:
         """Names a cell: `tcp receive cpus 2`."""
         workload = str(cell.get("workload", ""))
         levels = [
-            _named(factor, level)
+            named(factor, level)
             for factor, level in cell.items()
             if factor in self.shared.get(workload, ()) and (workload, factor) in self.varied
         ]
-        named = self.workloads > 1 or not levels
-        return " ".join([workload, *levels] if named else levels)
+        spelt_out = self.workloads > 1 or not levels
+        return " ".join([workload, *levels] if spelt_out else levels)
 
     def platform(self, platform: str, cell: Cell) -> str:
         """Names a platform with the levels that only it has: `guest e1000`."""
         workload = str(cell.get("workload", ""))
         levels = [
-            _named(factor, level)
+            named(factor, level)
             for factor, level in cell.items()
             if factor not in self.shared.get(workload, cell) and (workload, factor) in self.varied
         ]
@@ -109,7 +109,7 @@ def word(response: str) -> str:
     return response.replace("_", " ")
 
 
-def _named(factor: str, level: Level) -> str:
+def named(factor: str, level: Level) -> str:
     """A level that is a word speaks for itself; a number needs its factor's name."""
     if isinstance(level, str) and level[:1].isalpha():
         return level

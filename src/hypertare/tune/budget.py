@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from hypertare.errors import InputError
 from hypertare.units import human_duration, parse_duration
 
-LEAST_TRIALS = 24
-"""Below this nothing can be screened and confirmed."""
-
 
 @dataclass(frozen=True)
 class Budget:
@@ -25,16 +22,10 @@ class Budget:
         """From `160` (trials), or `10m` (time).
 
         Raises:
-            InputError: it is neither, or too small for a confirmed answer.
+            InputError: it is neither.
         """
         if str(given).strip().isdecimal():
-            trials = int(given)
-            if trials < LEAST_TRIALS:
-                raise InputError(
-                    f"a budget of {trials} trials is too small for an answer.",
-                    f"Give at least {LEAST_TRIALS}.",
-                )
-            return cls(trials=trials)
+            return cls(trials=int(given))
         try:
             seconds = parse_duration(given)
         except ValueError:
@@ -66,6 +57,12 @@ class Purse:
         self._trials = trials
         self._clock = clock
         self._began = clock()
+
+    def expected_trials(self, trial_s: float) -> int:
+        """How many trials it pays for in all; `trial_s` is what one takes, before any was seen."""
+        done = self._trials()
+        seen_s = (self._clock() - self._began) / done if done else 0.0
+        return self.budget.expected_trials(max(trial_s, seen_s))
 
     def spent(self, more: int = 0) -> float:
         """The share that is spent, with this many trials more."""

@@ -1,250 +1,521 @@
 """From a knob to what a user types: the one table of commands. Nothing here is run.
 
-Each entry says how to look first, apply, keep over a reboot, and undo. `{level}` is the level,
-`{undo}` the default, or `OLD` (what was seen when looking first) where the default is the system's.
-Interfaces are written IFACE, guests' names DOMAIN, applications in words.
+Each entry says how to look first, apply, keep over a reboot, and undo. `OLD` is what was seen when
+looking first, where the default is the system's own. Interfaces are written IFACE, guests' names
+DOMAIN. Values and names come from study files, so they are quoted for the shell and for XML.
+
+Sources: sysctl net.core.*: Documentation/admin-guide/sysctl/net.rst; napi_defer_hard_irqs and
+gro_flush_timeout: Documentation/networking/napi.rst; steering: Documentation/networking/scaling.rst;
+ethtool(8), virsh(1), modprobe.d(5), systemd.service(5); libvirt's domain XML format.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from xml.sax.saxutils import quoteattr
 
 from hypertare.summary import Level
-from hypertare.tune.document import Step
+from hypertare.tune.document import Step, Where
 from hypertare.tune.space import LEFT
 from hypertare.units import parse_size
+from hypertare.wording import level_text
 
-Where = Literal["host", "guest", "application", "study"]
+OLD = "OLD"
+
+
+@dataclass(frozen=True)
+class System:
+    """What a setting is for: the platform on which machine, with which NIC."""
+
+    machine: str = "local"
+    platform: str = "guest"
+    nic: str = "virtio-net"
+
+    @property
+    def virtual(self) -> bool:
+        """Whether a hypervisor gives it its hardware; an emulated machine is such a guest itself."""
+        return self.platform == "guest" or self.machine == "emulated"
+
+    @property
+    def name(self) -> Where:
+        if self.virtual:
+            return "guest"
+        return "container" if self.platform == "container" else "host"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A knob's new level and its old one, as text; `old` is OLD where only the system knows it."""
+
+    path: str
+    new: str
+    old: str
+    system: System
+
+    @property
+    def key(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition(".")[2]
+
+    def each(self, make: Callable[[str], str]) -> tuple[str, str]:
+        """A line for the new level, and the one that takes it back."""
+        return make(self.new), make(self.old)
+
+    def shown(self, show: Callable[[str], str]) -> Change:
+        return replace(
+            self, new=show(self.new), old=self.old if self.old == OLD else show(self.old)
+        )
 
 
 @dataclass(frozen=True)
 class Entry:
-    where: Where
+    """`where` is the system under test unless it is named."""
+
+    where: Where | None = None
     look_first: tuple[str, ...] = ()
     apply: tuple[str, ...] = ()
     persist: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
     xml: str | None = None
     note: str | None = None
-    show: Callable[[Level], str] = str
 
 
-_SIZES = (
-    "net.core.rmem_default",
-    "net.core.rmem_max",
-    "net.core.wmem_default",
-    "net.core.wmem_max",
-)
-_LIMITS = ("net.core.rmem_max", "net.core.wmem_max")
-_SYSCTL_FILE = "/etc/sysctl.d/90-hypertare.conf"
+Maker = Callable[[Change], Entry]
 
 
-def _bytes(level: Level) -> str:
-    return str(parse_size(level))
-
-
-def _on(level: Level) -> str:
-    return "on" if level is True or level == "on" else "off"
-
-
-def _sysctl(names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    return {
-        "look_first": tuple(f"sysctl {name}" for name in names),
-        "apply": tuple(f"sysctl -w {name}={{level}}" for name in names),
-        "persist": tuple(f"echo '{name} = {{level}}' >> {_SYSCTL_FILE}" for name in names),
-        "undo": (
-            *(f"sysctl -w {name}={{undo}}" for name in names),
-            f"rm -f {_SYSCTL_FILE}",
-        ),
-    }
-
-
-def _application(what: str) -> Entry:
-    return Entry("application", note=f"{what}: {{level}} (was {{undo}})")
-
-
-_TABLE: dict[str, Entry] = {
-    "knobs.mtu": Entry(
-        "guest",
-        ("ip link show dev IFACE",),
-        ("ip link set dev IFACE mtu {level}",),
-        (),
-        ("ip link set dev IFACE mtu {undo}",),
-        "<interface> <mtu size='{level}'/> </interface>",
-        "Both ends and everything between them need it: the bridge and the TAP device too.",
-    ),
-    "knobs.offloads.*": Entry(
-        "guest",
-        ("ethtool -k IFACE",),
-        ("ethtool -K IFACE {name} {level}",),
-        (),
-        ("ethtool -K IFACE {name} {undo}",),
-        note="It was set on both ends of the link. Keep it with the interface's up script "
-        "(systemd-networkd: a .link file).",
-        show=_on,
-    ),
-    "knobs.socket_buffers": Entry(
-        "guest",
-        **_sysctl(_SIZES),
-        note="TCP has limits of its own: net.ipv4.tcp_rmem and tcp_wmem, third value.",
-        show=_bytes,
-    ),
-    "workloads.*.socket_buffer": Entry(
-        "application",
-        **_sysctl(_LIMITS),
-        note="The application asks for it: SO_RCVBUF and SO_SNDBUF of {level} bytes "
-        "(iperf3 -w {level}); the limits above must allow it.",
-        show=_bytes,
-    ),
-    "knobs.interrupt_cpus": Entry(
-        "guest",
-        ("grep IFACE /proc/interrupts", "cat /proc/irq/N/smp_affinity_list"),
-        ("echo {level} > /proc/irq/N/smp_affinity_list",),
-        (),
-        ("echo {undo} > /proc/irq/N/smp_affinity_list",),
-        note="N: the interface's interrupts. irqbalance would undo it: stop it, or ban them there.",
-    ),
-    "knobs.receive_steering": Entry(
-        "guest",
-        ("cat /sys/class/net/IFACE/queues/rx-*/rps_cpus",),
-        ("for q in /sys/class/net/IFACE/queues/rx-*; do echo MASK > $q/rps_cpus; done",),
-        (),
-        ("for q in /sys/class/net/IFACE/queues/rx-*; do echo 0 > $q/rps_cpus; done",),
-        note="MASK: the CPUs {level} as a hexadecimal mask, CPU 0 is 1.",
-    ),
-    "knobs.napi_weight": Entry(
-        "guest",
-        ("modinfo -p virtio_net",),
-        (),
-        ("echo 'options virtio_net napi_weight={level}' > /etc/modprobe.d/hypertare-napi.conf",),
-        ("rm /etc/modprobe.d/hypertare-napi.conf",),
-        note="virtio-net reads it when its module is loaded (boot, or modprobe -r and modprobe). Other "
-        "drivers have no such parameter and need hypertare's kernel module.",
-    ),
-    "knobs.napi_budget": Entry(
-        "guest",
-        **_sysctl(("net.core.netdev_budget",)),
-    ),
-    "knobs.napi_budget_usecs": Entry(
-        "guest",
-        **_sysctl(("net.core.netdev_budget_usecs",)),
-    ),
-    "sut.cpus": Entry(
-        "host",
-        ("virsh vcpucount DOMAIN",),
-        (
-            "virsh setvcpus DOMAIN {level} --config --maximum",
-            "virsh setvcpus DOMAIN {level} --config",
-        ),
-        (),
-        ("virsh setvcpus DOMAIN {undo} --config",),
-        "<vcpu>{level}</vcpu>",
-        "QEMU: -smp {level}. From the guest's next start.",
-    ),
-    "sut.memory": Entry(
-        "host",
-        ("virsh dominfo DOMAIN",),
-        ("virsh setmaxmem DOMAIN {level}B --config", "virsh setmem DOMAIN {level}B --config"),
-        (),
-        ("virsh setmaxmem DOMAIN {undo}B --config", "virsh setmem DOMAIN {undo}B --config"),
-        "<memory unit='b'>{level}</memory>",
-        "QEMU: -m size={level}B. From the guest's next start.",
-        _bytes,
-    ),
-    "sut.nic": Entry(
-        "host",
-        ("virsh dumpxml DOMAIN",),
-        ("virsh edit DOMAIN  # the model of its interface, as below",),
-        (),
-        ("virsh edit DOMAIN  # the model {undo} again",),
-        "<interface> <model type='{level}'/> </interface>",
-        "QEMU: -device {qemu},netdev=... in place of the present one. From the guest's next start.",
-        lambda level: "virtio" if level == "virtio-net" else str(level),
-    ),
-    "sut.cpu_model": Entry(
-        "host",
-        ("virsh dumpxml DOMAIN",),
-        ("virsh edit DOMAIN  # the CPU model, as below",),
-        (),
-        ("virsh edit DOMAIN  # the CPU model {undo} again",),
-        "<cpu mode='custom'> <model>{level}</model> </cpu>",
-        "QEMU: -cpu {level}. From the guest's next start.",
-    ),
-    "sut.kernel": Entry("guest", note="Boot the guest with the kernel {level} (was {undo})."),
-    "bench.mtu": Entry(
-        "host",
-        ("ip link show",),
-        ("ip link set dev BRIDGE mtu {level}", "ip link set dev TAP mtu {level}"),
-        (),
-        ("ip link set dev BRIDGE mtu {undo}", "ip link set dev TAP mtu {undo}"),
-        "<interface> <mtu size='{level}'/> </interface>",
-        "In the guest too: ip link set dev IFACE mtu {level}.",
-    ),
-    "workloads.*.message": _application("Bytes that the application writes at a time"),
-    "workloads.*.batch": _application("Datagrams that the application hands over in one call"),
-    "workloads.*.flows": _application("Connections at once"),
-    "workloads.*.segmentation": _application("UDP_SEGMENT in the application's socket"),
-    "workloads.*.sender_cpus": _application("Bind the sender to CPUs (taskset -c)"),
-    "workloads.*.receiver_cpus": _application("Bind the receiver to CPUs (taskset -c)"),
-}
-"""What is known of each knob, by path; `*` stands for one name."""
-
-
-def steps(setting: Mapping[str, Level], default: Mapping[str, Level]) -> tuple[Step, ...]:
+def steps(
+    setting: Mapping[str, Level], default: Mapping[str, Level], system: System
+) -> tuple[Step, ...]:
     """How to apply each change of a setting against the default, and how to take it back."""
     return tuple(
-        step(path, level, default.get(path, LEFT))
+        step(path, level, default.get(path, LEFT), system)
         for path, level in setting.items()
         if level != default.get(path, LEFT)
     )
 
 
-def step(path: str, level: Level, default: Level) -> Step:
-    """How to set one knob. A knob that the table does not know is named in the study's words."""
+def step(path: str, level: Level, default: Level, system: System) -> Step:
+    """How to set one knob. One that the table does not know is named in the study's words."""
     if level == LEFT:
-        return Step(
-            knob=path, level=level, where="study", note=f"Leave {path} as the system has it."
-        )
-    entry = _entry(path)
-    if entry is None:
-        return Step(
-            knob=path,
-            level=level,
-            where="study",
-            note=f"There is no command for {path} here. In a study: {path} = {level!r} "
-            f"(was {default!r}).",
-        )
-    words = {
-        "level": entry.show(level),
-        "undo": "OLD" if default == LEFT else entry.show(default),
-        "name": path.rpartition(".")[2],
-        "qemu": "virtio-net-pci" if level == "virtio-net" else str(level),
-    }
-
-    def fill(lines: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(line.format(**words) for line in lines)
-
+        note = f"Leave it as the system has it: no longer {_line(level_text(default))}."
+        return Step(knob=path, level=level, where="study", note=note)
+    old = OLD if default == LEFT else _line(level_text(default))
+    change = Change(path, _line(level_text(level)), old, system)
+    maker = next((make for pattern, make in _TABLE.items() if _fits(pattern, path)), _unknown)
+    entry = maker(change)
     return Step(
         knob=path,
         level=level,
-        where=entry.where,
-        look_first=fill(entry.look_first),
-        apply=fill(entry.apply),
-        persist=fill(entry.persist),
-        undo=fill(entry.undo),
-        xml=entry.xml and entry.xml.format(**words),
-        note=entry.note and entry.note.format(**words),
+        where=entry.where or system.name,
+        look_first=entry.look_first,
+        apply=entry.apply,
+        persist=entry.persist,
+        undo=entry.undo,
+        xml=entry.xml,
+        note=entry.note,
     )
 
 
-def _entry(path: str) -> Entry | None:
-    parts = path.split(".")
-    for pattern, entry in _TABLE.items():
-        names = pattern.split(".")
-        if len(names) == len(parts) and all(
-            n in ("*", p) for n, p in zip(names, parts, strict=True)
-        ):
-            return entry
-    return None
+def _fits(pattern: str, path: str) -> bool:
+    names, parts = pattern.split("."), path.split(".")
+    return len(names) == len(parts) and all(
+        name in ("*", part) for name, part in zip(names, parts, strict=True)
+    )
+
+
+def _unknown(change: Change) -> Entry:
+    return Entry(
+        "study",
+        note=f"There is no command for it: in the study, {change.path} = {change.new} "
+        f"(was {_was(change)}).",
+    )
+
+
+# --- texts
+
+
+def _line(text: str) -> str:
+    """One line: a line break would end a command."""
+    return " ".join(text.split())
+
+
+def _was(change: Change) -> str:
+    return "the system's own" if change.old == OLD else change.old
+
+
+def _bytes(text: str) -> str:
+    return str(parse_size(text))
+
+
+def _switch(text: str) -> str:
+    return "on" if text in ("true", "on") else "off"
+
+
+def _slug(path: str) -> str:
+    return "hypertare-" + re.sub(r"[^A-Za-z0-9]+", "-", path).strip("-")
+
+
+def _into(file: str, *lines: str) -> str:
+    """Writes these lines into a file."""
+    return f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} > {file}"
+
+
+def _at_boot(path: str, command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Repeats a command at every boot, and forgets it again."""
+    unit = f"{_slug(path)}.service"
+    # systemd would fill in $ and % itself.
+    escaped = command.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$")
+    escaped = escaped.replace('"', '\\"')
+    lines = (
+        "[Unit]",
+        "After=network.target",
+        "[Service]",
+        "Type=oneshot",
+        f'ExecStart=/bin/sh -c "{escaped}"',
+        "[Install]",
+        "WantedBy=multi-user.target",
+    )
+    place = f"/etc/systemd/system/{unit}"
+    keep = (_into(place, *lines), f"systemctl enable {unit}")
+    return keep, (f"systemctl disable {unit}", f"rm -f {place}")
+
+
+# --- kinds of entries
+
+
+def _commanded(
+    look_first: str, make: Callable[[Change, str], str], **more: str | None
+) -> Callable[[Change], Entry]:
+    """One command that sets a value and does not outlive a reboot."""
+
+    def entry(change: Change) -> Entry:
+        apply, undo = change.each(lambda value: make(change, value))
+        keep, forget = _at_boot(change.path, apply)
+        return Entry(None, (look_first,), (apply,), keep, (undo, *forget), **more)  # type: ignore[arg-type]
+
+    return entry
+
+
+def _sysctls(
+    names: Sequence[str], value: Callable[[str, str], str] = lambda name, text: text
+) -> Callable[[Change], Entry]:
+    """`value` makes a sysctl's value from its name and the level."""
+
+    def entry(change: Change) -> Entry:
+        file = f"/etc/sysctl.d/90-{_slug(change.path)}.conf"
+
+        def lines(text: str) -> tuple[str, ...]:
+            return tuple(
+                f"sysctl -w {shlex.quote(f'{n}={OLD if text == OLD else value(n, text)}')}"
+                for n in names
+            )
+
+        keep = _into(file, *(f"{name} = {value(name, change.new)}" for name in names))
+        note = None
+        if change.system.name == "container":
+            note = "It belongs to the host's kernel: set it on the host, where it is for all."
+        return Entry(
+            "host" if note else None,
+            tuple(f"sysctl {name}" for name in names),
+            lines(change.new),
+            (keep,),
+            (*lines(change.old), f"rm -f {file}"),
+            note=note,
+        )
+
+    return entry
+
+
+_TCP_LEAST = 4096
+_CORE_SIZES = ("rmem_default", "rmem_max", "wmem_default", "wmem_max")
+_SIZES = (*(f"net.core.{name}" for name in _CORE_SIZES), "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
+
+
+def _size_of(name: str, text: str) -> str:
+    """TCP's have three: least, default, most."""
+    return f"{min(_TCP_LEAST, int(text))} {text} {text}" if name.startswith("net.ipv4") else text
+
+
+def _socket_buffers(change: Change) -> Entry:
+    return _sysctls(_SIZES, _size_of)(change.shown(_bytes))
+
+
+def _asked_buffer(change: Change) -> Entry:
+    """Of one application: it asks, and the limits allow."""
+    sizes = change.shown(_bytes)
+    limits = ("net.core.rmem_max", "net.core.wmem_max")
+    entry = _sysctls(limits)(replace(sizes, old=OLD))
+    old = "leave them out again" if change.old == OLD else f"{sizes.old} bytes again"
+    return replace(
+        entry,
+        # A larger limit is for others: it is never lowered.
+        apply=tuple(
+            f"[ $(sysctl -n {name}) -ge {sizes.new} ] || sysctl -w {name}={sizes.new}"
+            for name in limits
+        ),
+        note=f"The application asks for it: setsockopt SO_RCVBUF and SO_SNDBUF of {sizes.new} bytes "
+        f"(iperf3 -w {sizes.new}); to undo, {old}. The limits must be at least as large: keep and undo "
+        "them only where they had to be raised.",
+    )
+
+
+def _offload(change: Change) -> Entry:
+    name = shlex.quote(change.key)
+    return _commanded(
+        "ethtool -k IFACE",
+        lambda _, value: f"ethtool -K IFACE {name} {value}",
+        note="It was set on both ends of the link.",
+    )(change.shown(_switch))
+
+
+def _coalescing(change: Change) -> Entry:
+    name = change.key.replace("_", "-")
+    show = _switch if name.startswith("adaptive") else _line
+    return _commanded(
+        "ethtool -c IFACE",
+        lambda _, value: f"ethtool -C IFACE {shlex.quote(name)} {shlex.quote(value)}",
+    )(change.shown(show))
+
+
+def _sysfs(file: str, note: str | None = None) -> Maker:
+    return _commanded(
+        f"cat /sys/class/net/IFACE/{file}",
+        lambda _, value: f"echo {shlex.quote(value)} > /sys/class/net/IFACE/{file}",
+        note=note,
+    )
+
+
+def _mtu(change: Change) -> Entry:
+    entry = _commanded(
+        "ip link show dev IFACE",
+        lambda _, value: f"ip link set dev IFACE mtu {shlex.quote(value)}",
+        note="Both ends and everything between them need it: the bridge and the TAP device too.",
+    )(change)
+    xml = f"<interface> <mtu size={quoteattr(change.new)}/> </interface>"
+    return replace(entry, xml=xml if change.system.virtual else None)
+
+
+def _bench_mtu(change: Change) -> Entry:
+    apply, undo = change.each(
+        lambda value: f"for i in BRIDGE TAP; do ip link set dev $i mtu {shlex.quote(value)}; done"
+    )
+    keep, forget = _at_boot(change.path, apply)
+    return Entry(
+        "host",
+        ("ip link show",),
+        (apply,),
+        keep,
+        (undo, *forget),
+        f"<interface> <mtu size={quoteattr(change.new)}/> </interface>",
+        f"At both ends too: ip link set dev IFACE mtu {change.new}.",
+    )
+
+
+def _interrupt_cpus(change: Change) -> Entry:
+    return _commanded(
+        "grep IFACE /proc/interrupts",
+        lambda _, value: (
+            "for n in $(grep IFACE /proc/interrupts | cut -d: -f1); do "
+            f"echo {shlex.quote(value)} > /proc/irq/$n/smp_affinity_list; done"
+        ),
+        note="OLD: what /proc/irq/N/smp_affinity_list holds, N being the interface's numbers. irqbalance "
+        "would undo it: stop it.",
+    )(change)
+
+
+def _steering(change: Change) -> Entry:
+    return _commanded(
+        "cat /sys/class/net/IFACE/queues/rx-*/rps_cpus",
+        lambda _, value: (
+            "for q in /sys/class/net/IFACE/queues/rx-*; do "
+            f"echo {shlex.quote(value)} > $q/rps_cpus; done"
+        ),
+        note="The value is a hexadecimal mask of CPUs: CPU 0 is 1, CPU 1 is 2, both are 3.",
+    )(change.shown(_mask))
+
+
+def _mask(cpus: str) -> str:
+    """From `0,2-3` to `d`."""
+    mask = 0
+    for part in cpus.strip("[]() ").split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            continue
+        for cpu in range(int(first), int(last or first) + 1):
+            mask |= 1 << cpu
+    return f"{mask:x}"
+
+
+def _napi_weight(change: Change) -> Entry:
+    return _virtio_weight(change) if change.system.nic == "virtio-net" else _any_weight(change)
+
+
+def _virtio_weight(change: Change) -> Entry:
+    """virtio_net reads its parameter when it is loaded, often already from the initramfs."""
+    file = f"/etc/modprobe.d/{_slug(change.path)}.conf"
+    return Entry(
+        None,
+        ("cat /sys/module/virtio_net/parameters/napi_weight",),
+        (_into(file, f"options virtio_net napi_weight={change.new}"), "update-initramfs -u"),
+        (),
+        (f"rm -f {file}", "update-initramfs -u"),
+        note="From the next boot; it stays. update-initramfs is Debian's (others: dracut -f). At once, "
+        "and for any driver, with hypertare's kernel module: kernel/README.md.",
+    )
+
+
+_WEIGHT = "/sys/module/hypertare_napi/parameters/weight"
+
+
+def _any_weight(change: Change) -> Entry:
+    entry = _commanded(
+        f"cat {_WEIGHT}",
+        lambda _, value: f"echo {shlex.quote(f'IFACE {value}')} > {_WEIGHT}",
+        note="The driver has no such parameter: load hypertare's kernel module first "
+        "(kernel/README.md says how to build it). Nearly all drivers choose 64.",
+    )(change)
+    return replace(entry, undo=(*entry.undo, "rmmod hypertare_napi"))
+
+
+# --- what a hypervisor gives
+
+
+def _by_hypervisor(virtual: Maker, otherwise: str) -> Maker:
+    """`otherwise`: what to do where there is none."""
+
+    def entry(change: Change) -> Entry:
+        if change.system.virtual:
+            return virtual(change)
+        where = "container" if change.system.platform == "container" else "host"
+        return Entry(where, note=otherwise.format(level=change.new, old=_was(change)))
+
+    return entry
+
+
+def _vcpus(change: Change) -> Entry:
+    apply, undo = change.each(
+        lambda v: (
+            f"virsh setvcpus DOMAIN {shlex.quote(v)} --config --maximum && "
+            f"virsh setvcpus DOMAIN {shlex.quote(v)} --config"
+        )
+    )
+    return Entry(
+        "host",
+        ("virsh vcpucount DOMAIN",),
+        (apply,),
+        (),
+        (undo,),
+        f"<vcpu>{int(change.new)}</vcpu>",
+        f"QEMU alone: -smp {change.new}. From the guest's next start; it stays.",
+    )
+
+
+def _memory(change: Change) -> Entry:
+    sizes = change.shown(_bytes)
+    apply, undo = sizes.each(
+        lambda v: f"virsh setmaxmem DOMAIN {v}B --config && virsh setmem DOMAIN {v}B --config"
+    )
+    return Entry(
+        "host",
+        ("virsh dominfo DOMAIN",),
+        (apply,),
+        (),
+        (undo,),
+        f"<memory unit='b'>{sizes.new}</memory>",
+        f"QEMU alone: -m size={sizes.new}B. From the guest's next start; it stays.",
+    )
+
+
+def _edited(xml: Callable[[str], str], qemu: Callable[[str], str], what: str) -> Maker:
+    """What virsh has no verb for: an element to be changed by hand."""
+
+    def entry(change: Change) -> Entry:
+        was = "what it was" if change.old == OLD else xml(change.old)
+        return Entry(
+            "host",
+            ("virsh dumpxml DOMAIN",),
+            (f"virsh edit DOMAIN  # {what}: as below",),
+            (),
+            (f"virsh edit DOMAIN  # {what}: {was}",),
+            xml(change.new),
+            f"QEMU alone: {qemu(change.new)}. From the guest's next start; it stays.",
+        )
+
+    return entry
+
+
+def _nic_xml(nic: str) -> str:
+    model = "virtio" if nic == "virtio-net" else nic
+    return f"<interface> <model type={quoteattr(model)}/> </interface>"
+
+
+def _nic_option(nic: str) -> str:
+    device = "virtio-net-pci" if nic == "virtio-net" else nic
+    return f"-device {shlex.quote(device)},netdev=... in place of the present one"
+
+
+def _model_xml(model: str) -> str:
+    return f"<cpu mode='custom'> <model>{quoteattr(model)[1:-1]}</model> </cpu>"
+
+
+def _application(what: str) -> Maker:
+    return lambda change: Entry("application", note=f"{what}: {change.new} (was {_was(change)}).")
+
+
+_TABLE: dict[str, Maker] = {
+    "knobs.mtu": _mtu,
+    "knobs.offloads.*": _offload,
+    "knobs.socket_buffers": _socket_buffers,
+    "knobs.interrupt_cpus": _interrupt_cpus,
+    "knobs.receive_steering": _steering,
+    "knobs.napi_weight": _napi_weight,
+    "knobs.napi_budget.packets": _sysctls(("net.core.netdev_budget",)),
+    "knobs.napi_budget.microseconds": _sysctls(("net.core.netdev_budget_usecs",)),
+    "knobs.dev_weight": _sysctls(("net.core.dev_weight",)),
+    "knobs.interrupt_coalescing.*": _coalescing,
+    "knobs.busy_poll": _sysctls(("net.core.busy_poll", "net.core.busy_read")),
+    "knobs.defer_hard_irqs.polls": _sysfs("napi_defer_hard_irqs"),
+    "knobs.defer_hard_irqs.flush_timeout_ns": _sysfs("gro_flush_timeout", "In nanoseconds."),
+    "sut.cpus": _by_hypervisor(
+        _vcpus,
+        "Bind it to {level} CPUs (was {old}): a program with taskset -c, a service with AllowedCPUs= "
+        "(systemd.resource-control(5)), a container with --cpuset-cpus (docker, podman).",
+    ),
+    "sut.memory": _by_hypervisor(
+        _memory,
+        "Limit it to {level} (was {old}): a service with MemoryMax=, a container with --memory; native "
+        "programs have no limit.",
+    ),
+    "sut.nic": _by_hypervisor(
+        _edited(_nic_xml, _nic_option, "the model of its interface"), "There is no NIC to change."
+    ),
+    "sut.cpu_model": _by_hypervisor(
+        _edited(_model_xml, lambda model: f"-cpu {shlex.quote(model)}", "its CPU"),
+        "There is no CPU model to change.",
+    ),
+    "sut.accelerator": _by_hypervisor(
+        _edited(
+            lambda name: f"<domain type={quoteattr('kvm' if name == 'kvm' else 'qemu')}>",
+            lambda name: f"-accel {shlex.quote(name)}",
+            "its type",
+        ),
+        "There is no accelerator to choose.",
+    ),
+    "sut.kernel": _by_hypervisor(
+        lambda change: Entry(
+            "guest", note=f"Boot it with the kernel {change.new} (was {_was(change)})."
+        ),
+        "Boot with the kernel {level} (was {old}).",
+    ),
+    "bench.mtu": _bench_mtu,
+    "workloads.*.socket_buffer": _asked_buffer,
+    "workloads.*.message": _application("What the application writes or sends in one call"),
+    "workloads.*.batch": _application("Datagrams that the application hands over in one call"),
+    "workloads.*.flows": _application("Connections at once"),
+    "workloads.*.segmentation": _application("UDP_SEGMENT in the application's socket (udp(7))"),
+    "workloads.*.threads": _application("Threads at once"),
+}
+"""What is known of each knob, by path; `*` stands for one name."""

@@ -8,6 +8,8 @@ from typing import Literal
 from hypertare.summary import Better, Clock, Level, MachineState, Part, Verdict
 from hypertare.tune.settings import Goal
 
+FILE_NAME = "tune.json"
+
 
 class KnobTried(Part):
     """A knob: its default, what it was tried at, and levels that this system refused, with reasons."""
@@ -55,6 +57,15 @@ class Tried(Part):
     knee: bool = False
 
 
+class Look(Part):
+    """One trial of the screening, the search or the race, in its order, against its block's default."""
+
+    phase: Literal["screen", "search", "race"]
+    setting: dict[str, Level]
+    throughput: float
+    cpu: float | None
+
+
 class Change(Part):
     """A response of the winner against the default, from fresh trials: a ratio - 1."""
 
@@ -73,7 +84,8 @@ class Confirmation(Part):
     """Fresh trials of the winner against the default, interleaved; none of the search is among them.
 
     `gain` is the goal's: of throughput, of CPU (less is a gain), or for `balance` the geometric mean
-    of both, a ratio - 1, positive for better. `search_gain` is what the search had promised.
+    of both, a ratio - 1, positive for better, and `by_block` that of each block. `search_gain` is
+    what the search had promised.
     """
 
     setting: dict[str, Level]
@@ -84,6 +96,7 @@ class Confirmation(Part):
     confidence: float
     threshold: float
     search_gain: float
+    by_block: tuple[float, ...]
     confirmed: bool
     changes: tuple[Change, ...]
 
@@ -105,14 +118,19 @@ class Smallest(Part):
     below_loss: float | None = None
 
 
+Where = Literal["host", "guest", "container", "application", "study"]
+
+
 class Step(Part):
-    """How to apply one change, and how to take it back. `where`: on the host, in the guest, or in the
-    application. `xml` is libvirt's, where it has a word for it.
+    """How to apply one change, and how to take it back. `where`: on the host, inside the guest or the
+    container, in the application, or only in the study, where no command does it. `xml` is libvirt's,
+    where it has a word for it. In commands, IFACE is the interface, DOMAIN the guest's name, and OLD
+    what `look_first` showed.
     """
 
     knob: str
     level: Level
-    where: Literal["host", "guest", "application", "study"]
+    where: Where
     look_first: tuple[str, ...] = ()
     apply: tuple[str, ...] = ()
     persist: tuple[str, ...] = ()
@@ -122,7 +140,9 @@ class Step(Part):
 
 
 class Tuning(Part):
-    """The whole of it. `recommendation` is empty where the default is to be kept."""
+    """The whole of it. `recommendation` is empty where the default is to be kept. `left_out` names the
+    knobs that the screening showed not to matter.
+    """
 
     hypertare: str
     study: str
@@ -143,7 +163,9 @@ class Tuning(Part):
     design: str | None
     knobs: tuple[KnobTried, ...]
     effects: tuple[EffectFound, ...]
+    left_out: tuple[str, ...]
     tried: tuple[Tried, ...]
+    looks: tuple[Look, ...]
     confirmation: Confirmation | None
     smallest: tuple[Smallest, ...]
     keep_default: bool

@@ -7,23 +7,25 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 from hypertare import __version__
+from hypertare.report.verdict import word
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Interval
 from hypertare.summary import MachineState
 from hypertare.trials import Response
-from hypertare.tune.commands import steps
+from hypertare.tune.commands import System, steps
 from hypertare.tune.document import (
     Change,
     Confirmation,
     EffectFound,
     KnobTried,
+    Look,
     Smallest,
     Tried,
     Tuning,
 )
 from hypertare.tune.space import LEFT, Knob, Setting, Space
 from hypertare.tune.tuner import Aims, Confirmed, Outcome, SmallestLevel
-from hypertare.wording import percent
+from hypertare.wording import level_text, percent
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,16 @@ class Circumstances:
     trials: int
 
 
-def document(outcome: Outcome, space: Space, aims: Aims, where: Circumstances) -> Tuning:
-    """What a tuning found, in ratios and commands. `space` is all that was to be tuned."""
+def document(outcome: Outcome, space: Space, aims: Aims, where: Circumstances, nic: str) -> Tuning:
+    """What a tuning found, in ratios and commands.
+
+    Args:
+        outcome: what was found.
+        space: all that was to be tuned.
+        aims: what was wanted.
+        where: on what it was made.
+        nic: the model that the study gives the system under test.
+    """
     setting = _recommendation(outcome, space)
     return Tuning(
         hypertare=__version__,
@@ -56,12 +66,18 @@ def document(outcome: Outcome, space: Space, aims: Aims, where: Circumstances) -
         design=outcome.design.kind if outcome.design else None,
         knobs=tuple(_knob(knob, outcome) for knob in (*space.knobs, *space.ladders)),
         effects=tuple(_effects(outcome, aims)),
+        left_out=outcome.left_out,
         tried=tuple(_tried(outcome, aims)),
+        looks=tuple(_looks(outcome, aims)),
         confirmation=_confirmation(outcome.confirmed, aims),
         smallest=tuple(_smallest(one, aims.loss) for one in outcome.smallest),
         keep_default=not setting,
         recommendation=setting,
-        steps=steps(setting, space.default),
+        steps=steps(
+            setting,
+            space.default,
+            System(where.machine.kind, where.platform, str(setting.get("sut.nic", nic))),
+        ),
         verdict=_verdict(outcome, aims, setting),
         warnings=tuple(outcome.warnings),
     )
@@ -125,6 +141,18 @@ def _tried(outcome: Outcome, aims: Aims) -> list[Tried]:
     return found
 
 
+def _looks(outcome: Outcome, aims: Aims) -> list[Look]:
+    return [
+        Look(
+            phase=look.phase,
+            setting=look.setting,
+            throughput=_change(look.gains[0], aims.throughput),
+            cpu=_change(look.gains[1], aims.cpu) if aims.cpu else None,
+        )
+        for look in outcome.looks
+    ]
+
+
 def _change(gain: float, response: Response) -> float:
     """From a log gain to the change of the response."""
     return math.expm1(gain if response.better == "higher" else -gain)
@@ -144,8 +172,17 @@ def _confirmation(confirmed: Confirmed | None, aims: Aims) -> Confirmation | Non
         confidence=aims.confidence,
         threshold=aims.threshold,
         search_gain=math.expm1(confirmed.promised),
+        by_block=tuple(map(math.expm1, confirmed.gains)),
         confirmed=confirmed.verdict == "gains",
-        changes=tuple(_response(confirmed, response, aims) for response in aims.responses),
+        changes=tuple(
+            _response(confirmed, response, aims)
+            for response in aims.responses
+            if all(
+                trial.values.get(response.name, 0.0) > 0
+                for duel in confirmed.duels
+                for trial in (duel.winner, duel.default)
+            )
+        ),
     )
 
 
@@ -193,41 +230,86 @@ def _smallest(found: SmallestLevel, loss: float) -> Smallest:
 
 
 def _verdict(outcome: Outcome, aims: Aims, setting: Setting) -> str:
-    """One sentence."""
-    sentences = []
+    """A sentence for the winner, and one for each knob that is to be small."""
+    sentences = [_about_winner(outcome, aims, setting)] if outcome.space.knobs else []
+    sentences += [_about(one) for one in outcome.smallest]
+    return " ".join(sentences) or "Keep the default: no knob is left that could be tuned."
+
+
+def _about_winner(outcome: Outcome, aims: Aims, setting: Setting) -> str:
     confirmed = outcome.confirmed
     if confirmed is not None:
-        gain, promised = (
-            math.expm1(confirmed.mean.interval.estimate),
-            math.expm1(confirmed.promised),
-        )
-        low, high = _ends(confirmed.mean.interval, aims)
-        around = (
-            f"{percent(low)} to {percent(high)}"
-            if low is not None and high is not None
-            else "exact"
-        )
+        name = _aim(aims)
         figures = (
-            f"{percent(gain)} ({around}) over {len(confirmed.duels)} fresh blocks; the search had "
-            f"promised {percent(promised)}"
+            f"{_gain(confirmed, aims)} over {len(confirmed.duels)} fresh blocks; the search had "
+            f"promised {percent(math.expm1(confirmed.promised))}"
         )
         if confirmed.verdict == "gains":
-            sentences.append(f"{_named(confirmed.setting, setting)} gains {figures}.")
-        else:
-            sentences.append(
-                f"Keep the default: the best that was found was not confirmed, {figures}."
+            return (
+                f"{_named(confirmed.setting, setting)}: {name} {figures}.{_price(confirmed, aims)}"
             )
-    elif outcome.space.knobs:
-        sentences.append("Keep the default: nothing that was tried seemed better.")
-    sentences += [_about(one) for one in outcome.smallest]
-    return " ".join(sentences)
+        return f"Keep the default: the best that was found was not confirmed, {name} {figures}."
+    if len(outcome.left_out) == len(outcome.space.knobs):
+        return "Keep the default: no knob was shown to matter."
+    if outcome.promised is None:
+        return "Keep the default: no setting could be compared with it."
+    if outcome.promised > math.log1p(aims.threshold):
+        return "Keep the default: nothing better was confirmed."
+    if outcome.promised <= 0:
+        return "Keep the default: nothing that was tried was better."
+    return (
+        f"Keep the default: the best that was tried promised {percent(math.expm1(outcome.promised))} "
+        f"at most, and less than {percent(aims.threshold)} does not matter."
+    )
+
+
+def _aim(aims: Aims) -> str:
+    """Of what a gain is one."""
+    if aims.goal == "balance" and aims.cpu is not None:
+        return f"mean gain of {word(aims.throughput.name)} and {word(aims.cpu.name)}"
+    return f"gain of {word(aims.wanted[0].name)}"
+
+
+def _gain(confirmed: Confirmed, aims: Aims) -> str:
+    interval = confirmed.mean.interval
+    gain = percent(math.expm1(interval.estimate))
+    low, high = _ends(interval, aims)
+    if low is None or high is None:
+        return f"{gain} in every block, without any spread,"
+    if low == high:
+        return f"{gain}, exactly,"
+    return f"{gain} ({100 * aims.confidence:g} % interval {percent(low)} to {percent(high)})"
+
+
+def _price(confirmed: Confirmed, aims: Aims) -> str:
+    """What the gain costs of the response that the goal is not about."""
+    others = [response for response in aims.responses if response not in aims.wanted]
+    costs = [
+        f"{word(response.name)} {percent(change.change)}"
+        for response in others
+        if all(duel.winner.values.get(response.name, 0.0) > 0 for duel in confirmed.duels)
+        and all(duel.default.values.get(response.name, 0.0) > 0 for duel in confirmed.duels)
+        and (change := _response(confirmed, response, aims)).verdict == "costs"
+    ]
+    return f" It costs: {', '.join(costs)}." if costs else ""
 
 
 def _named(setting: Setting, changed: Setting) -> str:
-    return ", ".join(f"{path} = {level}" for path, level in setting.items() if path in changed)
+    return ", ".join(
+        f"{path} = {level_text(level)}" for path, level in setting.items() if path in changed
+    )
 
 
 def _about(one: SmallestLevel) -> str:
+    path = one.knob.path
     if one.level is None:
-        return f"{one.knob.path}: even the largest level loses, so none is recommended."
-    return f"{one.knob.path} = {one.level} is the smallest that loses nothing ({one.clean} fresh trials)."
+        return f"{path}: even {level_text(one.below or '')} loses, so none is recommended."
+    found = (
+        f"{path} = {level_text(one.level)} is the smallest that loses nothing "
+        f"(in {one.clean} fresh trials)"
+    )
+    if one.below is None:
+        return f"{found}; there is none below."
+    if one.below_loss:
+        return f"{found}; {level_text(one.below)} loses {100 * one.below_loss:.2g} %."
+    return f"{found}; {level_text(one.below)} lost in the search, and not beside it."

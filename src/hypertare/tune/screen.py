@@ -16,6 +16,7 @@ from hypertare.tune.space import Knob, Setting
 
 Matrix = NDArray[np.float64]
 MAX_KNOBS = 31
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,9 @@ def effects(
     if np.linalg.matrix_rank(model) < model.shape[1]:
         return []
     coefficients = np.linalg.lstsq(model, logs, rcond=None)[0][blocks.shape[1] :]
+    if variance < _ROUNDING**2:
+        # Replicates that agree to the last digit, as in virtual time: what is left is rounding.
+        variance, coefficients = 0.0, np.where(abs(coefficients) < _ROUNDING, 0.0, coefficients)
     errors = np.sqrt(variance * np.diag(np.linalg.inv(model.T @ model)))[blocks.shape[1] :]
     # A coefficient is per unit of -1..+1; going from default to far is two units.
     shown = [

@@ -8,24 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from hypertare import environment, paths, session
+from hypertare import session
 from hypertare.campaign import Observer, expected_trial_s
-from hypertare.errors import InputError
+from hypertare.errors import InputError, writing
 from hypertare.laboratory import Laboratory
-from hypertare.machine.local import LocalMachine
-from hypertare.planner import Surroundings, sut_cpus
-from hypertare.responses import HEADLINE, RESPONSES
-from hypertare.study import BASELINE, Study, StudyFile
+from hypertare.machine.local import AgentError
+from hypertare.planner import Surroundings
+from hypertare.responses import HEADLINE, RESPONSES, of_clock
+from hypertare.store import Store
+from hypertare.study import BASELINE, DesignSettings, Study, StudyFile, put
 from hypertare.summarise import summarise
 from hypertare.trials import Response
 from hypertare.tune import space as spaces
 from hypertare.tune.budget import Budget, Purse
-from hypertare.tune.document import Tuning
+from hypertare.tune.document import FILE_NAME, Tuning
 from hypertare.tune.findings import Circumstances, document
-from hypertare.tune.settings import TuneSettings
-from hypertare.tune.space import Space, overrides
-from hypertare.tune.tuner import Aims, Outcome, Tuner
+from hypertare.tune.settings import PHASE, TuneSettings
+from hypertare.tune.space import Space
+from hypertare.tune.tuner import Aims, Outcome, Tuner, least_trials
+from hypertare.units import human_duration
 
 _CPU_BY_BYTE = "cpu_per_gigabyte"
 
@@ -57,18 +60,51 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     aims = _aims(file, study, settings, workload, space)
     budget = Budget.parse(settings.budget)
     # The bench of a tuning holds the tuned platform alone, and its knobs take the place of factors.
+    put(file.raw, "tune.knobs", _as_written(settings, study), "tune")
     file.raw["factors"] = {
-        knob.path: list(knob.levels) for knob in space.knobs if knob.path == "sut.kernel"
+        knob.path: list(knob.levels or (knob.default, knob.far))
+        for knob in space.knobs
+        if knob.path in _EXTENT
     }
-    file.raw.setdefault("sut", {})["platforms"] = list(dict.fromkeys([BASELINE, platform]))
+    put(file.raw, "sut.platforms", list(dict.fromkeys([BASELINE, platform])), "tune.platform")
     file.raw["claims"] = []
+    file.raw.pop("search", None)
     run = session.prepare(file, seed)
-    on = Surroundings(run.cpus, "tcg", {}, {})
-    for knob in space.knobs:
-        for level in knob.levels or (knob.far,):
-            sut_cpus(file.cell(overrides({knob.path: level})).sut.cpus, on)
     trial_s = expected_trial_s(run.study, workload)
+    _check_budget(budget, space, run.study.design, trial_s)
     return Prepared(run, space, aims, budget, platform, workload, trial_s)
+
+
+_EXTENT = ("sut.kernel", "sut.cpus", "sut.memory")
+"""Factors by which a session knows what has to be there: images, CPUs, room for files."""
+
+
+def _as_written(settings: TuneSettings, study: Study) -> dict[str, Any]:
+    """The knobs as a study file has them, so that a run that goes on finds them there."""
+    if not settings.knobs:
+        return {path: list(levels) for path, levels in study.factors.items()}
+    return {
+        path: list(given) if isinstance(given, tuple) else given.model_dump(mode="json")
+        for path, given in settings.knobs.items()
+    }
+
+
+def _check_budget(budget: Budget, space: Space, design: DesignSettings, trial_s: float) -> None:
+    """Whether it can end in an answer.
+
+    Raises:
+        InputError: it cannot.
+    """
+    least = least_trials(space, design)
+    if budget.expected_trials(trial_s) >= least:
+        return
+    of_time = "" if budget.trials else f", about {human_duration(least * trial_s)} without boots"
+    raise InputError(
+        f"A budget of {budget} is too small for {len(space.knobs) + len(space.ladders)} knobs: they "
+        f"need at least {least} trials{of_time} (every level once, one block of the search, the "
+        "confirmation).",
+        "Give more with --budget, or fewer levels in [tune.knobs].",
+    )
 
 
 def _platform(study: Study, settings: TuneSettings) -> str:
@@ -101,7 +137,7 @@ def _aims(
     file: StudyFile, study: Study, settings: TuneSettings, workload: str, space: Space
 ) -> Aims:
     kind = study.workloads[workload].type
-    known = {response.name: response for response in RESPONSES[kind]}
+    known = {one.name: of_clock(one, study.clock) for one in RESPONSES[kind]}
 
     def find(name: str, key: str) -> Response:
         if name not in known:
@@ -133,67 +169,85 @@ def _aims(
     )
 
 
+def check_is_tuning(folder: Path) -> None:
+    """Whether what was measured there was measured by a tuning.
+
+    Raises:
+        InputError: it was not, or there is no run.
+    """
+    with Store.open(folder) as store:
+        other = any(PHASE not in one.planned.cell for one in store.trials() if one.planned.of_cell)
+    if other:
+        raise InputError(
+            f"{folder} holds a run of a study and no tuning.",
+            f"`hypertare run --resume --out {folder}` goes on with it.",
+        )
+
+
 def carry_out(
-    prepared: Prepared, on: Surroundings, folder: Path, observer: Observer
-) -> tuple[Tuning | None, bool]:
+    prepared: Prepared,
+    on: Surroundings,
+    folder: Path,
+    observer: Observer,
+    manner: session.Manner,
+    *,
+    resume: bool = False,
+) -> Tuning | None:
     """Tunes into a run directory.
 
     Returns:
-        What was found, none when Ctrl-C came first; and whether it came.
+        What was found; none when Ctrl-C came first.
     """
     run = prepared.run
-    began = datetime.now(UTC)
-    interrupted = False
     outcome: Outcome | None = None
-    with session.create(run, on, folder) as store:
+    with Store.resume(folder) if resume else session.create(run, on, folder) as store:
         try:
-            with (
-                LocalMachine(paths.agent_binary()) as machine,
-                Laboratory(
-                    run.file,
-                    prepared.workload,
-                    prepared.platform,
-                    machine,
-                    store,
-                    observer,
-                    on,
-                    run.design.seed,
-                ) as lab,
-            ):
+            on = session.with_capacities(run, on, store, observer, manner)
+            with session.laboratory(
+                run, prepared.workload, prepared.platform, on, store, observer, manner
+            ) as lab:
                 outcome = tune(prepared, lab)
                 trials = lab.trials
         except KeyboardInterrupt:
-            interrupted = True
-            store.add_event("the tuning was interrupted, so nothing is recommended")
+            store.add_event("the tuning was interrupted; `hypertare tune --resume` goes on with it")
+        except AgentError as error:
+            raise AgentError(
+                error.what,
+                "Every trial before is kept: "
+                f"`hypertare tune --resume --out {folder}` goes on with them.",
+            ) from error
         finally:
             store.ended(outcome is not None)
         summary = summarise(store)
-    (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
-    if outcome is None:
-        return None, interrupted
-    for text in outcome.warnings:
-        observer.warn(text)
-    where = Circumstances(
-        study=run.study.name,
-        question=run.study.question,
-        machine=environment.machine_state(),
-        accelerator=on.accelerator if prepared.platform == "guest" else None,
-        seed=run.design.seed,
-        started=began,
-        ended=datetime.now(UTC),
-        platform=prepared.platform,
-        workload=prepared.workload,
-        budget=str(prepared.budget),
-        trials=trials,
-    )
-    found = document(outcome, prepared.space, prepared.aims, where)
-    (folder / "tune.json").write_text(found.model_dump_json(indent=2) + "\n")
-    return found, interrupted
+        with writing(folder):
+            (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
+        if outcome is None:
+            return None
+        for text in outcome.warnings:
+            store.add_event(text)
+            observer.warn(text)
+        where = Circumstances(
+            study=run.study.name,
+            question=run.study.question,
+            machine=store.meta.machine,
+            accelerator=on.accelerator if prepared.platform == "guest" else None,
+            seed=run.design.seed,
+            started=summary.started,
+            ended=datetime.now(UTC),
+            platform=prepared.platform,
+            workload=prepared.workload,
+            budget=str(prepared.budget),
+            trials=trials,
+        )
+    found = document(outcome, prepared.space, prepared.aims, where, run.study.sut.nic)
+    with writing(folder):
+        (folder / FILE_NAME).write_text(found.model_dump_json(indent=2) + "\n")
+    return found
 
 
 def tune(prepared: Prepared, lab: Laboratory) -> Outcome:
     """The tuning itself, on a laboratory that is open."""
-    purse = Purse(prepared.budget, lambda: lab.trials, lab.clock)
+    purse = Purse(prepared.budget, lambda: lab.trials, lab.now)
     lab.left_s = purse.left_s
     tuner = Tuner(
         lab,

@@ -1,4 +1,4 @@
-"""The `[tune]` table of a study, and `[search]` for its loss-free rate. No I/O, no libraries."""
+"""The `[tune]` table of a study. No I/O, no libraries."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from hypertare.quantities import Share
 from hypertare.summary import Level
-from hypertare.units import parse_duration, parse_rate, parse_share
 
-Share = Annotated[float, BeforeValidator(parse_share)]
-Rate = Annotated[float, BeforeValidator(parse_rate)]
-Duration = Annotated[float, BeforeValidator(parse_duration)]
 Goal = Literal["goodput", "cpu", "balance"]
-SMALLEST = "smallest-without-loss"
+PHASE = "tune.phase"
+"""Stands in the cell of every trial of a tuning: what it was for."""
 
 
 class Table(BaseModel):
@@ -43,7 +41,7 @@ class Ladder(Table):
     goal: Literal["smallest-without-loss"]
 
 
-Levels = Annotated[tuple[Level, ...], Field(min_length=2)]
+Levels = tuple[Level, ...]
 
 
 def _shape(given: object) -> object:
@@ -57,9 +55,13 @@ def _shape(given: object) -> object:
             place = ".".join(map(str, first["loc"]))
             message = first["msg"].removeprefix("Value error, ")
             raise ValueError(f"{place}: {message}" if place else message) from None
-    if not isinstance(given, list | tuple | Range | Ladder):
+    if isinstance(given, Range | Ladder):
+        return given
+    if not isinstance(given, list | tuple) or not given:
         raise ValueError("write levels, as [1, 8, 64], or a range, as { low = 1, high = 256 }")
-    return given
+    if any(not isinstance(level, str | int | float | bool) for level in given):
+        raise ValueError("a level is one value, not a list or a table")
+    return tuple(given)
 
 
 KnobLevels = Annotated[Range | Ladder | Levels, BeforeValidator(_shape)]
@@ -91,42 +93,3 @@ class TuneSettings(Table):
             if isinstance(level, list | dict):
                 raise ValueError(f"the default of {path} must be one level")
         return raw
-
-
-class SearchSettings(Table):
-    """A search for the highest rate without more loss than `loss`, each given as a share.
-
-    `path` is the rate that is searched; `low` and `high` are its ends in b/s, `high` the capacity of
-    the machine where it is absent. `width` is the relative width of the final bounds, `duration` that
-    of one trial, `sum` how many seconds of trials decide about one rate, `exceed` which share of them
-    may lose more.
-    """
-
-    workload: str
-    path: str | None = None
-    low: Rate | None = None
-    high: Rate | None = None
-    loss: tuple[Share, ...] = (0.0, 0.005)
-    width: Share = 0.02
-    duration: Duration = 1.0
-    sum: Duration = 3.0
-    exceed: Share = 0.5
-    most_trials: Annotated[int, Field(ge=5, le=10_000)] = 80
-    curve: Annotated[int, Field(ge=2)] = 8
-    blocks: Annotated[int, Field(ge=2)] = 5
-
-    @property
-    def rate_path(self) -> str:
-        return self.path or f"workloads.{self.workload}.rate"
-
-    @model_validator(mode="after")
-    def _fits(self) -> SearchSettings:
-        if not self.loss or not all(0 <= share < 1 for share in self.loss):
-            raise ValueError("'loss' needs shares from 0 to below 1")
-        if not 0 < self.width < 1 or not 0 <= self.exceed < 1:
-            raise ValueError("'width' lies between 0 and 1, 'exceed' from 0 to below 1")
-        if self.sum < self.duration:
-            raise ValueError("'sum' must be at least 'duration'")
-        if self.low is not None and self.high is not None and self.low >= self.high:
-            raise ValueError("'low' must be below 'high'")
-        return self

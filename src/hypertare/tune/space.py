@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hypertare.design import HARD_TABLES
@@ -48,6 +49,11 @@ class Knob:
         home = places.get(self.default, 0)
         others = [level for level in self.levels if level != self.default]
         return max(others, key=lambda level: (abs(places[level] - home), places[level]))
+
+    @property
+    def hard(self) -> bool:
+        """Whether its levels need benches of their own."""
+        return self.path.partition(".")[0] in HARD_TABLES
 
     @property
     def size(self) -> int:
@@ -100,59 +106,79 @@ def make(file: StudyFile, study: Study, settings: TuneSettings, platform: str) -
     given: Mapping[str, Any] = settings.knobs or study.factors
     if not given:
         raise InputError(
-            f"{file.source}: there is nothing to tune: no [tune] knobs, and no factors.",
-            'Add for example: [tune] knobs = { "workloads.tcp.message" = ["4K", "64K"] }',
+            f"{file.source}: there is nothing to tune: the study has no [tune.knobs] and no factors.",
+            'Add for example [tune.knobs] with "workloads.tcp.message" = ["4K", "64K"] '
+            "(docs/tune.md), or take a study that has one: tcp-knobs.",
         )
     for path in settings.default:
         if path not in given:
             raise InputError(f'{file.source}: tune.default: "{path}" is no knob of this tuning.')
     knobs, ladders = [], []
     for path, levels in given.items():
-        _check_path(file, path, platform)
+        _check_path(file, study, path, platform)
         knob = _knob(file, path, levels, settings.default)
-        for level in knob.levels or (knob.default, knob.far):
-            file.cell(overrides({path: level}))
         (ladders if isinstance(levels, Ladder) else knobs).append(knob)
     return Space(tuple(knobs), tuple(ladders))
 
 
-def _check_path(file: StudyFile, path: str, platform: str) -> None:
+def _check_path(file: StudyFile, study: Study, path: str, platform: str) -> None:
     table, _, key = path.partition(".")
     if table not in (*HARD_TABLES, "workloads", "knobs") or path == "sut.platforms":
         raise InputError(
             f'{file.source}: tune.knobs: "{path}" cannot be a knob.',
             "A knob is a key of sut, bench, workloads.NAME or knobs, for example knobs.mtu.",
         )
-    if table == "sut" and key in GUEST_ONLY and platform != "guest":
+    # An emulated machine is itself what a guest is elsewhere.
+    if key in GUEST_ONLY and table == "sut" and platform != "guest" and study.machine == "local":
         raise InputError(f"{file.source}: tune.knobs: only a guest has {path}, not {platform}.")
 
 
 def _knob(file: StudyFile, path: str, given: Any, defaults: Mapping[str, Level]) -> Knob:
-    default = defaults.get(path, _value(file.raw, path))
+    where = f"{file.source}: tune.knobs: {path}"
+    set_to = _level_of(file.study(), path)
     if isinstance(given, Range):
-        if default == LEFT and path not in defaults:
+        default = defaults.get(path, set_to)
+        for level in (given.low, given.high):
+            _resolved(file, path, level)
+        if default == LEFT:
             return Knob(path, LEFT, range=given)
         if not _is_number(default) or not given.low <= float(default) <= given.high:
-            raise InputError(f"{file.source}: tune.knobs: {path}: {default} is not in its range.")
+            raise InputError(f"{where}: its default, {default}, is not in its range.")
         return Knob(path, default, range=given)
     levels = tuple(given.levels if isinstance(given, Ladder) else given)
-    if any(isinstance(level, list | tuple | dict) for level in levels):
-        raise InputError(f"{file.source}: tune.knobs: {path}: a level must be one value.")
-    if len({repr(level) for level in levels}) != len(levels):
-        raise InputError(f"{file.source}: tune.knobs: {path}: a level stands twice.")
+    if LEFT in levels and set_to != LEFT:
+        raise InputError(
+            f"{where}: 'default' leaves a knob as the system has it, but the study sets {set_to}.",
+            "Take the key out of the study, or the level out of the list.",
+        )
+    values = [_resolved(file, path, level) for level in levels]
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise InputError(f"{where}: {levels[place]} stands twice among its levels.")
+    wanted = defaults.get(path, set_to)
+    # As it is written among the levels: 16384 may stand there as 16K.
+    as_written = dict(zip(map(repr, values), levels, strict=True))
+    default = as_written.get(repr(_resolved(file, path, wanted)), wanted)
     # Without the default among them nothing could be compared with it.
     if default not in levels and not isinstance(given, Ladder):
         levels = (default, *levels)
     if len(levels) < 2:
-        raise InputError(f"{file.source}: tune.knobs: {path} has one level; there is no choice.")
+        raise InputError(f"{where} has one level; there is no choice.")
     return Knob(path, default, levels)
 
 
-def _value(raw: Mapping[str, Any], path: str) -> Level:
-    """What the study says, or that it says nothing."""
-    value: Any = raw
+def _resolved(file: StudyFile, path: str, level: Level) -> Level:
+    """A level as the validated study has it: 16K is 16384."""
+    return LEFT if level == LEFT else _level_of(file.cell({path: level}), path)
+
+
+def _level_of(study: Study, path: str) -> Level:
+    """What a study sets, or that it sets nothing."""
+    value: Any = study
     for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    if isinstance(value, Path):
+        return str(value)
     return value if isinstance(value, str | int | float | bool) else LEFT
 
 

@@ -3,6 +3,8 @@
 The order of work is `run` -> `_try_levels` -> `_screen` -> `_search` -> `_race` -> `_confirm` ->
 `_smallest`. It asks a laboratory for blocks that hold the default and some settings, and looks at
 nothing but their ratios, so that what drifts cancels. Chance comes from the seed alone.
+
+What the confirmation needs is set aside from the start: no search may spend it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from hypertare.errors import HypertareError
-from hypertare.laboratory import Ask
+from hypertare.laboratory import Ask, Kind
 from hypertare.stats import boots as booting
 from hypertare.stats import practical
 from hypertare.stats.stop import Decision, decide
@@ -23,10 +25,9 @@ from hypertare.trials import FinishedTrial, Response
 from hypertare.tune import pareto, screen
 from hypertare.tune.budget import Purse
 from hypertare.tune.optimise import Optimiser
-from hypertare.tune.settings import Goal
+from hypertare.tune.settings import PHASE, Goal
 from hypertare.tune.space import Knob, Setting, Space, key, overrides
 
-PHASE = "tune.phase"
 SCREEN_SHARE, SEARCH_SHARE, RACE_SHARE = 0.3, 0.5, 0.6
 """Shares of the budget after which screening, search and race have to end; the rest confirms."""
 REPLICATES = 2
@@ -34,7 +35,9 @@ BATCH = 3
 """Settings of the search that share one trial of the default."""
 FINALISTS = 3
 LADDER_TRIALS = 3
+LADDER_BLOCKS = 6
 
+Phase = Literal["screen", "search", "race"]
 Gains = tuple[float, float]
 """Of throughput and of CPU, in log ratio to the default, positive for better."""
 
@@ -44,9 +47,41 @@ class Lab(Protocol):
 
     @property
     def trials(self) -> int: ...
-    def block(
-        self, asks: Sequence[Ask], kind: Literal["warmup", "measured"] = "measured"
-    ) -> list[FinishedTrial]: ...
+    def blocks(
+        self, many: Sequence[Sequence[Ask]], kind: Kind = "measured", *, apart: bool = False
+    ) -> list[list[FinishedTrial]]: ...
+    def renew(self) -> None: ...
+
+
+def confirming_blocks(design: DesignSettings) -> int:
+    """The least that a confirmation rests on: enough trials of enough boots."""
+    return max(design.min_trials, (design.min_boots - 1) * design.blocks_per_boot + 1)
+
+
+def set_aside(space: Space, design: DesignSettings) -> tuple[int, int]:
+    """Trials that are kept for the confirmation, and for the knobs that are to be small."""
+    ladders = sum(
+        LADDER_TRIALS * math.ceil(math.log2(len(knob.levels) + 1)) + 2 * _ladder_blocks(design)
+        for knob in space.ladders
+    )
+    return (2 * confirming_blocks(design) if space.knobs else 0), ladders
+
+
+def least_trials(space: Space, design: DesignSettings) -> int:
+    """What a tuning needs at least: every level once, one block of the search, the confirmation."""
+    tried = 1 + sum(len(_others(knob)) for knob in (*space.knobs, *space.ladders))
+    search = 1 + min(BATCH, space.size - 1) if space.knobs else 0
+    return tried + search + sum(set_aside(space, design))
+
+
+def _ladder_blocks(design: DesignSettings) -> int:
+    return max(design.min_trials, LADDER_BLOCKS)
+
+
+def _others(knob: Knob) -> list[Level]:
+    """The levels to try beside the default; of a range its ends."""
+    levels = (knob.range.low, knob.range.high) if knob.range else knob.levels
+    return [level for level in levels if level != knob.default]
 
 
 @dataclass(frozen=True)
@@ -87,6 +122,13 @@ class Aims:
     def responses(self) -> tuple[Response, ...]:
         return (self.throughput,) if self.cpu is None else (self.throughput, self.cpu)
 
+    @property
+    def wanted(self) -> tuple[Response, ...]:
+        """Those that the goal is about."""
+        if self.goal == "goodput" or self.cpu is None:
+            return (self.throughput,)
+        return (self.cpu,) if self.goal == "cpu" else self.responses
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -99,6 +141,15 @@ class Seen:
     def mean(self) -> Gains:
         count = len(self.gains)
         return sum(g[0] for g in self.gains) / count, sum(g[1] for g in self.gains) / count
+
+
+@dataclass(frozen=True)
+class Look:
+    """One trial that the search went by, in its order, with its gains."""
+
+    phase: Phase
+    setting: Setting
+    gains: Gains
 
 
 @dataclass(frozen=True)
@@ -117,6 +168,7 @@ class Confirmed:
     mean: booting.Booted
     verdict: practical.Verdict
     duels: tuple[Duel, ...]
+    gains: tuple[float, ...]
     promised: float
 
 
@@ -136,7 +188,10 @@ class Outcome:
     space: Space
     design: screen.Design | None = None
     effects: dict[str, list[screen.Effect]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    looks: list[Look] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
+    promised: float | None = None
     front: list[int] = field(default_factory=list)
     knee: int | None = None
     confirmed: Confirmed | None = None
@@ -174,6 +229,7 @@ class Tuner:
         self.outcome = Outcome(space)
         self._gains: dict[tuple[tuple[str, str], ...], Seen] = {}
         self._failed: set[tuple[tuple[str, str], ...]] = set()
+        self._confirming, self._climbing = set_aside(space, design)
 
     def run(self) -> Outcome:
         """Works until there is a verdict or the budget is spent.
@@ -188,38 +244,56 @@ class Tuner:
                 self._search(knobs)
                 self._race()
                 self._confirm()
+        self._confirming = 0
         for ladder in self.space.ladders:
             self._smallest(ladder)
         return self.outcome
+
+    def _affords(self, trials: int) -> bool:
+        """Whether the budget pays for so many and for what is set aside."""
+        return self.purse.spent(trials + self._confirming + self._climbing) <= 1
 
     # --- what this system takes at all
 
     def _try_levels(self) -> None:
         """Each level once, uncounted: a knob that a driver lacks is left out now, with the reason."""
-        (first,) = self._ask([self.space.default], "try", "warmup")
-        if first.status == "failed":
-            raise HypertareError(
-                f"the default setting cannot be measured: {first.error}",
-                "Nothing can be tuned against it. Does `hypertare run` work with this study?",
-            )
-        knobs = [self._taken(knob) for knob in self.space.knobs]
-        ladders = [self._taken(knob) for knob in self.space.ladders]
+        every = [*self.space.knobs, *self.space.ladders]
+        wanted = [(knob, level) for knob in every for level in _others(knob)]
+        # A guest that does not boot takes its bench with it: what needs a bench of its own is tried alone.
+        easy = [(knob, level) for knob, level in wanted if not knob.hard]
+        hard = [(knob, level) for knob, level in wanted if knob.hard]
+        base = self.space.default
+        blocks = [[base, *({**base, knob.path: level} for knob, level in easy)]]
+        blocks += [[{**base, knob.path: level}] for knob, level in hard]
+        (first, *others), *alone = self._ask_each(blocks, "try", "warmup")
+        self._check_default(first)
+        answers: dict[str, dict[Level, FinishedTrial]] = {knob.path: {} for knob in every}
+        for (knob, level), trial in zip(
+            easy + hard, [*others, *(trial for (trial,) in alone)], strict=True
+        ):
+            answers[knob.path][level] = trial
+        taken = [self._taken(knob, answers[knob.path]) for knob in every]
+        left = [knob for knob in taken if knob is not None]
+        ladders = {knob.path for knob in self.space.ladders}
         self.space = Space(
-            tuple(knob for knob in knobs if knob is not None),
-            tuple(knob for knob in ladders if knob is not None),
+            tuple(knob for knob in left if knob.path not in ladders),
+            tuple(knob for knob in left if knob.path in ladders),
             self.space.default,
         )
 
-    def _taken(self, knob: Knob) -> Knob | None:
+    def _check_default(self, trial: FinishedTrial) -> None:
+        reason = trial.error if trial.status == "failed" else None
+        if reason is None and self._gain(trial, trial) is None:
+            reason = f"it has no {self.aims.wanted[0].name} above 0"
+        if reason is not None:
+            raise HypertareError(
+                f"the default setting cannot be measured: {reason}",
+                "Nothing can be tuned against it. Does `hypertare run` work with this study?",
+            )
+
+    def _taken(self, knob: Knob, answers: dict[Level, FinishedTrial]) -> Knob | None:
         """The knob without the levels that failed; none where no choice is left."""
-        levels = (knob.range.low, knob.range.high) if knob.range else knob.levels
-        refused: dict[str, str] = {}
-        for level in levels:
-            if level == knob.default:
-                continue
-            (trial,) = self._ask([{**self.space.default, knob.path: level}], "try", "warmup")
-            if trial.status == "failed":
-                refused[str(level)] = str(trial.error)
+        refused = {str(lv): str(t.error) for lv, t in answers.items() if t.status == "failed"}
         if not refused:
             return knob
         self.outcome.refused[knob.path] = refused
@@ -232,44 +306,42 @@ class Tuner:
 
     def _screen(self) -> list[Knob]:
         """Effects of all knobs; returns those that may matter."""
-        budget = self.purse.budget.expected_trials(self.trial_s)
-        room = int(SCREEN_SHARE * budget) - self.lab.trials
+        budget = self.purse.expected_trials(self.trial_s)
+        room = min(
+            int(SCREEN_SHARE * budget) - self.lab.trials,
+            budget - self.lab.trials - self._confirming - self._climbing - BATCH - 1,
+        )
         design = screen.design(self.space.knobs, max(0, room) // REPLICATES)
         if design is None:
             self._warn("The budget is too small for screening; every knob goes into the search.")
             return list(self.space.knobs)
         self.outcome.design = design
         settings = design.settings(self.space.default)
-        replicates: list[list[FinishedTrial]] = []
-        # Two are needed for an error to go by, also when the clock says that they cost too much.
-        while len(replicates) < REPLICATES or self.purse.spent(len(settings)) <= SCREEN_SHARE:
-            trials = self._ask(settings, "screen")
-            replicates.append(trials)
-            self._remember(settings, trials)
+        replicates = self._ask_each([settings] * REPLICATES, "screen")
+        while self.purse.spent(len(settings)) <= SCREEN_SHARE and self._affords(len(settings)):
+            replicates += self._ask_each([settings], "screen")
+        for trials in replicates:
+            self._remember(settings, trials, "screen")
         for response in self.aims.responses:
             values = [_values(trials, response.name) for trials in replicates]
             found = screen.effects(design, values, self.aims.confidence)
             if not found:
                 self._warn(f"{response.name} could not be screened: too many trials failed.")
             self.outcome.effects[response.name] = found
-        return [knob for knob in self.space.knobs if not self._idle(knob)]
+        left = [knob for knob in self.space.knobs if not self._idle(knob)]
+        self.outcome.left_out = tuple(k.path for k in self.space.knobs if k not in left)
+        return left
 
     def _idle(self, knob: Knob) -> bool:
         """Whether the knob is shown to do nothing that matters, alone or with another."""
-        wanted = self._goal_responses()
-        for response in wanted:
+        for response in self.aims.wanted:
             found = [e for e in self.outcome.effects.get(response.name, ()) if knob.path in e.paths]
             alone = [effect for effect in found if len(effect.paths) == 1]
             if not alone or not all(e.within(math.log1p(self.aims.threshold)) for e in alone):
                 return False
             if any(effect.shown for effect in found):
                 return False
-        return bool(wanted)
-
-    def _goal_responses(self) -> tuple[Response, ...]:
-        if self.aims.goal == "goodput" or self.aims.cpu is None:
-            return (self.aims.throughput,)
-        return (self.aims.cpu,) if self.aims.goal == "cpu" else self.aims.responses
+        return True
 
     # --- which setting
 
@@ -282,13 +354,15 @@ class Tuner:
         if (best := self._foreseen()) is not None:
             optimiser.suggest_first(best)
         reachable = math.prod(knob.size for knob in knobs) - 1
-        while self.purse.spent(BATCH + 1) <= SEARCH_SHARE:
+        first = True
+        block = 1 + min(BATCH, reachable)
+        while self._affords(block) and (first or self.purse.spent(block) <= SEARCH_SHARE):
+            first = False
             asked = self._batch(optimiser)
             if not asked:
                 return
-            settings = [setting for _, setting in asked]
-            trials = self._ask([self.space.default, *settings], "search")
-            gains = self._remember([self.space.default, *settings], trials)[1:]
+            settings = [self.space.default, *(setting for _, setting in asked)]
+            gains = self._remember(settings, self._ask(settings, "search"), "search")[1:]
             for (ticket, _), gain in zip(asked, gains, strict=True):
                 optimiser.tell(ticket, None if gain is None else self._told(gain))
             if len(self._gains) + len(self._failed) >= reachable and reachable <= 2 * BATCH:
@@ -345,12 +419,12 @@ class Tuner:
 
     def _race(self) -> None:
         """The best few once more, together, so that luck counts less in who wins."""
-        while self.purse.spent(FINALISTS + 1) <= RACE_SHARE:
+        while self.purse.spent(FINALISTS + 1) <= RACE_SHARE and self._affords(FINALISTS + 1):
             finalists = [seen.setting for seen in self._ranked()[:FINALISTS]]
             if not finalists:
                 return
             settings = [self.space.default, *finalists]
-            self._remember(settings, self._ask(settings, "race"))
+            self._remember(settings, self._ask(settings, "race"), "race")
 
     def _ranked(self) -> list[Seen]:
         """Settings by what the goal makes of them; for balance the knee first, then its front."""
@@ -374,43 +448,64 @@ class Tuner:
             self.outcome.front = [p for p in pareto.front(everything) if p < len(points)]
             knee = pareto.knee(everything)
             self.outcome.knee = knee if knee < len(points) else None
-        if self.aims.goal == "balance":
-            return None if self.outcome.knee is None else self.outcome.seen[self.outcome.knee]
-        return ranked[0]
+        winner = ranked[0]
+        if self.aims.goal == "balance" and self.aims.value(winner.mean) <= 0:
+            # The knee may cost more of the one than it gains of the other.
+            winner = max(self.outcome.seen, key=lambda one: self.aims.value(one.mean))
+        self.outcome.promised = self.aims.value(winner.mean)
+        return winner
 
     # --- whether it is true
 
     def _confirm(self) -> None:
-        """Fresh blocks of the winner and the default until the stop rule is content."""
+        """Fresh blocks of the winner and the default, on boots that the search has not seen, until the
+        stop rule is content.
+        """
         winner = self._winner()
-        if winner is None or self.aims.value(winner.mean) <= 0:
+        if winner is None or self.aims.value(winner.mean) <= math.log1p(self.aims.threshold):
             return
+        self._confirming = 0
+        self.lab.renew()
         pair = [self.space.default, winner.setting]
         duels: list[Duel] = []
-        attempts = 0
-        while attempts < self.design.max_trials:
-            if attempts >= self.design.min_trials and self.purse.spent(2) > 1:
+        asked, least = 0, confirming_blocks(self.design)
+        while asked < max(least, self.design.max_trials):
+            # The first look is at the least that can do; on machines in virtual time two run beside two.
+            count = least if asked == 0 else 2 if self.aims.clock == "virtual" else 1
+            if not self._affords(2 * count):
                 break
-            default, mine = self._ask(pair, "confirm")
-            attempts += 1
-            if self._gain(default, mine) is not None:
-                duels.append(Duel(mine, default))
-            if len(duels) > 1 and self._enough(duels):
+            for default, mine in self._ask_each([pair] * count, "confirm", apart=True):
+                if self._gain(default, mine) is not None:
+                    duels.append(Duel(mine, default))
+            asked += count
+            if len(duels) >= least and self._enough(duels, self.aims.value(winner.mean)):
                 break
-        if len(duels) < 2:
-            self._warn("The confirmation failed: fewer than two blocks ended in good order.")
+        if len(duels) < least:
+            self._warn(
+                f"The confirmation needs {least} blocks that end in good order, and has "
+                f"{len(duels)} of {asked}: "
+                + ("the budget is spent." if asked == 0 else "too many trials failed.")
+            )
             return
-        mean = self._mean([self.aims.value(g) for g in self._gains_of(duels)], duels)
-        verdict = self.aims.judge(mean)
+        gains = tuple(self.aims.value(gain) for gain in self._gains_of(duels))
+        mean = self._mean(gains, duels)
         self.outcome.confirmed = Confirmed(
-            winner.setting, mean, verdict, tuple(duels), self.aims.value(winner.mean)
+            winner.setting,
+            mean,
+            self.aims.judge(mean),
+            tuple(duels),
+            gains,
+            self.aims.value(winner.mean),
         )
 
-    def _enough(self, duels: Sequence[Duel]) -> bool:
+    def _enough(self, duels: Sequence[Duel], promised: float) -> bool:
+        """The study's stop rule; a small promise, which no fresh trial had a part in, is looked at as
+        closely as it needs.
+        """
         decision = decide(
             [self.aims.value(gains) for gains in self._gains_of(duels)],
             boots=[duel.winner.planned.boot for duel in duels],
-            precision=self.design.precision,
+            precision=min(self.design.precision, max(self.aims.threshold, promised / 2)),
             min_trials=self.design.min_trials,
             max_trials=self.design.max_trials,
             min_boots=self.design.min_boots,
@@ -431,53 +526,65 @@ class Tuner:
     def _smallest(self, knob: Knob) -> None:
         """Bisects the levels, which lose less and less, then tries the answer on fresh trials."""
         base = self.outcome.recommended or self.space.default
+        self._climbing = 0
         low, high = -1, len(knob.levels)
         place = high - 1
-        while high - low > 1:
-            clean = all(
-                self._clean(self._ask([{**base, knob.path: knob.levels[place]}], "smallest")[0])
-                for _ in range(LADDER_TRIALS)
-            )
+        while high - low > 1 and self._affords(LADDER_TRIALS):
+            asked = [[{**base, knob.path: knob.levels[place]}]] * LADDER_TRIALS
+            clean = all(self._clean(trial) for (trial,) in self._ask_each(asked, "smallest"))
             low, high = (low, place) if clean else (place, high)
             place = (low + high) // 2
-        while high < len(knob.levels):
+        self.lab.renew()
+        while high < len(knob.levels) and self._affords(2 * _ladder_blocks(self.design)):
             found = self._prove(knob, base, high)
             if found is not None:
                 self.outcome.smallest.append(found)
                 return
             high += 1
-        self.outcome.smallest.append(SmallestLevel(knob, None, 0, knob.levels[-1], None))
+        if high < len(knob.levels):
+            self._warn(f"{knob.path}: the budget was spent before its smallest level was proved.")
+        else:
+            self.outcome.smallest.append(SmallestLevel(knob, None, 0, knob.levels[-1], None))
 
     def _prove(self, knob: Knob, base: Setting, place: int) -> SmallestLevel | None:
         """Fresh trials of a level beside the one below it; none when it loses after all."""
         below = knob.levels[place - 1] if place > 0 else None
         levels = [knob.levels[place]] if below is None else [knob.levels[place], below]
-        losses: list[float] = []
-        blocks = max(self.design.min_trials, 6)
-        for _ in range(blocks):
-            trials = self._ask([{**base, knob.path: level} for level in levels], "confirm")
-            if not self._clean(trials[0]):
-                return None
-            losses += [trial.values.get("loss", math.nan) for trial in trials[1:] if trial.counts]
+        settings = [{**base, knob.path: level} for level in levels]
+        count = _ladder_blocks(self.design)
+        blocks = self._ask_each([settings] * count, "confirm", apart=True)
+        if not all(self._clean(trials[0]) for trials in blocks):
+            return None
+        losses = [trial.values["loss"] for trials in blocks for trial in trials[1:] if trial.counts]
         mean = sum(losses) / len(losses) if losses else None
-        return SmallestLevel(knob, knob.levels[place], blocks, below, mean)
+        return SmallestLevel(knob, knob.levels[place], count, below, mean)
 
     def _clean(self, trial: FinishedTrial) -> bool:
         return trial.status == "ok" and trial.values.get("loss", math.inf) <= self.aims.loss
 
     # --- asking
 
-    def _ask(
+    def _ask(self, settings: Sequence[Setting], phase: str) -> list[FinishedTrial]:
+        return self._ask_each([settings], phase)[0]
+
+    def _ask_each(
         self,
-        settings: Sequence[Setting],
+        many: Sequence[Sequence[Setting]],
         phase: str,
-        kind: Literal["warmup", "measured"] = "measured",
-    ) -> list[FinishedTrial]:
-        asks = [Ask(overrides(setting), {PHASE: phase, **setting}) for setting in settings]
-        return self.lab.block(asks, kind)
+        kind: Kind = "measured",
+        *,
+        apart: bool = False,
+    ) -> list[list[FinishedTrial]]:
+        """Several blocks. `apart`: where settings need benches of their own, no two blocks share one,
+        so that blocks are independent also where boots differ."""
+        asks = [
+            [Ask(overrides(setting), {PHASE: phase, **setting}) for setting in settings]
+            for settings in many
+        ]
+        return self.lab.blocks(asks, kind, apart=apart)
 
     def _remember(
-        self, settings: Sequence[Setting], trials: Sequence[FinishedTrial]
+        self, settings: Sequence[Setting], trials: Sequence[FinishedTrial], phase: Phase
     ) -> list[Gains | None]:
         """The gains over the block's default, which stands first; kept for all but that."""
         gains = [self._gain(trials[0], trial) for trial in trials]
@@ -487,18 +594,21 @@ class Tuner:
             elif gain is not None:
                 known = self._gains.get(key(setting), Seen(setting, ()))
                 self._gains[key(setting)] = Seen(setting, (*known.gains, gain))
+                self.outcome.looks.append(Look(phase, setting, gain))
         return gains
 
     def _gain(self, default: FinishedTrial, trial: FinishedTrial) -> Gains | None:
+        """None where a response that the goal is about cannot be had; another counts as unchanged."""
         gains = []
         for response in self.aims.responses:
-            base, mine = (
-                default.values.get(response.name, 0.0),
-                trial.values.get(response.name, 0.0),
-            )
-            if base <= 0 or mine <= 0:
+            base = default.values.get(response.name, 0.0)
+            mine = trial.values.get(response.name, 0.0)
+            if base > 0 and mine > 0:
+                gains.append(_sign(response) * math.log(mine / base))
+            elif response in self.aims.wanted:
                 return None
-            gains.append(_sign(response) * math.log(mine / base))
+            else:
+                gains.append(0.0)
         return gains[0], gains[-1] if self.aims.cpu is not None else 0.0
 
     def _told(self, gains: Gains) -> Gains:

@@ -278,11 +278,14 @@ fn reap_until(agent: Pid) -> Result<WaitStatus> {
 
 /// With `reboot=t` and QEMU's `-no-reboot` this ends QEMU.
 ///
-/// At once if it can: an orderly restart shuts devices down, and e1000's driver (before Linux 6.13)
-/// waits forever when the network namespace of its NIC is being removed at that moment.
+/// With a plan, whose containers have had NICs, at once if it can: an orderly restart shuts devices
+/// down, and e1000's driver (before Linux 6.13) waits forever when the network namespace of its NIC is
+/// being removed at that moment.
 fn end() -> ! {
     rustix::fs::sync();
-    let _ = fs::write("/proc/sysrq-trigger", "b");
+    if Path::new(PLAN).exists() {
+        let _ = fs::write("/proc/sysrq-trigger", "b");
+    }
     let error = reboot(RebootCommand::Restart);
     panic!("the VM could not be ended: {error:?}");
 }

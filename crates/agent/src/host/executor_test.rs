@@ -316,8 +316,8 @@ fn a_trial_takes_its_course() {
             task("more", "b", false),
         ],
     );
-    let probe = |node: &str| ProbeRequest { node: node.to_owned(), probe: Probe::Stat };
-    whole.phases[0].probes = vec![probe("a")];
+    let probe = |probe| ProbeRequest { node: "a".to_owned(), probe };
+    whole.phases[0].probes = vec![probe(Probe::Stat), probe(Probe::Drops)];
     let knob = Knob::Mtu { interface: "eth0".to_owned(), bytes: 1400 };
     whole.knobs = vec![KnobSetting { node: "b".to_owned(), knob }];
     let told = play(Pretence::default(), plan(&["a", "b"], vec![whole]));
@@ -336,6 +336,8 @@ fn a_trial_takes_its_course() {
         "a probe_end",
         "a stop",
         "b stop",
+        // What was still under way has arrived, or was dropped.
+        "a probe_end",
         "b put_back",
         "a end",
         "b end",

@@ -17,9 +17,15 @@ use super::link::{Links, check_name};
 /// `SIOCETHTOOL` and commands of linux/ethtool.h; the C library has no names for them.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const GET_DRIVER: u32 = 0x03;
+const GET_STRINGS: u32 = 0x1b;
+const GET_STATISTICS: u32 = 0x1d;
 const GET_FLAGS: u32 = 0x25;
 const SET_FLAGS: u32 = 0x26;
 const GET_CHANNELS: u32 = 0x3c;
+
+/// `ETH_SS_STATS`: names of statistics.
+const STATISTICS: u32 = 1;
+const NAME_BYTES: usize = 32;
 
 /// How an offload is read and set.
 enum Access {
@@ -54,7 +60,9 @@ struct Value {
 struct DriverInfo {
     command: u32,
     driver: [u8; 32],
-    rest: [u8; 160],
+    rest: [u8; 144],
+    statistics: u32,
+    lengths: [u32; 3],
 }
 
 /// `struct ethtool_channels`.
@@ -102,12 +110,51 @@ impl Ethtool {
         Ok(Ethtool { socket, interface: interface.to_owned() })
     }
 
+    fn driver_info(&self) -> Option<DriverInfo> {
+        let mut info = DriverInfo {
+            command: GET_DRIVER,
+            driver: [0; 32],
+            rest: [0; 144],
+            statistics: 0,
+            lengths: [0; 3],
+        };
+        self.ask(&mut info).ok()?;
+        Some(info)
+    }
+
     /// The driver's name; none for links that have no driver to speak of.
     pub fn driver(&self) -> Option<String> {
-        let mut info = DriverInfo { command: GET_DRIVER, driver: [0; 32], rest: [0; 160] };
-        self.ask(&mut info).ok()?;
+        let info = self.driver_info()?;
         let name = info.driver.split(|&byte| byte == 0).next().unwrap_or_default();
         (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// The driver's own statistics by its own names; those of several queues under one name are
+    /// added. Empty if it has none.
+    pub fn statistics(&self) -> BTreeMap<String, u64> {
+        let count = self.driver_info().map_or(0, |info| info.statistics as usize);
+        // The kernel writes as many as there are now: leave room for queues that came meanwhile.
+        let room = 2 * count + 256;
+        let mut names = vec![0u64; 2 + room * NAME_BYTES / 8];
+        let mut values = vec![0u64; 1 + room];
+        words(&mut names)[..3].copy_from_slice(&[GET_STRINGS, STATISTICS, 0]);
+        words(&mut values)[..2].copy_from_slice(&[GET_STATISTICS, 0]);
+        // SAFETY: both lead to the structures of their commands, with room behind them.
+        let done = count > 0
+            && unsafe { self.ask_at(names.as_mut_ptr().cast()).is_ok() }
+            && unsafe { self.ask_at(values.as_mut_ptr().cast()).is_ok() };
+        if !done {
+            return BTreeMap::new();
+        }
+        let count = (words(&mut values)[1] as usize).min(room);
+        let bytes: Vec<u8> = words(&mut names)[3..].iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let mut found = BTreeMap::new();
+        for (name, value) in bytes.chunks_exact(NAME_BYTES).zip(&values[1..]).take(count) {
+            let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
+            let name = String::from_utf8_lossy(&name[..end]).trim().to_owned();
+            *found.entry(name).or_insert(0) += value;
+        }
+        found
     }
 
     /// Receive and transmit queues in use; none if the driver does not tell.
@@ -160,14 +207,21 @@ impl Ethtool {
     }
 
     fn ask<T: Request>(&self, value: &mut T) -> Result<(), Error> {
+        // SAFETY: `Request` vouches for the structure's size.
+        unsafe { self.ask_at((&raw mut *value).cast()) }
+    }
+
+    /// # Safety
+    /// `data` leads to the structure of its command, with room for all that the kernel writes.
+    unsafe fn ask_at(&self, data: *mut libc::c_char) -> Result<(), Error> {
         // SAFETY: ifreq is plain data, for which zeroes are valid.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(self.interface.bytes()) {
             *to = from as libc::c_char;
         }
-        request.ifr_ifru.ifru_data = (&raw mut *value).cast();
+        request.ifr_ifru.ifru_data = data;
         // SAFETY: the kernel reads and writes the ifreq and the command's structure behind it; both
-        // outlive the call, and `Request` vouches for the structure's size.
+        // outlive the call, and the caller vouches for the structure's size.
         match unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL, &mut request) } {
             0 => Ok(()),
             _ => Err(Error::last_os_error()),
@@ -188,6 +242,12 @@ impl Ethtool {
             _ => anyhow::Error::new(error).context(format!("{doing} of {interface}")),
         }
     }
+}
+
+/// As the kernel's structures of 32 bits have them.
+fn words(longs: &mut [u64]) -> &mut [u32] {
+    // SAFETY: two u32 have the size of a u64 and need no more than its alignment.
+    unsafe { std::slice::from_raw_parts_mut(longs.as_mut_ptr().cast(), longs.len() * 2) }
 }
 
 /// An interface as it is now. The node's name is the caller's to fill in.
@@ -217,5 +277,16 @@ fn access(name: &str) -> Result<&'static Access> {
             let names: Vec<&str> = OFFLOADS.iter().map(|(short, _)| *short).collect();
             bail!("there is no offload {name:?}; there are: {}", names.join(", "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_without_statistics_has_none() {
+        assert!(Ethtool::open("lo").unwrap().statistics().is_empty());
+        assert!(Ethtool::open("no-such-link").unwrap().statistics().is_empty());
     }
 }

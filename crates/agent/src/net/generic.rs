@@ -26,7 +26,7 @@ const FAMILY_NAME: u16 = 2;
 
 /// Attributes to send.
 #[derive(Default)]
-pub struct Attributes(Vec<u8>);
+pub struct Attributes(pub(super) Vec<u8>);
 
 impl Attributes {
     pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
@@ -134,7 +134,7 @@ fn parse(messages: &[Message]) -> Result<Vec<Answer>> {
     messages.iter().map(|message| answer(&message.attributes)).collect()
 }
 
-fn answer(attributes: &[u8]) -> Result<Answer> {
+pub(super) fn answer(attributes: &[u8]) -> Result<Answer> {
     NlasIterator::new(attributes)
         .map(|attribute| {
             let attribute = attribute.context("an attribute that cannot be understood")?;

@@ -1,0 +1,205 @@
+//! The description of a processor's translation hardware.
+
+use serde::Deserialize;
+
+use crate::{Geometry, PageSize};
+
+/// Bytes of a cache line; eight table entries.
+const LINE: u64 = 64;
+/// Levels of page tables that x86-64 has with four-level paging.
+const LEVELS: u32 = 4;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processor {
+    pub name: String,
+    pub title: String,
+    /// Whether it has nested page tables (NPT, EPT).
+    pub nested: bool,
+    #[serde(default = "four")]
+    pub levels: u32,
+    pub first_tlb: TlbLevel,
+    pub second_tlb: SecondTlb,
+    #[serde(default)]
+    pub walk_cache: Option<WalkCache>,
+    /// Guest-physical to host-physical, for the second dimension.
+    #[serde(default)]
+    pub nested_tlb: Option<NestedTlb>,
+    /// Where the walker finds table entries, nearest first.
+    #[serde(default)]
+    pub caches: Vec<CacheLevel>,
+    /// Cycles of a reference that no cache has.
+    pub memory_cycles: u32,
+    /// Where the figures come from, and which of them are assumed because nobody published them.
+    #[serde(default)]
+    pub sources: Vec<String>,
+    #[serde(default)]
+    pub assumed: Vec<String>,
+}
+
+const fn four() -> u32 {
+    LEVELS
+}
+
+/// One level of the data TLB. A size of pages without entries always misses.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlbLevel {
+    #[serde(rename = "4K")]
+    pub small: Geometry,
+    #[serde(rename = "2M")]
+    pub large: Geometry,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecondTlb {
+    #[serde(rename = "4K", default)]
+    pub small: Option<Geometry>,
+    #[serde(rename = "2M", default)]
+    pub large: Option<Geometry>,
+    /// Cycles that a hit here costs after a miss of the first level.
+    pub cycles: u32,
+}
+
+/// What remembers the upper levels of a walk.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WalkCache {
+    pub kind: WalkCacheKind,
+    pub entries: u32,
+    pub ways: u32,
+    pub cycles: u32,
+}
+
+/// The two designs of Barr, Cox, Rixner: Translation Caching, ISCA 2010.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum WalkCacheKind {
+    /// Upper entries by their address in memory (AMD): a walk takes all its steps, those cached are
+    /// quick.
+    Table,
+    /// Upper tables by the virtual address (Intel): a walk begins below them.
+    Translation,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NestedTlb {
+    pub entries: u32,
+    pub ways: u32,
+    pub cycles: u32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheLevel {
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    pub ways: u32,
+    pub cycles: u32,
+    /// By all cores.
+    #[serde(default)]
+    pub shared: bool,
+}
+
+impl CacheLevel {
+    /// Its lines as far as page tables may hold them: `share` of the ways of each set, at least one.
+    /// The rest is the program's data, whose lines the model does not follow.
+    pub fn geometry(&self, share: f64) -> Geometry {
+        let ways = ((f64::from(self.ways) * share).round() as u32).clamp(1, self.ways);
+        let sets = (self.size / LINE / u64::from(self.ways)) as u32;
+        Geometry { entries: sets * ways, ways }
+    }
+
+    fn check(&self, owner: &str) -> Result<(), String> {
+        let what = format!("{owner}: cache {}", self.name);
+        if self.ways == 0 || !self.size.is_multiple_of(LINE * u64::from(self.ways)) {
+            return Err(format!(
+                "{what}: {} bytes cannot be divided into {} ways of {LINE}-byte lines",
+                self.size, self.ways
+            ));
+        }
+        let lines = u32::try_from(self.size / LINE).map_err(|_| format!("{what}: too large"))?;
+        Geometry { entries: lines, ways: self.ways }.check(&what)
+    }
+}
+
+impl Processor {
+    /// # Errors
+    /// In words, if no hardware can be like this.
+    pub fn check(&self) -> Result<(), String> {
+        let name = &self.name;
+        let of = |part: &str| format!("{name}: {part}");
+        self.first_tlb.small.check(&of("first_tlb, 4K"))?;
+        self.first_tlb.large.check(&of("first_tlb, 2M"))?;
+        for (geometry, pages) in [(self.second_tlb.small, "4K"), (self.second_tlb.large, "2M")] {
+            if let Some(geometry) = geometry {
+                geometry.check(&of(&format!("second_tlb, {pages}")))?;
+            }
+        }
+        if let Some(cache) = self.walk_cache {
+            cache.geometry().check(&of("walk_cache"))?;
+        }
+        if let Some(tlb) = self.nested_tlb {
+            tlb.geometry().check(&of("nested_tlb"))?;
+        }
+        for level in &self.caches {
+            level.check(name)?;
+        }
+        if !(3..=5).contains(&self.levels) {
+            return Err(format!("{name}: {} levels of page tables; 3, 4 or 5", self.levels));
+        }
+        self.check_order()
+    }
+
+    fn check_order(&self) -> Result<(), String> {
+        let name = &self.name;
+        if let Some(pair) = self.caches.windows(2).find(|pair| pair[0].cycles >= pair[1].cycles) {
+            return Err(format!(
+                "{name}: cache {} takes {} cycles and {} behind it {}; name them nearest first",
+                pair[0].name, pair[0].cycles, pair[1].name, pair[1].cycles
+            ));
+        }
+        if let Some(pair) = self.caches.windows(2).find(|pair| pair[0].shared && !pair[1].shared) {
+            return Err(format!(
+                "{name}: cache {} is private behind {}, which is shared",
+                pair[1].name, pair[0].name
+            ));
+        }
+        match self.caches.last() {
+            Some(last) if last.cycles >= self.memory_cycles => Err(format!(
+                "{name}: memory takes {} cycles, no more than cache {}",
+                self.memory_cycles, last.name
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn first(&self, pages: PageSize) -> Geometry {
+        match pages {
+            PageSize::Small => self.first_tlb.small,
+            PageSize::Large => self.first_tlb.large,
+        }
+    }
+
+    pub(crate) fn second(&self, pages: PageSize) -> Option<Geometry> {
+        match pages {
+            PageSize::Small => self.second_tlb.small,
+            PageSize::Large => self.second_tlb.large,
+        }
+    }
+}
+
+impl WalkCache {
+    pub fn geometry(&self) -> Geometry {
+        Geometry { entries: self.entries, ways: self.ways }
+    }
+}
+
+impl NestedTlb {
+    pub fn geometry(&self) -> Geometry {
+        Geometry { entries: self.entries, ways: self.ways }
+    }
+}

@@ -1,0 +1,121 @@
+//! The TLBs against an oracle that was written to be obvious, not fast: each set a list in the order
+//! of use.
+
+use proptest::prelude::*;
+use walk::{Geometry, Miss, PageSize, Processor, SecondTlb, TlbCounts, TlbLevel, Tlbs};
+
+/// One level, searched and sorted as the textbook has it.
+struct Level {
+    sets: Vec<Vec<u64>>,
+    ways: usize,
+}
+
+impl Level {
+    fn new(geometry: Geometry) -> Self {
+        let ways = geometry.ways as usize;
+        Self { sets: vec![Vec::new(); geometry.entries as usize / ways], ways }
+    }
+
+    fn access(&mut self, page: u64) -> bool {
+        let count = self.sets.len() as u64;
+        let set = &mut self.sets[(page % count) as usize];
+        let hit = set.contains(&page);
+        set.retain(|&held| held != page);
+        set.push(page);
+        if set.len() > self.ways {
+            set.remove(0);
+        }
+        hit
+    }
+}
+
+/// What a processor does with addresses, for one size of pages: its counts and the pages it walks to.
+fn oracle(
+    first: Geometry,
+    second: Option<Geometry>,
+    shift: u32,
+    addresses: &[u64],
+) -> (TlbCounts, Vec<u64>) {
+    let (mut first, mut second) = (Level::new(first), second.map(Level::new));
+    let (mut counts, mut walks) = (TlbCounts::default(), Vec::new());
+    for address in addresses {
+        let page = address >> shift;
+        if first.access(page) {
+            continue;
+        }
+        counts.first_tlb_misses += 1;
+        if second.as_mut().is_some_and(|second| second.access(page)) {
+            counts.second_tlb_hits += 1;
+        } else {
+            walks.push(page);
+        }
+    }
+    (counts, walks)
+}
+
+fn geometry() -> impl Strategy<Value = Geometry> {
+    (0u32..4, 1u32..7).prop_map(|(sets, ways)| Geometry { entries: ways << sets, ways })
+}
+
+fn processor() -> impl Strategy<Value = Processor> {
+    let second = || prop::option::of(geometry());
+    (geometry(), geometry(), second(), second()).prop_map(|(small, large, second, second_large)| {
+        Processor {
+            name: "any".into(),
+            title: String::new(),
+            nested: true,
+            levels: 4,
+            first_tlb: TlbLevel { small, large },
+            second_tlb: SecondTlb { small: second, large: second_large, cycles: 7 },
+            walk_cache: None,
+            nested_tlb: None,
+            caches: Vec::new(),
+            memory_cycles: 100,
+            sources: Vec::new(),
+            assumed: Vec::new(),
+        }
+    })
+}
+
+/// Addresses as programs make them: a few pages over and over, neighbours, and far ones; in few enough
+/// regions that sets fill up, some of which share a place among the recent ones.
+fn addresses() -> impl Strategy<Value = Vec<u64>> {
+    let page = prop_oneof![
+        4 => 0u64..4,
+        3 => 0u64..64,
+        2 => (0u64..12).prop_map(|region| region << 9),
+        1 => (0u64..3).prop_map(|region| region << 19),
+    ];
+    let address = (page, 0u64..4096).prop_map(|(page, offset)| (page << 12) | offset);
+    prop::collection::vec(address, 1..600)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn tlbs_miss_what_the_oracle_misses(
+        processors in prop::collection::vec(processor(), 1..5),
+        addresses in addresses(),
+    ) {
+        let mut tlbs = Tlbs::new(&processors);
+        addresses.iter().for_each(|&address| tlbs.access(address));
+        let misses: Vec<Miss> = tlbs.drain_misses().collect();
+        prop_assert_eq!(tlbs.accesses(), addresses.len() as u64);
+        for (number, processor) in processors.iter().enumerate() {
+            for (size, first, second) in [
+                (PageSize::Small, processor.first_tlb.small, processor.second_tlb.small),
+                (PageSize::Large, processor.first_tlb.large, processor.second_tlb.large),
+            ] {
+                let (counts, walks) = oracle(first, second, size.shift(), &addresses);
+                prop_assert_eq!(tlbs.counts(number, size), counts);
+                let walked: Vec<u64> = misses
+                    .iter()
+                    .filter(|miss| usize::from(miss.processor) == number && miss.pages == size)
+                    .map(|miss| miss.address >> size.shift())
+                    .collect();
+                prop_assert_eq!(walked, walks);
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+"""`hypertare walk`: what do page walks cost a command?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hypertare.walk import processors as known
+
+
+def _complete_processor(incomplete: str) -> list[str]:
+    return [name for name in [*known.names(), known.ALL] if name.startswith(incomplete)]
+
+
+def walk(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND",
+            help="The command with its arguments, after --. Pipes and && need bash -c '...'.",
+            show_default=False,
+        ),
+    ] = None,
+    processor: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A processor's name, a TOML file that describes one, or all. May be repeated. "
+            f"[default: {known.DEFAULT}]",
+            autocompletion=_complete_processor,
+            show_default=False,
+        ),
+    ] = None,
+    list_processors: Annotated[
+        bool, typer.Option("--list-processors", metavar="", help="The processors' names.")
+    ] = False,
+    cycles_per_instruction: Annotated[
+        float,
+        typer.Option(
+            "--cpi",
+            metavar="N",
+            help="The command's cycles per instruction if translation cost nothing.",
+        ),
+    ] = 1.0,
+    cache_share: Annotated[
+        str, typer.Option(metavar="SHARE", help="Of every cache, what page tables may hold.")
+    ] = "25%",
+    json: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write the result here; - prints it.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Model what page walks cost a command: natively, with shadow and with nested page tables.
+
+    The command runs once, under QEMU, with its own files: what it writes is written. The table goes to
+    the standard error, so that the command's output stays its own; its exit status is passed on.
+
+    Examples:
+
+    hypertare walk -- bzip2 -k FILE
+
+    hypertare walk --processor phenom2 --processor zen4 --json - -- sort FILE
+    """
+    if list_processors:
+        _list()
+        return
+    from rich.console import Console
+
+    from hypertare.errors import InputError, writing
+    from hypertare.walk.run import Options
+    from hypertare.walk.run import walk as run
+    from hypertare.walk.show import show
+
+    if not command:
+        raise InputError("There is no command.", "hypertare walk -- COMMAND")
+    chosen = known.chosen(processor or [known.DEFAULT])
+    options = Options(_positive(cycles_per_instruction), _share(cache_share))
+    with _Meter() as meter:
+        summary = run(command, chosen, options, meter.tell)
+    show(summary, Console(stderr=True, width=None if sys.stderr.isatty() else 110))
+    if json == "-":
+        print(summary.model_dump_json(indent=2))
+    elif json is not None:
+        with writing(Path(json)):
+            Path(json).write_text(summary.model_dump_json(indent=2) + "\n")
+    raise typer.Exit(summary.status)
+
+
+def _list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "processor", "page tables", box=None, header_style="bold")
+    for name in known.names():
+        found = known.find(name)
+        table.add_row(name, found.title, "nested or shadow" if found.nested else "shadow only")
+    Console().print(table)
+
+
+def _positive(number: float) -> float:
+    from hypertare.errors import InputError
+
+    if not 0 < number < 1000:
+        raise InputError(f"--cpi {number:g}: write cycles per instruction, for example 0.8")
+    return number
+
+
+def _share(text: str) -> float:
+    from hypertare.errors import InputError
+    from hypertare.units import parse_share
+
+    try:
+        share = parse_share(text)
+    except ValueError as error:
+        raise InputError(f"--cache-share: {error}") from None
+    if not 0 < share <= 1:
+        raise InputError(f"--cache-share {text}: write a share above 0 and at most 100%")
+    return share
+
+
+class _Meter:
+    """One line on a terminal that says how far it is."""
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def tell(self, accesses: int, seconds: float) -> None:
+        if sys.stderr.isatty():
+            self._shown = True
+            text = f"\r{accesses / 1e6:,.0f} M accesses, {seconds:.0f} s "
+            print(text, end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> _Meter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

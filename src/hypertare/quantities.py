@@ -1,0 +1,44 @@
+"""Sizes, rates, durations and shares as settings: written as people do, held as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from hypertare.units import parse_duration, parse_of_capacity, parse_rate, parse_share, parse_size
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+Rate = Annotated[float, BeforeValidator(parse_rate)]
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+Share = Annotated[float, BeforeValidator(parse_share)]
+
+
+@dataclass(frozen=True)
+class OfCapacity:
+    """A rate as a share of what the machine can carry, which the run measures first."""
+
+    share: float
+
+
+def parse_offered(given: object) -> float | OfCapacity | None:
+    """A rate in b/s, or `60 % of capacity`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if given is None or isinstance(given, OfCapacity):
+        return given
+    share = parse_of_capacity(given)
+    if share is None:
+        try:
+            return parse_rate(given)
+        except ValueError as error:
+            raise ValueError(f"{error}, or '60 % of capacity'") from None
+    if not 0 < share <= 100:
+        raise ValueError(f"'{given}': a share of the capacity lies above 0 and at most at 10000 %")
+    return OfCapacity(share)
+
+
+OfferedRate = Annotated[float | OfCapacity | None, BeforeValidator(parse_offered)]

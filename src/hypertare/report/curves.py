@@ -1,0 +1,49 @@
+"""What settings do as more is offered to them, as rows of a table; everywhere the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hypertare.report.searches import Row
+from hypertare.report.units import quantity
+from hypertare.report.verdict import named
+from hypertare.summary import Curve, Level
+
+ID = "load"
+TITLE = "Under growing load"
+NOTE = (
+    "The highest goodput, the offered rate at which it is reached, and what is left of it at the "
+    "highest rate. Livelock: work goes into packets that are then thrown away."
+)
+HEAD = ("setting", "peak", "at", "at most load", "so it", "note")
+TEXTS = (0, 4, 5)
+"""Columns that hold text; the others hold numbers."""
+
+
+def rows(found: Sequence[Curve]) -> Iterator[Row]:
+    for one in found:
+        share = one.last / one.peak if one.peak > 0 else 0.0
+        yield Row(
+            (
+                _setting(one),
+                quantity(one.peak, one.unit),
+                _level(one.peak_at),
+                f"{100 * share:.0f} %",
+                one.kind,
+                "",
+            ),
+            one.kind != "undecided",
+        )
+
+
+def workloads(found: Sequence[Curve]) -> str:
+    return ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+
+
+def _setting(one: Curve) -> str:
+    levels = (named(factor, v) for factor, v in one.cell.items() if factor != "workload")
+    return " ".join([one.platform, *levels])
+
+
+def _level(level: Level) -> str:
+    return str(level).replace(" of capacity", "")

@@ -1,0 +1,92 @@
+"""Loss-free rates as rows of a table; terminal, HTML and Markdown show the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hypertare.report.units import measured, quantity
+from hypertare.report.verdict import named
+from hypertare.summary import LossFreeRate
+
+ID = "loss-free"
+TITLE = "Loss-free rates"
+NOTE = (
+    "The highest rate that loses no more than the goal, searched by MLRsearch: it holds up to the "
+    "first rate, and not at the second."
+)
+HEAD = ("setting", "goal", "up to", "not at", "loss there", "trials", "note")
+TEXTS = (0, len(HEAD) - 1)
+"""Columns that hold text; the others hold numbers."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line about a setting; `sure` where what was looked for was found."""
+
+    cells: tuple[str, ...]
+    sure: bool
+
+    @property
+    def note(self) -> str:
+        """The note with what it is about, for where it stands apart; empty where there is none."""
+        setting, about, *_, note = self.cells
+        return f"{setting}, {about}: {note}" if note else ""
+
+
+def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
+    for one in found:
+        yield Row(
+            (
+                _setting(one),
+                f"{100 * one.goal:g} %",
+                *_bounds(one),
+                quantity(one.upper.loss, "share") if one.upper else "–",
+                str(one.trials),
+                "; ".join(_notes(one)),
+            ),
+            one.state == "found",
+        )
+
+
+def _setting(one: LossFreeRate) -> str:
+    levels = (named(factor, v) for factor, v in one.cell.items() if factor != "workload")
+    return " ".join([one.platform, *levels])
+
+
+def _bounds(one: LossFreeRate) -> tuple[str, str]:
+    """Both rates; where there are two the second is in the unit of the first."""
+    lower, upper = one.lower, one.upper
+    if lower and upper:
+        rate, ends = measured(lower.rate, lower.rate, upper.rate, one.unit)
+        return rate, ends.partition(" to ")[2]
+    return (
+        quantity(lower.rate, one.unit) if lower else "–",
+        quantity(upper.rate, one.unit) if upper else "–",
+    )
+
+
+def workloads(found: Sequence[LossFreeRate]) -> str:
+    return ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+
+
+def _notes(one: LossFreeRate) -> Iterator[str]:
+    """What the figures alone do not say."""
+    if one.state == "failed":
+        yield f"failed: {one.reason}"
+    if one.state == "open":
+        yield "not ended: the bounds so far"
+    if one.state == "limit":
+        yield f"ended at its limit of {one.trials} trials: the bounds so far"
+    if one.state == "all lose":
+        yield "the lowest rate of the search loses already"
+    if one.state == "none loses":
+        yield "the highest rate of the search does not lose either"
+    if one.sender:
+        yield "the sender cannot send faster"
+    if one.good_above is not None:
+        rate = quantity(one.good_above, one.unit)
+        yield f"irregular: {rate} lost no more than the goal"
+    if one.bad_below:
+        trials = "1 trial" if one.bad_below == 1 else f"{one.bad_below} trials"
+        yield f"irregular: {trials} at or below the bound lost more than the goal"

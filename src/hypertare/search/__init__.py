@@ -1,0 +1,1 @@
+"""Searches for the highest rate that a setting takes without loss."""

@@ -1,0 +1,125 @@
+"""What the model counted, and what follows of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, computed_field
+
+Pages = Literal["4K", "2M"]
+Paging = Literal["native", "shadow", "nested"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Counts(_Strict):
+    """Of one layout on one processor, as the plugin writes them."""
+
+    paging: Paging
+    guest_pages: Pages
+    host_pages: Pages | None
+    uncached_references: int
+    first_tlb_misses: int
+    second_tlb_hits: int
+    second_tlb_cycles: int
+    walks: int
+    references: int
+    memory_references: int
+    walk_cache_hits: int
+    nested_tlb_hits: int
+    cycles: int
+
+    def plus(self, other: Counts) -> Counts:
+        """The counts of both."""
+        summed = set(type(self).model_fields) - _SAME
+        return self.model_copy(
+            update={name: getattr(self, name) + getattr(other, name) for name in summed}
+        )
+
+
+_SAME = {"paging", "guest_pages", "host_pages", "uncached_references"}
+
+
+class ProcessorCounts(_Strict):
+    processor: str
+    layouts: list[Counts]
+
+
+class Answer(_Strict):
+    """What one program did under QEMU; `ended` is false if its end was not seen."""
+
+    program: str
+    ended: bool
+    threads: int
+    instructions: int
+    accesses: int
+    processors: list[ProcessorCounts]
+
+
+class Cost(_Strict):
+    """One layout on one processor: the counts and what follows of them."""
+
+    counts: Counts
+    accesses: int
+    base_cycles: float
+    """Cycles of the program if translation cost nothing: instructions x cycles per instruction."""
+
+    @computed_field
+    @property
+    def references_per_walk(self) -> float | None:
+        return self.counts.references / self.counts.walks if self.counts.walks else None
+
+    @computed_field
+    @property
+    def cycles_per_access(self) -> float:
+        return self._cycles / self.accesses if self.accesses else 0.0
+
+    @computed_field
+    @property
+    def slow_down(self) -> float:
+        """Elapsed time relative to the same program with free translation: 1 is none. Cycles of walks
+        are taken to delay the program by their full length."""
+        return 1 + self._cycles / self.base_cycles if self.base_cycles else 1.0
+
+    @property
+    def _cycles(self) -> int:
+        return self.counts.second_tlb_cycles + self.counts.cycles
+
+
+class ProcessorCosts(_Strict):
+    name: str
+    title: str
+    assumed: list[str]
+    layouts: list[Cost]
+
+
+class WalkSummary(_Strict):
+    """What `hypertare walk --json` writes."""
+
+    command: list[str]
+    status: int
+    elapsed_s: float
+    cycles_per_instruction: float
+    cache_share: float
+    programs: int
+    lost: list[str]
+    """Programs not seen to their end, because they were killed or executed what cannot be followed:
+    what they accessed is in no figure."""
+    instructions: int
+    accesses: int
+    processors: list[ProcessorCosts]
+
+
+def summed(answers: Sequence[Answer]) -> dict[str, list[Counts]]:
+    """The counts of all programs by processor, in the order of the first."""
+    sums: dict[str, list[Counts]] = {}
+    for counted in (part for answer in answers for part in answer.processors):
+        if counted.processor in sums:
+            pairs = zip(sums[counted.processor], counted.layouts, strict=True)
+            sums[counted.processor] = [held.plus(other) for held, other in pairs]
+        else:
+            sums[counted.processor] = counted.layouts
+    return sums

@@ -1,0 +1,235 @@
+"""Runs a command under QEMU's user mode with the plugin, and reads what it wrote."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypertare import paths
+from hypertare.errors import HypertareError, InputError, MachineError
+from hypertare.walk.processors import Description
+from hypertare.walk.result import Answer, Cost, ProcessorCosts, WalkSummary, summed
+
+QEMU = "qemu-x86_64"
+_OWN = "hypertare-walk: "
+_TRY_LIMIT_S = 60
+_POLL_S = 0.25
+Progress = Callable[[int, float], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """`cycles_per_instruction`: of the program if translation cost nothing. `cache_share`: of every
+    cache, what page tables may hold."""
+
+    cycles_per_instruction: float
+    cache_share: float
+
+
+def walk(
+    command: list[str], processors: list[Description], options: Options, progress: Progress
+) -> WalkSummary:
+    """Runs a command once and says what translation cost it. Its input and output are the caller's.
+
+    `progress` is told the accesses so far and the seconds.
+
+    Raises:
+        InputError: there is no such command, or a processor is impossible.
+        MachineError: QEMU is not there or does not take the plugin.
+        HypertareError: the command ran, but nothing of it was seen to its end.
+    """
+    if shutil.which(command[0]) is None:
+        raise InputError(
+            f"{command[0]}: there is no such program.",
+            "Check the spelling; what the shell alone knows needs bash -c '...'.",
+        )
+    qemu, plugin = _qemu(), paths.walk_plugin()
+    with tempfile.TemporaryDirectory(prefix="hypertare-walk-") as folder:
+        site = _Site(Path(folder), qemu, plugin, processors, options)
+        site.try_out()
+        began = time.monotonic()
+        status = site.run(command, progress)
+        elapsed_s = time.monotonic() - began
+        return _summary(command, status, elapsed_s, site.answers(), processors, options)
+
+
+def _qemu() -> Path:
+    found = shutil.which(QEMU)
+    if found is None:
+        raise MachineError(
+            f"{QEMU} is not installed: the command's accesses are seen through QEMU's user mode.",
+            "As root: apt-get install qemu-user",
+        )
+    return Path(found).absolute()
+
+
+@dataclass(frozen=True)
+class _Site:
+    folder: Path
+    qemu: Path
+    plugin: Path
+    processors: list[Description]
+    options: Options
+
+    def try_out(self) -> None:
+        """Runs nothing but `true`: that QEMU takes the plugin and the plugin the processors is known
+        before the user's command has begun."""
+        argv = [*self._prepare("try"), _program("true")]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=_TRY_LIMIT_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise MachineError(f"{self.qemu} cannot be run: {error}.") from error
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        if refusal := next((line for line in said if line.startswith(_OWN)), None):
+            reason = refusal.removeprefix(_OWN)
+            raise InputError(f"{reason}.", "Correct the description of the processor.")
+        if done.returncode or not list((self.folder / "try").glob("*.json")):
+            reason = said[-1] if said else f"it ended with status {done.returncode}"
+            raise MachineError(
+                f"{self.qemu} does not take the plugin {self.plugin}: {reason}",
+                "The plugin is built for version 1 of QEMU's plugin interface, as Debian 12's qemu-user "
+                "has it; QEMU 9 has another, and qemu-user-static takes no plugins.",
+            )
+
+    def run(self, command: list[str], progress: Progress) -> int:
+        """The command's exit status, as a shell has it. `env` starts it, so that a script is found and
+        started as anywhere, through the plugin."""
+        argv = [*self._prepare("results"), _program("env"), "--", *command]
+        with _running(argv) as process:
+            began = time.monotonic()
+            while True:
+                try:
+                    status = process.wait(_POLL_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    progress(self._accesses(), time.monotonic() - began)
+        return 128 - status if status < 0 else status
+
+    def answers(self) -> list[Answer]:
+        """Of the command's programs, in the order of their starts: all but `env`. From now on no more
+        are taken: what still runs in the background sees that nobody waits for it."""
+        taken = (self.folder / "results").rename(self.folder / "taken")
+        files = sorted(taken.glob("*.json"), key=lambda file: int(file.name.split("-")[0]))
+        return [Answer.model_validate_json(file.read_bytes()) for file in files][1:]
+
+    def _prepare(self, name: str) -> list[str]:
+        """A folder for results of this name, and the start of QEMU's command line that fills it."""
+        results = self.folder / name
+        results.mkdir()
+        progress = self._progress()
+        progress.write_bytes(bytes(8))
+        job = self.folder / f"{name}.job"
+        # A comma separates QEMU's options; two are one.
+        plugin = ",".join(str(part).replace(",", ",,") for part in (self.plugin, f"job={job}"))
+        job.write_text(
+            json.dumps(
+                {
+                    "processors": [processor.raw for processor in self.processors],
+                    "cache_share": self.options.cache_share,
+                    "results": str(results),
+                    "progress": str(progress),
+                    "qemu": str(self.qemu),
+                    "plugin": plugin,
+                },
+                default=str,
+            )
+        )
+        return [str(self.qemu), "-plugin", plugin]
+
+    def _progress(self) -> Path:
+        return self.folder / "progress"
+
+    def _accesses(self) -> int:
+        return struct.unpack("=Q", self._progress().read_bytes())[0]
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise MachineError(f"The program {name} is not on this system.", "Install coreutils.")
+    return found
+
+
+@contextmanager
+def _running(argv: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with our input and output. What interrupts us, interrupts it too: it is waited for."""
+    process = subprocess.Popen(argv)
+    try:
+        yield process
+    except BaseException:
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+
+
+def _summary(
+    command: list[str],
+    status: int,
+    elapsed_s: float,
+    answers: list[Answer],
+    processors: list[Description],
+    options: Options,
+) -> WalkSummary:
+    ended = [answer for answer in answers if answer.ended]
+    lost = [answer.program for answer in answers if not answer.ended]
+    sums = summed(ended)
+    if not sums:
+        raise _nothing_seen(command, status, lost)
+    instructions = sum(answer.instructions for answer in ended)
+    accesses = sum(answer.accesses for answer in ended)
+    base = instructions * options.cycles_per_instruction
+    return WalkSummary(
+        command=command,
+        status=status,
+        elapsed_s=elapsed_s,
+        cycles_per_instruction=options.cycles_per_instruction,
+        cache_share=options.cache_share,
+        programs=len(answers),
+        lost=lost,
+        instructions=instructions,
+        accesses=accesses,
+        processors=[
+            ProcessorCosts(
+                name=processor.name,
+                title=processor.title,
+                assumed=processor.assumed,
+                layouts=[
+                    Cost(counts=counts, accesses=accesses, base_cycles=base)
+                    for counts in sums[processor.name]
+                ],
+            )
+            for processor in processors
+        ],
+    )
+
+
+def _nothing_seen(command: list[str], status: int, lost: list[str]) -> HypertareError:
+    if not lost:
+        return InputError(
+            f"{command[0]} did not run under QEMU, so nothing was seen of it (exit status {status}).",
+            "It must be a 64-bit x86 program or a script for one, and not setuid.",
+        )
+    how = (
+        f"by signal {signal.Signals(status - 128).name}"
+        if status > 128
+        else f"with status {status}"
+    )
+    early = HypertareError(
+        f"The trace ends early: {lost[0]} was ended {how} before its results were written.",
+        "There is nothing to report. Let the command come to its end.",
+    )
+    early.status = status or early.status
+    return early

@@ -1,0 +1,132 @@
+"""A tuning as a user has it: it repeats in virtual time, goes on after Ctrl-C, and says what to type."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.lab import Lab, trials
+from tests.integration.test_emulated import own_cache
+
+VIRTUAL = """
+name = "tiny"
+question = "Does a tuning repeat?"
+machine = "emulated"
+[sut]
+memory = "192M"
+[workloads.work]
+type = "burn"
+duration = "50ms"
+share = "50%"
+[design]
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 1
+min_boots = 1
+[tune]
+budget = 8
+[tune.knobs]
+"workloads.work.share" = ["100%"]
+"""
+
+STREAM = """
+name = "buffers"
+question = "Is a small socket buffer worse?"
+[workloads.tcp]
+type = "stream"
+duration = "100ms"
+omit = "20ms"
+message = "1K"
+[design]
+min_trials = 2
+max_trials = 3
+blocks_per_boot = 4
+min_boots = 1
+precision = "50%"
+[tune]
+budget = 14
+[tune.knobs]
+"workloads.tcp.message" = ["64K"]
+"knobs.mtu" = [1200]
+"""
+
+
+def found(folder: Path) -> Any:
+    return json.loads((folder / "tune.json").read_text())
+
+
+def without_times(tuning: Any) -> Any:
+    return {key: value for key, value in tuning.items() if key not in ("started", "ended")}
+
+
+@pytest.mark.guest
+def test_in_virtual_time_a_tuning_repeats_for_any_number_of_jobs(lab: Lab) -> None:
+    study = lab.study(VIRTUAL)
+    for jobs in ("1", "4"):
+        lab.env["HYPERTARE_CACHE"] = own_cache(lab, f"cache-{jobs}")
+        ran = lab.run("tune", study, "--jobs", jobs, "--out", f"jobs-{jobs}")
+        assert ran.status == 0, ran.said
+    one, four = (found(lab.work / f"jobs-{jobs}") for jobs in (1, 4))
+    assert without_times(one) == without_times(four)
+    assert one["trials"] <= 8
+    assert one["recommendation"] == {"workloads.work.share": "100%"}
+    assert one["confirmation"]["gain"] > 0.5
+    assert one["clock"] == "virtual"
+
+
+@pytest.mark.guest
+def test_a_guest_is_tuned_and_told_what_to_type(lab: Lab) -> None:
+    ran = lab.run("tune", lab.study(STREAM), "--set", "sut.memory=256M", "--json")
+    assert ran.status == 0, ran.said
+    tuning = ran.json
+    assert tuning["platform"] == "guest" and tuning["trials"] <= 14
+    # 64 times fewer calls for the same bytes: the interval is wide, the gain is wider.
+    assert tuning["confirmation"]["search_gain"] > 0.1, ran.said
+    confirmed = [row for row in trials_of(lab) if row["phase"] == "confirm"]
+    assert len(confirmed) == 2 * tuning["confirmation"]["blocks"]
+    if not tuning["keep_default"]:
+        assert tuning["steps"][0]["where"] in ("application", "guest")
+
+
+def trials_of(lab: Lab) -> list[dict[str, Any]]:
+    from hypertare.store import Store
+
+    (folder,) = (lab.work / "hypertare-runs").iterdir()
+    with Store.open(folder) as store:
+        return [
+            {"phase": trial.planned.cell["tune.phase"], "id": trial.planned.id}
+            for trial in store.trials()
+        ]
+
+
+@pytest.mark.runs
+def test_after_ctrl_c_it_goes_on(lab: Lab) -> None:
+    study = lab.study(STREAM)
+    options = ("--set", "tune.platform=container", "--budget", "24", "--out", "run")
+    started = lab.start("tune", study, *options)
+    started.until_trials(lab.work / "run", 6)
+    started.stop(signal.SIGINT)
+    ended = started.end()
+    assert ended.status == 130
+    assert "`hypertare tune --resume --out run` goes on" in ended.said
+    before = trials(lab.work / "run")
+    resumed = lab.run("tune", "--resume", "--out", "run")
+    assert resumed.status == 0, resumed.said
+    after = trials(lab.work / "run")
+    assert after[: len(before)] == before and len(after) > len(before)
+    # At most the block that was under way is measured twice.
+    assert len(after) <= 24 + 8
+    assert found(lab.work / "run")["trials"] <= 24
+
+
+@pytest.mark.runs
+def test_a_run_of_a_study_is_no_tuning(lab: Lab) -> None:
+    study = lab.study(STREAM)
+    ran = lab.run("run", study, "--set", 'sut.platforms=["native","container"]', "--out", "run")
+    assert ran.status == 0, ran.said
+    refused = lab.run("tune", "--resume", "--out", "run")
+    assert refused.status == 2 and "no tuning" in refused.said

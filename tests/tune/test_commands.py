@@ -1,0 +1,105 @@
+"""What a user types: for every knob there is, quoted, and undone."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from xml.etree import ElementTree
+
+import pytest
+from pydantic import BaseModel
+
+from hypertare.study import CoalescingSettings, DeferSettings, Knobs, NapiBudgetSettings
+from hypertare.summary import Level
+from hypertare.tune.commands import System, step, steps
+from hypertare.tune.space import LEFT
+
+GUEST = System()
+TABLES: dict[str, type[BaseModel]] = {
+    "napi_budget": NapiBudgetSettings,
+    "interrupt_coalescing": CoalescingSettings,
+    "defer_hard_irqs": DeferSettings,
+}
+LEVELS: dict[str, Level] = {"offloads": True, "interrupt_cpus": "0-1", "receive_steering": "0,2-3"}
+
+
+def paths() -> list[str]:
+    """Every key of [knobs] as a path that can be tuned."""
+    found = []
+    for name in Knobs.model_fields:
+        keys = (
+            TABLES[name].model_fields if name in TABLES else ["tso"] if name == "offloads" else []
+        )
+        found += [f"knobs.{name}.{key}" for key in keys] or [f"knobs.{name}"]
+    return found
+
+
+@pytest.mark.parametrize("nic", ["virtio-net", "e1000"])
+@pytest.mark.parametrize("path", paths())
+def test_every_knob_is_applied_kept_and_undone(path: str, nic: str) -> None:
+    level = LEVELS.get(path.split(".")[1], 8192)
+    made = step(path, level, LEFT, System(nic=nic))
+    assert made.where == "guest" and made.look_first and made.apply and made.undo
+    lasting = "modprobe.d" in made.apply[0]
+    assert made.persist or lasting
+    assert any("OLD" in line for line in made.undo) or lasting
+    for line in (*made.look_first, *made.apply, *made.persist, *made.undo):
+        checked = subprocess.run(["sh", "-n", "-c", line], capture_output=True)
+        assert checked.returncode == 0, line
+
+
+def test_what_is_hard_to_change_is_for_the_hypervisor() -> None:
+    cpus = step("sut.cpus", 2, 1, GUEST)
+    assert cpus.where == "host" and "setvcpus DOMAIN 2" in cpus.apply[0]
+    assert "setvcpus DOMAIN 1" in cpus.undo[0]
+    nic = step("sut.nic", "e1000", "virtio-net", GUEST)
+    assert nic.xml is not None
+    element = ElementTree.fromstring(nic.xml)
+    assert element.find("model").attrib == {"type": "e1000"}  # type: ignore[union-attr]
+    assert "virtio" in nic.undo[0]
+    native = step("sut.cpus", 2, 1, System(platform="native"))
+    assert native.where == "host" and not native.apply and "taskset" in str(native.note)
+    # An emulated machine is a guest itself.
+    assert step("sut.cpus", 2, 1, System("emulated", "native")).apply
+
+
+def test_sizes_and_switches_are_in_the_tool_s_own_words() -> None:
+    buffers = step("knobs.socket_buffers", "64K", LEFT, GUEST)
+    assert "sysctl -w net.core.rmem_max=65536" in buffers.apply
+    assert "sysctl -w 'net.ipv4.tcp_rmem=4096 65536 65536'" in buffers.apply
+    assert step("knobs.offloads.gro", False, LEFT, GUEST).apply == ("ethtool -K IFACE gro off",)
+    coalescing = step("knobs.interrupt_coalescing.rx_usecs", 50, 3, GUEST)
+    assert coalescing.apply == ("ethtool -C IFACE rx-usecs 50",)
+    assert coalescing.undo[0] == "ethtool -C IFACE rx-usecs 3"
+    steering = step("knobs.receive_steering", "0,2-3", LEFT, GUEST)
+    assert "echo d > $q/rps_cpus" in steering.apply[0]
+
+
+@pytest.mark.parametrize("nasty", ["x; reboot", "$(reboot)", "`reboot`", "a'b", "x\nreboot"])
+def test_a_study_cannot_put_words_into_a_shell(nasty: str) -> None:
+    names = step(f"knobs.offloads.{nasty}", True, LEFT, GUEST)
+    assert shlex.split(names.apply[0])[:3] == ["ethtool", "-K", "IFACE"]
+    assert len(shlex.split(names.apply[0])) == 5
+    model = step("sut.cpu_model", nasty, "host", GUEST)
+    assert not any("\n" in line for line in model.apply + model.undo)
+    assert ElementTree.fromstring(str(model.xml)).find("model") is not None
+
+
+def test_a_small_buffer_lowers_nobody_s_limit() -> None:
+    made = step("workloads.udp.socket_buffer", "4K", LEFT, GUEST)
+    assert all("-ge 4096 ] || sysctl -w" in line for line in made.apply)
+
+
+def test_a_knob_without_a_command_says_what_to_do_instead() -> None:
+    message = step("workloads.tcp.message", "64K", "4K", GUEST)
+    assert message.where == "application" and "64K (was 4K)" in str(message.note)
+    unknown = step("emulated.shift", 2, 3, GUEST)
+    assert unknown.where == "study" and "emulated.shift = 2" in str(unknown.note)
+    left = step("knobs.mtu", LEFT, 9000, GUEST)
+    assert not left.apply and "9000" in str(left.note)
+
+
+def test_only_what_changes_has_steps() -> None:
+    assert steps({"knobs.mtu": 1500, "sut.cpus": 2}, {"knobs.mtu": 1500, "sut.cpus": 1}, GUEST) == (
+        step("sut.cpus", 2, 1, GUEST),
+    )
