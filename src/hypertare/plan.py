@@ -58,7 +58,18 @@ class Guest(Seam):
     boot_limit_s: float
 
 
-NodeKind = Annotated[Host | Container | Guest, Field(discriminator="type")]
+class Domain(Seam):
+    type: Literal["domain"] = "domain"
+    cpus: int
+    memory: int
+    weight: int | None = None
+    kernel: Path
+    initramfs: Path
+    kernel_args: tuple[str, ...] = ()
+    boot_limit_s: float
+
+
+NodeKind = Annotated[Host | Container | Guest | Domain, Field(discriminator="type")]
 
 
 class Interface(Seam):
@@ -219,6 +230,11 @@ class DevWeight(Seam):
     packets: int
 
 
+class SchedulerWeight(Seam):
+    type: Literal["scheduler_weight"] = "scheduler_weight"
+    weight: int
+
+
 class InterruptCoalescing(Seam):
     type: Literal["interrupt_coalescing"] = "interrupt_coalescing"
     interface: str
@@ -250,6 +266,7 @@ Knob = Annotated[
     | NapiWeight
     | NapiBudget
     | DevWeight
+    | SchedulerWeight
     | InterruptCoalescing
     | BusyPoll
     | DeferHardIrqs,

@@ -4,6 +4,7 @@
 //! - [`node`] carries out the orders for one node: files, interfaces, knobs, probes, tasks.
 //! - [`workload`] is what one task does, in a process of its own.
 //! - [`guest`] starts VMs and is their init; [`net`] makes namespaces' links and interfaces.
+//! - [`xen`] makes Xen's guests, and is what they and their driver domain have of their own.
 
 pub mod emit;
 pub mod guest;
@@ -15,3 +16,4 @@ pub mod node;
 pub mod probe;
 pub mod values;
 pub mod workload;
+pub mod xen;

@@ -42,6 +42,8 @@ pub enum NodeKind {
     Container(Container),
     /// A virtual machine under QEMU.
     Guest(Guest),
+    /// A PV guest under Xen, of the driver domain that the host agent runs in.
+    Domain(Domain),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,6 +73,26 @@ pub struct Guest {
     #[serde(default)]
     pub kernel_args: Vec<String>,
     /// Time from starting the VMM to the agent's first record, in seconds; longer fails the node.
+    pub boot_limit_s: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    pub cpus: u32,
+    /// Bytes of guest memory.
+    pub memory: u64,
+    /// Of the scheduler, 1 to 65535; the hypervisor's default when absent.
+    #[serde(default)]
+    pub weight: Option<u32>,
+    /// Kernel in the driver domain's file system; uncompressed it is built into memory fastest.
+    pub kernel: PathBuf,
+    /// Its initramfs; the agent is `/init` of it.
+    pub initramfs: PathBuf,
+    /// The kernel's command line.
+    #[serde(default)]
+    pub kernel_args: Vec<String>,
+    /// Time from creating it to the agent's first record, in seconds; longer fails the node.
     pub boot_limit_s: f64,
 }
 

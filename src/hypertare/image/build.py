@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -11,11 +12,13 @@ from pathlib import Path
 from hypertare.errors import InputError, MachineError
 from hypertare.image import cpio, kernel_module
 from hypertare.image import kernel as kernels
+from hypertare.image import xen as hypervisor
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built
 from hypertare.image.modules import ModuleTree
 from hypertare.image.profile import Profile, find_profile
+from hypertare.image.xen import Xen
 from hypertare.paths import agent_binary
 
 VERSION = 1
@@ -31,7 +34,7 @@ class Image:
     """What a guest boots from. As long as this object lives, `image gc` leaves the files alone.
 
     `digest` names everything that went into it. `modules` are those that the guest can have, in
-    the kernel or as files.
+    the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain.
     """
 
     kernel: Path
@@ -40,6 +43,7 @@ class Image:
     kernel_name: str
     digest: str
     modules: frozenset[str]
+    hypervisor: Path | None = None
     _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
 
 
@@ -91,15 +95,51 @@ def ready(
     return _open(kernel, find_profile(profile), init, cache or Cache())
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """What goes into an image, all of it there."""
+
+    source: KernelSource
+    wanted: Profile
+    init: bytes
+    own: tuple[Built, ...]
+    xen: Xen | None
+
+    @property
+    def key(self) -> str:
+        inputs = {
+            "version": VERSION,
+            "kernel": kernels.key_of(self.source),
+            "modules": self.source.modules_digest,
+            "profile": [_signature(self.wanted)],
+            "own": [[built.name, built.digest] for built in self.own],
+            "xen": self.xen.digest if self.xen else [],
+            "init": hashlib.sha256(self.init).hexdigest(),
+        }
+        return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
+
+    @property
+    def what(self) -> str:
+        under = f" under {self.xen.name}" if self.xen else ""
+        return f"{self.wanted.name} initramfs for {self.source.name}{under}"
+
+
+def _signature(wanted: Profile) -> list[object]:
+    guests = [_signature(wanted.guests)] if wanted.guests else []
+    return [wanted.name, wanted.required, wanted.wanted, wanted.directories, *guests]
+
+
 def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | None:
     source = kernels.find_source(asked, store)
     made = source and kernels.open_kernel(source, store)
     own = source and _found_own(source, wanted, store)
-    if source is None or made is None or own is None:
+    xen = hypervisor.find(store) if wanted.guests else None
+    if source is None or made is None or own is None or (wanted.guests and xen is None):
         return None
-    entry = store.find("images", _key(source, wanted, init, own))
+    parts = _Parts(source, wanted, init, tuple(own), xen)
+    entry = store.find("images", parts.key)
     try:
-        return entry and _image(source, made, entry)
+        return entry and _image(parts, made, entry)
     except DamagedError:
         return None
 
@@ -109,13 +149,15 @@ def _make(
 ) -> Image:
     """Makes what is missing or damaged; what is sound stays, for another process may use it."""
     for first in (True, False):
-        source = kernels.source(asked, store, progress, refresh and first)
+        newest = refresh and first
+        source = kernels.source(asked, store, progress, newest)
         try:
             made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
-            own = _own(source, wanted, store, progress, refresh and first)
-            entry = _sound_initramfs(_key(source, wanted, init, own), store)
-            entry = entry or _write(source, made, wanted, init, own, store, progress)
-            return _image(source, made, entry)
+            own = _own(source, wanted, store, progress, newest)
+            xen = hypervisor.fetch(store, progress, newest) if wanted.guests else None
+            parts = _Parts(source, wanted, init, tuple(own), xen)
+            entry = _sound_files(parts.key, store) or _write(parts, made, store, progress)
+            return _image(parts, made, entry)
         except DamagedError as damage:
             progress(f"{damage}; making it again")
             store.drop(damage.entry.kind, damage.entry.key)
@@ -125,23 +167,28 @@ def _make(
     )
 
 
-def _write(
-    source: KernelSource,
-    made: Kernel,
-    wanted: Profile,
-    init: bytes,
-    own: list[Built],
-    store: Cache,
-    progress: Progress,
-) -> Entry:
+def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Entry:
     def fill(place: Path) -> dict[str, str]:
         progress("writing the initramfs")
-        members, modules = _contents(source, wanted, init, own)
+        members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
+        if parts.xen:
+            members += _driver_domain(parts, made)
+            (place / hypervisor.FILE).write_bytes(parts.xen.kernel())
         (place / INITRAMFS).write_bytes(cpio.archive(members))
-        return {"modules": " ".join(modules), "profile": wanted.name, "release": made.release}
+        return {"modules": " ".join(modules), "profile": parts.wanted.name, "release": made.release}
 
-    what = f"{wanted.name} initramfs for {source.name}"
-    return store.make("images", _key(source, wanted, init, own), what, fill)
+    return store.make("images", parts.key, parts.what, fill)
+
+
+def _driver_domain(parts: _Parts, made: Kernel) -> list[cpio.Member]:
+    """Xen's tools, and what its guests boot from."""
+    assert parts.xen and parts.wanted.guests
+    guest, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
+    files = {
+        hypervisor.GUEST_KERNEL: hypervisor.loadable(made.path().read_bytes()),
+        hypervisor.GUEST_INITRAMFS: cpio.archive(guest),
+    }
+    return [*parts.xen.members(), *(cpio.file(path, data) for path, data in files.items())]
 
 
 def _found_own(source: KernelSource, wanted: Profile, store: Cache) -> list[Built] | None:
@@ -172,41 +219,31 @@ def _sound_kernel(source: KernelSource, store: Cache) -> Kernel | None:
         return None
 
 
-def _sound_initramfs(key: str, store: Cache) -> Entry | None:
+def _sound_files(key: str, store: Cache) -> Entry | None:
     entry = store.find("images", key)
     try:
-        return entry if entry and entry.file(INITRAMFS) else None
+        return entry if entry and all(entry.file(name) for name in entry.digests) else None
     except DamagedError:
         return None
 
 
-def _image(source: KernelSource, made: Kernel, entry: Entry) -> Image:
-    held = (made.entry, entry, *([source.package] if source.package else []))
+def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
+    package = parts.source.package
+    held = (made.entry, entry, *([package] if package else []))
     return Image(
         kernel=made.path(),
         initramfs=entry.file(INITRAMFS),
         kernel_release=made.release,
-        kernel_name=source.name,
+        kernel_name=parts.source.name,
         digest=entry.key,
         modules=frozenset(entry.facts["modules"].split()),
+        hypervisor=entry.file(hypervisor.FILE) if parts.xen else None,
         _held=held,
     )
 
 
-def _key(source: KernelSource, wanted: Profile, init: bytes, own: list[Built]) -> str:
-    inputs = {
-        "version": VERSION,
-        "kernel": kernels.key_of(source),
-        "modules": source.modules_digest,
-        "profile": [wanted.name, wanted.required, wanted.wanted, wanted.directories],
-        "own": [[built.name, built.digest] for built in own],
-        "init": hashlib.sha256(init).hexdigest(),
-    }
-    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
-
-
 def _contents(
-    source: KernelSource, wanted: Profile, init: bytes, own: list[Built]
+    source: KernelSource, wanted: Profile, init: bytes, own: Sequence[Built]
 ) -> tuple[list[cpio.Member], list[str]]:
     _refuse_dynamic(init)
     tree = source.modules()

@@ -68,7 +68,9 @@ def fetch(package: Package, cache: Cache, asked: str, progress: Progress) -> Ent
     Raises:
         MachineError: the download failed or was damaged; no room.
     """
-    entry = cache.find("packages", package.key) or _unpack(package, cache, progress)
+    entry = cache.find("packages", package.key)
+    if entry is None or "depends" not in entry.facts:
+        entry = _unpack(package, cache, progress)
     cache.make("names", _file_name(asked), f"{asked} is {entry.what}", lambda _: {"key": entry.key})
     return entry
 
@@ -86,7 +88,7 @@ def _unpack(package: Package, cache: Cache, progress: Progress) -> Entry:
         progress(f"unpacking {package.name}")
         _run(["dpkg-deb", "-x", str(archive), str(place)], f"unpack {package.name}")
         archive.unlink()
-        return {"name": package.name, "version": package.version}
+        return {"name": package.name, "version": package.version, "depends": package.depends}
 
     return cache.make("packages", package.key, f"package {package.name} {package.version}", fill)
 

@@ -12,7 +12,8 @@ class Profile:
     """`required` modules must be there; of the `wanted` ones what the kernel offers is taken.
 
     `own` are the project's own modules (`kernel/`), built where that is possible. `programs` are
-    those that a command finds there.
+    those that a command finds there. With `guests`, the machine is Xen's driver domain: it holds the
+    tools, and what its guests boot from, whose initramfs is of that profile.
     """
 
     name: str
@@ -20,6 +21,7 @@ class Profile:
     wanted: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    guests: Profile | None = None
     directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
 
 
@@ -47,7 +49,22 @@ EMULATED = Profile(
 )
 """A whole PC that carries out a plan by itself; the plan comes as a second archive."""
 
-PROFILES = {profile.name: profile for profile in (GUEST, EMULATED)}
+DOMAIN = Profile(name="domain", required=("xen_netfront",), wanted=("af_packet", "veth", "bridge"))
+"""A PV guest of Xen; its console is built in."""
+
+XEN = Profile(
+    name="xen",
+    required=(
+        *("virtio_pci", "virtio_console"),
+        *("xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd", "xenfs", "xen_netback"),
+        "bridge",
+    ),
+    wanted=EMULATED.wanted,
+    guests=DOMAIN,
+)
+"""The same PC under Xen, as its driver domain."""
+
+PROFILES = {profile.name: profile for profile in (GUEST, EMULATED, XEN)}
 
 
 def find_profile(name: str) -> Profile:

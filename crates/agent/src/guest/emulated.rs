@@ -38,6 +38,10 @@ use crate::host::spawn::{Child, Ended, Spawn, explain_refusal};
 /// The subcommand that becomes QEMU. Not for people.
 pub const INSIDE: &str = "emulate-inside";
 
+/// What Xen's tools and the guests' interfaces need.
+const DRIVER_DOMAIN_MODULES: [&str; 7] =
+    ["xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd", "xenfs", "xen_netback", "bridge"];
+
 /// In virtual time no two runs may meet different dates; the date itself is of no importance.
 const DATE: &str = "2026-01-01";
 
@@ -45,7 +49,7 @@ const DATE: &str = "2026-01-01";
 const LIFELINE: RawFd = 3;
 
 /// Names of what QEMU opens, and the descriptor of the first; the others follow.
-const FILES: [&str; 4] = ["kernel", "initramfs", "records", "console"];
+const FILES: [&str; 5] = ["kernel", "initramfs", "records", "console", "hypervisor"];
 const FIRST_FILE: RawFd = 4;
 
 /// Bytes of records, and of what is printed, beyond which the kernel ends QEMU.
@@ -60,6 +64,15 @@ pub struct Emulate {
     /// Archives, loaded one after the other: one with this agent as /init, one with /plan.jsonl
     #[arg(long, required = true)]
     initramfs: Vec<PathBuf>,
+    /// Xen, as an uncompressed ELF file: the kernel is then the driver domain's
+    #[arg(long)]
+    hypervisor: Option<PathBuf>,
+    /// Memory of Xen's driver domain
+    #[arg(long, default_value = "512M", value_parser = parse_size)]
+    driver_memory: u64,
+    /// Xen's scheduler
+    #[arg(long, value_enum, default_value_t = Scheduler::Credit)]
+    scheduler: Scheduler,
     /// Where its records go
     #[arg(long, default_value = "/dev/stdout")]
     records: PathBuf,
@@ -103,6 +116,12 @@ pub struct Emulate {
 enum Clock {
     Virtual,
     Wall,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Scheduler {
+    Credit,
+    Credit2,
 }
 
 #[derive(Clone, Debug)]
@@ -168,14 +187,16 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
     option("-name", "hypertare".into());
     option("-display", "none".into());
     option("-machine", MACHINE.into());
-    let cpu = options.cpu_model.as_deref().unwrap_or(TCG_CPU);
+    // Without -smap a PV driver domain crashes at its first return to user mode.
+    let smap = if options.hypervisor.is_some() { ",-smap" } else { "" };
+    let cpu = format!("{}{smap}", options.cpu_model.as_deref().unwrap_or(TCG_CPU));
     if is_virtual {
         option("-accel", "tcg,thread=single".into());
         option("-icount", format!("shift={},sleep=off", options.shift));
         option("-cpu", format!("{cpu},-rdrand,-rdseed"));
     } else {
         option("-accel", "tcg,thread=multi".into());
-        option("-cpu", cpu.into());
+        option("-cpu", cpu);
     }
     option("-seed", (options.seed & u64::from(u32::MAX)).to_string());
     option("-rtc", format!("base={DATE},clock={}", if is_virtual { "vm" } else { "host" }));
@@ -196,16 +217,44 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
         option("-netdev", format!("hubport,id=net{index},hubid=0"));
         option("-device", format!("{device},netdev=net{index},mac={},romfile={timing}", nic.mac));
     }
-    option("-kernel", "kernel".into());
-    option("-initrd", "initramfs".into());
-    option("-append", kernel_arguments(options)?);
+    let arguments = kernel_arguments(options)?;
+    if options.hypervisor.is_some() {
+        option("-kernel", "hypervisor".into());
+        option("-append", hypervisor_arguments(options));
+        // Its modules: files with their command lines, separated by commas; one in a line is doubled.
+        option("-initrd", format!("kernel {},initramfs", arguments.replace(',', ",,")));
+    } else {
+        option("-kernel", "kernel".into());
+        option("-initrd", "initramfs".into());
+        option("-append", arguments);
+    }
     line.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(String::from));
     Ok(line)
+}
+
+/// One scheduling unit for the driver domain, whatever the machine has; and memory that is zero
+/// already need not be scrubbed.
+fn hypervisor_arguments(options: &Emulate) -> String {
+    let scheduler = match options.scheduler {
+        Scheduler::Credit => "credit",
+        Scheduler::Credit2 => "credit2",
+    };
+    let memory = options.driver_memory >> 20;
+    format!(
+        "com1=115200,8n1 console=com1 dom0_mem={memory}M,max:{memory}M dom0_max_vcpus=1 \
+         sched={scheduler} bootscrub=0"
+    )
 }
 
 fn kernel_arguments(options: &Emulate) -> Result<String> {
     let fixed = KERNEL_ARGUMENTS.iter().chain(&TCG_KERNEL_ARGUMENTS);
     let mut words: Vec<String> = fixed.map(|&word| word.to_owned()).collect();
+    if options.hypervisor.is_some() {
+        // The serial line is Xen's, which prints for the driver domain.
+        words.retain(|word| !word.starts_with("console="));
+        // Under PV each change of a page's protection is a hypercall: a boot takes seconds less.
+        words.extend(["console=hvc0", "rodata=off"].map(String::from));
+    }
     words.push("random.trust_cpu=off".into());
     words.push("random.trust_bootloader=off".into());
     words.push(format!("{SEED_PARAMETER}{}", options.seed));
@@ -220,6 +269,9 @@ fn kernel_arguments(options: &Emulate) -> Result<String> {
 
 fn modules(options: &Emulate) -> Vec<&str> {
     let mut modules = vec!["virtio_pci", "virtio_console"];
+    if options.hypervisor.is_some() {
+        modules.extend(DRIVER_DOMAIN_MODULES);
+    }
     let drivers = options.nic.iter().map(|nic| argv::nic(nic.model).driver);
     for module in drivers.chain(options.module.iter().map(String::as_str)) {
         if !modules.contains(&module) {
@@ -230,7 +282,7 @@ fn modules(options: &Emulate) -> Vec<&str> {
 }
 
 /// What QEMU opens, by the names of [`FILES`].
-fn files(options: &Emulate) -> Result<[File; 4]> {
+fn files(options: &Emulate) -> Result<[File; 5]> {
     let kernel = File::open(&options.kernel)
         .with_context(|| format!("the kernel {:?} cannot be read", options.kernel))?;
     let output = |path: &Path| {
@@ -238,11 +290,14 @@ fn files(options: &Emulate) -> Result<[File; 4]> {
         opened.with_context(|| format!("{path:?} cannot be written"))
     };
     let initramfs = concatenate(&options.initramfs)?;
-    Ok([kernel, initramfs, output(&options.records)?, output(&options.console)?])
+    let hypervisor = options.hypervisor.as_deref().unwrap_or(Path::new("/dev/null"));
+    let hypervisor = File::open(hypervisor)
+        .with_context(|| format!("the hypervisor {hypervisor:?} cannot be read"))?;
+    Ok([kernel, initramfs, output(&options.records)?, output(&options.console)?, hypervisor])
 }
 
 /// Own namespaces: QEMU sees no network, and with it dies whatever it starts.
-fn start(line: Vec<String>, lifeline: &impl AsRawFd, files: &[File; 4]) -> Result<Child> {
+fn start(line: Vec<String>, lifeline: &impl AsRawFd, files: &[File; 5]) -> Result<Child> {
     let nothing = File::open("/dev/null")?;
     let arguments = [INSIDE.to_owned(), "--".to_owned()].into_iter().chain(line).collect();
     let namespaces = libc::CLONE_NEWUSER
@@ -381,6 +436,22 @@ mod tests {
         let line = line(&["--cpus", "2", "--clock", "wall"]).unwrap();
         assert_eq!(after(&line, "-icount"), "");
         assert_eq!(after(&line, "-accel"), "tcg,thread=multi");
+    }
+
+    #[test]
+    fn xen_boots_the_kernel_as_its_driver_domain() {
+        let nic = "e1000=52:54:00:77:00:02";
+        let line =
+            line(&["--hypervisor=/x", "--driver-memory=384M", "--scheduler=credit2", "--nic", nic]);
+        let line = line.unwrap();
+        assert_eq!(after(&line, "-kernel"), "hypervisor");
+        let append = after(&line, "-append");
+        assert!(append.contains("dom0_mem=384M,max:384M") && append.contains("sched=credit2"));
+        let modules = after(&line, "-initrd");
+        assert!(modules.starts_with("kernel ") && modules.ends_with(",initramfs"), "{modules}");
+        assert!(modules.contains("virtio_pci,,virtio_console,,xen_evtchn"), "{modules}");
+        assert!(modules.contains("console=hvc0") && !modules.contains("ttyS0"), "{modules}");
+        assert!(after(&line, "-cpu").contains("-smap"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use rustix::system::{RebootCommand, reboot};
 
 use super::modules::{DIRECTORY, Index};
 use super::{LIMIT_PARAMETER, PLAN, PORT, SEED_PARAMETER, modules};
-use crate::{host, node};
+use crate::{host, node, xen};
 
 /// How the kernel calls the init of an initramfs.
 const PATH: &str = "/init";
@@ -65,7 +65,14 @@ fn run() -> Result<()> {
     set_environment();
     bring_loopback_up().context("setting up the loopback interface")?;
     load_modules()?;
-    let port = open_port()?;
+    let port = match xen::role() {
+        Some(xen::Role::Guest) => xen::console::open(Path::new(xen::console::DEVICE))?,
+        Some(xen::Role::Driver) => {
+            xen::control::start().context("starting Xen's tools")?;
+            open_port()?
+        }
+        None => open_port()?,
+    };
     let agent = match File::open(PLAN) {
         Ok(plan) => {
             let command_line = fs::read_to_string("/proc/cmdline")?;

@@ -44,8 +44,10 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
                 ));
             }
         }
-        if let NodeKind::Guest(guest) = &node.kind {
-            seconds("boot_limit_s", guest.boot_limit_s)?;
+        match &node.kind {
+            NodeKind::Guest(guest) => seconds("boot_limit_s", guest.boot_limit_s)?,
+            NodeKind::Domain(domain) => seconds("boot_limit_s", domain.boot_limit_s)?,
+            NodeKind::Host | NodeKind::Container(_) => {}
         }
     }
     Ok(())

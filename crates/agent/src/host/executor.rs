@@ -723,6 +723,7 @@ fn setup_deadline(member: &Member) -> Instant {
     let limit = match (&member.node.kind, member.is_up()) {
         (_, true) => member.start.unwrap_or_default() + SETUP_LIMIT,
         (NodeKind::Guest(guest), false) => Duration::from_secs_f64(guest.boot_limit_s),
+        (NodeKind::Domain(domain), false) => Duration::from_secs_f64(domain.boot_limit_s),
         (_, false) => START_LIMIT,
     };
     member.begun + limit

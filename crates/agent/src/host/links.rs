@@ -1,4 +1,4 @@
-//! The host agent's ends of nodes: a process of this machine, or a VM.
+//! The host agent's ends of nodes: a process of this machine, a VM, or a guest of Xen.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,7 +17,9 @@ use super::event::Inbox;
 use super::machine::{About, NodeLink};
 use super::spawn::Child;
 use crate::guest::vmm::Vmm;
-use crate::probe::Outside;
+use crate::probe::{Outside, Processes};
+use crate::xen::console::Records;
+use crate::xen::domain::Domain;
 
 /// From the end of a node's records to the end of its process.
 const EXIT_LIMIT: Duration = Duration::from_millis(300);
@@ -145,10 +147,12 @@ impl NodeLink for ProcessLink {
     }
 
     fn outside(&mut self) -> Option<Outside> {
-        self.is_container.then(|| Outside {
-            pid: self.child.pid(),
-            vcpu_tids: Vec::new(),
-            cgroup: self.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
+        self.is_container.then(|| {
+            Outside::Processes(Processes {
+                pid: self.child.pid(),
+                vcpu_tids: Vec::new(),
+                cgroup: self.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
+            })
         })
     }
 
@@ -216,11 +220,11 @@ impl NodeLink for GuestLink {
 
     fn outside(&mut self) -> Option<Outside> {
         let vmm = self.vmm.as_mut()?;
-        Some(Outside {
+        Some(Outside::Processes(Processes {
             pid: vmm.pid().as_raw_nonzero().get(),
             vcpu_tids: vmm.describe().map(|state| state.cpu_threads).unwrap_or_default(),
             cgroup: self.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
-        })
+        }))
     }
 
     fn ended(&mut self, deadline: Instant) -> bool {
@@ -240,5 +244,55 @@ impl Drop for GuestLink {
     fn drop(&mut self) {
         // Before its cgroup, which cannot be removed while it lives.
         self.kill();
+    }
+}
+
+/// A guest of Xen.
+pub struct DomainLink {
+    domain: Option<Domain>,
+    orders: Orders,
+    printed: Tail,
+}
+
+impl DomainLink {
+    pub fn new(domain: Domain, inbox: Inbox) -> Result<Self> {
+        let console = File::from(domain.console()?);
+        let orders = Orders::new(console.try_clone()?);
+        let printed = Tail::default();
+        let kept = printed.clone();
+        std::thread::spawn(move || inbox.read(Records::new(console, |line| kept.push(line))));
+        Ok(DomainLink { domain: Some(domain), orders, printed })
+    }
+}
+
+impl NodeLink for DomainLink {
+    fn send(&mut self, order: &NumberedOrder) {
+        self.orders.send(order);
+    }
+
+    fn about(&mut self) -> Result<About> {
+        Ok(About { vmm: Some(crate::xen::version()?), ..About::default() })
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        self.domain.as_ref()?.failure()
+    }
+
+    fn console(&mut self) -> Vec<String> {
+        self.printed.lines()
+    }
+
+    fn outside(&mut self) -> Option<Outside> {
+        self.domain.as_ref().map(|domain| Outside::Domain(domain.id))
+    }
+
+    fn ended(&mut self, deadline: Instant) -> bool {
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.domain.as_ref().is_none_or(|domain| domain.await_end(left))
+    }
+
+    /// Dropping a domain destroys it.
+    fn kill(&mut self) {
+        self.domain = None;
     }
 }

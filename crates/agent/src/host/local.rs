@@ -6,17 +6,18 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Bench, Guest, Interface, LinkKind, Node, NodeKind};
+use hypertare_plan::{Bench, Domain as DomainPlan, Guest, Interface, LinkKind, Node, NodeKind};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::cgroup::{Cgroup, Scope};
 use super::event::Inbox;
-use super::links::{GuestLink, Pipes, ProcessLink};
+use super::links::{DomainLink, GuestLink, Pipes, ProcessLink};
 use super::machine::{Machine, Started};
 use super::sandbox;
 use super::spawn::Spawn;
 use crate::guest::vmm::{Spec, Tap, Vmm};
 use crate::net::{Links, Namespace, tap};
+use crate::xen::domain::Domain;
 
 const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...` (cgroup v2 \
                         under systemd), or as root; `hypertare doctor` tells what there is";
@@ -144,6 +145,28 @@ impl Local {
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
+    /// Its interfaces are joined to their bridges by the hotplug script.
+    fn start_domain(
+        &mut self,
+        bench: &Bench,
+        node: &Node,
+        plan: &DomainPlan,
+        inbox: Inbox,
+    ) -> Result<Started> {
+        if node.files.is_some() {
+            bail!("a guest of Xen cannot see this machine's files");
+        }
+        let interfaces: Vec<Interface> =
+            node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
+        if let Some(interface) = interfaces.iter().find(|interface| on_hub(bench, interface)) {
+            bail!("a guest of Xen cannot be on the hub {}: give it a bridge", interface.link);
+        }
+        let node = &Node { interfaces: interfaces.clone(), ..node.clone() };
+        let link = DomainLink::new(Domain::create(node, plan, bench)?, inbox)?;
+        let mtu = mtu(bench, node);
+        Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
+    }
+
     /// A guest's interface has an address by which the guest finds it.
     fn with_mac(&mut self, interface: &Interface) -> Interface {
         let mut interface = interface.clone();
@@ -202,6 +225,7 @@ impl Machine for Local {
         match &node.kind {
             NodeKind::Host | NodeKind::Container(_) => self.start_process(bench, node, inbox),
             NodeKind::Guest(guest) => self.start_guest(bench, node, guest, inbox),
+            NodeKind::Domain(domain) => self.start_domain(bench, node, domain, inbox),
         }
     }
 

@@ -46,7 +46,7 @@ pub fn run(args: &KnobArgs) -> Result<()> {
 }
 
 /// What is asked for does not matter to a look, but for CPUs: one that is there.
-fn knobs(interface: &str) -> [Knob; 11] {
+fn knobs(interface: &str) -> [Knob; 12] {
     let interface = interface.to_owned();
     [
         Knob::Mtu { interface: interface.clone(), bytes: 1500 },
@@ -56,6 +56,7 @@ fn knobs(interface: &str) -> [Knob; 11] {
         Knob::NapiWeight { interface: interface.clone(), weight: 64 },
         Knob::NapiBudget { packets: 300, microseconds: Some(8000) },
         Knob::DevWeight { packets: 64 },
+        Knob::SchedulerWeight { weight: 256 },
         coalescing(&interface, true),
         coalescing(&interface, false),
         Knob::BusyPoll { microseconds: 0 },
@@ -85,6 +86,7 @@ fn name(knob: &Knob) -> String {
         Knob::ReceiveSteering { .. } => "receive_steering".to_owned(),
         Knob::NapiWeight { .. } => "napi_weight".to_owned(),
         Knob::NapiBudget { .. } => "napi_budget".to_owned(),
+        Knob::SchedulerWeight { .. } => "scheduler_weight".to_owned(),
         Knob::DevWeight { .. } => "dev_weight".to_owned(),
         Knob::InterruptCoalescing { rx_usecs: Some(_), .. } => "coalescing rx_usecs".to_owned(),
         Knob::InterruptCoalescing { .. } => "coalescing rx_frames".to_owned(),

@@ -20,6 +20,7 @@ mod napi_budget;
 mod napi_weight;
 mod offload;
 mod receive_steering;
+mod scheduler_weight;
 mod socket_buffers;
 
 use std::path::Path;
@@ -99,6 +100,7 @@ impl Setting {
                     ("tx-frames", *tx_frames),
                 ],
             ),
+            Knob::SchedulerWeight { weight } => scheduler_weight::places(*weight),
             Knob::BusyPoll { microseconds } => busy_poll::places(sysctls, *microseconds),
             Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } => {
                 let wanted = Deferral { polls: *polls, flush_timeout_ns: *flush_timeout_ns };

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
 
-use super::{Measured, Outside, Surroundings, begin};
+use super::{Measured, Outside, Processes, Surroundings, begin};
 use crate::values::probe_definition;
 
 /// Read counters, wait, read them again, print the differences.
@@ -46,10 +46,9 @@ pub fn run(args: &ProbeArgs) -> Result<()> {
         "--time {} is not a number of seconds between 0 and 86400",
         args.time
     );
-    let outside = args.pid.map(|pid| Outside {
-        pid,
-        vcpu_tids: args.vcpus.clone(),
-        cgroup: args.cgroup.clone(),
+    let outside = args.pid.map(|pid| {
+        let (vcpu_tids, cgroup) = (args.vcpus.clone(), args.cgroup.clone());
+        Outside::Processes(Processes { pid, vcpu_tids, cgroup })
     });
     let surroundings = Surroundings { outside, ..Surroundings::default() };
     let reading = begin(&args.probes, &surroundings);

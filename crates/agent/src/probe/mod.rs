@@ -26,7 +26,7 @@ use anyhow::{Context, Result};
 use hypertare_plan::{Histogram, Probe, ProbeValues, Values};
 
 use counters::Sample;
-pub use outside::Outside;
+pub use outside::{Outside, Processes};
 
 /// Where the probes look.
 #[derive(Clone, Debug)]

@@ -20,10 +20,37 @@ use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
 use super::ticks_per_s;
+use crate::xen::account;
 
-/// What is looked at.
+/// Where a node's CPU time is counted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outside {
+    Processes(Processes),
+    /// A Xen guest: its number.
+    Domain(u32),
+}
+
+impl Outside {
+    /// Reads everything now.
+    ///
+    /// # Errors
+    /// The node has ended, or a part of its CPU time cannot be seen from here: a sum without it
+    /// would pass for the cost.
+    pub fn sample(&self, proc: &Path) -> Result<Sample> {
+        match self {
+            Outside::Processes(processes) => processes.sample(proc),
+            Outside::Domain(id) => {
+                let mut sample = Sample::default();
+                sample.count("cpu_s", account::cpu_ns(*id)?, Kind::Counter, 1e-9);
+                Ok(sample)
+            }
+        }
+    }
+}
+
+/// A VMM or a container.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outside {
+pub struct Processes {
     /// The VMM, or a container's first process, as this process's PID namespace numbers it. Its
     /// descendants belong to it.
     pub pid: i32,
@@ -53,13 +80,8 @@ struct Cpu {
     system: u64,
 }
 
-impl Outside {
-    /// Reads everything now.
-    ///
-    /// # Errors
-    /// The process has ended, or a part of its CPU time cannot be seen from here: a sum without it
-    /// would pass for the cost.
-    pub fn sample(&self, proc: &Path) -> Result<Sample> {
+impl Processes {
+    fn sample(&self, proc: &Path) -> Result<Sample> {
         let processes = scan(proc)?;
         let tree = self.tree(&processes)?;
         let mut sample = Sample {
@@ -371,7 +393,7 @@ mod tests {
         write(format!("{kernel}/stat"), stat(kernel, &format!("vhost-{VMM}"), 2, [0, 7, 0, 0], 0));
     }
 
-    fn differences(outside: &Outside) -> Values {
+    fn differences(outside: &Processes) -> Values {
         let root = tempfile::tempdir().unwrap();
         machine(root.path(), 1);
         let before = outside.sample(root.path()).unwrap();
@@ -385,7 +407,7 @@ mod tests {
 
     #[test]
     fn every_part_of_a_vmm_counts_once() {
-        let outside = Outside { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup: None };
+        let outside = Processes { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup: None };
         let values = differences(&outside);
         let is = |name: &str, value: f64| {
             assert!((values[name] - value).abs() < 1e-9, "{name} is {}", values[name]);
@@ -425,7 +447,7 @@ mod tests {
         assert_eq!((cpu.total, cpu.user, cpu.system), (1_230_000_000, 1_000_000_000, 230_000_000));
 
         let outside =
-            Outside { pid: VMM, vcpu_tids: vec![], cgroup: Some(cgroup.path().to_owned()) };
+            Processes { pid: VMM, vcpu_tids: vec![], cgroup: Some(cgroup.path().to_owned()) };
         let values = differences(&outside);
         assert_eq!((values["cpu_s"], values["cgroup_cpu_s"]), (0.0, 0.0));
         assert!(!values.contains_key("vmm_s"));
@@ -437,7 +459,7 @@ mod tests {
         machine(root.path(), 1);
         fs::remove_dir_all(root.path().join(format!("{}", VMM + 70))).unwrap();
         fs::remove_dir_all(root.path().join(format!("{VMM}/task/{}", VMM + 3))).unwrap();
-        let outside = Outside { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup: None };
+        let outside = Processes { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup: None };
         assert!(outside.sample(root.path()).is_ok());
         fs::create_dir(root.path().join(format!("{VMM}/fd"))).unwrap();
         let link = root.path().join(format!("{VMM}/fd/9"));
@@ -469,7 +491,7 @@ mod tests {
             wait.recv().unwrap();
         });
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let outside = Outside { pid, vcpu_tids: vec![birth.recv().unwrap()], cgroup: None };
+        let outside = Processes { pid, vcpu_tids: vec![birth.recv().unwrap()], cgroup: None };
         let before = outside.sample(Path::new("/proc")).unwrap();
         go.send(()).unwrap();
         std::thread::spawn(|| burn(60_000_000)).join().unwrap();
@@ -510,7 +532,7 @@ mod tests {
                 .spawn()
                 .unwrap(),
         );
-        let outside = Outside { pid: child.0.id() as i32, ..Outside::default() };
+        let outside = Processes { pid: child.0.id() as i32, ..Processes::default() };
         let proc = Path::new("/proc");
         let before = outside.sample(proc).unwrap();
         let started = Instant::now();

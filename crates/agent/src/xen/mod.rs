@@ -1,0 +1,84 @@
+//! Xen: PV guests ("domains") beside the driver domain ("Domain-0", dom0) in which the host agent runs.
+//!
+//! - in dom0: [`control`] starts what Xen's tools need once the machine has booted; [`domain`] makes
+//!   and ends one guest with `xl`; [`vif`] is the hotplug script that joins a guest's interface to
+//!   its bridge; [`scheduler`] sets weights; [`account`] asks the hypervisor for CPU time.
+//! - in a guest: [`console`] is the way in and out. A PV guest has no virtio; its console is a ring
+//!   shared with dom0, where xenconsoled makes a terminal of it.
+//!
+//! Sources: xl(1), xl.cfg(5), Xen's docs/misc/xenstore-paths.pandoc and public/{sysctl,domctl}.h.
+
+pub mod account;
+pub mod console;
+pub mod control;
+pub mod domain;
+pub mod scheduler;
+pub mod tools;
+pub mod vif;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// What this kernel runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Domain-0.
+    Driver,
+    Guest,
+}
+
+/// Our role under Xen; nothing without Xen. Asked before anything but /proc and /sys is mounted.
+pub fn role() -> Option<Role> {
+    role_of(Path::new("/sys/hypervisor"))
+}
+
+/// The kernel shows the features that the hypervisor gives it as one number in hexadecimal.
+fn role_of(hypervisor: &Path) -> Option<Role> {
+    let read = |name: &str| fs::read_to_string(hypervisor.join(name)).ok();
+    if read("type")?.trim() != "xen" {
+        return None;
+    }
+    let features = read("properties/features")?;
+    let bits = u64::from_str_radix(features.trim().trim_start_matches("0x"), 16).ok()?;
+    Some(if bits & 1 << DOM0_FEATURE != 0 { Role::Driver } else { Role::Guest })
+}
+
+/// XENFEAT_dom0 (public/features.h).
+const DOM0_FEATURE: u32 = 11;
+
+/// The hypervisor's, for example `Xen 4.17.7`.
+///
+/// # Errors
+/// sysfs does not tell it.
+pub fn version() -> Result<String> {
+    let read = |part: &str| {
+        let path = Path::new("/sys/hypervisor/version").join(part);
+        let text = fs::read_to_string(&path);
+        text.with_context(|| format!("reading {}", path.display()))
+    };
+    // `extra` begins with its own dot.
+    let (major, minor, extra) = (read("major")?, read("minor")?, read("extra")?);
+    Ok(format!("Xen {}.{}{}", major.trim(), minor.trim(), extra.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_role_stands_in_sysfs() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(role_of(root.path()), None);
+        fs::create_dir(root.path().join("properties")).unwrap();
+        let write = |name: &str, text: &str| fs::write(root.path().join(name), text).unwrap();
+        write("type", "kvm\n");
+        write("properties/features", "00000705");
+        assert_eq!(role_of(root.path()), None);
+        write("type", "xen\n");
+        assert_eq!(role_of(root.path()), Some(Role::Guest));
+        write("properties/features", "00000f05\n");
+        assert_eq!(role_of(root.path()), Some(Role::Driver));
+    }
+}

@@ -1,0 +1,126 @@
+//! Xen's own programs, run with a limit: a tool stack that hangs must not hang the run.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// Where Debian keeps what belongs to one release of Xen.
+const DIRECTORY: &str = "/usr/lib/xen-4.17/bin";
+/// What a tool may say.
+const MOST_OUTPUT: u64 = 1 << 20;
+const STEP: Duration = Duration::from_millis(5);
+
+/// Runs a tool to its end.
+///
+/// # Errors
+/// It cannot be started, takes longer than the limit, or fails: with the last lines it said.
+pub fn run(program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
+    let what = || format!("{program} {}", arguments.join(" "));
+    let mut child =
+        start(program, arguments).with_context(|| format!("cannot start {}", what()))?;
+    let output = follow(child.stdout.take());
+    let errors = follow(child.stderr.take());
+    let Some(status) = await_end(&mut child, limit)? else {
+        bail!("{} took longer than {} s", what(), limit.as_secs())
+    };
+    let said = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
+    let (output, errors) = (said(output), said(errors));
+    if status.success() {
+        return Ok(output);
+    }
+    bail!("{} failed ({status}): {}", what(), last_lines(&errors, &output))
+}
+
+fn start(program: &str, arguments: &[&str]) -> std::io::Result<Child> {
+    let path = format!("{DIRECTORY}:{}", std::env::var("PATH").unwrap_or_default());
+    let own = format!("{DIRECTORY}/{program}");
+    let program = if std::path::Path::new(&own).exists() { own } else { program.to_owned() };
+    Command::new(program)
+        .args(arguments)
+        .env("PATH", path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// Read while it runs: a tool that says much must not wait for a reader.
+fn follow(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(pipe) = pipe {
+            let _ = pipe.take(MOST_OUTPUT).read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+fn await_end(child: &mut Child, limit: Duration) -> Result<Option<std::process::ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() > deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(STEP);
+    }
+}
+
+fn last_lines(errors: &str, output: &str) -> String {
+    let lines: Vec<&str> =
+        errors.lines().chain(output.lines()).filter(|line| !line.trim().is_empty()).collect();
+    match lines.len() {
+        0 => "it said nothing".to_owned(),
+        count => lines[count.saturating_sub(3)..].join("; "),
+    }
+}
+
+/// Starts a program that stays: nothing of it is waited for or read.
+pub fn start_daemon(program: &str, arguments: &[&str]) -> Result<()> {
+    let status = Command::new(format!("{DIRECTORY}/{program}"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot start {program}"))?;
+    if !status.success() {
+        bail!("{program} failed ({status})");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn what_a_tool_says_comes_back() {
+        assert_eq!(run("echo", &["a", "b"], LIMIT).unwrap(), "a b\n");
+    }
+
+    #[test]
+    fn a_failure_says_what_the_tool_said() {
+        let script = "echo one; echo two >&2; exit 3";
+        let error = run("sh", &["-c", script], LIMIT).unwrap_err().to_string();
+        assert!(error.contains("exit status: 3") && error.contains("two; one"), "{error}");
+        let error = run("sh", &["-c", "exit 1"], LIMIT).unwrap_err().to_string();
+        assert!(error.contains("it said nothing"), "{error}");
+        let error = format!("{:#}", run("no-such-tool", &[], LIMIT).unwrap_err());
+        assert!(error.contains("cannot start no-such-tool"), "{error}");
+    }
+
+    #[test]
+    fn a_tool_that_hangs_is_ended() {
+        let began = Instant::now();
+        let error = run("sleep", &["60"], Duration::from_millis(50)).unwrap_err().to_string();
+        assert!(error.contains("took longer") && began.elapsed() < LIMIT, "{error}");
+    }
+}

@@ -1,0 +1,99 @@
+"""Laws of how something changes with the number of guests, and their fits.
+
+A law is fitted in logs, so that 10 % off counts the same at 1 guest and at 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+Points = Mapping[int, float]
+Fitted = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Law:
+    """`fit` makes a prediction for any number of guests from values at some; it needs `least` of them."""
+
+    name: str
+    formula: str
+    least: int
+    fit: Callable[[Points], Fitted]
+
+
+def _scaled(shape: Callable[[int], float]) -> Callable[[Points], Fitted]:
+    """A law with one constant, which is the geometric mean of value / shape."""
+
+    def fit(points: Points) -> Fitted:
+        logs = [np.log(value / shape(n)) for n, value in _checked(points, 1).items()]
+        constant = float(np.exp(np.mean(logs)))
+        return lambda n: constant * shape(n)
+
+    return fit
+
+
+def _universal_scalability(points: Points) -> Fitted:
+    """X(n) = λ n / (1 + σ (n - 1) + κ n (n - 1)), none of the three below 0.
+
+    n / X(n) is linear in 1/λ, σ/λ and κ/λ: least squares without negative coefficients, each row
+    divided by its left side so that residuals are relative.
+    """
+    numbers = np.array(sorted(_checked(points, 3)), dtype=np.float64)
+    wanted = numbers / np.array([points[int(n)] for n in numbers])
+    rows = np.column_stack([np.ones_like(numbers), numbers - 1, numbers * (numbers - 1)])
+    found, _ = optimize.nnls(rows / wanted[:, None], np.ones_like(wanted))
+    first, contention, coherency = (float(c) for c in found)
+
+    def foretell(n: int) -> float:
+        below = first + contention * (n - 1) + coherency * n * (n - 1)
+        if not below > 0:
+            raise ValueError(f"these values leave the aggregate of {n} guests open")
+        return n / below
+
+    return foretell
+
+
+FAIR_RATE = Law("fair rate", "R / N", 1, _scaled(lambda n: 1 / n))
+"""Each of N guests gets the N-th part. Source: Anhalt & Vicat-Blanc Primet (2008), INRIA RR-6658."""
+
+DRIVER_CPU = Law(
+    "driver domain CPU", "(log2 N + 1) N w", 1, _scaled(lambda n: (np.log2(n) + 1) * n)
+)
+"""CPU of the driver domain while N guests transmit. Source: the same."""
+
+UNIVERSAL_SCALABILITY = Law(
+    "universal scalability law",
+    "λ N / (1 + σ (N - 1) + κ N (N - 1))",
+    3,
+    _universal_scalability,
+)
+"""An aggregate that contention and coherency bend. Source: Gunther (1993), "A simple capacity model
+of massively parallel transaction systems", CMG Conference; Gunther (2007), Guerrilla Capacity Planning.
+"""
+
+LAWS = {law.name: law for law in (FAIR_RATE, DRIVER_CPU, UNIVERSAL_SCALABILITY)}
+
+
+def loaded_rate(cpu_loaded: float, cpu_unloaded: float, rate_unloaded: float) -> float:
+    """A guest's rate beside loaded neighbours, if it falls as its CPU share does: C_l / C_u R_u.
+
+    Needs no fit. Source: Anhalt & Vicat-Blanc Primet (2008), INRIA RR-6658.
+
+    Raises:
+        ValueError: the unloaded guest used no CPU.
+    """
+    if not cpu_unloaded > 0:
+        raise ValueError("the unloaded guest used no CPU")
+    return cpu_loaded / cpu_unloaded * rate_unloaded
+
+
+def _checked(points: Points, least: int) -> Points:
+    if len(points) < least:
+        raise ValueError(f"{len(points)} numbers of guests; the law needs {least}")
+    if not all(n >= 1 and np.isfinite(value) and value > 0 for n, value in points.items()):
+        raise ValueError("a number of guests below 1, or a value that is not above 0")
+    return points

@@ -1,0 +1,151 @@
+"""Does a law, fitted to some numbers of guests, foretell the others?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from hypertare.stats.interval import around
+from hypertare.stats.laws import Law
+
+Trials = Mapping[int, Sequence[float]]
+"""By number of guests the values of its trials."""
+
+Verdict = Literal["predictable", "not predictable", "undecided"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Of one number of guests that the fit has not seen.
+
+    `error` is predicted / measured - 1, with its interval at `confidence`; no ends where the spread
+    of a side is not known, both at the error itself where everything is exact. `predicted` and
+    `measured` (geometric mean) are in the unit of the values.
+    """
+
+    guests: int
+    predicted: float
+    measured: float
+    error: float
+    low: float | None
+    high: float | None
+    confidence: float
+
+
+def predict(
+    law: Law,
+    trials: Trials,
+    held_out: Iterable[int],
+    confidence: float = 0.95,
+    *,
+    exact: bool = False,
+) -> list[Prediction]:
+    """Fits the law to the numbers of guests that are not held out, and compares it with those that are.
+
+    The error's variance, in logs, is that of the measured mean plus that of the prediction; the
+    latter by the jackknife over the trials that were fitted, number by number. Their degrees of freedom
+    are joined as Welch and Satterthwaite do.
+
+    With `exact`, values without any spread are taken for exact, as in virtual time they are.
+
+    Sources: Efron & Stein (1981), Annals of Statistics 9, 586-596 (jackknife); Satterthwaite (1946),
+    Biometrics Bulletin 2, 110-114.
+
+    Raises:
+        ValueError: a number held out has no trials, too few are left for the law, or a value is not
+            above 0.
+    """
+    unseen = sorted(set(held_out))
+    missing = [n for n in unseen if not trials.get(n)]
+    if missing:
+        raise ValueError(f"no trials with {missing[0]} guests")
+    logs = {n: np.log(_positive(values)) for n, values in trials.items() if values}
+    fitted = {n: values for n, values in logs.items() if n not in unseen}
+    found = [_compare(law, fitted, n, logs[n], confidence) for n in unseen]
+    return [_exact(one, fitted, logs) if exact else one for one in found]
+
+
+def judge(predictions: Sequence[Prediction], most: float) -> Verdict:
+    """ "predictable" where every error lies within ±`most` with its whole interval, "not predictable"
+    where one lies outside with its whole interval.
+
+    Raises:
+        ValueError: there are no predictions.
+    """
+    if not predictions:
+        raise ValueError("nothing was predicted")
+    ends = [
+        (p.error if p.low is None else p.low, p.error if p.high is None else p.high)
+        for p in predictions
+    ]
+    if any(low > most or high < -most for low, high in ends):
+        return "not predictable"
+    if any(p.low is None for p in predictions):
+        return "undecided"
+    return "predictable" if all(-most < low and high < most for low, high in ends) else "undecided"
+
+
+def _compare(
+    law: Law, fitted: Mapping[int, np.ndarray], n: int, seen: np.ndarray, confidence: float
+) -> Prediction:
+    predicted = _foretell(law, fitted, n)
+    parts = [_of_mean(seen), *_jackknife(law, fitted, n)]
+    difference = predicted - float(seen.mean())
+    variance = sum(part for part, _ in parts)
+    low = high = None
+    known = all(freedom > 0 for _, freedom in parts)
+    if known and variance > 0:
+        freedom = variance**2 / sum(part**2 / freedom for part, freedom in parts if part > 0)
+        interval = around(difference, math.sqrt(variance), freedom, len(seen), confidence)
+        assert interval.low is not None and interval.high is not None
+        low, high = math.expm1(interval.low), math.expm1(interval.high)
+    measured = math.exp(float(seen.mean()))
+    return Prediction(
+        n, math.exp(predicted), measured, math.expm1(difference), low, high, confidence
+    )
+
+
+def _exact(
+    found: Prediction, fitted: Mapping[int, np.ndarray], logs: Mapping[int, np.ndarray]
+) -> Prediction:
+    sides = [logs[found.guests], *fitted.values()]
+    varies = any(values.min() != values.max() for values in sides)
+    return found if varies else replace(found, low=found.error, high=found.error)
+
+
+def _foretell(law: Law, fitted: Mapping[int, np.ndarray], n: int) -> float:
+    predict = law.fit({number: math.exp(float(values.mean())) for number, values in fitted.items()})
+    return math.log(predict(n))
+
+
+def _of_mean(values: np.ndarray) -> tuple[float, float]:
+    """Variance of a mean, and its degrees of freedom."""
+    if len(values) < 2:
+        return 0.0, 0.0
+    return float(values.var(ddof=1)) / len(values), len(values) - 1.0
+
+
+def _jackknife(law: Law, fitted: Mapping[int, np.ndarray], n: int) -> list[tuple[float, float]]:
+    """What each fitted number's trials add to the prediction's variance, and their degrees of freedom."""
+    parts = []
+    for number, values in fitted.items():
+        count = len(values)
+        if count < 2:
+            parts.append((0.0, 0.0))
+            continue
+        without = [
+            _foretell(law, {**fitted, number: np.delete(values, i)}, n) for i in range(count)
+        ]
+        parts.append(((count - 1) / count * float(np.var(without) * count), count - 1.0))
+    return parts
+
+
+def _positive(values: Sequence[float]) -> np.ndarray:
+    array = np.asarray(values, dtype=np.float64)
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise ValueError("a value is not above 0; a law of factors cannot hold it")
+    return array
