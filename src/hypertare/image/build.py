@@ -12,6 +12,7 @@ from pathlib import Path
 from hypertare.errors import InputError, MachineError
 from hypertare.image import cpio, kernel_module
 from hypertare.image import kernel as kernels
+from hypertare.image import kvm as nested
 from hypertare.image import xen as hypervisor
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
@@ -133,8 +134,8 @@ def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | Non
     source = kernels.find_source(asked, store)
     made = source and kernels.open_kernel(source, store)
     own = source and _found_own(source, wanted, store)
-    xen = hypervisor.find(store) if wanted.guests else None
-    if source is None or made is None or own is None or (wanted.guests and xen is None):
+    xen = hypervisor.find(store) if wanted.xen else None
+    if source is None or made is None or own is None or (wanted.xen and xen is None):
         return None
     parts = _Parts(source, wanted, init, tuple(own), xen)
     entry = store.find("images", parts.key)
@@ -154,7 +155,7 @@ def _make(
         try:
             made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
             own = _own(source, wanted, store, progress, newest)
-            xen = hypervisor.fetch(store, progress, newest) if wanted.guests else None
+            xen = hypervisor.fetch(store, progress, newest) if wanted.xen else None
             parts = _Parts(source, wanted, init, tuple(own), xen)
             entry = _sound_files(parts.key, store) or _write(parts, made, store, progress)
             return _image(parts, made, entry)
@@ -171,8 +172,9 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
     def fill(place: Path) -> dict[str, str]:
         progress("writing the initramfs")
         members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
+        if parts.wanted.guests:
+            members += _for_guests(parts, parts.wanted.guests, made)
         if parts.xen:
-            members += _driver_domain(parts, made)
             (place / hypervisor.FILE).write_bytes(parts.xen.kernel())
         (place / INITRAMFS).write_bytes(cpio.archive(members))
         return {"modules": " ".join(modules), "profile": parts.wanted.name, "release": made.release}
@@ -180,10 +182,11 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
     return store.make("images", parts.key, parts.what, fill)
 
 
-def _driver_domain(parts: _Parts, made: Kernel) -> list[cpio.Member]:
-    """Xen's tools, and what its guests boot from."""
-    assert parts.xen and parts.wanted.guests
-    guest, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
+def _for_guests(parts: _Parts, profile: Profile, made: Kernel) -> list[cpio.Member]:
+    """What a machine's guests boot from, and Xen's tools where it is Xen that runs them."""
+    guest, _ = _contents(parts.source, profile, parts.init, ())
+    if parts.xen is None:
+        return nested.members(made.path().read_bytes(), guest)
     files = {
         hypervisor.GUEST_KERNEL: hypervisor.loadable(made.path().read_bytes()),
         hypervisor.GUEST_INITRAMFS: cpio.archive(guest),

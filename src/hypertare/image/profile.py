@@ -12,8 +12,9 @@ class Profile:
     """`required` modules must be there; of the `wanted` ones what the kernel offers is taken.
 
     `own` are the project's own modules (`kernel/`), built where that is possible. `programs` are
-    those that a command finds there. With `guests`, the machine is Xen's driver domain: it holds the
-    tools, and what its guests boot from, whose initramfs is of that profile.
+    those that a command finds there. With `guests`, the machine has guests of its own and holds what
+    they boot from, whose initramfs is of that profile; with `xen` it is Xen's driver domain, and holds
+    the tools, too.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Profile:
     own: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     guests: Profile | None = None
+    xen: bool = False
     directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
 
 
@@ -61,10 +63,24 @@ XEN = Profile(
     ),
     wanted=EMULATED.wanted,
     guests=DOMAIN,
+    xen=True,
 )
 """The same PC under Xen, as its driver domain."""
 
-PROFILES = {profile.name: profile for profile in (GUEST, EMULATED, XEN)}
+NESTED = Profile(name="nested", required=("virtio_pci", "virtio_console"))
+"""A guest of KVM on an emulated machine; it has no network."""
+
+KVM = Profile(
+    name="kvm",
+    required=(*EMULATED.required, "kvm_amd"),
+    wanted=EMULATED.wanted,
+    own=EMULATED.own,
+    programs=EMULATED.programs,
+    guests=NESTED,
+)
+"""The same PC as a host of KVM, whose guests are of the agent's own VMM."""
+
+PROFILES = {profile.name: profile for profile in (GUEST, EMULATED, XEN, KVM)}
 
 
 def find_profile(name: str) -> Profile:

@@ -96,6 +96,7 @@ fn boot(options: &Boot) -> Result<()> {
         vmm: Some(state.version),
         vmm_argv: state.argv,
         cgroup: None,
+        paging: None,
     }))?;
     end(vmm)
 }

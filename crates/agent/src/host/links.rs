@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder};
+use hypertare_plan::{Accelerator, MAX_CONSOLE_LINES, NumberedOrder};
 
 use super::cgroup::Cgroup;
 use super::event::Inbox;
 use super::machine::{About, NodeLink};
 use super::spawn::Child;
 use crate::guest::vmm::Vmm;
+use crate::kvm::guest::Guest as KvmGuest;
 use crate::probe::{Outside, Processes};
 use crate::xen::console::Records;
 use crate::xen::domain::Domain;
@@ -207,6 +208,7 @@ impl NodeLink for GuestLink {
             vmm: Some(state.version),
             vmm_argv: state.argv,
             cgroup: self.cgroup.as_ref().and_then(Cgroup::version),
+            paging: None,
         })
     }
 
@@ -241,6 +243,76 @@ impl NodeLink for GuestLink {
 }
 
 impl Drop for GuestLink {
+    fn drop(&mut self) {
+        // Before its cgroup, which cannot be removed while it lives.
+        self.kill();
+    }
+}
+
+/// A guest of the agent's own VMM.
+pub struct KvmLink {
+    guest: Option<KvmGuest>,
+    orders: Orders,
+    cgroup: Option<Cgroup>,
+    last_words: Vec<String>,
+}
+
+impl KvmLink {
+    pub fn new(guest: KvmGuest, inbox: Inbox, cgroup: Option<Cgroup>) -> Result<Self> {
+        let records = guest.channel().try_clone()?;
+        let orders = Orders::new(guest.channel().try_clone()?);
+        std::thread::spawn(move || inbox.read(records));
+        Ok(KvmLink { guest: Some(guest), orders, cgroup, last_words: Vec::new() })
+    }
+}
+
+impl NodeLink for KvmLink {
+    fn send(&mut self, order: &NumberedOrder) {
+        self.orders.send(order);
+    }
+
+    fn about(&mut self) -> Result<About> {
+        let Some(guest) = &self.guest else { return Ok(About::default()) };
+        Ok(About {
+            accelerator: Some(Accelerator::Kvm),
+            vmm: Some(concat!("hypertare-agent ", env!("CARGO_PKG_VERSION")).to_owned()),
+            vmm_argv: guest.arguments.clone(),
+            cgroup: self.cgroup.as_ref().and_then(Cgroup::version),
+            paging: Some(guest.paging),
+        })
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        self.guest.as_mut()?.failure()
+    }
+
+    fn console(&mut self) -> Vec<String> {
+        self.guest.as_ref().map_or_else(|| self.last_words.clone(), KvmGuest::console_tail)
+    }
+
+    /// The first thread of the VMM is its virtual CPU.
+    fn outside(&mut self) -> Option<Outside> {
+        let pid = self.guest.as_ref()?.pid();
+        Some(Outside::Processes(Processes {
+            pid,
+            vcpu_tids: vec![pid],
+            cgroup: self.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
+        }))
+    }
+
+    fn ended(&mut self, deadline: Instant) -> bool {
+        self.guest.as_mut().is_none_or(|guest| guest.await_end(deadline))
+    }
+
+    /// Dropping a guest kills its VMM.
+    fn kill(&mut self) {
+        if let Some(guest) = self.guest.take() {
+            self.last_words = guest.console_tail();
+        }
+    }
+}
+
+impl Drop for KvmLink {
     fn drop(&mut self) {
         // Before its cgroup, which cannot be removed while it lives.
         self.kill();

@@ -6,16 +6,19 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Bench, Domain as DomainPlan, Guest, Interface, LinkKind, Node, NodeKind};
+use hypertare_plan::{
+    Bench, Domain as DomainPlan, Guest, Interface, LinkKind, Node, NodeKind, Vmm as VmmKind,
+};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::cgroup::{Cgroup, Scope};
 use super::event::Inbox;
-use super::links::{DomainLink, GuestLink, Pipes, ProcessLink};
+use super::links::{DomainLink, GuestLink, KvmLink, Pipes, ProcessLink};
 use super::machine::{Machine, Started};
 use super::sandbox;
 use super::spawn::Spawn;
 use crate::guest::vmm::{Spec, Tap, Vmm};
+use crate::kvm;
 use crate::net::{Links, Namespace, tap};
 use crate::xen::domain::Domain;
 
@@ -145,6 +148,18 @@ impl Local {
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
+    /// Under the agent's own VMM, which has no NICs.
+    fn start_kvm_guest(&mut self, node: &Node, guest: &Guest, inbox: Inbox) -> Result<Started> {
+        let mut warnings = Vec::new();
+        let cgroup = self.cgroup(node, None, &mut warnings);
+        let guest = kvm::guest::Guest::start(node, guest, |pid| {
+            bind(pid, &node.cpus)?;
+            cgroup.as_ref().map_or(Ok(()), |cgroup| cgroup.add(pid))
+        })?;
+        let link = KvmLink::new(guest, inbox, cgroup)?;
+        Ok(Started { link: Box::new(link), interfaces: Vec::new(), mtu: 1500, warnings })
+    }
+
     /// Its interfaces are joined to their bridges by the hotplug script.
     fn start_domain(
         &mut self,
@@ -224,7 +239,10 @@ impl Machine for Local {
         }
         match &node.kind {
             NodeKind::Host | NodeKind::Container(_) => self.start_process(bench, node, inbox),
-            NodeKind::Guest(guest) => self.start_guest(bench, node, guest, inbox),
+            NodeKind::Guest(guest) => match guest.vmm {
+                VmmKind::Qemu => self.start_guest(bench, node, guest, inbox),
+                VmmKind::Agent => self.start_kvm_guest(node, guest, inbox),
+            },
             NodeKind::Domain(domain) => self.start_domain(bench, node, domain, inbox),
         }
     }
