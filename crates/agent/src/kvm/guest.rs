@@ -155,7 +155,8 @@ fn arguments(plan: &Plan) -> Result<Vec<String>> {
 fn command_line(plan: &Plan) -> String {
     let fixed = KERNEL_ARGUMENTS.iter().chain(&TCG_KERNEL_ARGUMENTS);
     let mut words: Vec<String> = fixed.map(|&word| word.to_owned()).collect();
-    words.push("acpi=off".into());
+    // Nor is each of 65,536 places of a PCI bus looked at for an AGP bridge, twice.
+    words.extend(["acpi=off", "pci=noearly"].map(String::from));
     words.push("random.trust_cpu=off".into());
     words.push(format!("{MODULES_PARAMETER}virtio_pci,virtio_console"));
     words.extend(plan.kernel_args.iter().cloned());

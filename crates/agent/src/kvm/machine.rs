@@ -181,11 +181,6 @@ fn give_memory(vm: &VmFd, memory: &GuestMemoryMmap) -> Result<()> {
 /// that it is a guest. Both are for the VMM to add.
 const DEADLINE_TIMER: u32 = 1 << 24;
 const HYPERVISOR: u32 = 1 << 31;
-/// Leaf 0x4000_0001, EAX: KVM's clock in its three forms, and that ports need no delays. The rest of
-/// what KVM offers beyond hardware is left out: with all of it, guests under QEMU's emulation of SVM
-/// came to a halt in the middle of booting.
-const CLOCK_ONLY: u32 = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 24;
-
 /// What KVM supports, as this one CPU shows it to its guest.
 fn shown(mut features: CpuId) -> CpuId {
     for leaf in features.as_mut_slice() {
@@ -196,7 +191,6 @@ fn shown(mut features: CpuId) -> CpuId {
                 leaf.ebx = leaf.ebx & 0xffff | 1 << 16;
             }
             0xb | 0x1f => leaf.edx = 0,
-            0x4000_0001 => leaf.eax &= CLOCK_ONLY,
             _ => {}
         }
     }
@@ -248,12 +242,11 @@ mod tests {
             edx: value,
             ..Default::default()
         };
-        let leaves = [leaf(0, 7), leaf(1, 0x0700_0000), leaf(0xb, 7), leaf(0x4000_0001, u32::MAX)];
+        let leaves = [leaf(0, 7), leaf(1, 0x0700_0000), leaf(0xb, 7)];
         let shown = shown(CpuId::from_entries(&leaves).unwrap());
-        let [same, one, topology, kvm] = shown.as_slice() else { panic!("{shown:?}") };
+        let [same, one, topology] = shown.as_slice() else { panic!("{shown:?}") };
         assert_eq!((same.eax, same.edx), (7, 7));
         assert_eq!((one.ecx >> 31, one.ecx >> 24 & 1, one.ebx), (1, 1, 1 << 16));
         assert_eq!((topology.eax, topology.edx), (7, 0));
-        assert_eq!(kvm.eax, CLOCK_ONLY);
     }
 }
