@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 PROTOCOL = 1
 
 Accelerator = Literal["kvm", "tcg"]
+Paging = Literal["nested", "shadow"]
+Pages = Literal["4K", "2M", "thp"]
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
 ProbeName = Literal[
     "stat",
@@ -56,6 +58,8 @@ class Guest(Seam):
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
     boot_limit_s: float
+    paging: Paging | None = None
+    pages: Pages | None = None
 
 
 class Domain(Seam):
