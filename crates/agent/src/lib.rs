@@ -4,14 +4,12 @@
 //! - [`node`] carries out the orders for one node: files, interfaces, knobs, probes, tasks.
 //! - [`workload`] is what one task does, in a process of its own.
 //! - [`guest`] starts VMs and is their init; [`net`] makes namespaces' links and interfaces.
-//! - [`kvm`] is a small VMM and what a machine that is KVM's host needs for it.
 //! - [`xen`] makes Xen's guests, and is what they and their driver domain have of their own.
 
 pub mod emit;
 pub mod guest;
 pub mod host;
 pub mod knob;
-pub mod kvm;
 pub mod lines;
 pub mod net;
 pub mod node;

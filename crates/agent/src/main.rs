@@ -5,7 +5,7 @@ mod cli;
 use std::process::ExitCode;
 
 use agent::workload::{process, stream};
-use agent::{guest, host, knob, kvm, node, probe, xen};
+use agent::{guest, host, knob, node, probe, xen};
 use clap::{Parser, Subcommand};
 
 /// hypertare's agent: makes benches and executes plans; its workloads also work alone
@@ -30,8 +30,6 @@ enum Verb {
     Emulate(guest::emulated::Emulate),
     #[command(name = guest::emulated::INSIDE, hide = true)]
     EmulateInside(guest::emulated::Inside),
-    #[command(name = kvm::vmm::NAME, hide = true)]
-    KvmVmm(kvm::vmm::Arguments),
     #[command(hide = true)]
     XenVif(xen::vif::Arguments),
     Probe(probe::alone::ProbeArgs),
@@ -56,7 +54,6 @@ fn main() -> ExitCode {
         Verb::Guest(arguments) => return guest::boot::main(&arguments),
         Verb::Emulate(arguments) => return guest::emulated::main(&arguments),
         Verb::EmulateInside(arguments) => return guest::emulated::inside(&arguments),
-        Verb::KvmVmm(arguments) => kvm::vmm::run(&arguments),
         Verb::XenVif(arguments) => xen::vif::run(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),
         Verb::Knob(arguments) => knob::alone::run(&arguments),

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from hypertare.errors import InputError
+
+Vmm = Literal["xen", "qemu"]
+"""What runs a machine's guests: Xen below it, or QEMU on it."""
 
 
 @dataclass(frozen=True)
@@ -12,9 +16,8 @@ class Profile:
     """`required` modules must be there; of the `wanted` ones what the kernel offers is taken.
 
     `own` are the project's own modules (`kernel/`), built where that is possible. `programs` are
-    those that a command finds there. With `guests`, the machine has guests of its own and holds what
-    they boot from, whose initramfs is of that profile; with `xen` it is Xen's driver domain, and holds
-    the tools, too.
+    those that a command finds there. A machine that runs guests of its own holds its `vmm`, and what
+    they boot from, whose initramfs is of the profile `guests`.
     """
 
     name: str
@@ -22,8 +25,8 @@ class Profile:
     wanted: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    vmm: Vmm | None = None
     guests: Profile | None = None
-    xen: bool = False
     directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
 
 
@@ -62,23 +65,28 @@ XEN = Profile(
         "bridge",
     ),
     wanted=EMULATED.wanted,
+    vmm="xen",
     guests=DOMAIN,
-    xen=True,
 )
 """The same PC under Xen, as its driver domain."""
 
-NESTED = Profile(name="nested", required=("virtio_pci", "virtio_console"))
-"""A guest of KVM on an emulated machine; it has no network."""
+INNER = Profile(
+    name="inner",
+    required=("virtio_pci", "virtio_console"),
+    wanted=("virtio_net", "af_packet", "veth", "bridge"),
+)
+"""A guest of an emulated machine: it sees nothing of the host's files."""
 
 KVM = Profile(
     name="kvm",
-    required=(*EMULATED.required, "kvm_amd"),
+    required=(*EMULATED.required, "kvm_amd", "tun"),
     wanted=EMULATED.wanted,
     own=EMULATED.own,
     programs=EMULATED.programs,
-    guests=NESTED,
+    vmm="qemu",
+    guests=INNER,
 )
-"""The same PC as a host of KVM, whose guests are of the agent's own VMM."""
+"""The same PC as a host of KVM."""
 
 PROFILES = {profile.name: profile for profile in (GUEST, EMULATED, XEN, KVM)}
 

@@ -64,9 +64,7 @@ fn run() -> Result<()> {
     mount_all()?;
     set_environment();
     bring_loopback_up().context("setting up the loopback interface")?;
-    let command_line = fs::read_to_string("/proc/cmdline")?;
-    load_modules(&command_line)?;
-    seed_random_numbers(&command_line)?;
+    load_modules()?;
     let port = match xen::role() {
         Some(xen::Role::Guest) => xen::console::open(Path::new(xen::console::DEVICE))?,
         Some(xen::Role::Driver) => {
@@ -77,8 +75,9 @@ fn run() -> Result<()> {
     };
     let agent = match File::open(PLAN) {
         Ok(plan) => {
+            let command_line = fs::read_to_string("/proc/cmdline")?;
+            seed_random_numbers(&command_line)?;
             mount_cgroups();
-            mount_debugging();
             offer_program()?;
             let agent = start_child(|| host::carry_out_alone(plan, port.into()))?;
             end_after(&command_line)?;
@@ -137,12 +136,13 @@ fn bring_loopback_up() -> io::Result<()> {
     }
 }
 
-fn load_modules(command_line: &str) -> Result<()> {
+fn load_modules() -> Result<()> {
+    let command_line = fs::read_to_string("/proc/cmdline")?;
     let directory = Path::new(DIRECTORY);
     let index = Index::read(directory)?;
-    modules::wanted(command_line)
+    modules::wanted(&command_line)
         .into_iter()
-        .try_for_each(|name| index.load(directory, name, command_line))
+        .try_for_each(|name| index.load(directory, name, &command_line))
 }
 
 /// Opens the virtio-serial port once its other end is there: until then it reads as ended.
@@ -198,14 +198,6 @@ fn mount_cgroups() {
     // What a host's init does; without it no container's memory can be limited.
     if let Err(error) = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory +cpu") {
         eprintln!("{CONSOLE_PREFIX}no cgroup controllers: {error}");
-    }
-}
-
-/// Where KVM counts what its guests do. Without it a probe of it says that it is not there.
-fn mount_debugging() {
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    if let Err(error) = mount("debugfs", "/sys/kernel/debug", "debugfs", flags, None) {
-        eprintln!("{CONSOLE_PREFIX}no debugfs: {error}");
     }
 }
 
