@@ -231,6 +231,8 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
         cpu_model=study.sut.cpu_model,
         kernel_args=study.sut.kernel_args,
         boot_limit_s=study.sut.boot_limit,
+        paging=study.sut.paging,
+        pages=study.sut.pages,
     )
 
 

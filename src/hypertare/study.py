@@ -25,7 +25,7 @@ from pydantic import (
 
 from hypertare.claims import Claim
 from hypertare.errors import InputError
-from hypertare.plan import NicModel
+from hypertare.plan import NicModel, Pages, Paging
 from hypertare.plots import Plot
 from hypertare.quantities import Duration, OfferedRate, Share, Size
 from hypertare.responses import RESPONSES
@@ -42,6 +42,8 @@ CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual"
 
 LEAST_EMULATED = 128 << 20
 """Bytes with which the distribution's kernel boots and a stream runs."""
+
+HUGE_PAGE = 2 << 20
 
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
@@ -62,6 +64,8 @@ class Sut(Settings):
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
+    paging: Paging | None = None
+    pages: Pages | None = None
     boot_limit: Duration = 60.0
     workdir: Path | None = None
 
@@ -298,6 +302,7 @@ class Study(Settings):
                 f"the machine '{self.machine}' has no {self.clock} clock: "
                 f"it has {' or '.join(CLOCKS[self.machine])}"
             )
+        self._maps_memory()
         if self.machine != "emulated":
             return self
         if "guest" in self.sut.platforms:
@@ -316,6 +321,18 @@ class Study(Settings):
                 "for clock = 'wall'"
             )
         return self
+
+    def _maps_memory(self) -> None:
+        if self.sut.paging is not None and self.sut.accelerator == "tcg":
+            raise ValueError(
+                f"sut.paging is {self.sut.paging}, but nested and shadow page tables are KVM's, and "
+                "sut.accelerator is tcg: leave one of them out"
+            )
+        if self.sut.pages == "2M" and self.sut.memory % HUGE_PAGE:
+            raise ValueError(
+                f"sut.memory is {human_size(self.sut.memory)}, which is no whole number of the pages "
+                "of 2 MB that sut.pages asks for"
+            )
 
     @model_validator(mode="after")
     def _factors_of_a_workload_are_its_own(self) -> Study:

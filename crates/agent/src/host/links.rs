@@ -16,6 +16,7 @@ use super::cgroup::Cgroup;
 use super::event::Inbox;
 use super::machine::{About, NodeLink};
 use super::spawn::Child;
+use crate::guest::paging;
 use crate::guest::vmm::Vmm;
 use crate::probe::{Outside, Processes};
 use crate::xen::console::Records;
@@ -207,6 +208,8 @@ impl NodeLink for GuestLink {
             vmm: Some(state.version),
             vmm_argv: state.argv,
             cgroup: self.cgroup.as_ref().and_then(Cgroup::version),
+            paging: paging::of_guest(state.accelerator),
+            backing: vmm.backing()?,
         })
     }
 
