@@ -126,6 +126,7 @@ fn describe(options: &Boot) -> (Node, Guest) {
         cpu_model: options.cpu_model.clone(),
         kernel_args: options.kernel_arg.clone(),
         boot_limit_s: options.limit,
+        vmm: Default::default(),
         paging: None,
         pages: None,
     };
