@@ -24,7 +24,7 @@ from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.host.loan import Loan, NotPutBackError, recover
-from hypertare.host.needs import Needs, Permissions, check, require_root
+from hypertare.host.needs import NOTHING, Needs, Permissions, check, require_root
 from hypertare.image.build import Image, build
 from hypertare.image.profile import EMULATED
 from hypertare.laboratory import BenchLaboratory, Laboratory
@@ -73,7 +73,7 @@ class Manner:
 
     jobs: int | None = None
     fresh: bool = False
-    allow: Permissions = Permissions()
+    allow: Permissions = NOTHING
 
     def checked(self, prepared: Prepared) -> Manner:
         """With the number of jobs filled in.
@@ -204,7 +204,7 @@ def _check_in_image(name: str, settings: CommandSettings) -> None:
 
 
 def surroundings(
-    prepared: Prepared, tell: Callable[[str], None], allow: Permissions | None = None
+    prepared: Prepared, tell: Callable[[str], None], allow: Permissions = NOTHING
 ) -> Surroundings:
     """What the machine gives: guest images, the accelerator that really works, CPUs, environment.
 
@@ -236,7 +236,7 @@ def surroundings(
     for plot in prepared.design.plots:
         cells = {v.node: prepared.file.cell({**plot.levels, **v.levels}) for v in plot.variants}
         bench = planner.make_bench(prepared.file.cell(plot.levels), plot, cells, on)
-        check(Host(), Needs.of(bench), allow or Permissions())
+        check(Host(), Needs.of(bench), allow)
     return on
 
 

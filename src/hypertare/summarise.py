@@ -13,7 +13,7 @@ from hypertare.errors import InputError
 from hypertare.planner import HOST
 from hypertare.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.store import Meta, Store
-from hypertare.study import StudyFile
+from hypertare.study import HUGE_PAGE, StudyFile
 from hypertare.summary import Level, LossFreeRate, PlatformState, Summary
 from hypertare.trials import FinishedTrial, Response
 

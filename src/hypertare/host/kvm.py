@@ -85,7 +85,7 @@ def users(host: Host) -> list[str]:
     found: dict[str, None] = {}
     for link in host.root.glob("proc/[0-9]*/fd/*"):
         try:
-            target = os.readlink(link)
+            target = str(link.readlink())
         except OSError:
             continue
         if target == DEVICE or target.startswith("anon_inode:kvm-"):

@@ -20,6 +20,9 @@ class Permissions:
     huge_pages: bool = False
 
 
+NOTHING = Permissions()
+
+
 @dataclass(frozen=True)
 class Needs:
     """`paging`: what KVM is to give its guests; none for what it gives. `huge_pages`: of 2 MB, free
@@ -48,7 +51,9 @@ def met(host: Host, needs: Needs) -> bool:
     """Whether the host has it as it is."""
     module, pages = kvm.find(host), huge_pages.find(host)
     paging = needs.paging is None or (module is not None and module.paging == needs.paging)
-    return paging and (not needs.huge_pages or (pages is not None and pages.free >= needs.huge_pages))
+    return paging and (
+        not needs.huge_pages or (pages is not None and pages.free >= needs.huge_pages)
+    )
 
 
 def check(host: Host, needs: Needs, allow: Permissions) -> None:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from hypertare import plan
 from hypertare.errors import HypertareError, MachineError
 from hypertare.host.loan import Loan, NotPutBackError
-from hypertare.host.needs import Needs, Permissions
+from hypertare.host.needs import NOTHING, Needs
 from hypertare.records import (
     BenchReady,
     Hello,
@@ -58,7 +58,7 @@ class LocalMachine:
 
     def __init__(self, agent: Path, loan: Loan | None = None) -> None:
         self.agent = agent
-        self.loan = loan or Loan(Permissions())
+        self.loan = loan or Loan(NOTHING)
         self.hello: Hello | None = None
 
     def __enter__(self) -> LocalMachine:
