@@ -16,6 +16,8 @@ Accelerator = Literal["kvm", "tcg"]
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
 Paging = Literal["nested", "shadow"]
 Pages = Literal["4K", "2M", "thp"]
+HUGE_PAGE = 2 << 20
+"""Bytes of a page of `2M`."""
 ProbeName = Literal[
     "stat",
     "softirqs",

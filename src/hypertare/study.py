@@ -25,7 +25,7 @@ from pydantic import (
 
 from hypertare.claims import Claim
 from hypertare.errors import InputError
-from hypertare.plan import NicModel, Pages, Paging
+from hypertare.plan import HUGE_PAGE, NicModel, Pages, Paging
 from hypertare.plots import Plot
 from hypertare.quantities import Duration, OfferedRate, Share, Size
 from hypertare.responses import RESPONSES
@@ -42,8 +42,6 @@ CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual"
 
 LEAST_EMULATED = 128 << 20
 """Bytes with which the distribution's kernel boots and a stream runs."""
-
-HUGE_PAGE = 2 << 20
 
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from hypertare.errors import InputError
+from hypertare.plan import HUGE_PAGE
 from hypertare.planner import HOST
 from hypertare.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.store import Meta, Store
-from hypertare.study import HUGE_PAGE, StudyFile
+from hypertare.study import StudyFile
 from hypertare.summary import Level, LossFreeRate, PlatformState, Summary
 from hypertare.trials import FinishedTrial, Response
 

@@ -25,34 +25,37 @@ from hypertare.host.lending import Lending
 from hypertare.host.needs import Needs
 
 PATIENCE_S = 15.0
-"""For the run's own guests to end: the host agent takes 3 s at most."""
+"""For the run's own guests to end: the host agent takes some 3 s."""
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`what` and `do` of an error, or neither."""
+    """`what` and `do` of an error, or neither. The last one says how putting back went."""
 
     what: str | None = None
     do: str | None = None
+    last: bool = False
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=Path("/"), help="of the host's files")
-    host = Host(root=parser.parse_args(argv).root)
+    parser.add_argument("--patience", type=float, default=PATIENCE_S, help="in seconds, at the end")
+    arguments = parser.parse_args(argv)
+    host = Host(root=arguments.root)
     for number in _ENDING:
         signal.signal(number, _end)
     try:
         with journal.held(host):
-            return _look_after(Lending(host))
+            return _look_after(Lending(host), arguments.patience)
     except HypertareError as error:
-        _tell(Answer(error.what, error.do))
+        _tell(Answer(error.what, error.do, last=True))
         return error.status
 
 
-def _look_after(lending: Lending) -> int:
+def _look_after(lending: Lending, patience_s: float) -> int:
     try:
         lending.put_back()
         _tell(Answer())
@@ -62,16 +65,16 @@ def _look_after(lending: Lending) -> int:
         pass
     except HypertareError as error:
         # Left by an earlier run, and still not to be put back.
-        _tell(Answer(error.what, error.do))
+        _tell(Answer(error.what, error.do, last=True))
         return error.status
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
     try:
-        lending.put_back(PATIENCE_S)
+        lending.put_back(patience_s)
     except HypertareError as error:
-        _tell(Answer(error.what, error.do))
+        _tell(Answer(error.what, error.do, last=True))
         return error.status
-    _tell(Answer())
+    _tell(Answer(last=True))
     return 0
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hypertare.doctor.host import Host
 from hypertare.errors import MachineError
-from hypertare.study import HUGE_PAGE as SIZE
+from hypertare.plan import HUGE_PAGE as SIZE
 
 _FOLDER = "/sys/kernel/mm/hugepages/hugepages-2048kB"
 

@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -97,12 +97,15 @@ def _state(found: dict | None) -> kvm.State | None:
 def is_held(host: Host) -> bool:
     """Whether somebody looks after what is lent."""
     try:
-        with (_folder(host) / "lock").open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        folder = os.open(_folder(host), os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return False
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(folder)
     return False
 
 
@@ -115,23 +118,41 @@ def held(host: Host) -> Iterator[None]:
     """
     folder = _folder(host)
     try:
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        file = (folder / "lock").open("w")
+        lock = _locked(folder)
+    except BlockingIOError:
+        raise MachineError(
+            "another run has changed settings of this host and will put them back.",
+            "Wait for its end: two runs cannot have them at the same time.",
+        ) from None
     except OSError as error:
         raise MachineError(
             f"{folder} cannot be written: {error.strerror}. Before a setting of this host is "
             "changed, how it was is written down there.",
             "Run as root.",
         ) from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise MachineError(
-                "another run has changed settings of this host and will put them back.",
-                "Wait for its end: two runs cannot have them at the same time.",
-            ) from None
+    try:
         yield
+        # With nothing to remember, nothing is left here.
+        with suppress(OSError):
+            folder.rmdir()
+    finally:
+        os.close(lock)
+
+
+def _locked(folder: Path) -> int:
+    """The folder, made where it is not there, open and locked."""
+    folder.mkdir(mode=0o755, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever had it may have removed the folder in between.
+        if os.path.samestat(os.fstat(lock), folder.stat()):
+            return lock
+    except BaseException:
+        os.close(lock)
+        raise
+    os.close(lock)
+    raise BlockingIOError
 
 
 def _folder(host: Host) -> Path:

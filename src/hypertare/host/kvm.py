@@ -8,12 +8,12 @@ parameter is read at loading only. (Linux, Documentation/admin-guide/kernel-para
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hypertare.doctor.accelerator import cpu_flags
 from hypertare.doctor.host import Host
 from hypertare.errors import MachineError
 from hypertare.plan import Paging
@@ -291,13 +291,10 @@ def _await_device(host: Host, before: State) -> None:
         ) from None
 
 
-_VIRTUAL = re.compile(r"^flags\s*:.*\bhypervisor\b", re.MULTILINE)
-
-
 def why_missing(host: Host) -> str:
     """Why there is no module to ask."""
     loaded = host.at("/sys/module/kvm").is_dir()
     other = "KVM is there, but neither kvm_intel nor kvm_amd" if loaded else "KVM is not loaded"
-    if _VIRTUAL.search(host.read("/proc/cpuinfo") or ""):
+    if "hypervisor" in cpu_flags(host):
         return f"{other}, on a machine that is a virtual machine itself"
     return other

@@ -23,6 +23,9 @@ _ANSWER_LIMIT_S = 90.0
 """Unloading, loading, and both again where that fails; memory may have to be moved for huge pages."""
 
 
+_GONE = "whoever was to look after this host's settings has ended or does not answer."
+
+
 class NotPutBackError(MachineError):
     """A setting of this host is not as it was before the run. The run itself is whole."""
 
@@ -30,9 +33,12 @@ class NotPutBackError(MachineError):
 class Loan:
     """Settings of this host for the benches of one machine. To be closed when their guests have ended."""
 
-    def __init__(self, allow: Permissions, root: Path = Path("/")) -> None:
+    def __init__(
+        self, allow: Permissions, root: Path = Path("/"), patience_s: float = PATIENCE_S
+    ) -> None:
         self.allow = allow
         self.root = root
+        self.patience_s = patience_s
         self._guardian: subprocess.Popen[bytes] | None = None
 
     def provide(self, needs: Needs) -> None:
@@ -61,7 +67,7 @@ class Loan:
         assert guardian.stdin is not None
         with contextlib.suppress(OSError):
             guardian.stdin.close()
-        answer = _answer(guardian, PATIENCE_S + _ANSWER_LIMIT_S)
+        answer = _answer(guardian, self.patience_s + _ANSWER_LIMIT_S)
         with contextlib.suppress(subprocess.TimeoutExpired):
             guardian.wait(_ANSWER_LIMIT_S)
         if answer.what is not None:
@@ -70,7 +76,10 @@ class Loan:
     def _begin(self) -> None:
         """In a session of its own: Ctrl-C and the loss of the terminal are the controller's."""
         self._guardian = subprocess.Popen(
-            [sys.executable, "-m", "hypertare.host.guardian", "--root", self.root],
+            [
+                *(sys.executable, "-m", "hypertare.host.guardian"),
+                *("--root", self.root, "--patience", str(self.patience_s)),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -87,6 +96,8 @@ class Loan:
     def _taken(self, answer: Answer) -> None:
         if answer.what is not None:
             raise MachineError(answer.what, answer.do)
+        if answer.last:
+            raise MachineError(_GONE, f"As root see: {PUT_BACK}")
 
 
 def _answer(guardian: subprocess.Popen[bytes], limit_s: float) -> Answer:
@@ -100,10 +111,7 @@ def _answer(guardian: subprocess.Popen[bytes], limit_s: float) -> Answer:
     try:
         return Answer(**json.loads(found[0]))
     except (IndexError, ValueError, TypeError):
-        return Answer(
-            "whoever was to look after this host's settings has ended or does not answer.",
-            f"As root: {PUT_BACK}",
-        )
+        return Answer(_GONE, f"As root: {PUT_BACK}", last=True)
 
 
 def left_behind(host: Host) -> list[str]:
