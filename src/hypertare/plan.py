@@ -15,6 +15,8 @@ PROTOCOL = 1
 Accelerator = Literal["kvm", "tcg"]
 Paging = Literal["nested", "shadow"]
 Pages = Literal["4K", "2M", "thp"]
+HUGE_PAGE = 2 << 20
+"""Bytes of a page of `2M`."""
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
 ProbeName = Literal[
     "stat",

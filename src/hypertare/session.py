@@ -21,7 +21,10 @@ from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
+from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError, writing
+from hypertare.host.loan import Loan, NotPutBackError, recover
+from hypertare.host.needs import NOTHING, Needs, Permissions, check, require_root
 from hypertare.image.build import DEFAULT_PROFILE, Image, build
 from hypertare.image.profile import EMULATED
 from hypertare.laboratory import BenchLaboratory, Laboratory
@@ -61,14 +64,16 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Manner:
-    """How an emulated machine's batches are run; it changes no result.
+    """How a run goes about its machine; it changes no result.
 
-    `jobs`: how many at once, by default one a CPU in virtual time and one in all by the wall clock.
-    `fresh`: run what is known already, and compare.
+    Of an emulated machine's batches `jobs`: how many at once, by default one a CPU in virtual time and
+    one in all by the wall clock; `fresh`: run what is known already, and compare. Of this host
+    `allow`: what may be changed for the run.
     """
 
     jobs: int | None = None
     fresh: bool = False
+    allow: Permissions = NOTHING
 
     def checked(self, prepared: Prepared) -> Manner:
         """With the number of jobs filled in.
@@ -83,7 +88,37 @@ class Manner:
                 "same time disturb each other, and none repeats.",
                 "Leave them out, or set machine = 'emulated' and clock = 'virtual'.",
             )
-        return Manner(self.jobs or (1 if alone else len(os.sched_getaffinity(0))), self.fresh)
+        for option, allowed, wanted in (
+            ("--allow-module-reload", self.allow.module_reload, "sut.paging"),
+            ("--allow-huge-pages", self.allow.huge_pages, 'sut.pages = "2M"'),
+        ):
+            if allowed:
+                _check_allowed(option, wanted, prepared)
+        jobs = self.jobs or (1 if alone else len(os.sched_getaffinity(0)))
+        return replace(self, jobs=jobs)
+
+
+def _check_allowed(option: str, wanted: str, prepared: Prepared) -> None:
+    """Raises:
+    InputError: there is nothing for it to do.
+    MachineError: this is not root.
+    """
+    if prepared.emulated:
+        raise InputError(
+            f"{option} is for this host's own KVM; the emulated machine brings a KVM host of its own, "
+            "whose settings the run chooses anyway.",
+            f"Leave {option} out.",
+        )
+    key, _, value = wanted.replace('"', "").partition(" = ")
+    levels = prepared.study.factors.get(key, (getattr(prepared.study.sut, key.partition(".")[2]),))
+    if "guest" not in prepared.study.sut.platforms or not (
+        value in levels if value else any(level is not None for level in levels)
+    ):
+        raise InputError(
+            f"{option} has nothing to do: the study has no guest with {wanted}.",
+            f"Leave {option} out, or set {wanted}{'' if value else ' to nested or shadow'}.",
+        )
+    require_root(option)
 
 
 def prepare(file: StudyFile, seed: int) -> Prepared:
@@ -168,8 +203,15 @@ def _check_in_image(name: str, settings: CommandSettings) -> None:
         )
 
 
-def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surroundings:
+def surroundings(
+    prepared: Prepared, tell: Callable[[str], None], allow: Permissions = NOTHING
+) -> Surroundings:
     """What the machine gives: guest images, the accelerator that really works, CPUs, environment.
+
+    Args:
+        prepared: the study.
+        tell: hears what is done.
+        allow: what of this host may be changed for the run; nothing is, here.
 
     Raises:
         MachineError: something that a platform needs is missing.
@@ -187,11 +229,35 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
         _require_qemu()
         for kernel in _kernels(prepared.study):
             images[kernel, DEFAULT_PROFILE] = build(kernel, progress=tell)
-        if prepared.study.sut.accelerator == "auto":
-            tell("accelerator: KVM counts only if a guest boots with it")
-            accelerator = best_accelerator(next(iter(images.values()))).accelerator
+        # KVM may be what is missing of it.
+        recover(Host(), tell)
+        accelerator = _accelerator(prepared.study, next(iter(images.values())), tell)
     variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
-    return Surroundings(prepared.cpus, accelerator, images, variables, prepared.workdir)
+    on = Surroundings(prepared.cpus, accelerator, images, variables, prepared.workdir)
+    for plot in prepared.design.plots:
+        cells = {v.node: prepared.file.cell({**plot.levels, **v.levels}) for v in plot.variants}
+        bench = planner.make_bench(prepared.file.cell(plot.levels), plot, cells, on)
+        check(Host(), Needs.of(bench), allow)
+    return on
+
+
+def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:
+    """What `auto` means here. That what needs KVM has it is seen to before anything is started."""
+    asked = study.factors.get("sut.accelerator", (study.sut.accelerator,))
+    paging = study.factors.get("sut.paging", (study.sut.paging,))
+    needs = ["sut.paging"] if any(level is not None for level in paging) else []
+    needs += ['sut.accelerator = "kvm"'] if "kvm" in asked else []
+    if "auto" not in asked and not needs:
+        return "tcg"
+    tell("accelerator: KVM counts only if a guest boots with it")
+    choice = best_accelerator(image)
+    if needs and choice.accelerator != "kvm":
+        raise MachineError(
+            f"{' and '.join(needs)} need{'s' * (len(needs) == 1)} KVM, which cannot be used here: "
+            f"{choice.reason}.",
+            choice.do,
+        )
+    return choice.accelerator
 
 
 def _require_qemu() -> None:
@@ -220,10 +286,14 @@ def carry_out(
 
     Returns:
         Whether Ctrl-C ended the run.
+
+    Raises:
+        NotPutBackError: the run is whole, but a setting of this host is not as it was before.
     """
     manner = (manner or Manner()).checked(prepared)
     store = Store.resume(folder) if resume else create(prepared, on, folder)
     interrupted = complete = False
+    left: NotPutBackError | None = None
     with store:
         try:
             on = with_capacities(prepared, on, store, observer, manner)
@@ -232,6 +302,9 @@ def carry_out(
         except KeyboardInterrupt:
             interrupted = True
             store.add_event("the run was interrupted; `hypertare run --resume` goes on with it")
+        except NotPutBackError as error:
+            left = error
+            store.add_event(str(error))
         except AgentError as error:
             raise AgentError(
                 error.what,
@@ -243,6 +316,8 @@ def carry_out(
         summary = summarise(store)
     with writing(folder):
         (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
+    if left is not None:
+        raise left
     return interrupted
 
 
@@ -337,7 +412,7 @@ def laboratory(
 def _machine(prepared: Prepared, on: Surroundings, manner: Manner) -> Any:
     agent = paths.agent_binary()
     if not prepared.emulated:
-        return LocalMachine(agent)
+        return LocalMachine(agent, Loan(manner.allow))
     return EmulatedMachine(agent, dict(on.images), jobs=manner.jobs or 1, fresh=manner.fresh)
 
 

@@ -25,7 +25,7 @@ from pydantic import (
 
 from hypertare.claims import Claim
 from hypertare.errors import InputError
-from hypertare.plan import NicModel, Pages, Paging
+from hypertare.plan import HUGE_PAGE, NicModel, Pages, Paging
 from hypertare.plots import Plot
 from hypertare.quantities import Duration, OfferedRate, Share, Size
 from hypertare.responses import RESPONSES
@@ -73,13 +73,13 @@ class Sut(Settings):
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
+    paging: Paging | None = None
+    pages: Pages | None = None
     boot_limit: Duration = 60.0
     workdir: Path | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
     scheduler: Literal["credit", "credit2"] = "credit"
     driver_memory: Size = 448 << 20
-    paging: Paging | None = None
-    pages: Pages | None = None
 
     @field_validator("platforms")
     @classmethod
@@ -345,6 +345,7 @@ class Study(Settings):
                 f"the machine '{self.machine}' has no {self.clock} clock: "
                 f"it has {' or '.join(CLOCKS[self.machine])}"
             )
+        self._maps_memory()
         if self.machine != "emulated":
             return self
         if "xen" not in self.sut.platforms and self.sut.memory < LEAST_EMULATED:
@@ -359,6 +360,18 @@ class Study(Settings):
                 "for clock = 'wall'"
             )
         return self
+
+    def _maps_memory(self) -> None:
+        if self.sut.paging is not None and self.sut.accelerator == "tcg":
+            raise ValueError(
+                f"sut.paging is {self.sut.paging}, but nested and shadow page tables are KVM's, and "
+                "sut.accelerator is tcg: leave one of them out"
+            )
+        if self.sut.pages == "2M" and self.sut.memory % HUGE_PAGE:
+            raise ValueError(
+                f"sut.memory is {human_size(self.sut.memory)}, which is no whole number of the pages "
+                "of 2 MB that sut.pages asks for"
+            )
 
     @model_validator(mode="after")
     def _guests_fit(self) -> Study:
