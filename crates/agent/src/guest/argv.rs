@@ -12,6 +12,7 @@
 //!   distrust it on a busy host and fall back to reading an emulated device. Likewise its test of
 //!   the timer interrupt fails on a busy host. KVM guests have paravirtual means for both.
 //! - NICs have no option ROM: nobody boots from them.
+//! - Huge pages from the machine's pool are claimed when QEMU starts, and come when they are touched.
 //! - `vhost=off` is said aloud: the packets of every model are then moved by QEMU itself.
 
 use std::ffi::{OsStr, OsString};
@@ -41,10 +42,6 @@ pub const FIRST_TAP_FD: i32 = 6;
 
 /// A PC without the devices that nobody here has a use for.
 pub const MACHINE: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off";
-
-/// Memory is the object that is named so: of huge pages from the machine's pool. Transparent ones, or
-/// none, need no object: see [`super::backing`].
-const FROM_POOL: &str = ",memory-backend=ram";
 
 /// What every kernel here is told; under TCG also [`TCG_KERNEL_ARGUMENTS`].
 pub const KERNEL_ARGUMENTS: [&str; 5] =
@@ -125,22 +122,21 @@ fn machine(line: &mut Line, guest: &Guest) -> Result<()> {
     let cpu = guest.cpu_model.as_deref().unwrap_or(default_cpu);
     line.0.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
     line.option("-display", ["none"]);
-    line.option(
-        "-machine",
-        [MACHINE, if guest.pages == Some(Pages::Huge) { FROM_POOL } else { "" }],
-    );
+    line.option("-machine", [MACHINE, memory_of(guest)]);
     line.option("-accel", [accelerator]);
     line.option("-cpu", [cpu]);
     line.option("-smp", [format!("cpus={0},sockets=1,cores={0},threads=1", guest.cpus)]);
     line.option("-m", [format!("{}B", guest.memory)]);
     if guest.pages == Some(Pages::Huge) {
-        let pool = "hugetlb=on,hugetlbsize=2M";
-        line.option(
-            "-object",
-            [format!("memory-backend-memfd,id=ram,size={}B,{pool}", guest.memory)],
-        );
+        let memory = format!("memory-backend-memfd,id=ram,size={}B", guest.memory);
+        line.option("-object", [memory + ",hugetlb=on,hugetlbsize=2M"]);
     }
     Ok(())
+}
+
+/// QEMU's own memory is anonymous, and it asks for transparent huge pages.
+fn memory_of(guest: &Guest) -> &'static str {
+    if guest.pages == Some(Pages::Huge) { ",memory-backend=ram" } else { "" }
 }
 
 fn console_and_control(line: &mut Line) {
@@ -249,7 +245,6 @@ mod tests {
             cpu_model: None,
             kernel_args: vec!["loglevel=7".into()],
             boot_limit_s: 10.0,
-            vmm: Default::default(),
             paging: None,
             pages: None,
         }

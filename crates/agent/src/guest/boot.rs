@@ -15,7 +15,6 @@ use hypertare_plan::{
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use super::paging;
 use super::vmm::{Spec, Vmm};
 use crate::emit::Emitter;
 
@@ -97,7 +96,7 @@ fn boot(options: &Boot) -> Result<()> {
         vmm: Some(state.version),
         vmm_argv: state.argv,
         cgroup: None,
-        paging: paging::of_guest(state.accelerator),
+        paging: None,
         backing: vmm.backing()?,
     }))?;
     end(vmm)
@@ -126,7 +125,6 @@ fn describe(options: &Boot) -> (Node, Guest) {
         cpu_model: options.cpu_model.clone(),
         kernel_args: options.kernel_arg.clone(),
         boot_limit_s: options.limit,
-        vmm: Default::default(),
         paging: None,
         pages: None,
     };

@@ -1,8 +1,9 @@
 //! Guests: VMs started and watched from the host agent, and the init that runs inside them.
 //!
 //! - outside: [`vmm`] runs one QEMU ([`argv`] is its command line, [`qmp`] how it is asked,
-//!   [`console`] what it prints, [`backing`] and [`paging`] how its memory is mapped); [`boot`] does
-//!   that for one guest alone.
+//!   [`console`] what it prints); [`boot`] does that for one guest alone. [`paging`] is how KVM
+//!   translates its addresses, [`huge_pages`] what its memory may be taken from, [`backing`] by
+//!   which pages it is mapped.
 //! - inside: [`init`] is PID 1; it loads [`modules`] and hands over to the node agent, which may
 //!   want the machine's files from [`share`].
 //!
@@ -17,6 +18,7 @@ pub mod backing;
 pub mod boot;
 pub mod console;
 pub mod emulated;
+pub mod huge_pages;
 pub mod init;
 pub mod modules;
 pub mod paging;
