@@ -300,7 +300,7 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
             boot_limit_s=study.sut.boot_limit,
         )
     if on.chance:
-        return _inner_guest(study)
+        return _inner_guest(study, on.chance)
     image = on.images[study.sut.kernel, DEFAULT_PROFILE]
     accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
     return plan.Guest(
@@ -323,7 +323,7 @@ then wait for ever for a lock. A guest that polls before it halts would take its
 """
 
 
-def _inner_guest(study: Study) -> plan.Guest:
+def _inner_guest(study: Study, chance: Chance) -> plan.Guest:
     """A guest of an emulated machine, which is its KVM host."""
     return plan.Guest(
         cpus=study.sut.cpus,
@@ -332,7 +332,11 @@ def _inner_guest(study: Study) -> plan.Guest:
         kernel=Path("/") / GUEST_KERNEL,
         initramfs=(Path("/") / GUEST_INITRAMFS,),
         cpu_model=_INNER_CPU,
-        kernel_args=("random.trust_cpu=off", *study.sut.kernel_args),
+        kernel_args=(
+            "random.trust_cpu=off",
+            f"hypertare.seed={chance.seed}",
+            *study.sut.kernel_args,
+        ),
         boot_limit_s=study.sut.boot_limit,
         paging=study.sut.paging,
         pages=study.sut.pages,

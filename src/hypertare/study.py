@@ -73,13 +73,13 @@ class Sut(Settings):
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
+    paging: Paging | None = None
+    pages: Pages | None = None
     boot_limit: Duration = 60.0
     workdir: Path | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
     scheduler: Literal["credit", "credit2"] = "credit"
     driver_memory: Size = 448 << 20
-    paging: Paging | None = None
-    pages: Pages | None = None
 
     @field_validator("platforms")
     @classmethod

@@ -104,7 +104,7 @@ pub struct NodeReady {
     pub vmm_argv: Vec<String>,
     /// Whether a cgroup accounts for the node, and which version.
     pub cgroup: Option<String>,
-    /// How KVM translates the addresses of its guests, as the kernel says; guests of KVM only.
+    /// The page tables that KVM gives its guests, as its module says; guests under KVM only.
     #[serde(default)]
     pub paging: Option<Paging>,
     /// By which pages the machine maps the guest's memory; guests only.

@@ -1,18 +1,60 @@
-//! By which pages the machine really maps a guest's memory: read back from the kernel.
+//! By which pages the machine maps a guest's memory: asked of QEMU, and read back from the kernel.
 //!
-//! - `2M`: QEMU maps a memfd of the pool's pages. The kernel promises all of them at that moment.
-//! - `thp`: QEMU advises huge pages (madvise) for a guest's memory by itself.
-//! - `4K`: that advice is void in a process whose transparent huge pages are switched off.
+//! - `2M`: pages of the machine's pool, through a memfd of QEMU's. No mount and no privilege; the
+//!   kernel promises all of them when QEMU maps it, so a pool that is too small ends QEMU at once.
+//! - `thp`: QEMU advises huge pages (madvise) for a guest's memory by itself, so nothing is asked.
+//!   The machine's own setting must allow it.
+//! - `4K`: that advice is void in a process whose transparent huge pages are switched off (prctl),
+//!   which holds across exec and needs no setting of the machine.
 //!
 //! None of them touches pages in advance: a page is mapped when the guest first uses it, for all
-//! alike. So what is read is of what the guest has used by then, a booted kernel at least.
+//! alike. So what is read back is of what the guest has used by then, a booted kernel at least.
 
 use std::fs;
+use std::io;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{Backing, Pages};
 
-const HUGE_PAGE: u64 = 2 << 20;
+pub const HUGE_PAGE: u64 = 2 << 20;
+const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Whether the machine can give such pages, as far as is known before it is tried.
+///
+/// # Errors
+/// It cannot; says what to do.
+pub fn check_machine(pages: Option<Pages>, memory: u64) -> Result<()> {
+    match pages {
+        Some(Pages::Huge) if !memory.is_multiple_of(HUGE_PAGE) => {
+            bail!("{memory} bytes of memory are no multiple of the 2 MB that a page is to have")
+        }
+        Some(Pages::Transparent) => check_thp(&fs::read_to_string(THP).unwrap_or_default()),
+        _ => Ok(()),
+    }
+}
+
+fn check_thp(enabled: &str) -> Result<()> {
+    if enabled.contains("[always]") || enabled.contains("[madvise]") {
+        return Ok(());
+    }
+    match enabled.trim() {
+        "" => bail!("the machine's kernel has no transparent huge pages"),
+        _ => bail!(
+            "the machine's transparent huge pages are switched off; as root: \
+             echo madvise > {THP}"
+        ),
+    }
+}
+
+/// Switches transparent huge pages off in the calling process and what it executes.
+pub fn forbid_huge_pages() -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
 
 /// How the memory of the guest of this process is mapped at this moment.
 ///
@@ -20,7 +62,7 @@ const HUGE_PAGE: u64 = 2 << 20;
 /// The process has ended, or has no mapping of that size.
 pub fn read(process: i32, memory: u64) -> Result<Backing> {
     let path = format!("/proc/{process}/smaps");
-    let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+    let text = fs::read_to_string(Path::new(&path)).with_context(|| format!("reading {path}"))?;
     parse(&text, memory).with_context(|| {
         format!("{path} shows no mapping of {memory} bytes, which the guest's memory would be")
     })
@@ -143,5 +185,20 @@ KernelPageSize:        4 kB
         assert!(check(&transparent, Pages::Small).is_err());
         let error = check(&small, Pages::Transparent).unwrap_err().to_string();
         assert!(error.contains("compact_memory"), "{error}");
+    }
+
+    #[test]
+    fn the_machine_s_setting_may_forbid_transparent_pages() {
+        assert!(check_thp("always [madvise] never\n").is_ok());
+        assert!(check_thp("[always] madvise never\n").is_ok());
+        assert!(check_thp("always madvise [never]\n").unwrap_err().to_string().contains("off"));
+        assert!(check_thp("").is_err());
+    }
+
+    #[test]
+    fn memory_is_a_whole_number_of_its_pages() {
+        assert!(check_machine(Some(Pages::Huge), (128 << 20) + 4096).is_err());
+        assert!(check_machine(Some(Pages::Huge), 128 << 20).is_ok());
+        assert!(check_machine(Some(Pages::Small), 4096).is_ok());
     }
 }

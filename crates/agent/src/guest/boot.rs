@@ -15,6 +15,7 @@ use hypertare_plan::{
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
+use super::paging;
 use super::vmm::{Spec, Vmm};
 use crate::emit::Emitter;
 
@@ -96,7 +97,7 @@ fn boot(options: &Boot) -> Result<()> {
         vmm: Some(state.version),
         vmm_argv: state.argv,
         cgroup: None,
-        paging: None,
+        paging: paging::of_guest(state.accelerator),
         backing: vmm.backing()?,
     }))?;
     end(vmm)

@@ -28,6 +28,7 @@ use super::argv::{self, CHANNEL_FD, FIRST_TAP_FD, INITRAMFS_FD, PROGRAM, QMP_FD}
 use super::backing;
 use super::console::Tail;
 use super::init::CONSOLE_PREFIX;
+use super::paging;
 use super::qmp::{Ending, Qmp};
 
 /// Lines kept of QEMU's own messages.
@@ -101,6 +102,7 @@ impl Vmm {
     /// Starts QEMU and returns at once: whether the guest boots is seen on its channel.
     pub fn start(spec: Spec) -> Result<Vmm> {
         check_files(&spec)?;
+        check_memory(spec.guest)?;
         let words = argv::argv(&spec)?;
         let argv = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (channel, qemus_channel) = UnixStream::pair()?;
@@ -115,7 +117,8 @@ impl Vmm {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         if spec.guest.pages == Some(Pages::Small) {
-            refuse_huge_pages(&mut command);
+            // SAFETY: one system call, between fork and exec.
+            unsafe { command.pre_exec(backing::forbid_huge_pages) };
         }
         let (child, pidfd, printed) = spawn_watched(command, inherited)?;
         let (memory, pages) = (spec.guest.memory, spec.guest.pages);
@@ -300,17 +303,6 @@ impl Drop for Vmm {
     }
 }
 
-/// QEMU asks for transparent huge pages by itself; what the process is refused it does not get.
-fn refuse_huge_pages(command: &mut Command) {
-    // SAFETY: between fork and exec the closure makes one system call; it does not allocate.
-    unsafe {
-        command.pre_exec(|| match libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        })
-    };
-}
-
 /// QEMU would complain as well, but later and in other words.
 fn check_files(spec: &Spec) -> Result<()> {
     check_readable("kernel", &spec.guest.kernel)?;
@@ -318,6 +310,17 @@ fn check_files(spec: &Spec) -> Result<()> {
         bail!("guest {} has no initramfs", spec.node.name);
     }
     spec.guest.initramfs.iter().try_for_each(|path| check_readable("initramfs", path))
+}
+
+/// What would be found out only from what the guest does.
+fn check_memory(guest: &Guest) -> Result<()> {
+    if let Some(asked) = guest.paging {
+        if guest.accelerator == Accelerator::Tcg {
+            bail!("nested and shadow page tables are KVM's, but the guest is to be emulated (tcg)");
+        }
+        paging::check(asked)?;
+    }
+    backing::check_machine(guest.pages, guest.memory)
 }
 
 /// Archives as one, in memory: the kernel takes them one after the other, each at a multiple of

@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder, Paging};
+use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder};
 
 use super::cgroup::Cgroup;
 use super::event::Inbox;
 use super::machine::{About, NodeLink};
 use super::spawn::Child;
 use crate::guest::huge_pages::Reserved;
+use crate::guest::paging;
 use crate::guest::vmm::Vmm;
 use crate::probe::{Outside, Processes};
 use crate::xen;
@@ -190,7 +191,6 @@ pub struct GuestLink {
     vmm: Option<Vmm>,
     orders: Orders,
     cpus: Vec<u32>,
-    paging: Option<Paging>,
     held: Held,
     last_words: Vec<String>,
 }
@@ -204,18 +204,12 @@ pub struct Held {
 }
 
 impl GuestLink {
-    pub fn new(
-        vmm: Vmm,
-        inbox: Inbox,
-        cpus: Vec<u32>,
-        paging: Option<Paging>,
-        held: Held,
-    ) -> Result<Self> {
+    pub fn new(vmm: Vmm, inbox: Inbox, cpus: Vec<u32>, held: Held) -> Result<Self> {
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
         let orders = vmm.channel().try_clone()?;
         std::thread::spawn(move || inbox.read(File::from(records)));
         let orders = Orders::new(orders);
-        Ok(GuestLink { vmm: Some(vmm), orders, cpus, paging, held, last_words: Vec::new() })
+        Ok(GuestLink { vmm: Some(vmm), orders, cpus, held, last_words: Vec::new() })
     }
 }
 
@@ -233,7 +227,7 @@ impl NodeLink for GuestLink {
             vmm: Some(state.version),
             vmm_argv: state.argv,
             cgroup: self.held.cgroup.as_ref().and_then(Cgroup::version),
-            paging: self.paging,
+            paging: paging::of_guest(state.accelerator),
             backing: vmm.backing()?,
         })
     }

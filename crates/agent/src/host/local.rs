@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{
     Accelerator, Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
-    Paging,
+    Pages,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -20,7 +20,7 @@ use super::machine::{Machine, Started};
 use super::sandbox;
 use super::spawn::Spawn;
 use crate::guest::vmm::{Spec, Tap, Vmm};
-use crate::guest::{huge_pages, paging};
+use crate::guest::{huge_pages, kvm_module};
 use crate::net::{Links, Namespace, tap};
 use crate::xen::domain::Domain;
 
@@ -140,8 +140,7 @@ impl Local {
         guest: &Guest,
         inbox: Inbox,
     ) -> Result<Started> {
-        let paging = paging_of(guest)?;
-        let memory = huge_pages::provide(guest.pages, guest.memory, paging::is_own_machine())?;
+        let memory = prepare_machine(guest)?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         let mut taps = Vec::new();
@@ -162,7 +161,7 @@ impl Local {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
         }
         let held = Held { cgroup, memory };
-        let link = GuestLink::new(vmm, inbox, node.cpus.clone(), paging, held)?;
+        let link = GuestLink::new(vmm, inbox, node.cpus.clone(), held)?;
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
@@ -261,20 +260,19 @@ impl Machine for Local {
     }
 }
 
-/// Only KVM translates addresses for a guest.
-fn paging_of(guest: &Guest) -> Result<Option<Paging>> {
-    match guest.accelerator {
-        Accelerator::Kvm if guest.paging.is_some() || paging::is_own_machine() => {
-            paging::ensure(guest.paging).map(Some)
+/// What an experiment's own machine lacks for a guest; the user's is taken as it is.
+fn prepare_machine(guest: &Guest) -> Result<Option<huge_pages::Reserved>> {
+    if !kvm_module::is_own_machine() {
+        return Ok(None);
+    }
+    if guest.accelerator == Accelerator::Kvm {
+        kvm_module::ensure(guest.paging)?;
+    }
+    match guest.pages {
+        Some(Pages::Huge) => {
+            huge_pages::reserve(Path::new(huge_pages::POOL), guest.memory).map(Some)
         }
-        // What the user's kernel says is of interest, but a guest runs without it.
-        Accelerator::Kvm => Ok(paging::ensure(None).ok()),
-        Accelerator::Tcg if guest.paging.is_some() => {
-            bail!(
-                "without KVM nobody translates a guest's addresses but QEMU: leave its paging out"
-            )
-        }
-        Accelerator::Tcg => Ok(None),
+        _ => Ok(None),
     }
 }
 
