@@ -538,7 +538,8 @@ impl<M: Machine> Executor<M> {
 
     fn begin_outside(&mut self, index: usize, probes: &[Probe]) -> Reading {
         let outside = self.members[index].link.outside();
-        probe::begin(probes, &Surroundings { outside, ..Surroundings::default() })
+        let machine_proc = super::sandbox::machine_proc();
+        probe::begin(probes, &Surroundings { outside, machine_proc, ..Surroundings::default() })
     }
 
     fn end_probes(&mut self, trial: u64, phase: &Phase, outside: Outsides) -> Outcome {
