@@ -10,14 +10,14 @@ from io import BytesIO
 from pathlib import Path
 
 from hypertare.errors import InputError, MachineError
-from hypertare.image import cpio, kernel_module
+from hypertare.image import cpio, kernel_module, qemu, xen
 from hypertare.image import kernel as kernels
-from hypertare.image import xen as hypervisor
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built
 from hypertare.image.modules import ModuleTree
-from hypertare.image.profile import Profile, find_profile
+from hypertare.image.profile import Profile, Vmm, find_profile
+from hypertare.image.qemu import Qemu
 from hypertare.image.xen import Xen
 from hypertare.paths import agent_binary
 
@@ -27,6 +27,10 @@ VERSION = 1
 INITRAMFS = "initramfs.cpio"
 DEFAULT_KERNEL = "debian"
 DEFAULT_PROFILE = "guest"
+
+GUEST_KERNEL = "guest/kernel"
+GUEST_INITRAMFS = "guest/initramfs"
+"""What the guests of a machine boot from, in its own initramfs."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class _Parts:
     wanted: Profile
     init: bytes
     own: tuple[Built, ...]
-    xen: Xen | None
+    vmm: Xen | Qemu | None
 
     @property
     def key(self) -> str:
@@ -113,15 +117,15 @@ class _Parts:
             "modules": self.source.modules_digest,
             "profile": [_signature(self.wanted)],
             "own": [[built.name, built.digest] for built in self.own],
-            "xen": self.xen.digest if self.xen else [],
+            "vmm": self.vmm.digest if self.vmm else [],
             "init": hashlib.sha256(self.init).hexdigest(),
         }
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
 
     @property
     def what(self) -> str:
-        under = f" under {self.xen.name}" if self.xen else ""
-        return f"{self.wanted.name} initramfs for {self.source.name}{under}"
+        beside = f" with {self.vmm.name}" if self.vmm else ""
+        return f"{self.wanted.name} initramfs for {self.source.name}{beside}"
 
 
 def _signature(wanted: Profile) -> list[object]:
@@ -133,10 +137,10 @@ def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | Non
     source = kernels.find_source(asked, store)
     made = source and kernels.open_kernel(source, store)
     own = source and _found_own(source, wanted, store)
-    xen = hypervisor.find(store) if wanted.guests else None
-    if source is None or made is None or own is None or (wanted.guests and xen is None):
+    vmm = _found_vmm(wanted.vmm, store)
+    if source is None or made is None or own is None or (wanted.vmm and vmm is None):
         return None
-    parts = _Parts(source, wanted, init, tuple(own), xen)
+    parts = _Parts(source, wanted, init, tuple(own), vmm)
     entry = store.find("images", parts.key)
     try:
         return entry and _image(parts, made, entry)
@@ -154,8 +158,8 @@ def _make(
         try:
             made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
             own = _own(source, wanted, store, progress, newest)
-            xen = hypervisor.fetch(store, progress, newest) if wanted.guests else None
-            parts = _Parts(source, wanted, init, tuple(own), xen)
+            vmm = _vmm(wanted.vmm, store, progress, newest)
+            parts = _Parts(source, wanted, init, tuple(own), vmm)
             entry = _sound_files(parts.key, store) or _write(parts, made, store, progress)
             return _image(parts, made, entry)
         except DamagedError as damage:
@@ -171,24 +175,45 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
     def fill(place: Path) -> dict[str, str]:
         progress("writing the initramfs")
         members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
-        if parts.xen:
-            members += _driver_domain(parts, made)
-            (place / hypervisor.FILE).write_bytes(parts.xen.kernel())
+        if parts.vmm:
+            members += [*parts.vmm.members(), *_guest(parts, made)]
+        if isinstance(parts.vmm, Xen):
+            (place / xen.FILE).write_bytes(parts.vmm.kernel())
         (place / INITRAMFS).write_bytes(cpio.archive(members))
         return {"modules": " ".join(modules), "profile": parts.wanted.name, "release": made.release}
 
     return store.make("images", parts.key, parts.what, fill)
 
 
-def _driver_domain(parts: _Parts, made: Kernel) -> list[cpio.Member]:
-    """Xen's tools, and what its guests boot from."""
-    assert parts.xen and parts.wanted.guests
-    guest, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
+def _guest(parts: _Parts, made: Kernel) -> list[cpio.Member]:
+    """What the guests of the machine boot from."""
+    assert parts.wanted.guests
+    members, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
     files = {
-        hypervisor.GUEST_KERNEL: hypervisor.loadable(made.path().read_bytes()),
-        hypervisor.GUEST_INITRAMFS: cpio.archive(guest),
+        GUEST_KERNEL: kernels.loadable(made.path().read_bytes()),
+        GUEST_INITRAMFS: cpio.archive(members),
     }
-    return [*parts.xen.members(), *(cpio.file(path, data) for path, data in files.items())]
+    return [cpio.file(path, data) for path, data in files.items()]
+
+
+def _found_vmm(wanted: Vmm | None, store: Cache) -> Xen | Qemu | None:
+    """What runs the machine's guests, where its packages were fetched before."""
+    match wanted:
+        case "xen":
+            return xen.find(store)
+        case "qemu":
+            return qemu.find(store)
+    return None
+
+
+def _vmm(wanted: Vmm | None, store: Cache, progress: Progress, refresh: bool) -> Xen | Qemu | None:
+    """The same, fetched where it is not there."""
+    match wanted:
+        case "xen":
+            return xen.fetch(store, progress, refresh)
+        case "qemu":
+            return qemu.fetch(store, progress, refresh)
+    return None
 
 
 def _found_own(source: KernelSource, wanted: Profile, store: Cache) -> list[Built] | None:
@@ -237,7 +262,7 @@ def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
         kernel_name=parts.source.name,
         digest=entry.key,
         modules=frozenset(entry.facts["modules"].split()),
-        hypervisor=entry.file(hypervisor.FILE) if parts.xen else None,
+        hypervisor=entry.file(xen.FILE) if isinstance(parts.vmm, Xen) else None,
         _held=held,
     )
 
