@@ -47,7 +47,17 @@ shares are over the whole phase, with what a stream omits and its end."""
 
 EXIT_REASONS = (
     # AMD (SVM)
-    *("npf", "pf_excp", "db_excp", "bp_excp", "ud_excp", "nm_excp", "gp_excp", "ac_excp", "mc_excp"),
+    *(
+        "npf",
+        "pf_excp",
+        "db_excp",
+        "bp_excp",
+        "ud_excp",
+        "nm_excp",
+        "gp_excp",
+        "ac_excp",
+        "mc_excp",
+    ),
     *("interrupt", "nmi", "smi", "vintr", "iret", "pause", "io", "msr", "hypercall"),
     *("read_cr0", "read_cr3", "read_cr4", "read_cr8", "cr0_sel_write"),
     *("write_cr0", "write_cr3", "write_cr4", "write_cr8", "write_dr7", "monitor", "mwait"),
@@ -61,7 +71,7 @@ EXIT_REASONS = (
     *("apic_access", "apic_write", "eoi_induced", "tpr_below_threshold", "preemption_timer"),
     "gdtr_idtr",
 )
-"""Why a guest leaves to its hypervisor, by the kernel's names (asm/svm.h, asm/vmx.h); others are `other`."""
+"""Why a guest exits to its hypervisor, by the kernel's names (asm/svm.h, asm/vmx.h); else `other`."""
 
 _KVM = (
     _response("exits", "exits", "lower", "exits to the hypervisor"),
@@ -70,8 +80,12 @@ _KVM = (
     _response("tlb_flushes", "flushes", "lower", "TLB flushes by the hypervisor"),
     _response("shadow_zapped", "pages", "lower", "the hypervisor's page tables given up"),
     _response("pte_writes", "writes", "lower", "intercepted writes to the guest's page tables"),
-    _response("mapped_4k", "pages", "lower", "pages of 4 KB that the guest is mapped by at the end"),
-    _response("mapped_2m", "pages", "higher", "pages of 2 MB that the guest is mapped by at the end"),
+    _response(
+        "mapped_4k", "pages", "lower", "pages of 4 KB that the guest is mapped by at the end"
+    ),
+    _response(
+        "mapped_2m", "pages", "higher", "pages of 2 MB that the guest is mapped by at the end"
+    ),
     *(
         _response(f"exits_{reason}", "exits", "lower", f"exits to the hypervisor: {reason}")
         for reason in (*EXIT_REASONS, "other")
@@ -145,7 +159,9 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
     ),
     "fork": (
         _response("elapsed", "s", "lower", "elapsed time"),
-        _response("fork_rate", "forks/s", "higher", "programs forked, executed and ended over time"),
+        _response(
+            "fork_rate", "forks/s", "higher", "programs forked, executed and ended over time"
+        ),
         _response("user", "s", "lower", "CPU time in user mode"),
         _response("system", "s", "lower", "CPU time in the kernel"),
         _response("minor_faults", "faults", "lower", "minor page faults"),
@@ -410,9 +426,7 @@ def _exits(phase: Phase, node: str) -> dict[str, float | None]:
         f"exits_{reason}": counted.get(f"exits_{reason}", 0.0) for reason in EXIT_REASONS
     }
     found["exits_other"] = sum(
-        count
-        for name, count in counted.items()
-        if name.startswith("exits_") and name not in found
+        count for name, count in counted.items() if name.startswith("exits_") and name not in found
     )
     return found
 
