@@ -19,11 +19,13 @@ from hypertare.study import (
     BASELINE,
     BurnSettings,
     CommandSettings,
+    ForkSettings,
     Knobs,
     NeighbourSettings,
     PingSettings,
     StreamSettings,
     Study,
+    TouchSettings,
 )
 from hypertare.trials import Cell
 
@@ -370,10 +372,13 @@ def make_trial(
     own_machine = variant.platform in ("guest", "xen") or on.chance is not None
     nodes = list(dict.fromkeys(pair.node for pair in working))
     probes = _probes(study, variant, working, nodes if own_machine else ())
+    probes += _memory_probes(study, variant, nodes, on)
     phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
     knobs = _knob_settings(study, working, own_machine, on)
     if variant.platform == "xen":
         knobs += _weights(study.knobs, nodes)
+    if own_machine:
+        knobs += _memory_knobs(study.knobs, variant, nodes)
     before = _before(id, study, variant, working, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
 
@@ -388,7 +393,7 @@ def _probes(
         outside.append(HOST)
     wanted += [plan.ProbeRequest(node=node, probe="outside") for node in outside]
     own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
-    polling = study.probes if study.needs_network else ()
+    polling = _chosen(study, "napi", "drops") if study.needs_network else ()
     wanted += [
         plan.ProbeRequest(node=node, probe=probe) for node in machines for probe in own + polling
     ]
@@ -399,6 +404,29 @@ def _probes(
         wanted += [plan.ProbeRequest(node=node, probe="drops") for node in way]
         wanted += [plan.ProbeRequest(node=peer, probe="net_dev") for peer in peers]
     return list(dict.fromkeys(wanted))
+
+
+def _chosen(study: Study, *names: plan.ProbeName) -> tuple[plan.ProbeName, ...]:
+    return tuple(name for name in names if name in study.probes)
+
+
+def _memory_probes(
+    study: Study, variant: Variant, nodes: Sequence[str], on: Surroundings
+) -> list[plan.ProbeRequest]:
+    """Of memory and its translation: of the machine, of its guests and as KVM sees them."""
+    guests = nodes if variant.platform == "guest" else ()
+    found = [(node, probe) for probe in _chosen(study, "memory") for node in (HOST, *guests)]
+    found += [(HOST, probe) for probe in _chosen(study, "hardware")]
+    if _under_kvm(study, on):
+        counted = _chosen(study, "kvm", "kvm_exits")
+        found += [(guest, probe) for guest in guests for probe in counted]
+    return [plan.ProbeRequest(node=node, probe=probe) for node, probe in found]
+
+
+def _under_kvm(study: Study, on: Surroundings) -> bool:
+    """Whether guests are KVM's; those of an emulated machine always are."""
+    accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
+    return study.machine == "emulated" or accelerator == "kvm"
 
 
 def _before(
@@ -442,8 +470,13 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
 
 def expected_seconds(settings: object) -> float | None:
     """How long a workload is asked to take; none if only a trial can tell."""
-    if isinstance(settings, CommandSettings):
-        return settings.expected
+    match settings:
+        case CommandSettings():
+            return settings.expected
+        case ForkSettings():
+            return None
+        case TouchSettings():
+            return settings.duration_s
     return float(getattr(settings, "duration", 0.0))
 
 
@@ -480,6 +513,8 @@ def _limit_s(settings: object) -> float:
             return settings.duration + settings.timeout + _SETTLE_S
         case BurnSettings():
             return settings.duration + _SETTLE_S
+        case ForkSettings() | TouchSettings():
+            return settings.limit
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 
@@ -498,6 +533,12 @@ def _pair_tasks(
                 share=settings.share, duration_s=settings.duration, threads=settings.threads
             )
             return [plan.Task(id=f"burn{pair.mark}", node=pair.node, workload=work)]
+        case ForkSettings():
+            fork = plan.Fork(count=settings.count, touch=settings.touch)
+            return [plan.Task(id=f"fork{pair.mark}", node=pair.node, workload=fork)]
+        case TouchSettings():
+            touch = _touch(settings)
+            return [plan.Task(id=f"touch{pair.mark}", node=pair.node, workload=touch)]
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 
@@ -513,6 +554,15 @@ def _load_tasks(
     if load.share is not None:
         work = plan.Burn(share=load.share, duration_s=seconds)
         yield plan.Task(id=f"load{pair.mark}", node=pair.node, background=True, workload=work)
+
+
+def _touch(settings: TouchSettings) -> plan.Touch:
+    return plan.Touch(
+        memory=settings.memory,
+        pages=settings.pages,
+        count=settings.count,
+        duration_s=settings.duration_s,
+    )
 
 
 def _command_task(
@@ -675,7 +725,7 @@ def warnings(study: Study) -> list[str]:
         return []
     asked = [
         name
-        for name in _POLLING
+        for name in (*_POLLING, "thp")
         if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.all_factors
     ]
     return [
@@ -705,6 +755,21 @@ def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:
         wanted = knobs.defer_hard_irqs.model_dump()
         found.append(plan.DeferHardIrqs(interface=interface, **wanted))
     return found
+
+
+def _memory_knobs(knobs: Knobs, variant: Variant, nodes: Sequence[str]) -> list[plan.KnobSetting]:
+    """Of the kernel that the work runs on, and of the machine below where that is another one."""
+    own = (HOST,) if variant.platform in (BASELINE, "container") else nodes
+    settings: list[plan.KnobSetting] = []
+    if knobs.thp is not None:
+        settings += [_knob(node, plan.Thp(**knobs.thp.model_dump())) for node in own]
+    if variant.platform != "guest":
+        return settings
+    if knobs.host_thp is not None:
+        settings.append(_knob(HOST, plan.Thp(**knobs.host_thp.model_dump())))
+    if knobs.ksm is not None:
+        settings.append(_knob(HOST, plan.Ksm(**knobs.ksm.model_dump())))
+    return settings
 
 
 def _knob(node: str, knob: plan.Knob) -> plan.KnobSetting:
