@@ -114,6 +114,29 @@ pub const BURN: &[Definition] = &[
     ("loops", "loops", "units of work done: what neighbours left of the CPU"),
 ];
 
+pub const FORK: &[Definition] = &[
+    ("elapsed_s", "s", "from before the first fork to the end of the last program"),
+    ("forks", "processes", "programs that were executed and ended"),
+    ("touched_bytes", "B", "memory that each of them wrote to, one byte a page of 4 KB"),
+    ("minor_faults", "faults", "page faults of the programs and of their parent"),
+    ("major_faults", "faults", "of those that had to read a disk"),
+    ("user_s", "s", "CPU time in user mode of the programs and of their parent"),
+    ("system_s", "s", "CPU time in the kernel of the programs and of their parent"),
+];
+
+pub const TOUCH: &[Definition] = &[
+    ("elapsed_s", "s", "time of the reads"),
+    ("accesses", "reads", "reads, each of another cache line of the working set"),
+    ("minor_faults", "faults", "page faults during the reads"),
+    ("major_faults", "faults", "of those that had to read a disk"),
+    ("user_s", "s", "CPU time in user mode during the reads"),
+    ("system_s", "s", "CPU time in the kernel during the reads"),
+    ("setup_s", "s", "time of mapping and filling the working set before, not in elapsed_s"),
+    ("setup_faults", "faults", "page faults of mapping and filling it, not in minor_faults"),
+    ("memory_bytes", "B", "size of the working set"),
+    ("huge_bytes", "B", "of that in pages of 2 MB, as the kernel says after the reads"),
+];
+
 /// Values of probes: they are differences over a phase unless the meaning says otherwise. In a name
 /// `*` stands for any text and `#` for a number; the first that fits holds.
 pub const PROBES: &[(Probe, &[Definition])] = &[
@@ -273,6 +296,8 @@ pub const ALL: &[(&str, &[Definition])] = &[
     ("ping_request", PING_REQUEST),
     ("ping_reply", PING_REPLY),
     ("burn", BURN),
+    ("fork", FORK),
+    ("touch", TOUCH),
 ];
 
 #[cfg(test)]
