@@ -18,6 +18,7 @@ use session::{Session, thread};
 const EXECVE: i64 = 59;
 const EXECVEAT: i64 = 322;
 const AT_FDCWD: i32 = -100;
+const AT_EMPTY_PATH: u64 = 0x1000;
 /// Exit status of a process that cannot go on as asked.
 const GAVE_UP: i32 = 125;
 
@@ -136,6 +137,9 @@ extern "C" fn system_call(
         EXECVE => exec::follow(thread, first, second, third),
         EXECVEAT if first as i32 == AT_FDCWD && fifth == 0 => {
             exec::follow(thread, second, third, fourth);
+        }
+        EXECVEAT if fifth == AT_EMPTY_PATH => {
+            exec::follow_open_file(thread, first as i32, (second, third, fourth));
         }
         _ => {}
     }
