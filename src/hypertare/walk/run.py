@@ -53,7 +53,14 @@ class Place:
         """What a command line begins with."""
         if self.root is None:
             return []
-        return ["unshare", "--map-root-user", f"--root={self.root}", f"--wd={self.directory}"]
+        enter = _ENTER.format(mount=_program("mount"), chroot=_program("chroot"))
+        shell = [_program("sh"), "-c", enter, "sh"]
+        return [_program("unshare"), "--map-root-user", "--mount", *shell, str(self.root)]
+
+    @property
+    def options(self) -> list[str]:
+        """Of `env`."""
+        return [] if self.root is None else [f"--chdir={self.directory}"]
 
     def inside(self, path: Path) -> Path:
         """A path as the command sees it."""
@@ -69,6 +76,10 @@ class Place:
 
 
 _BINARIES = "usr/bin"
+
+_ENTER = '{mount} --rbind /proc "$1/proc" && exec {chroot} "$@"'
+"""QEMU looks into /proc for addresses that are free; without it a program's are not QEMU's own, which
+the plugin needs."""
 
 
 def walk(
@@ -166,7 +177,8 @@ class _Site:
     def run(self, command: list[str], progress: Progress) -> int:
         """The command's exit status, as a shell has it. `env` starts it, so that a script is found and
         started as anywhere, through the plugin."""
-        argv = [*self._prepare("results"), self.place.program("env"), "--", *command]
+        env = [self.place.program("env"), *self.place.options]
+        argv = [*self._prepare("results"), *env, "--", *command]
         with _running(argv, self.place) as process:
             began = time.monotonic()
             while True:
@@ -220,7 +232,10 @@ class _Site:
 def _program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise MachineError(f"The program {name} is not on this system.", "Install coreutils.")
+        raise MachineError(
+            f"The program {name} is not on this system.",
+            "Install coreutils and util-linux; root's programs must be in PATH.",
+        )
     return found
 
 
