@@ -16,6 +16,7 @@ from hypertare.errors import InputError
 
 _TRAILER = "TRAILER!!!"
 _LIMIT = 0xFFFFFFFF
+_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,12 @@ def archive(members: Iterable[Member]) -> bytes:
     ordered = sorted(tree.items(), key=lambda item: item[0].parts)
     records = [_record(str(path), member, ino) for ino, (path, member) in enumerate(ordered, 1)]
     return b"".join(records) + _record(_TRAILER, Member(_TRAILER, 0), 0)
+
+
+def unpacked(members: Iterable[Member]) -> int:
+    """Bytes of memory that the files take once the kernel has unpacked them: whole pages."""
+    sizes = (len(member.data) for member in members if stat.S_ISREG(member.mode))
+    return sum(-(-size // _PAGE) * _PAGE for size in sizes)
 
 
 def _inside(path: str) -> PurePosixPath:
