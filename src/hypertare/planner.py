@@ -84,7 +84,8 @@ class Surroundings:
 
     `cpus`: those that the run may use. `images` by the name of their kernel. `chance` is what an
     emulated machine's boot leaves to chance; other machines need no help with that. `capacities` are
-    what workloads carry at most, where the run has measured it.
+    what workloads carry at most, where the run has measured it. Commands start in a copy of `workdir`,
+    or where there is none in `directory`, which is the machine's own.
     """
 
     cpus: tuple[int, ...]
@@ -92,6 +93,7 @@ class Surroundings:
     images: Mapping[str, Bootable]
     environment: dict[str, str]
     workdir: Path | None = None
+    directory: Path | None = None
     chance: Chance | None = None
     capacities: tuple[Capacity, ...] = ()
 
@@ -347,7 +349,7 @@ def _command_task(
     work = plan.Command(
         argv=settings.argv,
         env=on.environment,
-        cwd=on.workdir,
+        cwd=on.workdir or on.directory,
         in_files=on.workdir is not None,
         prepare=settings.prepare,
         warmup=warmup,

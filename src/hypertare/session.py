@@ -22,6 +22,7 @@ from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.errors import InputError, MachineError, writing
+from hypertare.image import programs as real
 from hypertare.image.build import Image, build
 from hypertare.image.profile import EMULATED
 from hypertare.laboratory import BenchLaboratory, Laboratory
@@ -34,7 +35,7 @@ from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
 from hypertare.search.rounds import FIRST, Rounds
 from hypertare.store import Meta, Store
-from hypertare.study import BASELINE, CommandSettings, Study, StudyFile
+from hypertare.study import BASELINE, LEAST_EMULATED, CommandSettings, Study, StudyFile
 from hypertare.summarise import summarise
 from hypertare.summary import MachineState
 from hypertare.units import human_size
@@ -109,7 +110,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         if settings.type == "command" and study.needs_files:
             _check_command(name, settings.argv, workdir)
         elif settings.type == "command":
-            _check_in_image(name, settings)
+            _check_in_image(name, settings, study.sut.programs)
     return Prepared(file, study, design, cpus, workdir, searches.plan(file, study))
 
 
@@ -156,16 +157,26 @@ def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> No
         )
 
 
-def _check_in_image(name: str, settings: CommandSettings) -> None:
+def _check_in_image(name: str, settings: CommandSettings, sets: tuple[str, ...]) -> None:
     """An emulated machine does not see this host's files."""
-    program = "/bin/sh" if settings.prepare else settings.argv[0]
-    if program not in EMULATED.programs:
+    held = (*EMULATED.programs, *real.commands(real.choose(sets)))
+    words = ["/bin/sh"] if settings.prepare else []
+    for program in [*words, settings.argv[0]]:
+        folder, _, word = program.rpartition("/")
+        if word in held or (sets and folder not in _PROGRAM_FOLDERS):
+            continue
         raise InputError(
             f"{name}: the emulated machine has no program '{program}': its image holds "
-            f"{', '.join(EMULATED.programs)} and no other.",
-            "Leave the workload out, give it a command of those, for example command = "
-            '["hypertare-agent", "burn", "--time", "1"], or take machine = "local".',
+            f"{', '.join(held)} and no other.",
+            "Put a set of programs into it (sut.programs, for example "
+            '["build"]: docs/programs.md), leave the workload out, give it a command of those, for '
+            'example command = ["hypertare-agent", "burn", "--time", "1"], or take '
+            'machine = "local".',
         )
+
+
+_PROGRAM_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
+"""What lies elsewhere may be what the commands make."""
 
 
 def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surroundings:
@@ -180,8 +191,12 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
     if prepared.emulated:
         _require_qemu()
         for kernel in _kernels(prepared.study):
-            images[kernel] = build(kernel, "emulated", progress=tell)
-        return Surroundings(prepared.cpus, accelerator, images, {})
+            images[kernel] = build(
+                kernel, "emulated", programs=prepared.study.sut.programs, progress=tell
+            )
+        _check_memory(prepared, images)
+        directory = Path(real.WORK) if prepared.study.sut.programs else None
+        return Surroundings(prepared.cpus, accelerator, images, {}, directory=directory)
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
         for kernel in _kernels(prepared.study):
@@ -191,6 +206,22 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
             accelerator = best_accelerator(next(iter(images.values()))).accelerator
     variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
     return Surroundings(prepared.cpus, accelerator, images, variables, prepared.workdir)
+
+
+def _check_memory(prepared: Prepared, images: dict[str, Image]) -> None:
+    """Programs lie in memory twice while the machine boots, and one whose archive does not fit ends
+    in a loop without a word."""
+    if not prepared.study.sut.programs:
+        return
+    for plot in prepared.design.plots:
+        sut = prepared.file.cell(plot.levels).sut
+        least = LEAST_EMULATED + 2 * images[sut.kernel].unpacked
+        if sut.memory < least:
+            raise InputError(
+                f"sut.memory is {human_size(sut.memory)}, but with the programs "
+                f"{', '.join(sut.programs)} an emulated machine needs {human_size(least)}.",
+                "Give it more, or leave programs out of sut.programs.",
+            )
 
 
 def _require_qemu() -> None:

@@ -25,6 +25,7 @@ from pydantic import (
 
 from hypertare.claims import Claim
 from hypertare.errors import InputError
+from hypertare.image.programs import SETS as PROGRAM_SETS
 from hypertare.plan import NicModel
 from hypertare.plots import Plot
 from hypertare.quantities import Duration, OfferedRate, Share, Size
@@ -64,6 +65,20 @@ class Sut(Settings):
     kernel_args: tuple[str, ...] = ()
     boot_limit: Duration = 60.0
     workdir: Path | None = None
+    programs: tuple[str, ...] = ()
+
+    @field_validator("programs")
+    @classmethod
+    def _known_programs(cls, programs: tuple[str, ...]) -> tuple[str, ...]:
+        for name in programs:
+            if name not in PROGRAM_SETS:
+                close = difflib.get_close_matches(name, PROGRAM_SETS, n=1)
+                hint = f" Did you mean '{close[0]}'?" if close else ""
+                raise ValueError(
+                    f"there is no set of programs '{name}'.{hint} "
+                    f"There are: {', '.join(PROGRAM_SETS)}"
+                )
+        return programs
 
     @field_validator("platforms")
     @classmethod
@@ -314,6 +329,19 @@ class Study(Settings):
                 f"sut.cpus is {self.sut.cpus}, but virtual time has one count of instructions: "
                 "several CPUs would take turns and not work at the same time. Ask for one CPU, or "
                 "for clock = 'wall'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _programs_are_of_an_image(self) -> Study:
+        if self.sut.programs and self.machine != "emulated":
+            raise ValueError(
+                "sut.programs are put into the image of an emulated machine; on this host commands "
+                "find its own programs, and what they work on in sut.workdir"
+            )
+        if "sut.programs" in self.factors:
+            raise ValueError(
+                "sut.programs cannot be a factor: all machines of a run have the same image"
             )
         return self
 

@@ -12,16 +12,18 @@ from pathlib import Path
 from hypertare.errors import InputError, MachineError
 from hypertare.image import cpio, kernel_module
 from hypertare.image import kernel as kernels
+from hypertare.image import programs as real
 from hypertare.image import xen as hypervisor
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built
 from hypertare.image.modules import ModuleTree
 from hypertare.image.profile import Profile, find_profile
+from hypertare.image.programs import Programs, ProgramSet
 from hypertare.image.xen import Xen
 from hypertare.paths import agent_binary
 
-VERSION = 1
+VERSION = 2
 """Of what an initramfs looks like; part of every key."""
 
 INITRAMFS = "initramfs.cpio"
@@ -34,7 +36,9 @@ class Image:
     """What a guest boots from. As long as this object lives, `image gc` leaves the files alone.
 
     `digest` names everything that went into it. `modules` are those that the guest can have, in
-    the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain.
+    the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain. `programs`
+    tells versions of the programs that it was asked to have, for people. `unpacked` is what all of it
+    takes of the machine's memory, in bytes.
     """
 
     kernel: Path
@@ -44,6 +48,8 @@ class Image:
     digest: str
     modules: frozenset[str]
     hypervisor: Path | None = None
+    programs: str = ""
+    unpacked: int = 0
     _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
 
 
@@ -57,26 +63,29 @@ def build(
     agent: Path | None = None,
     progress: Progress = silent,
     *,
+    programs: Sequence[str] = (),
     cache: Cache | None = None,
     refresh: bool = False,
 ) -> Image:
     """The image, from the cache or made now.
 
     `kernel` is `debian`, `debian:PACKAGE`, `host` or a path. A kernel once fetched stays the same
-    until `refresh`: a run of next week shall not meet another kernel unasked.
+    until `refresh`: a run of next week shall not meet another kernel unasked. The same holds for
+    `programs`, names of sets (`hypertare.image.programs`).
 
     Raises:
-        InputError: no such profile, or the path is no kernel.
-        MachineError: no agent, no network, no room, or no way to get the kernel on this host.
+        InputError: no such profile or set of programs, or the path is no kernel.
+        MachineError: no agent, no network, no room, or no way to get the kernel or the programs on
+            this host.
     """
-    wanted = find_profile(profile)
+    asked = _Asked(kernel, find_profile(profile), real.choose(programs))
     init = _agent(agent or agent_binary())
     store = cache or Cache()
-    found = None if refresh else _open(kernel, wanted, init, store)
+    found = None if refresh else _open(asked, init, store)
     if found:
         return found
     with store.building(progress):
-        return _make(kernel, wanted, init, store, progress, refresh)
+        return _make(asked, init, store, progress, refresh)
 
 
 def ready(
@@ -84,6 +93,7 @@ def ready(
     profile: str = DEFAULT_PROFILE,
     agent: Path | None = None,
     *,
+    programs: Sequence[str] = (),
     cache: Cache | None = None,
 ) -> Image | None:
     """The image when it is already made.
@@ -92,7 +102,15 @@ def ready(
         HypertareError: as `build`, where the input is wrong or there is no agent.
     """
     init = _agent(agent or agent_binary())
-    return _open(kernel, find_profile(profile), init, cache or Cache())
+    asked = _Asked(kernel, find_profile(profile), real.choose(programs))
+    return _open(asked, init, cache or Cache())
+
+
+@dataclass(frozen=True)
+class _Asked:
+    kernel: str
+    profile: Profile
+    sets: tuple[ProgramSet, ...]
 
 
 @dataclass(frozen=True)
@@ -104,6 +122,7 @@ class _Parts:
     init: bytes
     own: tuple[Built, ...]
     xen: Xen | None
+    programs: Programs | None
 
     @property
     def key(self) -> str:
@@ -114,6 +133,7 @@ class _Parts:
             "profile": [_signature(self.wanted)],
             "own": [[built.name, built.digest] for built in self.own],
             "xen": self.xen.digest if self.xen else [],
+            "programs": self.programs.digest if self.programs else [],
             "init": hashlib.sha256(self.init).hexdigest(),
         }
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
@@ -121,7 +141,8 @@ class _Parts:
     @property
     def what(self) -> str:
         under = f" under {self.xen.name}" if self.xen else ""
-        return f"{self.wanted.name} initramfs for {self.source.name}{under}"
+        beside = f" with {self.programs.name}" if self.programs else ""
+        return f"{self.wanted.name} initramfs for {self.source.name}{under}{beside}"
 
 
 def _signature(wanted: Profile) -> list[object]:
@@ -129,14 +150,18 @@ def _signature(wanted: Profile) -> list[object]:
     return [wanted.name, wanted.required, wanted.wanted, wanted.directories, *guests]
 
 
-def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | None:
-    source = kernels.find_source(asked, store)
+def _open(asked: _Asked, init: bytes, store: Cache) -> Image | None:
+    wanted = asked.profile
+    source = kernels.find_source(asked.kernel, store)
     made = source and kernels.open_kernel(source, store)
     own = source and _found_own(source, wanted, store)
     xen = hypervisor.find(store) if wanted.guests else None
+    programs = real.find(asked.sets, store) if asked.sets else None
     if source is None or made is None or own is None or (wanted.guests and xen is None):
         return None
-    parts = _Parts(source, wanted, init, tuple(own), xen)
+    if asked.sets and programs is None:
+        return None
+    parts = _Parts(source, wanted, init, tuple(own), xen, programs)
     entry = store.find("images", parts.key)
     try:
         return entry and _image(parts, made, entry)
@@ -144,18 +169,19 @@ def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | Non
         return None
 
 
-def _make(
-    asked: str, wanted: Profile, init: bytes, store: Cache, progress: Progress, refresh: bool
-) -> Image:
+def _make(asked: _Asked, init: bytes, store: Cache, progress: Progress, refresh: bool) -> Image:
     """Makes what is missing or damaged; what is sound stays, for another process may use it."""
+    wanted = asked.profile
     for first in (True, False):
         newest = refresh and first
-        source = kernels.source(asked, store, progress, newest)
+        source = kernels.source(asked.kernel, store, progress, newest)
         try:
             made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
             own = _own(source, wanted, store, progress, newest)
             xen = hypervisor.fetch(store, progress, newest) if wanted.guests else None
-            parts = _Parts(source, wanted, init, tuple(own), xen)
+            sets = asked.sets
+            programs = real.fetch(sets, store, progress, newest) if sets else None
+            parts = _Parts(source, wanted, init, tuple(own), xen, programs)
             entry = _sound_files(parts.key, store) or _write(parts, made, store, progress)
             return _image(parts, made, entry)
         except DamagedError as damage:
@@ -171,22 +197,30 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
     def fill(place: Path) -> dict[str, str]:
         progress("writing the initramfs")
         members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
+        programs = parts.programs.members() if parts.programs else []
         if parts.xen:
-            members += _driver_domain(parts, made)
+            members += _driver_domain(parts, made, programs)
             (place / hypervisor.FILE).write_bytes(parts.xen.kernel())
-        (place / INITRAMFS).write_bytes(cpio.archive(members))
-        return {"modules": " ".join(modules), "profile": parts.wanted.name, "release": made.release}
+        # Two archives, of which the second wins where both have a file.
+        archives = [cpio.archive(each) for each in (members, programs) if each]
+        (place / INITRAMFS).write_bytes(b"".join(archives))
+        return {
+            "modules": " ".join(modules),
+            "profile": parts.wanted.name,
+            "release": made.release,
+            "unpacked": str(cpio.unpacked(members) + cpio.unpacked(programs)),
+        }
 
     return store.make("images", parts.key, parts.what, fill)
 
 
-def _driver_domain(parts: _Parts, made: Kernel) -> list[cpio.Member]:
+def _driver_domain(parts: _Parts, made: Kernel, programs: list[cpio.Member]) -> list[cpio.Member]:
     """Xen's tools, and what its guests boot from."""
     assert parts.xen and parts.wanted.guests
     guest, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
     files = {
         hypervisor.GUEST_KERNEL: hypervisor.loadable(made.path().read_bytes()),
-        hypervisor.GUEST_INITRAMFS: cpio.archive(guest),
+        hypervisor.GUEST_INITRAMFS: cpio.archive([*guest, *programs]),
     }
     return [*parts.xen.members(), *(cpio.file(path, data) for path, data in files.items())]
 
@@ -238,6 +272,8 @@ def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
         digest=entry.key,
         modules=frozenset(entry.facts["modules"].split()),
         hypervisor=entry.file(hypervisor.FILE) if parts.xen else None,
+        programs=parts.programs.versions if parts.programs else "",
+        unpacked=int(entry.facts["unpacked"]),
         _held=held,
     )
 

@@ -16,6 +16,7 @@ from hypertare.errors import InputError
 
 _TRAILER = "TRAILER!!!"
 _LIMIT = 0xFFFFFFFF
+_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,12 @@ def unpack(members: Iterable[Member], folder: Path) -> None:
         elif stat.S_ISREG(member.mode):
             path.write_bytes(member.data)
             path.chmod(stat.S_IMODE(member.mode))
+
+
+def unpacked(members: Iterable[Member]) -> int:
+    """Bytes of memory that the files take once the kernel has unpacked them: whole pages."""
+    sizes = (len(member.data) for member in members if stat.S_ISREG(member.mode))
+    return sum(-(-size // _PAGE) * _PAGE for size in sizes)
 
 
 def _inside(path: str) -> PurePosixPath:
