@@ -14,6 +14,8 @@ PROTOCOL = 1
 
 Accelerator = Literal["kvm", "tcg"]
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
+Paging = Literal["nested", "shadow"]
+Pages = Literal["4K", "2M", "thp"]
 ProbeName = Literal[
     "stat",
     "softirqs",
@@ -56,6 +58,9 @@ class Guest(Seam):
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
     boot_limit_s: float
+    vmm: Literal["qemu", "agent"] = "qemu"
+    paging: Paging | None = None
+    pages: Pages | None = None
 
 
 class Domain(Seam):

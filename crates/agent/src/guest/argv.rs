@@ -235,6 +235,9 @@ mod tests {
             cpu_model: None,
             kernel_args: vec!["loglevel=7".into()],
             boot_limit_s: 10.0,
+            vmm: Default::default(),
+            paging: None,
+            pages: None,
         }
     }
 

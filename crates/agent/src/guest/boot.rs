@@ -123,6 +123,9 @@ fn describe(options: &Boot) -> (Node, Guest) {
         cpu_model: options.cpu_model.clone(),
         kernel_args: options.kernel_arg.clone(),
         boot_limit_s: options.limit,
+        vmm: Default::default(),
+        paging: None,
+        pages: None,
     };
     let kind = NodeKind::Guest(guest.clone());
     let node = Node { name: NAME.into(), kind, cpus: vec![], interfaces: vec![], files: None };
