@@ -87,6 +87,15 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
     ),
 }
 
+ELAPSED, WALK_CYCLES, WALK_TIME, TOTAL = "elapsed", "walk_cycles", "walk_time", "estimated_total"
+
+MODELLED: tuple[Response, ...] = (
+    _response(WALK_CYCLES, "cycles", "lower", "modelled cycles of translating addresses"),
+    _response(WALK_TIME, "s", "lower", "modelled time of translating addresses"),
+    _response(TOTAL, "s", "lower", "elapsed time and modelled time of translating addresses"),
+)
+"""Of workloads whose elapsed time is joined with modelled page walks; see `hypertare.totals`."""
+
 VIRTUAL = " (virtual)"
 """Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
 
@@ -111,6 +120,16 @@ def mark_of(clock: str) -> str:
 def of_clock(response: Response, clock: str) -> Response:
     """The response as a run by this clock has it."""
     return replace(response, unit=response.unit + mark_of(clock))
+
+
+def of_workload(kind: str, *, walked: bool) -> tuple[Response, ...]:
+    """All responses of a workload of this type, modelled ones among them where it is walked."""
+    return RESPONSES[kind] + (MODELLED if walked else ())
+
+
+def has_elapsed(kind: str) -> bool:
+    """Whether there is an elapsed time that modelled page walks can be added to."""
+    return HEADLINE[kind] == ELAPSED
 
 
 HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn": "work_rate"}

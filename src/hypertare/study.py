@@ -26,14 +26,16 @@ from pydantic import (
 from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.image.programs import SETS as PROGRAM_SETS
-from hypertare.plan import NicModel
+from hypertare.plan import NicModel, Pages, Paging
 from hypertare.plots import Plot
+from hypertare.published import PublishedFile
 from hypertare.quantities import Duration, OfferedRate, Share, Size
-from hypertare.responses import RESPONSES
+from hypertare.responses import has_elapsed, of_workload
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
 from hypertare.tune.settings import TuneSettings
 from hypertare.units import human_size
+from hypertare.walk.settings import WalkSettings
 
 Platform = Literal["native", "container", "guest"]
 BASELINE = "native"
@@ -66,6 +68,8 @@ class Sut(Settings):
     boot_limit: Duration = 60.0
     workdir: Path | None = None
     programs: tuple[str, ...] = ()
+    paging: Paging | None = None
+    pages: Pages | None = None
 
     @field_validator("programs")
     @classmethod
@@ -293,6 +297,8 @@ class Study(Settings):
     plots: tuple[Plot, ...] = ()
     tune: TuneSettings | None = None
     search: SearchSettings | None = None
+    walk: WalkSettings | None = None
+    published: tuple[PublishedFile, ...] = ()
     quick: dict[str, Any] = {}
 
     @model_validator(mode="before")
@@ -346,6 +352,39 @@ class Study(Settings):
         return self
 
     @model_validator(mode="after")
+    def _walks_can_be_joined(self) -> Study:
+        if self.walk is None:
+            return self
+        if self.clock != "virtual":
+            raise ValueError(
+                "[walk] is for virtual time: by the wall clock a processor's page walks are in the "
+                "elapsed time already"
+            )
+        for name in self.walk.workloads:
+            if name not in self.workloads:
+                known = ", ".join(self.workloads)
+                raise ValueError(
+                    f"walk.workloads: there is no workload '{name}'; there are: {known}"
+                )
+            if not has_elapsed(self.workloads[name].type):
+                raise ValueError(f"walk.workloads: '{name}' has no elapsed time to add walks to")
+        if not self.walked:
+            raise ValueError("[walk]: no workload has an elapsed time to add walks to")
+        if "guest" in self.sut.platforms:
+            for path, given in (("paging", self.sut.paging), ("pages", self.sut.pages)):
+                if given is None and f"sut.{path}" not in self.factors:
+                    raise ValueError(f"[walk] needs to know sut.{path} of the guest: set it")
+        return self
+
+    @property
+    def walked(self) -> tuple[str, ...]:
+        """The workloads whose page walks are modelled."""
+        if self.walk is None:
+            return ()
+        wanted = self.walk.workloads or tuple(self.workloads)
+        return tuple(name for name in wanted if has_elapsed(self.workloads[name].type))
+
+    @model_validator(mode="after")
     def _factors_of_a_workload_are_its_own(self) -> Study:
         for name, workload in self.workloads.items():
             own = (f"workloads.{name}.", "knobs.")
@@ -359,12 +398,17 @@ class Study(Settings):
 
     @model_validator(mode="after")
     def _plots_show_what_is_there(self) -> Study:
+        walked = self.walked
         responses = {
-            name: [one.name for one in RESPONSES[workload.type]]
+            name: [one.name for one in of_workload(workload.type, walked=name in walked)]
             for name, workload in self.workloads.items()
         }
         bench = {path: v for path, v in self.factors.items() if not path.startswith("workloads.")}
-        factors = {name: {**bench, **self.factors_of(name)} for name in self.workloads}
+        modelled = self.walk.factors if self.walk else {}
+        factors = {
+            name: {**bench, **self.factors_of(name), **(modelled if name in walked else {})}
+            for name in self.workloads
+        }
         for plot in self.plots:
             problem = plot.problem(responses, factors)
             if problem is not None:
@@ -547,6 +591,8 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
         "plots": Plot,
         "tune": TuneSettings,
         "search": SearchSettings,
+        "walk": WalkSettings,
+        "published": PublishedFile,
     }
     if len(location) >= 2 and location[0] == "workloads":
         kind = raw.get("workloads", {}).get(location[1], {}).get("type")
