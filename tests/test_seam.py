@@ -186,6 +186,11 @@ prepare = "true"
 [workloads.burn]
 type = "burn"
 share = "50%"
+[workloads.fork]
+type = "fork"
+[workloads.touch]
+type = "touch"
+pages = "thp"
 [workloads.tcp]
 type = "stream"
 direction = "both"
@@ -213,6 +218,7 @@ dev_weight = 64
 interrupt_coalescing = { rx_usecs = 50 }
 busy_poll = 50
 defer_hard_irqs = { polls = 2, flush_timeout_ns = 20000 }
+thp = "madvise"
 [factors]
 "sut.nic" = ["virtio-net", "e1000"]
 """
@@ -278,6 +284,8 @@ ROLES = {
     "receive": "stream_receive",
     "request": "ping_request",
     "burn": "burn",
+    "fork": "fork",
+    "touch": "touch",
 }
 """The workload of a task, by the beginning of its id."""
 

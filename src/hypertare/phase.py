@@ -42,6 +42,11 @@ class Phase:
         reading = self.probes.get((node, probe))
         return None if reading is None else reading.values.get(value)
 
+    def values(self, node: str, probe: str) -> dict[str, float] | None:
+        """All that a probe counted; none where it was not asked or is not available."""
+        reading = self.probes.get((node, probe))
+        return None if reading is None or reading.unavailable is not None else reading.values
+
     def has_counters_of(self, node: str) -> bool:
         """Whether the node is a machine with counters of its own, that of its NIC among them."""
         return (node, "net_dev") in self.probes

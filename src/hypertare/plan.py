@@ -27,6 +27,10 @@ ProbeName = Literal[
     "outside",
     "napi",
     "drops",
+    "kvm",
+    "kvm_exits",
+    "memory",
+    "hardware",
 ]
 
 
@@ -179,8 +183,22 @@ class Burn(Seam):
     threads: int = 1
 
 
+class Fork(Seam):
+    type: Literal["fork"] = "fork"
+    count: int
+    touch: int = 0
+
+
+class Touch(Seam):
+    type: Literal["touch"] = "touch"
+    memory: int
+    pages: Pages | None = None
+    count: int | None = None
+    duration_s: float | None = None
+
+
 Workload = Annotated[
-    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn,
+    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn | Fork | Touch,
     Field(discriminator="type"),
 ]
 
@@ -262,6 +280,24 @@ class DeferHardIrqs(Seam):
     flush_timeout_ns: int
 
 
+ThpEnabled = Literal["always", "madvise", "never"]
+ThpDefrag = Literal["always", "defer", "defer+madvise", "madvise", "never"]
+
+
+class Thp(Seam):
+    type: Literal["thp"] = "thp"
+    enabled: ThpEnabled
+    defrag: ThpDefrag | None = None
+    scan_sleep_ms: int | None = None
+
+
+class Ksm(Seam):
+    type: Literal["ksm"] = "ksm"
+    run: bool
+    pages_to_scan: int | None = None
+    sleep_ms: int | None = None
+
+
 Knob = Annotated[
     Mtu
     | Offload
@@ -274,7 +310,9 @@ Knob = Annotated[
     | SchedulerWeight
     | InterruptCoalescing
     | BusyPoll
-    | DeferHardIrqs,
+    | DeferHardIrqs
+    | Thp
+    | Ksm,
     Field(discriminator="type"),
 ]
 

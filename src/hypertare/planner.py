@@ -16,10 +16,12 @@ from hypertare.quantities import OfCapacity
 from hypertare.study import (
     BurnSettings,
     CommandSettings,
+    ForkSettings,
     Knobs,
     PingSettings,
     StreamSettings,
     Study,
+    TouchSettings,
 )
 from hypertare.trials import Cell
 
@@ -265,16 +267,38 @@ def make_trial(
         probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
     if own_machine:
         own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
-        polling = study.probes if study.needs_network else ()
+        polling = _chosen(study, "napi", "drops") if study.needs_network else ()
         wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own + polling]
         probes += [request for request in wanted if request not in probes]
         if "drops" in polling:
             probes += [plan.ProbeRequest(node=node, probe="drops") for node in _on_the_way(variant)]
             probes.append(plan.ProbeRequest(node=PEER, probe="net_dev"))
+    probes += _memory_probes(study, variant, on)
     phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
     knobs = _knob_settings(study.knobs, variant.node, study.needs_network, own_machine, on)
+    knobs += _memory_knobs(study.knobs, variant, own_machine)
     before = _before(id, study, variant, plot, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
+
+
+def _chosen(study: Study, *names: plan.ProbeName) -> tuple[plan.ProbeName, ...]:
+    return tuple(name for name in names if name in study.probes)
+
+
+def _memory_probes(study: Study, variant: Variant, on: Surroundings) -> list[plan.ProbeRequest]:
+    """Of memory and its translation: of the machine, of a guest by itself and as KVM sees it."""
+    nodes = (HOST, variant.node) if variant.platform == "guest" else (HOST,)
+    found = [(node, probe) for probe in _chosen(study, "memory") for node in nodes]
+    found += [(HOST, probe) for probe in _chosen(study, "hardware")]
+    if variant.platform == "guest" and _under_kvm(study, on):
+        found += [(variant.node, probe) for probe in _chosen(study, "kvm", "kvm_exits")]
+    return [plan.ProbeRequest(node=node, probe=probe) for node, probe in found]
+
+
+def _under_kvm(study: Study, on: Surroundings) -> bool:
+    """Whether guests are KVM's; those of an emulated machine always are."""
+    accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
+    return study.machine == "emulated" or accelerator == "kvm"
 
 
 def _on_the_way(variant: Variant) -> tuple[str, ...]:
@@ -316,8 +340,13 @@ def _reach(variant: Variant, plot: Plot) -> tuple[plan.Phase, ...]:
 
 def expected_seconds(settings: object) -> float | None:
     """How long a workload is asked to take; none if only a trial can tell."""
-    if isinstance(settings, CommandSettings):
-        return settings.expected
+    match settings:
+        case CommandSettings():
+            return settings.expected
+        case ForkSettings():
+            return None
+        case TouchSettings():
+            return settings.duration_s
     return float(getattr(settings, "duration", 0.0))
 
 
@@ -340,7 +369,21 @@ def _tasks(
                 share=settings.share, duration_s=settings.duration, threads=settings.threads
             )
             return [plan.Task(id="burn", node=node, workload=work)], settings.duration + _SETTLE_S
+        case ForkSettings():
+            fork = plan.Fork(count=settings.count, touch=settings.touch)
+            return [plan.Task(id="fork", node=node, workload=fork)], settings.limit
+        case TouchSettings():
+            return [plan.Task(id="touch", node=node, workload=_touch(settings))], settings.limit
     raise AssertionError(f"unknown workload settings: {settings!r}")
+
+
+def _touch(settings: TouchSettings) -> plan.Touch:
+    return plan.Touch(
+        memory=settings.memory,
+        pages=settings.pages,
+        count=settings.count,
+        duration_s=settings.duration_s,
+    )
 
 
 def _command_task(
@@ -489,7 +532,7 @@ def warnings(study: Study) -> list[str]:
         return []
     asked = [
         name
-        for name in _POLLING
+        for name in (*_POLLING, "thp")
         if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.all_factors
     ]
     return [
@@ -519,6 +562,21 @@ def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:
         wanted = knobs.defer_hard_irqs.model_dump()
         found.append(plan.DeferHardIrqs(interface=interface, **wanted))
     return found
+
+
+def _memory_knobs(knobs: Knobs, variant: Variant, own_machine: bool) -> list[plan.KnobSetting]:
+    """Of the kernel that the work runs on, and of the machine below where that is another one."""
+    own = variant.node if variant.platform == "guest" else HOST
+    settings: list[plan.KnobSetting] = []
+    if knobs.thp is not None and own_machine:
+        settings.append(_knob(own, plan.Thp(**knobs.thp.model_dump())))
+    if variant.platform != "guest":
+        return settings
+    if knobs.host_thp is not None:
+        settings.append(_knob(HOST, plan.Thp(**knobs.host_thp.model_dump())))
+    if knobs.ksm is not None:
+        settings.append(_knob(HOST, plan.Ksm(**knobs.ksm.model_dump())))
+    return settings
 
 
 def _knob(node: str, knob: plan.Knob) -> plan.KnobSetting:

@@ -121,6 +121,7 @@ class ProbeValues(Seam):
     values: Values
     histograms: dict[str, Histogram] = {}
     unavailable: str | None = None
+    absent: dict[str, str] = {}
 
 
 class KnobOutcome(Seam):

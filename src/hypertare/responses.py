@@ -45,6 +45,77 @@ _POLLING = (
 """Of the system under test where it is a whole machine: a guest, or an emulated machine. Rates and
 shares are over the whole phase, with what a stream omits and its end."""
 
+EXIT_REASONS = (
+    # AMD (SVM)
+    *(
+        "npf",
+        "pf_excp",
+        "db_excp",
+        "bp_excp",
+        "ud_excp",
+        "nm_excp",
+        "gp_excp",
+        "ac_excp",
+        "mc_excp",
+    ),
+    *("interrupt", "nmi", "smi", "vintr", "iret", "pause", "io", "msr", "hypercall"),
+    *("read_cr0", "read_cr3", "read_cr4", "read_cr8", "cr0_sel_write"),
+    *("write_cr0", "write_cr3", "write_cr4", "write_cr8", "write_dr7", "monitor", "mwait"),
+    *("avic_incomplete_ipi", "avic_unaccelerated_access"),
+    # both
+    *("cpuid", "hlt", "invlpg", "invpcid", "rdpmc", "rdtsc", "rdtscp", "wbinvd", "xsetbv"),
+    # Intel (VMX)
+    *("exception_nmi", "external_interrupt", "interrupt_window", "nmi_window", "vmcall"),
+    *("cr_access", "dr_access", "io_instruction", "msr_read", "msr_write", "pause_instruction"),
+    *("monitor_instruction", "mwait_instruction", "ept_violation", "ept_misconfig"),
+    *("apic_access", "apic_write", "eoi_induced", "tpr_below_threshold", "preemption_timer"),
+    "gdtr_idtr",
+)
+"""Why a guest leaves to its hypervisor, by the kernel's names (asm/svm.h, asm/vmx.h); the rest is `other`."""
+
+_KVM = (
+    _response("exits", "exits", "lower", "exits to the hypervisor"),
+    _response("exit_rate", "exits/s", "lower", "exits to the hypervisor over time"),
+    _response("guest_faults", "faults", "lower", "page faults that came to the hypervisor"),
+    _response("tlb_flushes", "flushes", "lower", "TLB flushes by the hypervisor"),
+    _response("shadow_zapped", "pages", "lower", "the hypervisor's page tables given up"),
+    _response("pte_writes", "writes", "lower", "intercepted writes to the guest's page tables"),
+    _response(
+        "mapped_4k", "pages", "lower", "pages of 4 KB that the guest is mapped by at the end"
+    ),
+    _response(
+        "mapped_2m", "pages", "higher", "pages of 2 MB that the guest is mapped by at the end"
+    ),
+    *(
+        _response(f"exits_{reason}", "exits", "lower", f"exits to the hypervisor: {reason}")
+        for reason in (*EXIT_REASONS, "other")
+    ),
+)
+"""Of a guest under KVM, as its host sees it."""
+
+_MEMORY = (
+    _response("thp_faults", "faults", "higher", "page faults that got a huge page (THP)"),
+    _response("thp_collapsed", "pages", "higher", "huge pages made of small ones by khugepaged"),
+    _response("thp_cpu", "s", "lower", "CPU time of khugepaged"),
+    _response("host_thp_faults", "faults", "higher", "the same page faults below a guest"),
+    _response("host_thp_collapsed", "pages", "higher", "the same huge pages below a guest"),
+    _response("host_thp_cpu", "s", "lower", "CPU time of khugepaged below a guest"),
+    _response("ksm_saved", "B", "higher", "memory that merging saves at the end (KSM)"),
+    _response("ksm_faults", "faults", "lower", "page faults that took a merged page apart"),
+    _response("ksm_scans", "scans", "higher", "times that ksmd came round all memory"),
+    _response("ksm_cpu", "s", "lower", "CPU time of ksmd"),
+)
+
+_HARDWARE = (
+    _response("cycles", "cycles", "lower", "cycles of the CPUs under test"),
+    _response("instructions", "instructions", "lower", "instructions of the CPUs under test"),
+    _response("dtlb_misses", "misses", "lower", "misses of the data TLB"),
+    _response("walk_cycles", "cycles", "lower", "cycles with a page walk under way"),
+)
+"""Of the CPUs' own counters, where there are any; guests included."""
+
+_TRANSLATION = (*_KVM, *_MEMORY, *_HARDWARE)
+
 RESPONSES: dict[str, tuple[Response, ...]] = {
     "command": (
         _response("elapsed", "s", "lower", "elapsed time"),
@@ -56,6 +127,7 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response("involuntary_switches", "switches", "lower", "involuntary context switches"),
         _response("peak_memory", "B", "lower", "largest resident set of a process"),
         *_CPU,
+        *_TRANSLATION,
     ),
     "stream": (
         _response("goodput", "b/s", "higher", "payload received over time"),
@@ -85,9 +157,32 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response("share", "share", "higher", "CPU share received"),
         *_CPU,
     ),
+    "fork": (
+        _response("elapsed", "s", "lower", "elapsed time"),
+        _response(
+            "fork_rate", "forks/s", "higher", "programs forked, executed and ended over time"
+        ),
+        _response("user", "s", "lower", "CPU time in user mode"),
+        _response("system", "s", "lower", "CPU time in the kernel"),
+        _response("minor_faults", "faults", "lower", "minor page faults"),
+        *_CPU,
+        *_TRANSLATION,
+    ),
+    "touch": (
+        _response("access_rate", "reads/s", "higher", "dependent random reads over time"),
+        _response("elapsed", "s", "lower", "elapsed time of the reads"),
+        _response("minor_faults", "faults", "lower", "minor page faults during the reads"),
+        _response("setup_time", "s", "lower", "time to fill the working set"),
+        _response("setup_faults", "faults", "lower", "page faults of filling the working set"),
+        _response("huge_share", "share", "higher", "share of the working set in pages of 2 MB"),
+        *_CPU,
+        *_TRANSLATION,
+    ),
 }
 
-ELAPSED, WALK_CYCLES, WALK_TIME, TOTAL = "elapsed", "walk_cycles", "walk_time", "estimated_total"
+ELAPSED = "elapsed"
+WALK_CYCLES, WALK_TIME = "modelled_walk_cycles", "modelled_walk_time"
+TOTAL = "estimated_total"
 
 MODELLED: tuple[Response, ...] = (
     _response(WALK_CYCLES, "cycles", "lower", "modelled cycles of translating addresses"),
@@ -129,10 +224,17 @@ def of_workload(kind: str, *, walked: bool) -> tuple[Response, ...]:
 
 def has_elapsed(kind: str) -> bool:
     """Whether there is an elapsed time that modelled page walks can be added to."""
-    return HEADLINE[kind] == ELAPSED
+    return any(response.name == ELAPSED for response in RESPONSES[kind])
 
 
-HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn": "work_rate"}
+HEADLINE = {
+    "command": "elapsed",
+    "stream": "goodput",
+    "ping": "rtt_p50",
+    "burn": "work_rate",
+    "fork": "elapsed",
+    "touch": "access_rate",
+}
 """The response that decides when a workload has been measured precisely enough, and leads a report."""
 
 
@@ -154,6 +256,8 @@ def measure(workload: str, platform: str, node: str, records: Iterable[Record]) 
         values["own_cpu"] = phase.probe(node, "stat", "busy_s")
     if workload == "stream" and phase.has_counters_of(node):
         values |= _polling(phase, node)
+    if workload in _TRANSLATED:
+        values |= _translation(phase, platform, node)
     received = phase.total("receive", "received_bytes")
     if received and values["machine_cpu"] is not None:
         values["cpu_per_gigabyte"] = values["machine_cpu"] / (received / 1e9)
@@ -274,4 +378,106 @@ def _burn(phase: Phase) -> dict[str, float | None]:
     }
 
 
-_MEASURES = {"command": _command, "stream": _stream, "ping": _ping, "burn": _burn}
+def _fork(phase: Phase) -> dict[str, float | None]:
+    forks, elapsed = phase.total("fork", "forks"), phase.total("fork", "elapsed_s")
+    return {
+        "elapsed": elapsed,
+        "fork_rate": forks / elapsed if forks is not None and elapsed else None,
+        "user": phase.total("fork", "user_s"),
+        "system": phase.total("fork", "system_s"),
+        "minor_faults": phase.total("fork", "minor_faults"),
+    }
+
+
+def _touch(phase: Phase) -> dict[str, float | None]:
+    accesses, elapsed = phase.total("touch", "accesses"), phase.total("touch", "elapsed_s")
+    memory, huge = phase.total("touch", "memory_bytes"), phase.total("touch", "huge_bytes")
+    return {
+        "access_rate": accesses / elapsed if accesses is not None and elapsed else None,
+        "elapsed": elapsed,
+        "minor_faults": phase.total("touch", "minor_faults"),
+        "setup_time": phase.total("touch", "setup_s"),
+        "setup_faults": phase.total("touch", "setup_faults"),
+        "huge_share": huge / memory if huge is not None and memory else None,
+    }
+
+
+_MEASURES = {
+    "command": _command,
+    "stream": _stream,
+    "ping": _ping,
+    "burn": _burn,
+    "fork": _fork,
+    "touch": _touch,
+}
+
+_TRANSLATED = ("command", "fork", "touch")
+"""Workloads that are asked what translating addresses cost them."""
+
+
+def _translation(phase: Phase, platform: str, node: str) -> dict[str, float | None]:
+    """What KVM, both kernels and the CPUs counted of it."""
+    values = _hardware(phase) | _thp(phase, node if platform == "guest" else "host", "thp")
+    if platform == "guest":
+        values |= _kvm(phase, node) | _thp(phase, "host", "host_thp") | _ksm(phase)
+    return values
+
+
+def _kvm(phase: Phase, node: str) -> dict[str, float | None]:
+    names = {
+        "exits": "exits",
+        "guest_faults": "pf_taken",
+        "tlb_flushes": "tlb_flush",
+        "shadow_zapped": "mmu_shadow_zapped",
+        "pte_writes": "mmu_pte_write",
+        "mapped_4k": "pages_4k_level",
+        "mapped_2m": "pages_2m_level",
+    }
+    values = {response: phase.probe(node, "kvm", value) for response, value in names.items()}
+    values["exit_rate"] = phase.rate(node, "kvm", values["exits"])
+    return values | _exits(phase, node)
+
+
+def _exits(phase: Phase, node: str) -> dict[str, float | None]:
+    """By reason. What was not met while reasons were counted is 0."""
+    counted = phase.values(node, "kvm_exits")
+    if counted is None:
+        return {}
+    found: dict[str, float | None] = {
+        f"exits_{reason}": counted.get(f"exits_{reason}", 0.0) for reason in EXIT_REASONS
+    }
+    found["exits_other"] = sum(
+        count for name, count in counted.items() if name.startswith("exits_") and name not in found
+    )
+    return found
+
+
+def _thp(phase: Phase, node: str, prefix: str) -> dict[str, float | None]:
+    names = {
+        "faults": "thp_fault_alloc",
+        "collapsed": "khugepaged_pages_collapsed",
+        "cpu": "khugepaged_s",
+    }
+    return {f"{prefix}_{name}": phase.probe(node, "memory", v) for name, v in names.items()}
+
+
+def _ksm(phase: Phase) -> dict[str, float | None]:
+    names = {
+        "saved": "ksm_saved_bytes_level",
+        "faults": "cow_ksm",
+        "scans": "ksm_full_scans",
+        "cpu": "ksmd_s",
+    }
+    return {f"ksm_{name}": phase.probe("host", "memory", v) for name, v in names.items()}
+
+
+def _hardware(phase: Phase) -> dict[str, float | None]:
+    def counted(*names: str) -> float | None:
+        return _whole([phase.probe("host", "hardware", name) for name in names])
+
+    return {
+        "cycles": counted("cycles"),
+        "instructions": counted("instructions"),
+        "dtlb_misses": counted("dtlb_load_misses", "dtlb_store_misses"),
+        "walk_cycles": counted("load_walk_cycles", "store_walk_cycles"),
+    }

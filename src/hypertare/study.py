@@ -26,7 +26,7 @@ from pydantic import (
 from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.image.programs import SETS as PROGRAM_SETS
-from hypertare.plan import NicModel, Pages, Paging
+from hypertare.plan import NicModel, Pages, Paging, ThpDefrag, ThpEnabled
 from hypertare.plots import Plot
 from hypertare.published import PublishedFile
 from hypertare.quantities import Duration, OfferedRate, Share, Size
@@ -198,8 +198,39 @@ class BurnSettings(Work):
         return share
 
 
+class ForkSettings(Work):
+    type: Literal["fork"]
+    count: Annotated[int, Field(ge=1, le=1_000_000_000)] = 300
+    touch: Annotated[Size, Field(ge=0, le=1 << 40)] = 1 << 20
+    limit: Duration = 600.0
+
+
+class TouchSettings(Work):
+    type: Literal["touch"]
+    memory: Annotated[Size, Field(ge=4096, le=1 << 46)] = 64 << 20
+    pages: Pages | None = None
+    count: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
+    duration: Annotated[Duration, Field(gt=0, le=86_400)] | None = None
+    limit: Duration = 600.0
+
+    @property
+    def duration_s(self) -> float | None:
+        """None where a count ends it."""
+        return (self.duration or 2.0) if self.count is None else None
+
+    @model_validator(mode="after")
+    def _fits(self) -> TouchSettings:
+        if self.count is not None and self.duration is not None:
+            raise ValueError("'count' and 'duration' both say when to end: give one of them")
+        page = 2 << 20 if self.pages == "2M" else 4096
+        if self.memory % page:
+            raise ValueError(f"'memory' is {self.memory} bytes, which is no multiple of {page}")
+        return self
+
+
 WorkloadSettings = Annotated[
-    CommandSettings | StreamSettings | PingSettings | BurnSettings, Field(discriminator="type")
+    CommandSettings | StreamSettings | PingSettings | BurnSettings | ForkSettings | TouchSettings,
+    Field(discriminator="type"),
 ]
 
 
@@ -236,6 +267,32 @@ class DeferSettings(Settings):
     flush_timeout_ns: Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
 
 
+class ThpSettings(Settings):
+    """Transparent huge pages; a text alone is `enabled`. What is not given stays as it is."""
+
+    enabled: ThpEnabled
+    defrag: ThpDefrag | None = None
+    scan_sleep_ms: Count | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        return {"enabled": given} if isinstance(given, str) else given
+
+
+class KsmSettings(Settings):
+    """Same-page merging; true or false alone is `run`. What is not given stays as it is."""
+
+    run: bool = True
+    pages_to_scan: Annotated[int, Field(ge=1, le=(1 << 31) - 1)] | None = None
+    sleep_ms: Count | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        return {"run": given} if isinstance(given, bool) else given
+
+
 class Knobs(Settings):
     """Settings applied for each trial and put back after it. Those of a link apply to both its ends."""
 
@@ -250,10 +307,16 @@ class Knobs(Settings):
     interrupt_coalescing: CoalescingSettings | None = None
     busy_poll: Count | None = None
     defer_hard_irqs: DeferSettings | None = None
+    thp: ThpSettings | None = None
+    host_thp: ThpSettings | None = None
+    ksm: KsmSettings | None = None
 
 
-PollingProbe = Literal["napi", "drops"]
-"""Probes of how a machine takes packets from its NIC; a study may do without."""
+HOST_KNOBS = ("host_thp", "ksm")
+"""Those of the machine below a guest."""
+
+ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "hardware"]
+"""Probes that a study may have or do without; the others are always read."""
 
 
 class DesignSettings(Settings):
@@ -290,7 +353,7 @@ class Study(Settings):
     bench: BenchSettings = BenchSettings()
     workloads: Annotated[dict[str, WorkloadSettings], Field(min_length=1)]
     knobs: Knobs = Knobs()
-    probes: tuple[PollingProbe, ...] = ("napi", "drops")
+    probes: tuple[ChosenProbe, ...] = ("napi", "drops", "kvm")
     factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     design: DesignSettings = DesignSettings()
     claims: tuple[Claim, ...] = ()
@@ -320,6 +383,7 @@ class Study(Settings):
                 f"it has {' or '.join(CLOCKS[self.machine])}"
             )
         if self.machine != "emulated":
+            self._leaves_this_host_alone()
             return self
         if "guest" in self.sut.platforms:
             raise ValueError(
@@ -337,6 +401,14 @@ class Study(Settings):
                 "for clock = 'wall'"
             )
         return self
+
+    def _leaves_this_host_alone(self) -> None:
+        for name in HOST_KNOBS:
+            if getattr(self.knobs, name) is not None:
+                raise ValueError(
+                    f"knobs.{name} is a setting of the whole machine below the guests, here of this "
+                    "host, which is left alone: take machine = 'emulated', or set it yourself"
+                )
 
     @model_validator(mode="after")
     def _programs_are_of_an_image(self) -> Study:
@@ -601,6 +673,8 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
             "stream": StreamSettings,
             "ping": PingSettings,
             "burn": BurnSettings,
+            "fork": ForkSettings,
+            "touch": TouchSettings,
         }.get(kind)
         return list(model.model_fields) if model else []
     model = models.get(location[0] if location else "")

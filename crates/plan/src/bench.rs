@@ -102,6 +102,7 @@ pub enum Paging {
     Shadow,
 }
 
+/// The pages that memory is mapped by: a guest's by its machine, a working set by its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Pages {
     /// Never huge ones.

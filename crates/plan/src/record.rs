@@ -173,6 +173,9 @@ pub struct ProbeValues {
     pub histograms: BTreeMap<String, Histogram>,
     /// Given when the probe is not available here; `values` is then empty.
     pub unavailable: Option<String>,
+    /// Values that this machine cannot give, by name (`*` for any text), each with the reason.
+    #[serde(default)]
+    pub absent: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

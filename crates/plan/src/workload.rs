@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Pages;
+
 /// One workload on one node. Its `id` is unique in its phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -193,20 +195,6 @@ pub struct Touch {
     pub count: Option<u64>,
     #[serde(default)]
     pub duration_s: Option<f64>,
-}
-
-/// The pages that memory is mapped by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Pages {
-    /// Of 4 KB, and no other.
-    #[serde(rename = "4K")]
-    Small,
-    /// Of 2 MB, reserved beforehand (hugetlbfs).
-    #[serde(rename = "2M")]
-    Huge,
-    /// Of 2 MB where the kernel finds some (transparent huge pages).
-    #[serde(rename = "thp")]
-    Transparent,
 }
 
 fn one() -> u32 {

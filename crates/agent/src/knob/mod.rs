@@ -15,6 +15,7 @@ mod dev_weight;
 mod file;
 mod interrupt_coalescing;
 mod interrupt_cpus;
+mod ksm;
 mod mtu;
 mod napi_budget;
 mod napi_weight;
@@ -22,6 +23,7 @@ mod offload;
 mod receive_steering;
 mod scheduler_weight;
 mod socket_buffers;
+mod thp;
 
 use std::path::Path;
 
@@ -72,6 +74,7 @@ impl Setting {
     /// This node lacks them, and why.
     pub fn of(knob: &Knob) -> Result<Self> {
         let sysctls = Path::new("/proc/sys/net");
+        let mm = Path::new("/sys/kernel/mm");
         let wanted = match knob {
             Knob::Mtu { interface, bytes } => mtu::places(interface, *bytes),
             Knob::Offload { interface, offload, on } => offload::places(interface, offload, *on),
@@ -100,6 +103,12 @@ impl Setting {
                     ("tx-frames", *tx_frames),
                 ],
             ),
+            Knob::Thp { enabled, defrag, scan_sleep_ms } => {
+                thp::places(mm, *enabled, *defrag, *scan_sleep_ms)
+            }
+            Knob::Ksm { run, pages_to_scan, sleep_ms } => {
+                ksm::places(mm, *run, *pages_to_scan, *sleep_ms)
+            }
             Knob::SchedulerWeight { weight } => scheduler_weight::places(*weight),
             Knob::BusyPoll { microseconds } => busy_poll::places(sysctls, *microseconds),
             Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } => {

@@ -6,7 +6,7 @@
 //! `s(1 + s⁻¹(x))`. Lines beyond the last one are passed over (cycle walking: Black & Rogaway,
 //! "Ciphers with arbitrary finite domains", CT-RSA 2002).
 
-const ROUNDS: u64 = 3;
+const ROUNDS: u64 = 4;
 /// Odd, from the golden ratio; its inverse modulo 2^64.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 const INVERSE: u64 = inverse(FACTOR);
@@ -38,18 +38,18 @@ impl Cycle {
     }
 
     fn line_at(&self, place: u64) -> u64 {
-        (0..ROUNDS).fold(place, |x, _| {
-            let x = (x ^ x >> self.half).wrapping_mul(FACTOR) & self.mask;
-            x ^ x >> self.half
-        })
+        let mixed = (0..ROUNDS).fold(place, |x, _| self.fold(x).wrapping_mul(FACTOR) & self.mask);
+        self.fold(mixed)
     }
 
-    /// The other way round. With at least half of the bits shifted out, the xor undoes itself.
     fn place_of(&self, line: u64) -> u64 {
-        (0..ROUNDS).fold(line, |x, _| {
-            let x = (x ^ x >> self.half).wrapping_mul(INVERSE) & self.mask;
-            x ^ x >> self.half
-        })
+        let unmixed = |x, _| self.fold(u64::wrapping_mul(x, INVERSE) & self.mask);
+        (0..ROUNDS).fold(self.fold(line), unmixed)
+    }
+
+    /// At least half of the bits are shifted out, so that doing it twice undoes it.
+    fn fold(&self, x: u64) -> u64 {
+        x ^ x >> self.half
     }
 }
 
