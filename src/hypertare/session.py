@@ -25,6 +25,7 @@ from hypertare.errors import InputError, MachineError, writing
 from hypertare.image import programs as real
 from hypertare.image.build import Image, build
 from hypertare.image.profile import EMULATED
+from hypertare.image.programs import Choice
 from hypertare.laboratory import BenchLaboratory, Laboratory
 from hypertare.machine.emulated import EmulatedMachine
 from hypertare.machine.local import AgentError, LocalMachine
@@ -110,7 +111,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         if settings.type == "command" and study.needs_files:
             _check_command(name, settings.argv, workdir)
         elif settings.type == "command":
-            _check_in_image(name, settings, study.sut.programs)
+            _check_in_image(name, settings, real.choose(programs_of(file, study)))
     return Prepared(file, study, design, cpus, workdir, searches.plan(file, study))
 
 
@@ -157,13 +158,19 @@ def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> No
         )
 
 
-def _check_in_image(name: str, settings: CommandSettings, sets: tuple[str, ...]) -> None:
+def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
+    """The study's programs; paths are relative to its file, and absolute here."""
+    names = study.sut.programs
+    return tuple(str(file.folder / name) if real.is_own(name) else name for name in names)
+
+
+def _check_in_image(name: str, settings: CommandSettings, chosen: Choice) -> None:
     """An emulated machine does not see this host's files."""
-    held = (*EMULATED.programs, *real.commands(real.choose(sets)))
+    held = (*EMULATED.programs, *chosen.commands)
     words = ["/bin/sh"] if settings.prepare else []
     for program in [*words, settings.argv[0]]:
         folder, _, word = program.rpartition("/")
-        if word in held or (sets and folder not in _PROGRAM_FOLDERS):
+        if word in held or (chosen.sets and folder not in _PROGRAM_FOLDERS):
             continue
         raise InputError(
             f"{name}: the emulated machine has no program '{program}': its image holds "
@@ -191,9 +198,8 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
     if prepared.emulated:
         _require_qemu()
         for kernel in _kernels(prepared.study):
-            images[kernel] = build(
-                kernel, "emulated", programs=prepared.study.sut.programs, progress=tell
-            )
+            programs = programs_of(prepared.file, prepared.study)
+            images[kernel] = build(kernel, "emulated", programs=programs, progress=tell)
         _check_memory(prepared, images)
         directory = Path(real.WORK) if prepared.study.sut.programs else None
         return Surroundings(prepared.cpus, accelerator, images, {}, directory=directory)
