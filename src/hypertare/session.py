@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, paths, planner
+from hypertare import __version__, capacity, environment, paths, planner, published
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -25,12 +25,14 @@ from hypertare.errors import InputError, MachineError, writing
 from hypertare.image import programs as real
 from hypertare.image.build import Image, build
 from hypertare.image.profile import EMULATED
+from hypertare.image.programs import Choice
 from hypertare.laboratory import BenchLaboratory, Laboratory
 from hypertare.machine.emulated import EmulatedMachine
 from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
-from hypertare.responses import HEADLINE, RESPONSES, of_clock
+from hypertare.published import Point
+from hypertare.responses import HEADLINE, of_clock, of_workload
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
 from hypertare.search.rounds import FIRST, Rounds
@@ -39,6 +41,8 @@ from hypertare.study import BASELINE, LEAST_EMULATED, CommandSettings, Study, St
 from hypertare.summarise import summarise
 from hypertare.summary import MachineState
 from hypertare.units import human_size
+from hypertare.walk import stage as walks
+from hypertare.walk.processors import Description
 
 _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 """Variables that belong to the shell that started us, not to the command."""
@@ -54,6 +58,8 @@ class Prepared:
     cpus: tuple[int, ...]
     workdir: Path | None
     search: SearchPlan | None = None
+    processors: tuple[Description, ...] = ()
+    published: tuple[Point, ...] = ()
 
     @property
     def emulated(self) -> bool:
@@ -110,8 +116,24 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         if settings.type == "command" and study.needs_files:
             _check_command(name, settings.argv, workdir)
         elif settings.type == "command":
-            _check_in_image(name, settings, study.sut.programs)
-    return Prepared(file, study, design, cpus, workdir, searches.plan(file, study))
+            _check_in_image(name, settings, real.choose(programs_of(file, study)))
+    processors = tuple(study.walk.descriptions(file.folder)) if study.walk else ()
+    walks.needs(file, study)
+    return Prepared(
+        file,
+        study,
+        design,
+        cpus,
+        workdir,
+        searches.plan(file, study),
+        processors,
+        tuple(_published(file, study)),
+    )
+
+
+def _published(file: StudyFile, study: Study) -> Iterator[Point]:
+    for wanted in study.published:
+        yield from published.read(wanted, file.folder, BASELINE, tuple(study.workloads))
 
 
 def _workdir(file: StudyFile, study: Study) -> Path | None:
@@ -157,13 +179,19 @@ def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> No
         )
 
 
-def _check_in_image(name: str, settings: CommandSettings, sets: tuple[str, ...]) -> None:
+def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
+    """The study's programs; paths are relative to its file, and absolute here."""
+    names = study.sut.programs
+    return tuple(str(file.folder / name) if real.is_own(name) else name for name in names)
+
+
+def _check_in_image(name: str, settings: CommandSettings, chosen: Choice) -> None:
     """An emulated machine does not see this host's files."""
-    held = (*EMULATED.programs, *real.commands(real.choose(sets)))
+    held = (*EMULATED.programs, *chosen.commands)
     words = ["/bin/sh"] if settings.prepare else []
     for program in [*words, settings.argv[0]]:
         folder, _, word = program.rpartition("/")
-        if word in held or (sets and folder not in _PROGRAM_FOLDERS):
+        if word in held or (chosen.sets and folder not in _PROGRAM_FOLDERS):
             continue
         raise InputError(
             f"{name}: the emulated machine has no program '{program}': its image holds "
@@ -191,10 +219,11 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
     if prepared.emulated:
         _require_qemu()
         for kernel in _kernels(prepared.study):
-            images[kernel] = build(
-                kernel, "emulated", programs=prepared.study.sut.programs, progress=tell
-            )
+            programs = programs_of(prepared.file, prepared.study)
+            images[kernel] = build(kernel, "emulated", programs=programs, progress=tell)
         _check_memory(prepared, images)
+        if prepared.study.walk is not None:
+            walks.check(prepared.processors, prepared.study.walk)
         directory = Path(real.WORK) if prepared.study.sut.programs else None
         return Surroundings(prepared.cpus, accelerator, images, {}, directory=directory)
     if "guest" in prepared.study.sut.platforms:
@@ -256,6 +285,7 @@ def carry_out(
     interrupted = complete = False
     with store:
         try:
+            _model_walks(prepared, store, observer, manner)
             on = with_capacities(prepared, on, store, observer, manner)
             complete = _run_cells(prepared, on, store, observer, manner)
             _run_searches(prepared, on, store, observer, manner)
@@ -274,6 +304,23 @@ def carry_out(
     with writing(folder):
         (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
     return interrupted
+
+
+def _model_walks(prepared: Prepared, store: Store, observer: Observer, manner: Manner) -> None:
+    """Runs the workloads once under the model of page walks, which virtual time leaves out."""
+    file, study = prepared.file, prepared.study
+    if study.walk is None:
+        return
+    stage = walks.Stage(
+        study.walk,
+        prepared.processors,
+        real.choose(programs_of(file, study)),
+        store,
+        observer.tell,
+        jobs=manner.jobs or 1,
+        fresh=manner.fresh,
+    )
+    stage.carry_out(walks.needs(file, study))
 
 
 def with_capacities(
@@ -390,11 +437,15 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         platforms=study.sut.platforms,
         baseline=BASELINE,
         responses={
-            name: tuple(of_clock(one, study.clock) for one in RESPONSES[work.type])
+            name: tuple(
+                of_clock(one, study.clock)
+                for one in of_workload(work.type, walked=name in study.walked)
+            )
             for name, work in study.workloads.items()
         },
         headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
         threshold=study.design.threshold,
+        published=prepared.published,
     )
     store = Store.create(folder, meta)
     # A busy host cannot change what is measured in virtual time.

@@ -26,6 +26,7 @@ from pydantic import (
 from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.image.programs import SETS as PROGRAM_SETS
+from hypertare.image.programs import is_own
 from hypertare.plan import NicModel, Pages, Paging, ThpDefrag, ThpEnabled
 from hypertare.plots import Plot
 from hypertare.published import PublishedFile
@@ -75,12 +76,13 @@ class Sut(Settings):
     @classmethod
     def _known_programs(cls, programs: tuple[str, ...]) -> tuple[str, ...]:
         for name in programs:
-            if name not in PROGRAM_SETS:
+            if name not in PROGRAM_SETS and not is_own(name):
                 close = difflib.get_close_matches(name, PROGRAM_SETS, n=1)
                 hint = f" Did you mean '{close[0]}'?" if close else ""
                 raise ValueError(
                     f"there is no set of programs '{name}'.{hint} "
-                    f"There are: {', '.join(PROGRAM_SETS)}"
+                    f"There are: {', '.join(PROGRAM_SETS)}. A program of this host is named by its "
+                    f"path, for example './{name}'"
                 )
         return programs
 
@@ -501,6 +503,13 @@ class Study(Settings):
             for path, levels in workload.factors.items():
                 known = found.get(path, ())
                 found[path] = (*known, *(level for level in levels if level not in known))
+        return found
+
+    def setting(self, path: str) -> Any:
+        """What stands at a dotted path; none where nothing does."""
+        found: Any = self
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
         return found
 
     @property

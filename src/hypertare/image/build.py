@@ -19,7 +19,7 @@ from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built
 from hypertare.image.modules import ModuleTree
 from hypertare.image.profile import Profile, find_profile
-from hypertare.image.programs import Programs, ProgramSet
+from hypertare.image.programs import Choice, Programs
 from hypertare.image.xen import Xen
 from hypertare.paths import agent_binary
 
@@ -71,10 +71,10 @@ def build(
 
     `kernel` is `debian`, `debian:PACKAGE`, `host` or a path. A kernel once fetched stays the same
     until `refresh`: a run of next week shall not meet another kernel unasked. The same holds for
-    `programs`, names of sets (`hypertare.image.programs`).
+    `programs`, which are names of sets or paths of this host (`hypertare.image.programs`).
 
     Raises:
-        InputError: no such profile or set of programs, or the path is no kernel.
+        InputError: no such profile or set of programs, or a path is no kernel or program.
         MachineError: no agent, no network, no room, or no way to get the kernel or the programs on
             this host.
     """
@@ -110,7 +110,7 @@ def ready(
 class _Asked:
     kernel: str
     profile: Profile
-    sets: tuple[ProgramSet, ...]
+    programs: Choice
 
 
 @dataclass(frozen=True)
@@ -156,10 +156,10 @@ def _open(asked: _Asked, init: bytes, store: Cache) -> Image | None:
     made = source and kernels.open_kernel(source, store)
     own = source and _found_own(source, wanted, store)
     xen = hypervisor.find(store) if wanted.guests else None
-    programs = real.find(asked.sets, store) if asked.sets else None
+    programs = real.find(asked.programs, store) if asked.programs.sets else None
     if source is None or made is None or own is None or (wanted.guests and xen is None):
         return None
-    if asked.sets and programs is None:
+    if asked.programs.sets and programs is None:
         return None
     parts = _Parts(source, wanted, init, tuple(own), xen, programs)
     entry = store.find("images", parts.key)
@@ -179,8 +179,8 @@ def _make(asked: _Asked, init: bytes, store: Cache, progress: Progress, refresh:
             made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
             own = _own(source, wanted, store, progress, newest)
             xen = hypervisor.fetch(store, progress, newest) if wanted.guests else None
-            sets = asked.sets
-            programs = real.fetch(sets, store, progress, newest) if sets else None
+            chosen = asked.programs
+            programs = real.fetch(chosen, store, progress, newest) if chosen.sets else None
             parts = _Parts(source, wanted, init, tuple(own), xen, programs)
             entry = _sound_files(parts.key, store) or _write(parts, made, store, progress)
             return _image(parts, made, entry)

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path
 
 from hypertare.errors import InputError, MachineError
-from hypertare.image import cpio, source
+from hypertare.image import cpio, own, source
 from hypertare.image.cache import Cache, Entry, Progress
+from hypertare.image.own import Own
 from hypertare.image.source import BZIP2, Source
 from hypertare.image.userland import LIBRARIES, Userland, fetch_all, fetched_all, is_library
 
@@ -124,107 +125,169 @@ _UNUSED = re.compile(
 
 
 @dataclass(frozen=True)
-class Programs:
-    """The packages and sources that sets of programs are taken from."""
+class Choice:
+    """What a study asks for; nothing of it need be there yet but what is this host's own."""
 
-    sets: tuple[ProgramSet, ...]
+    sets: tuple[ProgramSet, ...] = ()
+    own: tuple[Own, ...] = ()
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What a study may call by name."""
+        return (
+            *(one.command for one in self.own if one.command),
+            *(name for one in self.sets for name in one.commands),
+        )
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The packages and sources that sets of programs are taken from, and this host's own."""
+
+    choice: Choice
     packages: tuple[Entry, ...]
     sources: tuple[tuple[Source, Entry], ...]
+
+    @property
+    def sets(self) -> tuple[ProgramSet, ...]:
+        return self.choice.sets
 
     @property
     def digest(self) -> list[object]:
         """For the key of an image: everything by its name, version and checksum."""
         kept = [*self.packages, *(entry for _, entry in self.sources)]
-        return [VERSION, [one.name for one in self.sets], sorted(entry.key for entry in kept)]
-
-    @property
-    def held(self) -> tuple[Entry, ...]:
-        return (*self.packages, *(entry for _, entry in self.sources))
+        own = [one.digest for one in self.choice.own]
+        return [VERSION, [one.name for one in self.sets], sorted(e.key for e in kept), own]
 
     @property
     def name(self) -> str:
-        return ", ".join(one.name for one in self.sets if one is not SHELL)
+        return ", ".join(one.name for one in (*self.sets, *self.choice.own) if one is not SHELL)
 
     @property
     def versions(self) -> str:
         """For people: the packages that matter, with their versions."""
         known = {entry.facts["name"]: entry.facts["version"] for entry in self.packages}
         shown = [name for one in self.sets for name in one.shown]
-        return ", ".join(f"{name} {known[name]}" for name in shown if name in known)
+        versions = [f"{name} {known[name]}" for name in shown if name in known]
+        return ", ".join([*versions, *(f"{one.name} of this host" for one in self.choice.own)])
 
     def members(self) -> list[cpio.Member]:
         """Everything, under the paths that it has in the distribution.
 
         Raises:
+            InputError: a program of this host does not fit the packages' libraries.
             MachineError: a package lacks something, or a source is damaged.
             DamagedError: a file is not what was put there.
         """
+        userland = Userland(self.packages)
         programs = [p for one in self.sets for p in _matching(self.packages, one.programs)]
         loaded = [soname for one in self.sets for soname in one.loaded]
+        libraries = {name: data for one in self.choice.own for name, data in one.libraries.items()}
+        loaded += [name for name in libraries if userland.has(name)]
+        for one in self.choice.own:
+            own.check(one, userland)
         found = {
             member.path: member
             for member in [
-                *Userland(self.packages).members(programs, loaded),
+                *userland.members(programs, loaded),
                 *(m for one in self.sets for m in _plain(self.packages, one.files)),
                 *(m for one in self.sets for m in _links(self.packages, one)),
-                *self._work(),
+                *work(self.sets, self.sources),
+                *(m for one in self.choice.own for m in one.members),
+                *(
+                    cpio.file(f"{LIBRARIES}/{name}", data, executable=True)
+                    for name, data in libraries.items()
+                    if not userland.has(name)
+                ),
             ]
         }
         return _at_their_places(found.values())
 
-    def _work(self) -> Iterator[cpio.Member]:
-        entries = {source.key: entry for source, entry in self.sources}
-        for one in self.sets:
-            for tree in one.trees:
-                yield from source.tree(tree, entries[tree.key], WORK)
-            for packed in one.archives:
-                content = source.archive(packed, entries[packed.key])
-                yield cpio.file(f"{WORK}/{packed.folder}.tar", content)
+
+Sources = Sequence[tuple[Source, Entry]]
 
 
-def choose(names: Iterable[str]) -> tuple[ProgramSet, ...]:
-    """The sets of these names, with the shell that they all need; none for no names.
+def work(sets: Iterable[ProgramSet], sources: Sources) -> Iterator[cpio.Member]:
+    """What the sets work on, below `WORK`.
 
     Raises:
-        InputError: there is no such set.
+        MachineError: a source is damaged.
+        DamagedError: a file is not what was put there.
+    """
+    entries = {one.key: entry for one, entry in sources}
+    for one in sets:
+        for tree in one.trees:
+            yield from source.tree(tree, entries[tree.key], WORK)
+        for packed in one.archives:
+            content = source.archive(packed, entries[packed.key])
+            yield cpio.file(f"{WORK}/{packed.folder}.tar", content)
+
+
+def fetch_sources(sets: Sequence[ProgramSet], cache: Cache, progress: Progress) -> Sources:
+    """What the sets work on, fetched where it is not there. Call it under `cache.building()`.
+
+    Raises:
+        MachineError: something cannot be had.
+    """
+    return tuple((one, source.fetch(one, cache, progress)) for one in _sources(sets))
+
+
+def is_own(name: str) -> bool:
+    """Whether a study means a path of this host, and not a set of programs."""
+    return "/" in name
+
+
+def choose(names: Iterable[str]) -> Choice:
+    """The sets of these names, and what lies at these paths; with a shell, unless it is nothing.
+
+    Raises:
+        InputError: there is no such set, or what is named by its path cannot be taken along.
     """
     asked = list(dict.fromkeys(names))
     for name in asked:
-        if name not in SETS:
+        if name not in SETS and not is_own(name):
             raise InputError(
-                f"There is no set of programs {name!r}.", f"Choose from: {', '.join(SETS)}."
+                f"There is no set of programs {name!r}.",
+                f"Choose from: {', '.join(SETS)}; or name a program of this host by its path, for "
+                f"example ./{name}.",
             )
     # In one order, so that it does not matter in which they were asked for.
     sets = tuple(one for name, one in SETS.items() if name in asked)
-    return (SHELL, *sets) if sets else ()
+    found = tuple(own.read(Path(name), WORK) for name in sorted(filter(is_own, asked)))
+    _refuse_same_names(found)
+    return Choice((SHELL, *sets), found) if asked else Choice()
 
 
-def commands(sets: Iterable[ProgramSet]) -> tuple[str, ...]:
-    """What a study may call by name."""
-    return tuple(name for one in sets for name in one.commands)
+def _refuse_same_names(found: Sequence[Own]) -> None:
+    names = [one.name for one in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"sut.programs: two paths end in {name}, and would lie in the same place.",
+                "Give them different names.",
+            )
 
 
-def find(sets: Sequence[ProgramSet], cache: Cache) -> Programs | None:
-    """What the sets are taken from, where all of it was fetched before."""
+def find(choice: Choice, cache: Cache) -> Programs | None:
+    """What is asked for, where all of it was fetched before."""
+    sets = choice.sets
     packages = fetched_all(_packages(sets), cache, _comes_along)
     if packages is None:
         return None
     found = [(one, source.find(one, cache)) for one in _sources(sets)]
     sources = tuple((one, entry) for one, entry in found if entry)
-    return Programs(tuple(sets), tuple(packages), sources) if len(sources) == len(found) else None
+    return Programs(choice, tuple(packages), sources) if len(sources) == len(found) else None
 
 
-def fetch(
-    sets: Sequence[ProgramSet], cache: Cache, progress: Progress, refresh: bool = False
-) -> Programs:
+def fetch(choice: Choice, cache: Cache, progress: Progress, refresh: bool = False) -> Programs:
     """The same, fetched where it is not there. Call it under `cache.building()`.
 
     Raises:
         MachineError: something cannot be had.
     """
-    sources = tuple((one, source.fetch(one, cache, progress)) for one in _sources(sets))
-    packages = fetch_all(_packages(sets), cache, progress, refresh, _comes_along)
-    return Programs(tuple(sets), tuple(packages), sources)
+    sources = tuple(fetch_sources(choice.sets, cache, progress))
+    packages = fetch_all(_packages(choice.sets), cache, progress, refresh, _comes_along)
+    return Programs(choice, tuple(packages), sources)
 
 
 def _packages(sets: Sequence[ProgramSet]) -> list[str]:
@@ -292,7 +355,6 @@ def _at_their_places(members: Iterable[cpio.Member]) -> list[cpio.Member]:
     placed["usr/bin/sh"] = cpio.link("usr/bin/sh", "dash")
     if "usr/bin/gcc" in placed:
         placed["usr/bin/cc"] = cpio.link("usr/bin/cc", "gcc")
-        library = PurePosixPath(LIBRARIES)
         # Linker scripts know libraries by the directory's old name.
-        placed["lib/x86_64-linux-gnu"] = cpio.link("lib/x86_64-linux-gnu", f"/{library}")
+        placed["lib/x86_64-linux-gnu"] = cpio.link("lib/x86_64-linux-gnu", f"/{LIBRARIES}")
     return list(placed.values())

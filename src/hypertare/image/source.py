@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hypertare.errors import MachineError
 from hypertare.image import cpio
@@ -110,7 +110,8 @@ def _files(source: Source, opened: tarfile.TarFile, below: str) -> Iterator[cpio
         content = opened.extractfile(member) if member.isfile() else None
         if content is None:
             continue
-        if not member.name.startswith(f"{source.folder}/"):
+        parts = PurePosixPath(member.name).parts
+        if parts[0] != source.folder or ".." in parts:
             raise MachineError(f"The source {source.file} has a file outside {source.folder}.")
         executable = bool(member.mode & 0o100)
         yield cpio.file(f"{below}/{member.name}", content.read(), executable=executable)

@@ -44,6 +44,14 @@ class Userland:
             for soname, name in _libraries(entry):
                 self._libraries.setdefault(soname, (entry, name))
 
+    def has(self, soname: str) -> bool:
+        """Whether a package has this library."""
+        return soname in self._libraries
+
+    def content(self, soname: str) -> bytes:
+        """A library; raises as `members`."""
+        return self._file(soname)[1]
+
     def members(self, programs: Iterable[str], loaded: Iterable[str] = ()) -> list[cpio.Member]:
         """The programs, by their paths in the packages, and their libraries.
 

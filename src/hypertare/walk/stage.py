@@ -26,7 +26,7 @@ from hypertare import paths
 from hypertare.errors import HypertareError, InputError, MachineError
 from hypertare.image import programs as real
 from hypertare.image.cache import Cache, DamagedError
-from hypertare.image.programs import Programs
+from hypertare.image.programs import Choice, Programs
 from hypertare.series import key
 from hypertare.study import (
     CommandSettings,
@@ -41,6 +41,7 @@ from hypertare.trials import Cell
 from hypertare.walk import root, run
 from hypertare.walk.processors import Description
 from hypertare.walk.result import WalkSummary
+from hypertare.walk.settings import WalkSettings
 
 _RESULT = "walk.json"
 _LAST_BYTES = 400
@@ -94,7 +95,8 @@ def _own_factors(study: Study, workload: str) -> dict[str, tuple[object, ...]]:
 def _need(cell: Cell, settings: object) -> Need:
     match settings:
         case CommandSettings():
-            return Need(cell, settings.argv, settings.prepare, in_image=True)
+            in_image = settings.argv[0] != paths.AGENT or settings.prepare is not None
+            return Need(cell, settings.argv, settings.prepare, in_image)
         case ForkSettings():
             sizes = ("--count", str(settings.count), "--touch", str(settings.touch))
             return Need(cell, (paths.AGENT, "fork", *sizes))
@@ -108,15 +110,16 @@ def _need(cell: Cell, settings: object) -> Need:
     )
 
 
-def check(processors: Sequence[Description], study: Study) -> None:
+def check(processors: Sequence[Description], settings: WalkSettings) -> None:
     """That the model runs here and takes the processors.
 
     Raises:
         InputError: a processor is impossible.
         MachineError: QEMU's user mode is not there, or does not take the plugin.
     """
-    assert study.walk is not None
-    run.walk(["true"], list(processors), study.walk.options, lambda *_: None)
+    with tempfile.TemporaryFile() as output:
+        place = run.Place(output=output)
+        run.walk(["true"], list(processors), settings.options, lambda *_: None, place)
 
 
 class Stage:
@@ -124,8 +127,9 @@ class Stage:
 
     def __init__(
         self,
-        study: Study,
+        settings: WalkSettings,
         processors: Sequence[Description],
+        choice: Choice,
         journal: Journal,
         tell: Callable[[str], None],
         *,
@@ -133,9 +137,8 @@ class Stage:
         fresh: bool = False,
         cache: Cache | None = None,
     ) -> None:
-        assert study.walk is not None
-        self._settings = study.walk
-        self._sets = real.choose(study.sut.programs)
+        self._settings = settings
+        self._choice = choice
         self._processors = list(processors)
         self._journal = journal
         self._tell = tell
@@ -169,7 +172,7 @@ class Stage:
     def _programs(self, missing: Sequence[Need]) -> Programs | None:
         if not any(need.in_image for need in missing):
             return None
-        found = real.find(self._sets, self._cache) if self._sets else None
+        found = real.find(self._choice, self._cache)
         if found is None:
             raise MachineError(
                 "The programs of the machine's image are not in the cache.",
