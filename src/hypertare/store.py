@@ -325,7 +325,13 @@ class Store:
 
     def add_walk(self, walked: Walked, fingerprint: str) -> None:
         """Adds what the model of page walks said of a workload."""
-        row = (None, _now(), _dump(walked.cell), fingerprint, walked.result.model_dump_json())
+        row = (
+            None,
+            _now(),
+            _dump(walked.cell),
+            fingerprint,
+            walked.result.model_dump_json(round_trip=True),
+        )
         with self._writing() as db:
             db.execute("INSERT INTO walk VALUES (?,?,?,?,?)", row)
 

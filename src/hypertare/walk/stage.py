@@ -239,7 +239,7 @@ class Stage:
 
     def _keep(self, fingerprint: str, parts: dict[str, object], found: WalkSummary) -> None:
         def fill(place: Path) -> dict[str, str]:
-            (place / _RESULT).write_text(found.model_dump_json(), encoding="utf-8")
+            (place / _RESULT).write_text(found.model_dump_json(round_trip=True), encoding="utf-8")
             return {name: json.dumps(part, default=str) for name, part in parts.items()}
 
         what = f"modelled page walks of {' '.join(found.command)[:60]}"
