@@ -62,7 +62,6 @@ class Guest(Seam):
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
     boot_limit_s: float
-    vmm: Literal["qemu", "agent"] = "qemu"
     paging: Paging | None = None
     pages: Pages | None = None
 

@@ -71,7 +71,7 @@ EXIT_REASONS = (
     *("apic_access", "apic_write", "eoi_induced", "tpr_below_threshold", "preemption_timer"),
     "gdtr_idtr",
 )
-"""Why a guest leaves to its hypervisor, by the kernel's names (asm/svm.h, asm/vmx.h); the rest is `other`."""
+"""Why a guest exits to its hypervisor, by the kernel's names (asm/svm.h, asm/vmx.h); else `other`."""
 
 _KVM = (
     _response("exits", "exits", "lower", "exits to the hypervisor"),

@@ -40,7 +40,7 @@ pub enum NodeKind {
     Host,
     /// A process in namespaces of its own, with a cgroup where the machine allows one.
     Container(Container),
-    /// A virtual machine under QEMU, or under the agent's own VMM.
+    /// A virtual machine under QEMU.
     Guest(Guest),
     /// A PV guest under Xen, of the driver domain that the host agent runs in.
     Domain(Domain),
@@ -74,23 +74,12 @@ pub struct Guest {
     pub kernel_args: Vec<String>,
     /// Time from starting the VMM to the agent's first record, in seconds; longer fails the node.
     pub boot_limit_s: f64,
-    #[serde(default)]
-    pub vmm: Vmm,
     /// How KVM is to translate the guest's addresses; none takes it as it is.
     #[serde(default)]
     pub paging: Option<Paging>,
     /// By which pages the machine is to map the guest's memory; none leaves that to the machine.
     #[serde(default)]
     pub pages: Option<Pages>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Vmm {
-    #[default]
-    Qemu,
-    /// The agent's own, a small one for KVM only.
-    Agent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -102,7 +91,6 @@ pub enum Paging {
     Shadow,
 }
 
-/// The pages that memory is mapped by: a guest's by its machine, a working set by its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Pages {
     /// Never huge ones.

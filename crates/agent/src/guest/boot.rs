@@ -96,6 +96,7 @@ fn boot(options: &Boot) -> Result<()> {
         vmm: Some(state.version),
         vmm_argv: state.argv,
         cgroup: None,
+        paging: None,
     }))?;
     end(vmm)
 }
@@ -123,7 +124,6 @@ fn describe(options: &Boot) -> (Node, Guest) {
         cpu_model: options.cpu_model.clone(),
         kernel_args: options.kernel_arg.clone(),
         boot_limit_s: options.limit,
-        vmm: Default::default(),
         paging: None,
         pages: None,
     };

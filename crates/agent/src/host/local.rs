@@ -6,16 +6,19 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Bench, Domain as DomainPlan, Guest, Interface, LinkKind, Node, NodeKind};
+use hypertare_plan::{
+    Accelerator, Bench, Domain as DomainPlan, Guest, Interface, LinkKind, Node, NodeKind, Paging,
+};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::cgroup::{Cgroup, Scope};
 use super::event::Inbox;
-use super::links::{DomainLink, GuestLink, Pipes, ProcessLink};
+use super::links::{DomainLink, GuestLink, Held, Pipes, ProcessLink};
 use super::machine::{Machine, Started};
 use super::sandbox;
 use super::spawn::Spawn;
 use crate::guest::vmm::{Spec, Tap, Vmm};
+use crate::guest::{huge_pages, paging};
 use crate::net::{Links, Namespace, tap};
 use crate::xen::domain::Domain;
 
@@ -122,6 +125,8 @@ impl Local {
         guest: &Guest,
         inbox: Inbox,
     ) -> Result<Started> {
+        let paging = paging_of(guest)?;
+        let memory = huge_pages::provide(guest.pages, guest.memory, paging::is_own_machine())?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         let mut taps = Vec::new();
@@ -141,7 +146,8 @@ impl Local {
         if let Some(cgroup) = &cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
         }
-        let link = GuestLink::new(vmm, inbox, node.cpus.clone(), cgroup)?;
+        let held = Held { cgroup, memory };
+        let link = GuestLink::new(vmm, inbox, node.cpus.clone(), paging, held)?;
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
@@ -234,6 +240,21 @@ impl Machine for Local {
             // A veth is gone already when its other end's namespace is.
             let _ = self.links.delete(&name);
         }
+    }
+}
+
+/// Only KVM translates addresses for a guest.
+fn paging_of(guest: &Guest) -> Result<Option<Paging>> {
+    match guest.accelerator {
+        Accelerator::Kvm if guest.paging.is_some() || paging::is_own_machine() => {
+            paging::ensure(guest.paging).map(Some)
+        }
+        // What the user's kernel says is of interest, but a guest runs without it.
+        Accelerator::Kvm => Ok(paging::ensure(None).ok()),
+        Accelerator::Tcg if guest.paging.is_some() => {
+            bail!("without KVM nobody translates a guest's addresses but QEMU: leave its paging out")
+        }
+        Accelerator::Tcg => Ok(None),
     }
 }
 

@@ -113,7 +113,12 @@ impl Watch {
             Some(libc::ENOSYS) => bail!("this kernel is built without CONFIG_PERF_EVENTS"),
             Some(libc::EACCES | libc::EPERM) => bail!("{}", refusal(surroundings, &error)),
             Some(libc::EMFILE | libc::ENFILE) => bail!("too many open files for {name}: {error}"),
-            _ => self.absent.push((name, format!("{cpu} has no such counter here ({error})"))),
+            // The kernel says only that there is none.
+            Some(libc::ENOENT) => {
+                let why = format!("{cpu} has no such counter, or a hypervisor keeps it to itself");
+                self.absent.push((name, why));
+            }
+            _ => self.absent.push((name, format!("{cpu} does not count it ({error})"))),
         }
         Ok(())
     }
@@ -243,7 +248,7 @@ struct Cpu {
 
 impl std::fmt::Display for Cpu {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "{}, family {}, model {:#x},", self.vendor, self.family, self.model)
+        write!(f, "{}, family {}, model {:#x}", self.vendor, self.family, self.model)
     }
 }
 
