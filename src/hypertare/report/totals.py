@@ -127,7 +127,7 @@ def workloads(found: Sequence[Line]) -> str:
     return ", ".join(dict.fromkeys(line.workload for line in found))
 
 
-def bars(found: Sequence[Line], published: Sequence[Published], wording: Wording) -> Iterator[Bar]:
+def bars(found: Sequence[Line], published: Sequence[Published]) -> Iterator[Bar]:
     """Every line but the baseline's in parts of the baseline's total, and what others found."""
     names: dict[tuple[str, object], str] = {}
     for line in found:
