@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, paths, planner, published
+from hypertare import __version__, capacity, environment, paths, pc, planner, published
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -23,7 +23,7 @@ from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.image import programs as real
-from hypertare.image.build import Image, build
+from hypertare.image.build import DEFAULT_PROFILE, Image, build
 from hypertare.image.profile import EMULATED
 from hypertare.image.programs import Choice
 from hypertare.laboratory import BenchLaboratory, Laboratory
@@ -214,13 +214,15 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
         MachineError: something that a platform needs is missing.
     """
     paths.agent_binary()
-    images: dict[str, Image] = {}
+    images: dict[tuple[str, str], Image] = {}
     accelerator: Accelerator = "tcg"
     if prepared.emulated:
         _require_qemu()
         for kernel in _kernels(prepared.study):
             programs = programs_of(prepared.file, prepared.study)
-            images[kernel] = build(kernel, "emulated", programs=programs, progress=tell)
+            for kind in pc.classes(prepared.study):
+                made = build(kernel, kind.profile, programs=programs, progress=tell)
+                images[kernel, kind.profile] = made
         _check_memory(prepared, images)
         if prepared.study.walk is not None:
             walks.check(prepared.processors, prepared.study.walk)
@@ -229,7 +231,7 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
         for kernel in _kernels(prepared.study):
-            images[kernel] = build(kernel, progress=tell)
+            images[kernel, DEFAULT_PROFILE] = build(kernel, progress=tell)
         if prepared.study.sut.accelerator == "auto":
             tell("accelerator: KVM counts only if a guest boots with it")
             accelerator = best_accelerator(next(iter(images.values()))).accelerator
@@ -237,14 +239,14 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
     return Surroundings(prepared.cpus, accelerator, images, variables, prepared.workdir)
 
 
-def _check_memory(prepared: Prepared, images: dict[str, Image]) -> None:
+def _check_memory(prepared: Prepared, images: dict[tuple[str, str], Image]) -> None:
     """Programs lie in memory twice while the machine boots, and one whose archive does not fit ends
     in a loop without a word."""
     if not prepared.study.sut.programs:
         return
     for plot in prepared.design.plots:
         sut = prepared.file.cell(plot.levels).sut
-        least = LEAST_EMULATED + 2 * images[sut.kernel].unpacked
+        least = LEAST_EMULATED + 2 * images[sut.kernel, EMULATED.name].unpacked
         if sut.memory < least:
             raise InputError(
                 f"sut.memory is {human_size(sut.memory)}, but with the programs "
@@ -466,7 +468,7 @@ def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:
         hostname="emulated",
         cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}",
         cpus=study.sut.cpus,
-        memory=study.sut.memory,
+        memory=pc.memory(study),
         kernel=getattr(image, "kernel_release", "unknown"),
         architecture="x86_64",
         distribution="none: the agent is its init",

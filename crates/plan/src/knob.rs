@@ -74,8 +74,13 @@ pub enum Knob {
         #[serde(default)]
         sleep_ms: Option<u32>,
     },
-    /// Weight of the driver domain in Xen's scheduler, 1 to 65535; on the node `host` only.
-    SchedulerWeight { weight: u32 },
+    /// Weight in Xen's scheduler, 1 to 65535, of a guest of the bench or, without one, of the driver
+    /// domain; on the node `host` only.
+    SchedulerWeight {
+        weight: u32,
+        #[serde(default)]
+        guest: Option<String>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
