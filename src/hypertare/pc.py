@@ -26,17 +26,19 @@ class PcClass:
     """What a PC must be for a platform.
 
     `profile` is its image's. Where it `has_guests`, the node `host` moves their packets (it is Xen's
-    driver domain, or KVM's host) and is no baseline.
+    driver domain, or KVM's host) and is no baseline. `modules` are those that its kernel loads beside
+    what its devices need.
     """
 
     name: str
     profile: str
     has_guests: bool = False
+    modules: tuple[str, ...] = ()
 
 
 PC = PcClass("pc", "emulated")
 XEN = PcClass("xen", "xen", has_guests=True)
-KVM = PcClass("kvm", "kvm", has_guests=True)
+KVM = PcClass("kvm", "kvm", has_guests=True, modules=("bridge", "tun"))
 
 _CLASSES = {"xen": XEN, "guest": KVM}
 
@@ -70,6 +72,7 @@ class Pc:
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
     profile: str = PC.profile
+    modules: tuple[str, ...] = ()
     driver_memory: int | None = None
     scheduler: str | None = None
 
@@ -89,6 +92,7 @@ class Pc:
             f"--limit={self.limit_s}",
         ]
         options += [f"--nic={model}={mac}" for model, mac in self.nics]
+        options += [f"--module={module}" for module in self.modules]
         options += [f"--cpu-model={self.cpu_model}"] if self.cpu_model else []
         options += [f"--driver-memory={self.driver_memory}"] if self.driver_memory else []
         options += [f"--scheduler={self.scheduler}"] if self.scheduler else []
@@ -111,6 +115,7 @@ def make(kind: PcClass, study: Study, seed: int, nics: tuple[tuple[str, str], ..
         # A host's own kernel is not under test: its guests' has them.
         kernel_args=() if kind is KVM else study.sut.kernel_args,
         profile=kind.profile,
+        modules=kind.modules,
         driver_memory=study.sut.driver_memory if kind is XEN else None,
         scheduler=study.sut.scheduler if kind is XEN else None,
     )
