@@ -240,13 +240,15 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
 
 
 def _check_memory(prepared: Prepared, images: dict[tuple[str, str], Image]) -> None:
-    """Programs lie in memory twice while the machine boots, and one whose archive does not fit ends
-    in a loop without a word."""
+    """While the machine boots, its archive and what was in it are in memory both, and the latter may
+    take half of what the archive leaves. Where that is too little the kernel unpacks a part of it and
+    goes on.
+    """
     if not prepared.study.sut.programs:
         return
     for plot in prepared.design.plots:
         sut = prepared.file.cell(plot.levels).sut
-        least = LEAST_EMULATED + 2 * images[sut.kernel, EMULATED.name].unpacked
+        least = LEAST_EMULATED + 3 * images[sut.kernel, EMULATED.name].unpacked
         if sut.memory < least:
             raise InputError(
                 f"sut.memory is {human_size(sut.memory)}, but with the programs "
