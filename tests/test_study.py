@@ -162,3 +162,27 @@ def test_combinations_are_a_full_factorial() -> None:
     assert len(cells) == 6
     assert len({tuple(cell.items()) for cell in cells}) == 6
     assert combinations({}) == [{}]
+
+
+EMULATED = GOOD.replace("cpus = 2", "programs = ['build', './mine']").replace(
+    'question = "Is it slow?"', 'question = "Is it slow?"\nmachine = "emulated"'
+)
+
+
+def test_programs_of_an_emulated_machine() -> None:
+    assert file(EMULATED).study().sut.programs == ("build", "./mine")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("'build'", "'biuld'"), "probe.toml:7: sut.programs: there is no set of programs 'biuld'"),
+        (("'build'", "'biuld'"), "Did you mean 'build'?"),
+        (("'build'", "'mine'"), "for example './mine'"),
+        (('machine = "emulated"', ""), "image of an emulated machine"),
+        (('"sut.nic" = ["virtio-net", "e1000"]', '"sut.programs" = [["build"]]'), "be a factor"),
+    ],
+)
+def test_programs_that_cannot_be(change: tuple[str, str], said: str) -> None:
+    assert change[0] in EMULATED
+    assert said in complaint(EMULATED.replace(*change))

@@ -94,7 +94,8 @@ class Surroundings:
 
     `cpus`: those that the run may use. `images` by the names of their kernel and profile. `chance` is
     what an emulated machine's boot leaves to chance; other machines need no help with that.
-    `capacities` are what workloads carry at most, where the run has measured it.
+    `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
+    copy of `workdir`, or where there is none in `directory`, which is the machine's own.
     """
 
     cpus: tuple[int, ...]
@@ -102,6 +103,7 @@ class Surroundings:
     images: Mapping[tuple[str, str], Bootable]
     environment: dict[str, str]
     workdir: Path | None = None
+    directory: Path | None = None
     chance: Chance | None = None
     capacities: tuple[Capacity, ...] = ()
 
@@ -505,7 +507,7 @@ def _tasks(
 
 def _limit_s(settings: object) -> float:
     match settings:
-        case CommandSettings():
+        case CommandSettings() | ForkSettings() | TouchSettings():
             return settings.limit
         case StreamSettings():
             return settings.duration + settings.omit + _SETTLE_S
@@ -571,7 +573,7 @@ def _command_task(
     work = plan.Command(
         argv=settings.argv,
         env=on.environment,
-        cwd=on.workdir,
+        cwd=on.workdir or on.directory,
         in_files=on.workdir is not None,
         prepare=settings.prepare,
         warmup=warmup,

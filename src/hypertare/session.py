@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, paths, pc, planner
+from hypertare import __version__, capacity, environment, paths, pc, planner, published
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -25,22 +25,27 @@ from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.host.loan import Loan, NotPutBackError, recover
 from hypertare.host.needs import NOTHING, Needs, Permissions, check, require_root
+from hypertare.image import programs as real
 from hypertare.image.build import DEFAULT_PROFILE, Image, build
 from hypertare.image.profile import EMULATED
+from hypertare.image.programs import Choice
 from hypertare.laboratory import BenchLaboratory, Laboratory
 from hypertare.machine.emulated import EmulatedMachine
 from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
-from hypertare.responses import HEADLINE, RESPONSES, of_clock
+from hypertare.published import Point
+from hypertare.responses import HEADLINE, of_clock, of_workload
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
 from hypertare.search.rounds import FIRST, Rounds
 from hypertare.store import Meta, Store
-from hypertare.study import BASELINE, CommandSettings, Study, StudyFile
+from hypertare.study import BASELINE, LEAST_EMULATED, CommandSettings, Study, StudyFile
 from hypertare.summarise import summarise
 from hypertare.summary import MachineState
 from hypertare.units import human_size
+from hypertare.walk import stage as walks
+from hypertare.walk.processors import Description
 
 _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 """Variables that belong to the shell that started us, not to the command."""
@@ -56,6 +61,8 @@ class Prepared:
     cpus: tuple[int, ...]
     workdir: Path | None
     search: SearchPlan | None = None
+    processors: tuple[Description, ...] = ()
+    published: tuple[Point, ...] = ()
 
     @property
     def emulated(self) -> bool:
@@ -144,8 +151,24 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         if settings.type == "command" and study.needs_files:
             _check_command(name, settings.argv, workdir)
         elif settings.type == "command":
-            _check_in_image(name, settings)
-    return Prepared(file, study, design, cpus, workdir, searches.plan(file, study))
+            _check_in_image(name, settings, real.choose(programs_of(file, study)))
+    processors = tuple(study.walk.descriptions(file.folder)) if study.walk else ()
+    walks.needs(file, study)
+    return Prepared(
+        file,
+        study,
+        design,
+        cpus,
+        workdir,
+        searches.plan(file, study),
+        processors,
+        tuple(_published(file, study)),
+    )
+
+
+def _published(file: StudyFile, study: Study) -> Iterator[Point]:
+    for wanted in study.published:
+        yield from published.read(wanted, file.folder, BASELINE, tuple(study.workloads))
 
 
 def _workdir(file: StudyFile, study: Study) -> Path | None:
@@ -191,16 +214,32 @@ def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> No
         )
 
 
-def _check_in_image(name: str, settings: CommandSettings) -> None:
+def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
+    """The study's programs; paths are relative to its file, and absolute here."""
+    names = study.sut.programs
+    return tuple(str(file.folder / name) if real.is_own(name) else name for name in names)
+
+
+def _check_in_image(name: str, settings: CommandSettings, chosen: Choice) -> None:
     """An emulated machine does not see this host's files."""
-    program = "/bin/sh" if settings.prepare else settings.argv[0]
-    if program not in EMULATED.programs:
+    held = (*EMULATED.programs, *chosen.commands)
+    words = ["/bin/sh"] if settings.prepare else []
+    for program in [*words, settings.argv[0]]:
+        folder, _, word = program.rpartition("/")
+        if word in held or (chosen.sets and folder not in _PROGRAM_FOLDERS):
+            continue
         raise InputError(
             f"{name}: the emulated machine has no program '{program}': its image holds "
-            f"{', '.join(EMULATED.programs)} and no other.",
-            "Leave the workload out, give it a command of those, for example command = "
-            '["hypertare-agent", "burn", "--time", "1"], or take machine = "local".',
+            f"{', '.join(held)} and no other.",
+            "Put a set of programs into it (sut.programs, for example "
+            '["build"]: docs/programs.md), leave the workload out, give it a command of those, for '
+            'example command = ["hypertare-agent", "burn", "--time", "1"], or take '
+            'machine = "local".',
         )
+
+
+_PROGRAM_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
+"""What lies elsewhere may be what the commands make."""
 
 
 def surroundings(
@@ -222,9 +261,15 @@ def surroundings(
     if prepared.emulated:
         _require_qemu()
         for kernel in _kernels(prepared.study):
+            programs = programs_of(prepared.file, prepared.study)
             for kind in pc.classes(prepared.study):
-                images[kernel, kind.profile] = build(kernel, kind.profile, progress=tell)
-        return Surroundings(prepared.cpus, accelerator, images, {})
+                made = build(kernel, kind.profile, programs=programs, progress=tell)
+                images[kernel, kind.profile] = made
+        _check_memory(prepared, images)
+        if prepared.study.walk is not None:
+            walks.check(prepared.processors, prepared.study.walk)
+        directory = Path(real.WORK) if prepared.study.sut.programs else None
+        return Surroundings(prepared.cpus, accelerator, images, {}, directory=directory)
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
         for kernel in _kernels(prepared.study):
@@ -258,6 +303,24 @@ def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Acc
             choice.do,
         )
     return choice.accelerator
+
+
+def _check_memory(prepared: Prepared, images: dict[tuple[str, str], Image]) -> None:
+    """While the machine boots, its archive and what was in it are in memory both, and the latter may
+    take half of what the archive leaves. Where that is too little the kernel unpacks a part of it and
+    goes on.
+    """
+    if not prepared.study.sut.programs:
+        return
+    for plot in prepared.design.plots:
+        sut = prepared.file.cell(plot.levels).sut
+        least = LEAST_EMULATED + 3 * images[sut.kernel, EMULATED.name].unpacked
+        if sut.memory < least:
+            raise InputError(
+                f"sut.memory is {human_size(sut.memory)}, but with the programs "
+                f"{', '.join(sut.programs)} an emulated machine needs {human_size(least)}.",
+                "Give it more, or leave programs out of sut.programs.",
+            )
 
 
 def _require_qemu() -> None:
@@ -296,6 +359,7 @@ def carry_out(
     left: NotPutBackError | None = None
     with store:
         try:
+            _model_walks(prepared, store, observer, manner)
             on = with_capacities(prepared, on, store, observer, manner)
             complete = _run_cells(prepared, on, store, observer, manner)
             _run_searches(prepared, on, store, observer, manner)
@@ -319,6 +383,23 @@ def carry_out(
     if left is not None:
         raise left
     return interrupted
+
+
+def _model_walks(prepared: Prepared, store: Store, observer: Observer, manner: Manner) -> None:
+    """Runs the workloads once under the model of page walks, which virtual time leaves out."""
+    file, study = prepared.file, prepared.study
+    if study.walk is None:
+        return
+    stage = walks.Stage(
+        study.walk,
+        prepared.processors,
+        real.choose(programs_of(file, study)),
+        store,
+        observer.tell,
+        jobs=manner.jobs or 1,
+        fresh=manner.fresh,
+    )
+    stage.carry_out(walks.needs(file, study))
 
 
 def with_capacities(
@@ -435,11 +516,15 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         platforms=study.sut.platforms,
         baseline=BASELINE,
         responses={
-            name: tuple(of_clock(one, study.clock) for one in RESPONSES[work.type])
+            name: tuple(
+                of_clock(one, study.clock)
+                for one in of_workload(work.type, walked=name in study.walked)
+            )
             for name, work in study.workloads.items()
         },
         headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
         threshold=study.design.threshold,
+        published=prepared.published,
     )
     store = Store.create(folder, meta)
     # A busy host cannot change what is measured in virtual time.

@@ -25,14 +25,18 @@ from pydantic import (
 
 from hypertare.claims import Claim
 from hypertare.errors import InputError
+from hypertare.image.programs import SETS as PROGRAM_SETS
+from hypertare.image.programs import is_own
 from hypertare.plan import HUGE_PAGE, NicModel, Pages, Paging, ThpDefrag, ThpEnabled
 from hypertare.plots import Plot
+from hypertare.published import PublishedFile
 from hypertare.quantities import Duration, OfferedRate, Share, Size
-from hypertare.responses import RESPONSES
+from hypertare.responses import has_elapsed, of_workload
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
 from hypertare.tune.settings import TuneSettings
 from hypertare.units import human_size
+from hypertare.walk.settings import WalkSettings
 
 Platform = Literal["native", "container", "guest", "xen"]
 BASELINE = "native"
@@ -80,6 +84,21 @@ class Sut(Settings):
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
     scheduler: Literal["credit", "credit2"] = "credit"
     driver_memory: Size = 448 << 20
+    programs: tuple[str, ...] = ()
+
+    @field_validator("programs")
+    @classmethod
+    def _known_programs(cls, programs: tuple[str, ...]) -> tuple[str, ...]:
+        for name in programs:
+            if name not in PROGRAM_SETS and not is_own(name):
+                close = difflib.get_close_matches(name, PROGRAM_SETS, n=1)
+                hint = f" Did you mean '{close[0]}'?" if close else ""
+                raise ValueError(
+                    f"there is no set of programs '{name}'.{hint} "
+                    f"There are: {', '.join(PROGRAM_SETS)}. A program of this host is named by its "
+                    f"path, for example './{name}'"
+                )
+        return programs
 
     @field_validator("platforms")
     @classmethod
@@ -388,6 +407,8 @@ class Study(Settings):
     plots: tuple[Plot, ...] = ()
     tune: TuneSettings | None = None
     search: SearchSettings | None = None
+    walk: WalkSettings | None = None
+    published: tuple[PublishedFile, ...] = ()
     quick: dict[str, Any] = {}
 
     @model_validator(mode="before")
@@ -446,6 +467,52 @@ class Study(Settings):
                 )
 
     @model_validator(mode="after")
+    def _programs_are_of_an_image(self) -> Study:
+        if self.sut.programs and self.machine != "emulated":
+            raise ValueError(
+                "sut.programs are put into the image of an emulated machine; on this host commands "
+                "find its own programs, and what they work on in sut.workdir"
+            )
+        if "sut.programs" in self.factors:
+            raise ValueError(
+                "sut.programs cannot be a factor: all machines of a run have the same image"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _walks_can_be_joined(self) -> Study:
+        if self.walk is None:
+            return self
+        if self.clock != "virtual":
+            raise ValueError(
+                "[walk] is for virtual time: by the wall clock a processor's page walks are in the "
+                "elapsed time already"
+            )
+        for name in self.walk.workloads:
+            if name not in self.workloads:
+                known = ", ".join(self.workloads)
+                raise ValueError(
+                    f"walk.workloads: there is no workload '{name}'; there are: {known}"
+                )
+            if not has_elapsed(self.workloads[name].type):
+                raise ValueError(f"walk.workloads: '{name}' has no elapsed time to add walks to")
+        if not self.walked:
+            raise ValueError("[walk]: no workload has an elapsed time to add walks to")
+        if "guest" in self.sut.platforms:
+            for path, given in (("paging", self.sut.paging), ("pages", self.sut.pages)):
+                if given is None and f"sut.{path}" not in self.factors:
+                    raise ValueError(f"[walk] needs to know sut.{path} of the guest: set it")
+        return self
+
+    @property
+    def walked(self) -> tuple[str, ...]:
+        """The workloads whose page walks are modelled."""
+        if self.walk is None:
+            return ()
+        wanted = self.walk.workloads or tuple(self.workloads)
+        return tuple(name for name in wanted if has_elapsed(self.workloads[name].type))
+
+    @model_validator(mode="after")
     def _guests_fit(self) -> Study:
         guests, weights = self.sut.guests, self.knobs.guest_weights
         if weights is not None and len(weights) < guests:
@@ -490,12 +557,17 @@ class Study(Settings):
 
     @model_validator(mode="after")
     def _plots_show_what_is_there(self) -> Study:
+        walked = self.walked
         responses = {
-            name: [one.name for one in RESPONSES[workload.type]]
+            name: [one.name for one in of_workload(workload.type, walked=name in walked)]
             for name, workload in self.workloads.items()
         }
         bench = {path: v for path, v in self.factors.items() if not path.startswith("workloads.")}
-        factors = {name: {**bench, **self.factors_of(name)} for name in self.workloads}
+        modelled = self.walk.factors if self.walk else {}
+        factors = {
+            name: {**bench, **self.factors_of(name), **(modelled if name in walked else {})}
+            for name in self.workloads
+        }
         for plot in self.plots:
             problem = plot.problem(responses, factors)
             if problem is not None:
@@ -515,6 +587,13 @@ class Study(Settings):
             for path, levels in workload.factors.items():
                 known = found.get(path, ())
                 found[path] = (*known, *(level for level in levels if level not in known))
+        return found
+
+    def setting(self, path: str) -> Any:
+        """What stands at a dotted path; none where nothing does."""
+        found: Any = self
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
         return found
 
     @property
@@ -689,6 +768,8 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
         "plots": Plot,
         "tune": TuneSettings,
         "search": SearchSettings,
+        "walk": WalkSettings,
+        "published": PublishedFile,
     }
     if len(location) >= 2 and location[0] == "workloads":
         kind = raw.get("workloads", {}).get(location[1], {}).get("type")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -15,7 +15,7 @@ from hypertare.planner import HOST
 from hypertare.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.store import Meta, Store
 from hypertare.study import StudyFile
-from hypertare.summary import Level, LossFreeRate, PlatformState, Summary
+from hypertare.summary import Estimate, Level, LossFreeRate, PlatformState, Published, Summary
 from hypertare.trials import FinishedTrial, Response
 
 if TYPE_CHECKING:
@@ -31,19 +31,26 @@ def summarise(store: Store) -> Summary:
     from hypertare.claims import judge
     from hypertare.curves import curves
     from hypertare.estimates import estimate
+    from hypertare.totals import joined, totals
 
     meta = store.meta
+    file = StudyFile.restored(meta.study_text, meta.settings, str(store.path), Path(meta.folder))
     milestones = store.milestones()
     last = milestones[-1]
     platforms = _platforms(store, meta)
-    found = estimate(
-        store.trials(),
-        responses_of(meta),
-        baseline=meta.baseline,
-        confidence=meta.confidence,
-        threshold=meta.threshold,
-        clock=meta.clock,
-        platforms=platforms,
+    rules: dict[str, Any] = {
+        "baseline": meta.baseline,
+        "confidence": meta.confidence,
+        "threshold": meta.threshold,
+        "clock": meta.clock,
+    }
+    trials, walked = store.trials(), store.walks()
+    found = estimate(trials, responses_of(meta), **rules, platforms=platforms)
+    modelled = joined(file, trials, walked) if walked else ()
+    # Of the same trials once more: what is to be said of these is said already.
+    estimates = (
+        *found.estimates,
+        *estimate(tuple(modelled), responses_of(meta), **rules).estimates,
     )
     return Summary(
         hypertare=meta.hypertare,
@@ -58,11 +65,13 @@ def summarise(store: Store) -> Summary:
         ended=last.at if last.what in ("stopped", "completed") else None,
         complete=last.what == "completed",
         platforms=platforms,
-        estimates=found.estimates,
+        estimates=estimates,
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
-        loss_free=_loss_free(store, meta),
-        claims=tuple(judge(claim, found.estimates) for claim in _claims(store, meta)),
+        loss_free=_loss_free(store, meta, file),
+        totals=tuple(totals(file, estimates, walked)),
+        published=tuple(_published(meta, file, estimates)),
+        claims=tuple(judge(claim, estimates) for claim in _claims(store, meta)),
         failed=found.failed,
         warnings=tuple(dict.fromkeys([*_warnings(store), *found.warnings])),
     )
@@ -94,12 +103,19 @@ def responses_of(meta: Meta) -> dict[str, Response]:
     return {response.name: response for some in meta.responses.values() for response in some}
 
 
-def _loss_free(store: Store, meta: Meta) -> tuple[LossFreeRate, ...]:
+def _published(meta: Meta, file: StudyFile, estimates: Sequence[Estimate]) -> Iterator[Published]:
+    """Others' figures beside ours."""
+    if meta.published:
+        from hypertare.published import beside
+
+        yield from beside(meta.published, estimates, file.study().setting)
+
+
+def _loss_free(store: Store, meta: Meta, file: StudyFile) -> tuple[LossFreeRate, ...]:
     if not meta.settings.get("search"):
         return ()
     from hypertare.search.findings import loss_free
 
-    file = StudyFile.restored(meta.study_text, meta.settings, str(store.path), Path(meta.folder))
     return tuple(loss_free(file, store.trials()))
 
 
