@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 PROTOCOL = 1
 
 Accelerator = Literal["kvm", "tcg"]
+Paging = Literal["nested", "shadow"]
+Pages = Literal["4K", "2M", "thp"]
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
 ProbeName = Literal[
     "stat",
@@ -56,6 +58,8 @@ class Guest(Seam):
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
     boot_limit_s: float
+    paging: Paging | None = None
+    pages: Pages | None = None
 
 
 class Domain(Seam):
@@ -94,12 +98,20 @@ class Node(Seam):
     files: Files | None = None
 
 
+class Uplink(Seam):
+    mac: str
+    nic: NicModel | None = None
+
+
 class Link(Seam):
-    """`hub`: NICs of the machine itself, wired together outside of it, known by their addresses."""
+    """`hub`: NICs of the machine itself, wired together outside of it, known by their addresses.
+    `uplink`: one that is a port of the bridge.
+    """
 
     name: str
     kind: Literal["bridge", "hub"] = "bridge"
     mtu: int = 1500
+    uplink: Uplink | None = None
 
 
 class Bench(Seam):
@@ -231,8 +243,11 @@ class DevWeight(Seam):
 
 
 class SchedulerWeight(Seam):
+    """Of a guest of the bench or, without one, of the driver domain."""
+
     type: Literal["scheduler_weight"] = "scheduler_weight"
     weight: int
+    guest: str | None = None
 
 
 class InterruptCoalescing(Seam):

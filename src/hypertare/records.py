@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from hypertare.plan import Accelerator, Knob, ProbeName, Seam
+from hypertare.plan import Accelerator, Knob, Paging, ProbeName, Seam
 
 Values = dict[str, float]
 
@@ -40,6 +40,7 @@ class NodeReady(Seam):
     vmm: str | None = None
     vmm_argv: tuple[str, ...] = ()
     cgroup: str | None = None
+    paging: Paging | None = None
 
 
 class InterfaceState(Seam):

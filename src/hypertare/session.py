@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, paths, planner
+from hypertare import __version__, capacity, environment, paths, pc, planner
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -23,7 +23,7 @@ from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.image import programs as real
-from hypertare.image.build import Image, build
+from hypertare.image.build import DEFAULT_PROFILE, Image, build
 from hypertare.image.profile import EMULATED
 from hypertare.image.programs import Choice
 from hypertare.laboratory import BenchLaboratory, Laboratory
@@ -36,7 +36,14 @@ from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
 from hypertare.search.rounds import FIRST, Rounds
 from hypertare.store import Meta, Store
-from hypertare.study import BASELINE, LEAST_EMULATED, CommandSettings, Study, StudyFile
+from hypertare.study import (
+    BASELINE,
+    LEAST_DRIVER_DOMAIN,
+    LEAST_EMULATED,
+    CommandSettings,
+    Study,
+    StudyFile,
+)
 from hypertare.summarise import summarise
 from hypertare.summary import MachineState
 from hypertare.units import human_size
@@ -193,20 +200,26 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
         MachineError: something that a platform needs is missing.
     """
     paths.agent_binary()
-    images: dict[str, Image] = {}
+    images: dict[tuple[str, str], Image] = {}
     accelerator: Accelerator = "tcg"
     if prepared.emulated:
         _require_qemu()
         for kernel in _kernels(prepared.study):
             programs = programs_of(prepared.file, prepared.study)
-            images[kernel] = build(kernel, "emulated", programs=programs, progress=tell)
-        _check_memory(prepared, images)
+            for kind in pc.classes(prepared.study):
+                images[kernel, kind.profile] = build(
+                    kernel, kind.profile, programs=programs, progress=tell
+                )
+        size = max((image.programs_size for image in images.values()), default=0)
+        _check_memory(prepared, size)
         directory = Path(real.WORK) if prepared.study.sut.programs else None
-        return Surroundings(prepared.cpus, accelerator, images, {}, directory=directory)
+        return Surroundings(
+            prepared.cpus, accelerator, images, {}, directory=directory, programs=size
+        )
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
         for kernel in _kernels(prepared.study):
-            images[kernel] = build(kernel, progress=tell)
+            images[kernel, DEFAULT_PROFILE] = build(kernel, progress=tell)
         if prepared.study.sut.accelerator == "auto":
             tell("accelerator: KVM counts only if a guest boots with it")
             accelerator = best_accelerator(next(iter(images.values()))).accelerator
@@ -214,22 +227,21 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
     return Surroundings(prepared.cpus, accelerator, images, variables, prepared.workdir)
 
 
-def _check_memory(prepared: Prepared, images: dict[str, Image]) -> None:
-    """While the machine boots, its archive and what was in it are in memory both, and the latter may
-    take half of what the archive leaves. Where that is too little the kernel unpacks a part of it and
-    goes on.
-    """
-    if not prepared.study.sut.programs:
-        return
-    for plot in prepared.design.plots:
+def _check_memory(prepared: Prepared, programs: int) -> None:
+    """Programs that do not fit are no error to the kernel that unpacks them."""
+    unpacking = pc.UNPACKING * programs
+    for plot in prepared.design.plots if programs else ():
         sut = prepared.file.cell(plot.levels).sut
-        least = LEAST_EMULATED + 3 * images[sut.kernel].unpacked
-        if sut.memory < least:
-            raise InputError(
-                f"sut.memory is {human_size(sut.memory)}, but with the programs "
-                f"{', '.join(sut.programs)} an emulated machine needs {human_size(least)}.",
-                "Give it more, or leave programs out of sut.programs.",
-            )
+        needs = [("memory", sut.memory, LEAST_EMULATED + unpacking)]
+        if "xen" in sut.platforms:
+            needs.append(("driver_memory", sut.driver_memory, LEAST_DRIVER_DOMAIN + unpacking))
+        for key, given, least in needs:
+            if given < least:
+                raise InputError(
+                    f"sut.{key} is {human_size(given)}, but with the programs "
+                    f"{', '.join(sut.programs)} an emulated machine needs {human_size(least)}.",
+                    "Give it more, or leave programs out of sut.programs.",
+                )
 
 
 def _require_qemu() -> None:
@@ -423,7 +435,7 @@ def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:
         hostname="emulated",
         cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}",
         cpus=study.sut.cpus,
-        memory=study.sut.memory,
+        memory=pc.memory(study, on.programs),
         kernel=getattr(image, "kernel_release", "unknown"),
         architecture="x86_64",
         distribution="none: the agent is its init",

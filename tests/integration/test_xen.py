@@ -10,8 +10,7 @@ import pytest
 
 from hypertare import plan
 from hypertare.image import cpio
-from hypertare.image.build import Image, build
-from hypertare.image.xen import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, Image, build
 from hypertare.paths import agent_binary
 from hypertare.plan import Seam
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Accelerator, Knob, Probe};
+use crate::{Accelerator, Knob, Paging, Probe};
 
 /// Measured quantities by name. Names and units: `values.rs` of the agent.
 pub type Values = BTreeMap<String, f64>;
@@ -104,6 +104,9 @@ pub struct NodeReady {
     pub vmm_argv: Vec<String>,
     /// Whether a cgroup accounts for the node, and which version.
     pub cgroup: Option<String>,
+    /// How KVM translates the addresses of its guests, as the kernel says; guests of KVM only.
+    #[serde(default)]
+    pub paging: Option<Paging>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

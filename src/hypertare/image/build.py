@@ -10,16 +10,16 @@ from io import BytesIO
 from pathlib import Path
 
 from hypertare.errors import InputError, MachineError
-from hypertare.image import cpio, kernel_module
+from hypertare.image import cpio, kernel_module, qemu, xen
 from hypertare.image import kernel as kernels
 from hypertare.image import programs as real
-from hypertare.image import xen as hypervisor
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built
 from hypertare.image.modules import ModuleTree
-from hypertare.image.profile import Profile, find_profile
+from hypertare.image.profile import Profile, Vmm, find_profile
 from hypertare.image.programs import Choice, Programs
+from hypertare.image.qemu import Qemu
 from hypertare.image.xen import Xen
 from hypertare.paths import agent_binary
 
@@ -30,6 +30,10 @@ INITRAMFS = "initramfs.cpio"
 DEFAULT_KERNEL = "debian"
 DEFAULT_PROFILE = "guest"
 
+GUEST_KERNEL = "guest/kernel"
+GUEST_INITRAMFS = "guest/initramfs"
+"""What the guests of a machine boot from, in its own initramfs."""
+
 
 @dataclass(frozen=True)
 class Image:
@@ -37,8 +41,8 @@ class Image:
 
     `digest` names everything that went into it. `modules` are those that the guest can have, in
     the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain. `programs`
-    tells versions of the programs that it was asked to have, for people. `unpacked` is what all of it
-    takes of the machine's memory, in bytes.
+    tells versions of the programs that it was asked to have, for people; they take `programs_size`
+    bytes of memory once they are unpacked, where the work is done: of its guests, where it has some.
     """
 
     kernel: Path
@@ -49,7 +53,7 @@ class Image:
     modules: frozenset[str]
     hypervisor: Path | None = None
     programs: str = ""
-    unpacked: int = 0
+    programs_size: int = 0
     _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
 
 
@@ -121,7 +125,7 @@ class _Parts:
     wanted: Profile
     init: bytes
     own: tuple[Built, ...]
-    xen: Xen | None
+    vmm: Xen | Qemu | None
     programs: Programs | None
 
     @property
@@ -132,7 +136,7 @@ class _Parts:
             "modules": self.source.modules_digest,
             "profile": [_signature(self.wanted)],
             "own": [[built.name, built.digest] for built in self.own],
-            "xen": self.xen.digest if self.xen else [],
+            "vmm": self.vmm.digest if self.vmm else [],
             "programs": self.programs.digest if self.programs else [],
             "init": hashlib.sha256(self.init).hexdigest(),
         }
@@ -140,9 +144,9 @@ class _Parts:
 
     @property
     def what(self) -> str:
-        under = f" under {self.xen.name}" if self.xen else ""
-        beside = f" with {self.programs.name}" if self.programs else ""
-        return f"{self.wanted.name} initramfs for {self.source.name}{under}{beside}"
+        beside = [one.name for one in (self.vmm, self.programs) if one]
+        names = f" with {', '.join(beside)}" if beside else ""
+        return f"{self.wanted.name} initramfs for {self.source.name}{names}"
 
 
 def _signature(wanted: Profile) -> list[object]:
@@ -155,13 +159,13 @@ def _open(asked: _Asked, init: bytes, store: Cache) -> Image | None:
     source = kernels.find_source(asked.kernel, store)
     made = source and kernels.open_kernel(source, store)
     own = source and _found_own(source, wanted, store)
-    xen = hypervisor.find(store) if wanted.guests else None
+    vmm = _found_vmm(wanted.vmm, store)
     programs = real.find(asked.programs, store) if asked.programs.sets else None
-    if source is None or made is None or own is None or (wanted.guests and xen is None):
+    if source is None or made is None or own is None or (wanted.vmm and vmm is None):
         return None
     if asked.programs.sets and programs is None:
         return None
-    parts = _Parts(source, wanted, init, tuple(own), xen, programs)
+    parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
     entry = store.find("images", parts.key)
     try:
         return entry and _image(parts, made, entry)
@@ -178,10 +182,10 @@ def _make(asked: _Asked, init: bytes, store: Cache, progress: Progress, refresh:
         try:
             made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
             own = _own(source, wanted, store, progress, newest)
-            xen = hypervisor.fetch(store, progress, newest) if wanted.guests else None
+            vmm = _vmm(wanted.vmm, store, progress, newest)
             chosen = asked.programs
             programs = real.fetch(chosen, store, progress, newest) if chosen.sets else None
-            parts = _Parts(source, wanted, init, tuple(own), xen, programs)
+            parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
             entry = _sound_files(parts.key, store) or _write(parts, made, store, progress)
             return _image(parts, made, entry)
         except DamagedError as damage:
@@ -198,31 +202,53 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
         progress("writing the initramfs")
         members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
         programs = parts.programs.members() if parts.programs else []
-        if parts.xen:
-            members += _driver_domain(parts, made, programs)
-            (place / hypervisor.FILE).write_bytes(parts.xen.kernel())
-        # Two archives, of which the second wins where both have a file.
-        archives = [cpio.archive(each) for each in (members, programs) if each]
-        (place / INITRAMFS).write_bytes(b"".join(archives))
+        # A second archive behind the first: where both have a file, the second one's counts.
+        further = cpio.archive(programs) if programs else b""
+        if parts.vmm:
+            members += [*parts.vmm.members(), *_guest(parts, made, further)]
+            further = b""
+        if isinstance(parts.vmm, Xen):
+            (place / xen.FILE).write_bytes(parts.vmm.kernel())
+        (place / INITRAMFS).write_bytes(cpio.archive(members) + further)
         return {
             "modules": " ".join(modules),
             "profile": parts.wanted.name,
             "release": made.release,
-            "unpacked": str(cpio.unpacked(members) + cpio.unpacked(programs)),
+            "programs_size": str(cpio.unpacked(programs)),
         }
 
     return store.make("images", parts.key, parts.what, fill)
 
 
-def _driver_domain(parts: _Parts, made: Kernel, programs: list[cpio.Member]) -> list[cpio.Member]:
-    """Xen's tools, and what its guests boot from."""
-    assert parts.xen and parts.wanted.guests
-    guest, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
+def _guest(parts: _Parts, made: Kernel, further: bytes) -> list[cpio.Member]:
+    """What the guests of the machine boot from: it is they who work, so theirs are the programs."""
+    assert parts.wanted.guests
+    members, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
     files = {
-        hypervisor.GUEST_KERNEL: hypervisor.loadable(made.path().read_bytes()),
-        hypervisor.GUEST_INITRAMFS: cpio.archive([*guest, *programs]),
+        GUEST_KERNEL: kernels.loadable(made.path().read_bytes()),
+        GUEST_INITRAMFS: cpio.archive(members) + further,
     }
-    return [*parts.xen.members(), *(cpio.file(path, data) for path, data in files.items())]
+    return [cpio.file(path, data) for path, data in files.items()]
+
+
+def _found_vmm(wanted: Vmm | None, store: Cache) -> Xen | Qemu | None:
+    """What runs the machine's guests, where its packages were fetched before."""
+    match wanted:
+        case "xen":
+            return xen.find(store)
+        case "qemu":
+            return qemu.find(store)
+    return None
+
+
+def _vmm(wanted: Vmm | None, store: Cache, progress: Progress, refresh: bool) -> Xen | Qemu | None:
+    """The same, fetched where it is not there."""
+    match wanted:
+        case "xen":
+            return xen.fetch(store, progress, refresh)
+        case "qemu":
+            return qemu.fetch(store, progress, refresh)
+    return None
 
 
 def _found_own(source: KernelSource, wanted: Profile, store: Cache) -> list[Built] | None:
@@ -271,9 +297,9 @@ def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
         kernel_name=parts.source.name,
         digest=entry.key,
         modules=frozenset(entry.facts["modules"].split()),
-        hypervisor=entry.file(hypervisor.FILE) if parts.xen else None,
+        hypervisor=entry.file(xen.FILE) if isinstance(parts.vmm, Xen) else None,
         programs=parts.programs.versions if parts.programs else "",
-        unpacked=int(entry.facts["unpacked"]),
+        programs_size=int(entry.facts["programs_size"]),
         _held=held,
     )
 

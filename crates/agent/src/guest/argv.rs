@@ -12,6 +12,7 @@
 //!   distrust it on a busy host and fall back to reading an emulated device. Likewise its test of
 //!   the timer interrupt fails on a busy host. KVM guests have paravirtual means for both.
 //! - NICs have no option ROM: nobody boots from them.
+//! - Huge pages from the machine's pool are claimed when QEMU starts, and come when they are touched.
 //! - `vhost=off` is said aloud: the packets of every model are then moved by QEMU itself.
 
 use std::ffi::{OsStr, OsString};
@@ -19,7 +20,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Guest, Interface, NicModel};
+use hypertare_plan::{Accelerator, Guest, Interface, NicModel, Pages};
 
 use super::vmm::Spec;
 use super::{MODULES_PARAMETER, PORT, SHARE_TAG};
@@ -121,12 +122,21 @@ fn machine(line: &mut Line, guest: &Guest) -> Result<()> {
     let cpu = guest.cpu_model.as_deref().unwrap_or(default_cpu);
     line.0.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
     line.option("-display", ["none"]);
-    line.option("-machine", [MACHINE]);
+    line.option("-machine", [MACHINE, memory_of(guest)]);
     line.option("-accel", [accelerator]);
     line.option("-cpu", [cpu]);
     line.option("-smp", [format!("cpus={0},sockets=1,cores={0},threads=1", guest.cpus)]);
     line.option("-m", [format!("{}B", guest.memory)]);
+    if guest.pages == Some(Pages::Huge) {
+        let memory = format!("memory-backend-memfd,id=ram,size={}B", guest.memory);
+        line.option("-object", [memory + ",hugetlb=on,hugetlbsize=2M"]);
+    }
     Ok(())
+}
+
+/// QEMU's own memory is anonymous, and it asks for transparent huge pages.
+fn memory_of(guest: &Guest) -> &'static str {
+    if guest.pages == Some(Pages::Huge) { ",memory-backend=ram" } else { "" }
 }
 
 fn console_and_control(line: &mut Line) {
@@ -235,6 +245,8 @@ mod tests {
             cpu_model: None,
             kernel_args: vec!["loglevel=7".into()],
             boot_limit_s: 10.0,
+            paging: None,
+            pages: None,
         }
     }
 

@@ -96,6 +96,7 @@ fn boot(options: &Boot) -> Result<()> {
         vmm: Some(state.version),
         vmm_argv: state.argv,
         cgroup: None,
+        paging: None,
     }))?;
     end(vmm)
 }
@@ -123,6 +124,8 @@ fn describe(options: &Boot) -> (Node, Guest) {
         cpu_model: options.cpu_model.clone(),
         kernel_args: options.kernel_arg.clone(),
         boot_limit_s: options.limit,
+        paging: None,
+        pages: None,
     };
     let kind = NodeKind::Guest(guest.clone());
     let node = Node { name: NAME.into(), kind, cpus: vec![], interfaces: vec![], files: None };

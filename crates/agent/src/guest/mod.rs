@@ -1,7 +1,8 @@
 //! Guests: VMs started and watched from the host agent, and the init that runs inside them.
 //!
 //! - outside: [`vmm`] runs one QEMU ([`argv`] is its command line, [`qmp`] how it is asked,
-//!   [`console`] what it prints); [`boot`] does that for one guest alone.
+//!   [`console`] what it prints); [`boot`] does that for one guest alone. [`paging`] is how KVM
+//!   translates its addresses, [`huge_pages`] what its memory may be taken from.
 //! - inside: [`init`] is PID 1; it loads [`modules`] and hands over to the node agent, which may
 //!   want the machine's files from [`share`].
 //!
@@ -15,8 +16,10 @@ pub mod argv;
 pub mod boot;
 pub mod console;
 pub mod emulated;
+pub mod huge_pages;
 pub mod init;
 pub mod modules;
+pub mod paging;
 pub mod qmp;
 pub mod share;
 pub mod vmm;

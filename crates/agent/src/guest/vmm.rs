@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Guest, Interface, MAX_CONSOLE_LINES, Node};
+use hypertare_plan::{Accelerator, Guest, Interface, MAX_CONSOLE_LINES, Node, Pages};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -111,6 +111,9 @@ impl Vmm {
         inherited.extend((FIRST_TAP_FD..).zip(spec.taps.into_iter().map(|tap| tap.fd)));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
+        if spec.guest.pages == Some(Pages::Small) {
+            refuse_huge_pages(&mut command);
+        }
         let (child, pidfd, printed) = spawn_watched(command, inherited)?;
         Ok(Vmm { child, pidfd, argv, channel, qmp, printed, ended: None })
     }
@@ -274,6 +277,17 @@ impl Drop for Vmm {
             let _ = self.kill();
         }
     }
+}
+
+/// QEMU asks for transparent huge pages by itself; what the process is refused it does not get.
+fn refuse_huge_pages(command: &mut Command) {
+    // SAFETY: between fork and exec the closure makes one system call; it does not allocate.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        })
+    };
 }
 
 /// QEMU would complain as well, but later and in other words.

@@ -277,6 +277,7 @@ impl<M: Machine> Executor<M> {
             vmm: about.vmm,
             vmm_argv: about.vmm_argv,
             cgroup: about.cgroup,
+            paging: about.paging,
         });
         self.emit(record);
         Ok(())

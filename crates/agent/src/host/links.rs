@@ -10,14 +10,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder};
+use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder, Paging};
 
 use super::cgroup::Cgroup;
 use super::event::Inbox;
 use super::machine::{About, NodeLink};
 use super::spawn::Child;
+use crate::guest::huge_pages::Reserved;
 use crate::guest::vmm::Vmm;
 use crate::probe::{Outside, Processes};
+use crate::xen;
 use crate::xen::console::Records;
 use crate::xen::domain::Domain;
 
@@ -125,6 +127,11 @@ impl ProcessLink {
             place,
         }
     }
+
+    /// A host node under Xen is one of the hypervisor's guests itself.
+    fn is_driver_domain(&self) -> bool {
+        !self.is_container && xen::role() == Some(xen::Role::Driver)
+    }
 }
 
 impl NodeLink for ProcessLink {
@@ -134,7 +141,8 @@ impl NodeLink for ProcessLink {
 
     fn about(&mut self) -> Result<About> {
         let cgroup = self.cgroup.as_ref().and_then(Cgroup::version);
-        Ok(About { cgroup, ..About::default() })
+        let vmm = self.is_driver_domain().then(xen::version).transpose()?;
+        Ok(About { cgroup, vmm, ..About::default() })
     }
 
     fn failure(&mut self) -> Option<String> {
@@ -147,6 +155,9 @@ impl NodeLink for ProcessLink {
     }
 
     fn outside(&mut self) -> Option<Outside> {
+        if self.is_driver_domain() {
+            return Some(Outside::Domain(xen::DRIVER_DOMAIN));
+        }
         self.is_container.then(|| {
             Outside::Processes(Processes {
                 pid: self.child.pid(),
@@ -179,17 +190,32 @@ pub struct GuestLink {
     vmm: Option<Vmm>,
     orders: Orders,
     cpus: Vec<u32>,
-    cgroup: Option<Cgroup>,
+    paging: Option<Paging>,
+    held: Held,
     last_words: Vec<String>,
 }
 
+/// What is made for a guest's VMM, and given back after its end.
+pub struct Held {
+    pub cgroup: Option<Cgroup>,
+    /// Held for its end alone.
+    #[allow(dead_code)]
+    pub memory: Option<Reserved>,
+}
+
 impl GuestLink {
-    pub fn new(vmm: Vmm, inbox: Inbox, cpus: Vec<u32>, cgroup: Option<Cgroup>) -> Result<Self> {
+    pub fn new(
+        vmm: Vmm,
+        inbox: Inbox,
+        cpus: Vec<u32>,
+        paging: Option<Paging>,
+        held: Held,
+    ) -> Result<Self> {
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
         let orders = vmm.channel().try_clone()?;
         std::thread::spawn(move || inbox.read(File::from(records)));
         let orders = Orders::new(orders);
-        Ok(GuestLink { vmm: Some(vmm), orders, cpus, cgroup, last_words: Vec::new() })
+        Ok(GuestLink { vmm: Some(vmm), orders, cpus, paging, held, last_words: Vec::new() })
     }
 }
 
@@ -206,7 +232,8 @@ impl NodeLink for GuestLink {
             accelerator: Some(state.accelerator),
             vmm: Some(state.version),
             vmm_argv: state.argv,
-            cgroup: self.cgroup.as_ref().and_then(Cgroup::version),
+            cgroup: self.held.cgroup.as_ref().and_then(Cgroup::version),
+            paging: self.paging,
         })
     }
 
@@ -223,7 +250,7 @@ impl NodeLink for GuestLink {
         Some(Outside::Processes(Processes {
             pid: vmm.pid().as_raw_nonzero().get(),
             vcpu_tids: vmm.describe().map(|state| state.cpu_threads).unwrap_or_default(),
-            cgroup: self.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
+            cgroup: self.held.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
         }))
     }
 
@@ -242,7 +269,7 @@ impl NodeLink for GuestLink {
 
 impl Drop for GuestLink {
     fn drop(&mut self) {
-        // Before its cgroup, which cannot be removed while it lives.
+        // Before its cgroup, which cannot be removed while it lives, and before its memory.
         self.kill();
     }
 }

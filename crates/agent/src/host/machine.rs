@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use hypertare_plan::{Accelerator, Bench, Interface, NumberedOrder};
+use hypertare_plan::{Accelerator, Bench, Interface, NumberedOrder, Paging};
 
 use super::event::Inbox;
 use crate::probe::Outside;
@@ -47,7 +47,7 @@ pub trait NodeLink {
     fn console(&mut self) -> Vec<String>;
 
     /// Where the CPU time that the machine spends for this node is counted; nothing for a host node,
-    /// which has no outside.
+    /// which has no outside, unless it is Xen's driver domain.
     fn outside(&mut self) -> Option<Outside>;
 
     /// Waits until the node has ended; false when it has not by then.
@@ -63,4 +63,5 @@ pub struct About {
     pub vmm: Option<String>,
     pub vmm_argv: Vec<String>,
     pub cgroup: Option<String>,
+    pub paging: Option<Paging>,
 }
