@@ -99,13 +99,15 @@ class Pc:
         return options + [f"--kernel-arg={argument}" for argument in self.kernel_args]
 
 
-def make(kind: PcClass, study: Study, seed: int, nics: tuple[tuple[str, str], ...]) -> Pc:
-    """The PC of this class for a study's settings."""
+def make(
+    kind: PcClass, study: Study, seed: int, nics: tuple[tuple[str, str], ...], programs: int = 0
+) -> Pc:
+    """The PC of this class for a study's settings; `programs` as `memory`."""
     return Pc(
         clock=study.clock,
         shift=study.emulated.shift,
         seed=seed,
-        memory=memory(study),
+        memory=memory(study, programs),
         cpus=study.sut.cpus,
         kernel=study.sut.kernel,
         limit_s=math.ceil(study.emulated.limit),
@@ -121,13 +123,24 @@ def make(kind: PcClass, study: Study, seed: int, nics: tuple[tuple[str, str], ..
     )
 
 
-def memory(study: Study) -> int:
-    """Bytes that the PC of a study has, whatever its class: the baseline's is the same machine."""
+UNPACKING = 3
+"""While a machine boots, the archive of its programs and the programs themselves are in memory both,
+and the latter may take half of what the archive leaves. Where that is too little the kernel unpacks a
+part and goes on without a word.
+"""
+
+
+def memory(study: Study, programs: int = 0) -> int:
+    """Bytes that the PC of a study has, whatever its class: the baseline's is the same machine.
+
+    `programs` is what those in its image take, in bytes: a host of guests has the archive of them.
+    """
     platforms, one = study.sut.platforms, study.sut.memory
     needs = [one]
     if "xen" in platforms:
         guests = study.bench_guests * (one + _DOMAIN_OVERHEAD)
         needs.append(_XEN_MEMORY + study.sut.driver_memory + guests)
     if "guest" in platforms:
-        needs.append(_KVM_HOST_MEMORY + study.bench_guests * (one + _VMM_OVERHEAD))
+        host = _KVM_HOST_MEMORY + UNPACKING * programs
+        needs.append(host + study.bench_guests * (one + _VMM_OVERHEAD))
     return max(needs)

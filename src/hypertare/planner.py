@@ -95,7 +95,8 @@ class Surroundings:
     `cpus`: those that the run may use. `images` by the names of their kernel and profile. `chance` is
     what an emulated machine's boot leaves to chance; other machines need no help with that.
     `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
-    copy of `workdir`, or where there is none in `directory`, which is the machine's own.
+    copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
+    what those of its image take of the memory of the system under test, in bytes.
     """
 
     cpus: tuple[int, ...]
@@ -104,6 +105,7 @@ class Surroundings:
     environment: dict[str, str]
     workdir: Path | None = None
     directory: Path | None = None
+    programs: int = 0
     chance: Chance | None = None
     capacities: tuple[Capacity, ...] = ()
 

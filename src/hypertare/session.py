@@ -40,7 +40,14 @@ from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
 from hypertare.search.rounds import FIRST, Rounds
 from hypertare.store import Meta, Store
-from hypertare.study import BASELINE, LEAST_EMULATED, CommandSettings, Study, StudyFile
+from hypertare.study import (
+    BASELINE,
+    LEAST_DRIVER_DOMAIN,
+    LEAST_EMULATED,
+    CommandSettings,
+    Study,
+    StudyFile,
+)
 from hypertare.summarise import summarise
 from hypertare.summary import MachineState
 from hypertare.units import human_size
@@ -263,13 +270,17 @@ def surroundings(
         for kernel in _kernels(prepared.study):
             programs = programs_of(prepared.file, prepared.study)
             for kind in pc.classes(prepared.study):
-                made = build(kernel, kind.profile, programs=programs, progress=tell)
-                images[kernel, kind.profile] = made
-        _check_memory(prepared, images)
+                images[kernel, kind.profile] = build(
+                    kernel, kind.profile, programs=programs, progress=tell
+                )
+        size = max((image.programs_size for image in images.values()), default=0)
+        _check_memory(prepared, size)
         if prepared.study.walk is not None:
             walks.check(prepared.processors, prepared.study.walk)
         directory = Path(real.WORK) if prepared.study.sut.programs else None
-        return Surroundings(prepared.cpus, accelerator, images, {}, directory=directory)
+        return Surroundings(
+            prepared.cpus, accelerator, images, {}, directory=directory, programs=size
+        )
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
         for kernel in _kernels(prepared.study):
@@ -305,22 +316,21 @@ def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Acc
     return choice.accelerator
 
 
-def _check_memory(prepared: Prepared, images: dict[tuple[str, str], Image]) -> None:
-    """While the machine boots, its archive and what was in it are in memory both, and the latter may
-    take half of what the archive leaves. Where that is too little the kernel unpacks a part of it and
-    goes on.
-    """
-    if not prepared.study.sut.programs:
-        return
-    for plot in prepared.design.plots:
+def _check_memory(prepared: Prepared, programs: int) -> None:
+    """Programs that do not fit are no error to the kernel that unpacks them."""
+    unpacking = pc.UNPACKING * programs
+    for plot in prepared.design.plots if programs else ():
         sut = prepared.file.cell(plot.levels).sut
-        least = LEAST_EMULATED + 3 * images[sut.kernel, EMULATED.name].unpacked
-        if sut.memory < least:
-            raise InputError(
-                f"sut.memory is {human_size(sut.memory)}, but with the programs "
-                f"{', '.join(sut.programs)} an emulated machine needs {human_size(least)}.",
-                "Give it more, or leave programs out of sut.programs.",
-            )
+        needs = [("memory", sut.memory, LEAST_EMULATED + unpacking)]
+        if "xen" in sut.platforms:
+            needs.append(("driver_memory", sut.driver_memory, LEAST_DRIVER_DOMAIN + unpacking))
+        for key, given, least in needs:
+            if given < least:
+                raise InputError(
+                    f"sut.{key} is {human_size(given)}, but with the programs "
+                    f"{', '.join(sut.programs)} an emulated machine needs {human_size(least)}.",
+                    "Give it more, or leave programs out of sut.programs.",
+                )
 
 
 def _require_qemu() -> None:
@@ -545,7 +555,7 @@ def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:
         hostname="emulated",
         cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}",
         cpus=study.sut.cpus,
-        memory=pc.memory(study),
+        memory=pc.memory(study, on.programs),
         kernel=getattr(image, "kernel_release", "unknown"),
         architecture="x86_64",
         distribution="none: the agent is its init",
