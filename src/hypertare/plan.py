@@ -14,6 +14,7 @@ PROTOCOL = 1
 
 Accelerator = Literal["kvm", "tcg"]
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
+Discipline = Literal["pfifo", "pfifo_fast", "fq_codel", "noqueue"]
 ProbeName = Literal[
     "stat",
     "softirqs",
@@ -76,9 +77,26 @@ class Interface(Seam):
     name: str
     link: str
     address: str
+    more_addresses: tuple[str, ...] = ()
     mac: str | None = None
     nic: NicModel | None = None
     offloads: dict[str, bool] = {}
+
+
+class Route(Seam):
+    to: str
+    via: str
+
+
+class Queue(Seam):
+    discipline: Discipline | None = None
+    length: int | None = None
+
+
+class Router(Seam):
+    ipv4: bool = True
+    ipv6: bool = True
+    queue: Queue | None = None
 
 
 class Files(Seam):
@@ -91,6 +109,8 @@ class Node(Seam):
     kind: NodeKind
     cpus: tuple[int, ...] = ()
     interfaces: tuple[Interface, ...] = ()
+    routes: tuple[Route, ...] = ()
+    router: Router | None = None
     files: Files | None = None
 
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{Route, Router};
+
 /// Nodes and links that the host agent makes, and removes again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +30,12 @@ pub struct Node {
     pub cpus: Vec<u32>,
     #[serde(default)]
     pub interfaces: Vec<Interface>,
+    /// How it reaches networks that it is not on.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+    /// Given when the node forwards between its interfaces; else it does not.
+    #[serde(default)]
+    pub router: Option<Router>,
     /// Given when the node runs programs of the machine's own root.
     #[serde(default)]
     pub files: Option<Files>,
@@ -112,6 +120,9 @@ pub struct Interface {
     pub link: String,
     /// Address with prefix length, for example `10.77.0.2/24`.
     pub address: String,
+    /// Further ones, IPv4 or IPv6, in the same form.
+    #[serde(default)]
+    pub more_addresses: Vec<String>,
     #[serde(default)]
     pub mac: Option<String>,
     /// Model of a guest's NIC, or of the machine's on a hub; other nodes have a veth.

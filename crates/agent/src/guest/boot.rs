@@ -125,7 +125,15 @@ fn describe(options: &Boot) -> (Node, Guest) {
         boot_limit_s: options.limit,
     };
     let kind = NodeKind::Guest(guest.clone());
-    let node = Node { name: NAME.into(), kind, cpus: vec![], interfaces: vec![], files: None };
+    let node = Node {
+        name: NAME.into(),
+        kind,
+        cpus: vec![],
+        interfaces: vec![],
+        routes: vec![],
+        router: None,
+        files: None,
+    };
     (node, guest)
 }
 

@@ -273,6 +273,8 @@ fn bench(nodes: &[&str]) -> Bench {
         kind: NodeKind::Host,
         cpus: vec![],
         interfaces: vec![],
+        routes: vec![],
+        router: None,
         files: None,
     };
     Bench { name: "bench".to_owned(), nodes: nodes.iter().map(node).collect(), links: vec![] }

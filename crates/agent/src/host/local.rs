@@ -16,7 +16,7 @@ use super::machine::{Machine, Started};
 use super::sandbox;
 use super::spawn::Spawn;
 use crate::guest::vmm::{Spec, Tap, Vmm};
-use crate::net::{Links, Namespace, tap};
+use crate::net::{Links, Namespace, forwarding, tap};
 use crate::xen::domain::Domain;
 
 const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...` (cgroup v2 \
@@ -209,6 +209,7 @@ impl Machine for Local {
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Bridge) {
             self.links.bridge(&link.name, link.mtu)?;
             self.made.push(link.name.clone());
+            forwarding::trust_own_address(&link.name)?;
             self.links.set_up(&link.name)?;
         }
         Ok(())

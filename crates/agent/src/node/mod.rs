@@ -12,6 +12,7 @@ mod files;
 mod interfaces;
 mod keep;
 mod opened;
+mod router;
 pub mod shortage;
 mod task;
 
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record};
+use hypertare_plan::{Files, NumberedOrder, Order, Record};
 
 use crate::emit::Emitter;
 use crate::guest::share::mount_share;
@@ -168,14 +169,16 @@ impl Node {
 
     fn carry_out(&mut self, order: NumberedOrder, sender: &Sender<Event>) -> Result<()> {
         let NumberedOrder { number, order } = order;
-        if let Order::Setup { node, interfaces, mtu, files } = order {
+        if let Order::Setup { node, interfaces, routes, router, mtu, files } = order {
             if self.desk.is_some() {
                 bail!("the node was set up already");
             }
             let desk = Arc::new(Desk::new(node, self.emitter.clone()));
             desk.emit(Record::Hello(hello(desk.node())));
             self.desk = Some(desk.clone());
-            let outcome = self.set_up(&desk, &interfaces, mtu, files.as_ref());
+            let outcome = interfaces::set_up(&desk, &interfaces, mtu)
+                .and_then(|()| router::set_up(&interfaces, &routes, router.as_ref()))
+                .and_then(|()| self.show_files(&desk, files.as_ref()));
             desk.done(number, outcome);
             return Ok(());
         }
@@ -224,14 +227,7 @@ impl Node {
         Ok(())
     }
 
-    fn set_up(
-        &mut self,
-        desk: &Desk,
-        interfaces: &[Interface],
-        mtu: u32,
-        files: Option<&Files>,
-    ) -> Result<()> {
-        interfaces::set_up(desk, interfaces, mtu)?;
+    fn show_files(&mut self, desk: &Desk, files: Option<&Files>) -> Result<()> {
         let Some(files) = files else { return Ok(()) };
         let lower = match self.origin {
             Origin::Own => PathBuf::from("/"),

@@ -196,6 +196,7 @@ mod tests {
             name: "eth0".into(),
             link: "br0".into(),
             address: "10.77.0.3/24".into(),
+            more_addresses: vec![],
             mac: Some("52:54:00:01:02:03".into()),
             nic: None,
             offloads: Default::default(),
@@ -205,6 +206,8 @@ mod tests {
             kind: NodeKind::Domain(plan()),
             cpus: vec![0],
             interfaces: vec![interface],
+            routes: vec![],
+            router: None,
             files: None,
         }
     }
