@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hypertare import planner
-from hypertare.batch import Batch, Pc, nics_of, renumbered, seed_of, sort
+from hypertare.batch import Batch, nics_of, renumbered, seed_of, sort
 from hypertare.design import make
 from hypertare.errors import InputError
+from hypertare.pc import Pc
 from hypertare.planner import Chance, Surroundings
 from hypertare.records import BenchReady, Log, Record, Teardown, TrialBegin, TrialEnd
 from hypertare.report import units

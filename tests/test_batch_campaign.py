@@ -32,7 +32,7 @@ blocks_per_boot = 2
 precision = "1%"
 """
 ON = Surroundings(
-    (0,), "tcg", {"debian": SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))}, {}
+    (0,), "tcg", {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))}, {}
 )
 
 

@@ -36,7 +36,7 @@ offloads = { tso = false }
 ON = planner.Surroundings(
     cpus=(0, 1, 2, 3),
     accelerator="tcg",
-    images={"debian": SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
+    images={("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
     environment={"PATH": "/bin"},
     workdir=Path("/w"),
 )
@@ -89,7 +89,7 @@ def test_streams_in_both_directions_have_their_own_ports() -> None:
     assert [t.node for t in receivers] == ["peer", "guest2"]
     assert [t.node for t in senders] == ["guest2", "peer"]
     assert senders[0].workload.to == "10.77.0.254:5201"
-    assert senders[1].workload.to == "10.77.0.4:5501"
+    assert senders[1].workload.to == "10.77.0.4:5202"
 
 
 def test_a_ping_is_answered_at_the_other_end_and_icmp_by_the_kernel() -> None:

@@ -117,28 +117,40 @@ HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn"
 """The response that decides when a workload has been measured precisely enough, and leads a report."""
 
 
-def measure(workload: str, platform: str, node: str, records: Iterable[Record]) -> dict[str, float]:
+def measure(
+    workload: str, platform: str, nodes: Sequence[str], records: Iterable[Record]
+) -> dict[str, float]:
     """Responses of one trial that ended in good order, by name; absent ones could not be had.
 
     Args:
         workload: the workload's type.
         platform: the platform of the system under test.
-        node: its node's name.
+        nodes: its nodes' names.
         records: all records of the trial.
     """
     phase = Phase.of(records)
     values = _MEASURES[workload](phase)
     values["machine_cpu"] = phase.probe("host", "stat", "busy_s")
     if platform != "native":
-        values["outside_cpu"] = phase.probe(node, "outside", "cpu_s")
-    if platform == "guest":
-        values["own_cpu"] = phase.probe(node, "stat", "busy_s")
-    if workload == "stream" and phase.has_counters_of(node):
-        values |= _polling(phase, node)
+        values["outside_cpu"] = _sum(phase, nodes, "outside", "cpu_s")
+    if platform in ("guest", "xen"):
+        values["own_cpu"] = _sum(phase, nodes, "stat", "busy_s")
+    if platform == "xen":
+        # What the driver domain sees of itself is not the machine's.
+        values["machine_cpu"] = _sum(phase, ("host", *nodes), "outside", "cpu_s")
+    if workload == "stream" and len(nodes) == 1 and phase.has_counters_of(nodes[0]):
+        values |= _polling(phase, nodes[0])
     received = phase.total("receive", "received_bytes")
     if received and values["machine_cpu"] is not None:
         values["cpu_per_gigabyte"] = values["machine_cpu"] / (received / 1e9)
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _sum(phase: Phase, nodes: Iterable[str], probe: str, value: str) -> float | None:
+    """Over the nodes that worked, for others are not asked; none if none was."""
+    found = [phase.probe(node, probe, value) for node in nodes]
+    known = [one for one in found if one is not None]
+    return sum(known) if known else None
 
 
 def _command(phase: Phase) -> dict[str, float | None]:
