@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypertare import pc, plan, planner
 from hypertare.design import Plot, Variant
-from hypertare.pc import Pc, class_of
+from hypertare.pc import Nic, Pc, class_of
 from hypertare.plan import Seam
 from hypertare.records import (
     BenchReady,
@@ -118,14 +118,16 @@ def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) & 0x7FFFFFFF
 
 
-def nics_of(bench: plan.Bench) -> tuple[tuple[str, str], ...]:
-    """Model and address of every NIC of the machine: those of uplinks, and those on hubs."""
-    hubs = {link.name for link in bench.links if link.kind == "hub"}
-    uplinks = [link.uplink for link in bench.links if link.uplink]
-    on_hubs = [
-        interface for node in bench.nodes for interface in node.interfaces if interface.link in hubs
-    ]
-    return tuple((nic.nic or "virtio-net", nic.mac or "") for nic in (*uplinks, *on_hubs))
+def nics_of(bench: plan.Bench) -> tuple[Nic, ...]:
+    """Every NIC of the machine: those of uplinks, and those on hubs."""
+    hubs = [link.name for link in bench.links if link.kind == "hub"]
+    uplinks = [(one, one.wire or hubs[0]) for link in bench.links if (one := link.uplink)]
+    on_hubs = [(one, one.link) for node in bench.nodes for one in node.interfaces]
+    return tuple(
+        Nic(nic.nic or "virtio-net", nic.mac or "", hubs.index(hub))
+        for nic, hub in (*uplinks, *on_hubs)
+        if hub in hubs
+    )
 
 
 @dataclass(frozen=True)

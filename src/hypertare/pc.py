@@ -45,6 +45,15 @@ def classes(study: Study) -> list[PcClass]:
 
 
 @dataclass(frozen=True)
+class Nic:
+    """A NIC of the machine; those on the hub of the same number hear each other."""
+
+    model: str
+    mac: str
+    hub: int = 0
+
+
+@dataclass(frozen=True)
 class Pc:
     """The hardware of an emulated machine, and how its clock runs.
 
@@ -59,7 +68,7 @@ class Pc:
     kernel: str
     limit_s: int
     host_limit_s: float
-    nics: tuple[tuple[str, str], ...] = ()
+    nics: tuple[Nic, ...] = ()
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
     profile: str = PC.profile
@@ -81,14 +90,14 @@ class Pc:
             f"--cpus={self.cpus}",
             f"--limit={self.limit_s}",
         ]
-        options += [f"--nic={model}={mac}" for model, mac in self.nics]
+        options += [f"--nic={nic.model}={nic.mac}@{nic.hub}" for nic in self.nics]
         options += [f"--cpu-model={self.cpu_model}"] if self.cpu_model else []
         options += [f"--driver-memory={self.driver_memory}"] if self.driver_memory else []
         options += [f"--scheduler={self.scheduler}"] if self.scheduler else []
         return options + [f"--kernel-arg={argument}" for argument in self.kernel_args]
 
 
-def make(kind: PcClass, study: Study, seed: int, nics: tuple[tuple[str, str], ...]) -> Pc:
+def make(kind: PcClass, study: Study, seed: int, nics: tuple[Nic, ...]) -> Pc:
     """The PC of this class for a study's settings."""
     return Pc(
         clock=study.clock,

@@ -117,6 +117,7 @@ class Node(Seam):
 class Uplink(Seam):
     mac: str
     nic: NicModel | None = None
+    wire: str | None = None
 
 
 class Link(Seam):

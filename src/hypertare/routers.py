@@ -10,7 +10,7 @@ the address which one end sends to decides which router the packets go through.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,10 +19,9 @@ from hypertare import plan
 Side = Literal["a", "b"]
 SIDES: tuple[Side, Side] = ("a", "b")
 Family = Literal["ipv4", "ipv6"]
+FAMILIES: tuple[Family, Family] = ("ipv4", "ipv6")
 
-MOST = 100
-"""Routers and platforms that the address plan has room for."""
-
+_PREFIX_LENGTHS = {"ipv4": 24, "ipv6": 64}
 _ROUTER, _END = 1, 2
 
 
@@ -30,12 +29,22 @@ _ROUTER, _END = 1, 2
 class Network:
     """One side of a router, as one platform's nodes are addressed there.
 
-    `way` tells the platforms on the same link apart.
+    `router` counts from 1. `way` tells the platforms on the same link apart.
     """
 
     router: int
     side: Side
     way: int = 0
+
+    @property
+    def index(self) -> int:
+        """Of the side: 0 or 1."""
+        return SIDES.index(self.side)
+
+    @property
+    def rank(self) -> int:
+        """Of the link among all of the bench."""
+        return 2 * (self.router - 1) + self.index
 
     @property
     def link(self) -> str:
@@ -48,12 +57,11 @@ class Network:
 
     @property
     def other(self) -> Network:
-        return Network(self.router, "b" if self.side == "a" else "a", self.way)
+        """The same router's other side."""
+        return Network(self.router, SIDES[1 - self.index], self.way)
 
     def prefix(self, family: Family) -> str:
-        if family == "ipv4":
-            return f"{self._ipv4}.0/24"
-        return f"{self._ipv6}::/64"
+        return f"{self._address(family, 0)}/{_PREFIX_LENGTHS[family]}"
 
     def router_address(self, family: Family) -> str:
         return self._address(family, _ROUTER)
@@ -65,19 +73,22 @@ class Network:
         """How the end node reaches the other side: through this router and no other."""
         return tuple(
             plan.Route(to=self.other.prefix(family), via=self.router_address(family))
-            for family in ("ipv4", "ipv6")
+            for family in FAMILIES
         )
 
-    @property
-    def _ipv4(self) -> str:
-        return f"10.{78 + self.way}.{2 * self.router + SIDES.index(self.side)}"
-
-    @property
-    def _ipv6(self) -> str:
-        return f"fd78:{self.way:x}:{self.router:x}:{self.side}"
-
     def _address(self, family: Family, host: int) -> str:
-        return f"{self._ipv4}.{host}" if family == "ipv4" else f"{self._ipv6}::{host}"
+        if family == "ipv4":
+            return f"10.{78 + self.way}.{self.rank}.{host}"
+        return f"fd78:{self.way:x}:{self.router:x}:{self.side}::{host or ''}"
+
+
+@dataclass(frozen=True)
+class Nic:
+    """An interface's name in its node, and what it is where that is the machine's choice."""
+
+    name: str
+    mac: str | None = None
+    model: plan.NicModel | None = None
 
 
 def networks(router: int, way: int = 0) -> tuple[Network, Network]:
@@ -85,91 +96,76 @@ def networks(router: int, way: int = 0) -> tuple[Network, Network]:
     return Network(router, "a", way), Network(router, "b", way)
 
 
-def links(
-    count: int, mtu: int = 1500, kind: Literal["bridge", "hub"] = "bridge"
-) -> tuple[plan.Link, ...]:
-    """Two links a router, on which only it and its ends are."""
-    sides = [side for router in _numbers(count) for side in networks(router)]
-    return tuple(plan.Link(name=side.link, kind=kind, mtu=mtu) for side in sides)
+def all_sides(count: int, way: int = 0) -> list[Network]:
+    """Both sides of so many routers."""
+    return [side for router in range(1, count + 1) for side in networks(router, way)]
 
 
-def interface(
-    side: Network,
-    name: str,
-    *,
-    of_router: bool,
-    ways: Sequence[int] = (),
-    mac: str | None = None,
-    nic: plan.NicModel | None = None,
-) -> plan.Interface:
-    """An interface of a router, or of an end, on this side; an end is on it in every one of `ways`."""
-    sides = [Network(side.router, side.side, way) for way in ways] or [side]
-    addresses = [
-        f"{one.router_address('ipv4') if of_router else one.end_address('ipv4')}/24"
-        for one in sides
-    ] + [
-        f"{one.router_address('ipv6') if of_router else one.end_address('ipv6')}/64"
-        for one in sides
-    ]
-    return plan.Interface(
-        name=name,
-        link=side.link,
-        address=addresses[0],
-        more_addresses=tuple(addresses[1:]),
-        mac=mac,
-        nic=nic,
-    )
+def beyond(side: Network) -> str:
+    """The link of the end node where a driver domain's bridge stands between it and the router."""
+    return f"wire-{side.side}{side.router}"
+
+
+def links(count: int) -> tuple[plan.Link, ...]:
+    """Bridges, two a router."""
+    return tuple(plan.Link(name=side.link) for side in all_sides(count))
 
 
 def end(
     side: Network,
     kind: plan.NodeKind,
     *,
-    ways: Sequence[int] = (0,),
+    ways: Iterable[int] = (0,),
     cpus: tuple[int, ...] = (),
-    mac: str | None = None,
-    nic: plan.NicModel | None = None,
+    nic: Nic | None = None,
+    link: str | None = None,
 ) -> plan.Node:
     """An end node: on one link, with a way to the other end through each platform's router."""
-    routes = [route for way in ways for route in Network(side.router, side.side, way).routes()]
+    sides = [Network(side.router, side.side, way) for way in ways]
+    addresses = [_cidr(one.end_address(f), f) for one in sides for f in FAMILIES]
+    interface = _interface(link or side.link, nic or Nic("eth0"), addresses)
+    routes = [route for one in sides for route in one.routes()]
     return plan.Node(
-        name=side.end,
-        kind=kind,
-        cpus=cpus,
-        interfaces=(interface(side, "eth0", of_router=False, ways=ways, mac=mac, nic=nic),),
-        routes=tuple(routes),
+        name=side.end, kind=kind, cpus=cpus, interfaces=(interface,), routes=tuple(routes)
     )
 
 
 def router(
     name: str,
     kind: plan.NodeKind,
-    routers: Sequence[int],
+    numbers: Iterable[int],
     *,
     way: int = 0,
     settings: plan.Router | None = None,
     cpus: tuple[int, ...] = (),
-    macs: Sequence[str | None] = (),
-    nic: plan.NicModel | None = None,
+    nics: Callable[[Network], Nic] | None = None,
 ) -> plan.Node:
-    """A node that is one router, or, as the host, all of them.
-
-    `macs`: of its interfaces, in the order of `routers`, side `a` before side `b`.
-    """
-    sides = [side for number in routers for side in networks(number, way)]
-    given = list(macs) or [None] * len(sides)
-    interfaces = tuple(
-        interface(side, f"eth{index}", of_router=True, mac=mac, nic=nic)
-        for index, (side, mac) in enumerate(zip(sides, given, strict=True))
-    )
+    """A node that is the router of this number or, as the host, of several."""
+    nics = nics or (lambda side: Nic(f"eth{side.index}"))
+    sides = [side for number in numbers for side in networks(number, way)]
+    interfaces = [
+        _interface(side.link, nics(side), [_cidr(side.router_address(f), f) for f in FAMILIES])
+        for side in sides
+    ]
     return plan.Node(
         name=name,
         kind=kind,
         cpus=cpus,
-        interfaces=interfaces,
+        interfaces=tuple(interfaces),
         router=settings or plan.Router(),
     )
 
 
-def _numbers(count: int) -> range:
-    return range(1, count + 1)
+def _interface(link: str, nic: Nic, addresses: Sequence[str]) -> plan.Interface:
+    return plan.Interface(
+        name=nic.name,
+        link=link,
+        address=addresses[0],
+        more_addresses=tuple(addresses[1:]),
+        mac=nic.mac,
+        nic=nic.model,
+    )
+
+
+def _cidr(address: str, family: Family) -> str:
+    return f"{address}/{_PREFIX_LENGTHS[family]}"

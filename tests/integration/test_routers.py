@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -195,7 +196,7 @@ def strays() -> list[tuple[str, int, str]]:
         # Straight to their hardware's address.
         both(MACS[2, side.side], here, four, six)
         both("ff:ff:ff:ff:ff:ff", here, four.rpartition(".")[0] + ".255", "ff02::1")
-        found.append(("ff:ff:ff:ff:ff:ff", 0x806, arp("10.78.2.99", four)))
+        found.append(("ff:ff:ff:ff:ff:ff", 0x806, arp(f"{here.end_address('ipv4')}0", four)))
         found.append((gate, 0x806, arp(four, side.router_address("ipv4"))))
     both("33:33:00:00:00:01", here, "224.0.0.1", "ff02::1")
     both("33:33:00:00:00:02", here, "224.0.0.5", "ff05::2")
@@ -211,9 +212,9 @@ def python(node: str, id: str, *words: str) -> plan.Task:
 def check_isolation(machine: LocalMachine, id: int) -> None:
     links = [side.link for number in (1, 2) for side in networks(number)]
     allowed = Network(1, "b")
-    through = [
-        (MACS[1, "a"], 0x800, ipv4("10.78.2.2", allowed.end_address("ipv4"), frames.MARK).hex())
-    ]
+    own = allowed.other.end_address("ipv4")
+    wanted = ipv4(own, allowed.end_address("ipv4"), frames.MARK)
+    through = [(MACS[1, "a"], 0x800, wanted.hex())]
     tasks = [
         python("host", "watch", "watch", "1.5", *links),
         python("a-1", "send", "send", "0.7", "eth0", json.dumps([*strays(), *through])),
@@ -235,15 +236,18 @@ def host() -> plan.Node:
     return plan.Node(name="host", kind=plan.Host())
 
 
-def macs(number: int) -> list[str]:
-    return [MACS[number, side] for side in routers.SIDES]
+def nics(side: Network) -> routers.Nic:
+    return routers.Nic(f"eth{side.index}", MACS[side.router, side.side])
+
+
+def virtio(side: Network) -> routers.Nic:
+    return replace(nics(side), model="virtio-net")
 
 
 @pytest.mark.runs
 def test_what_goes_to_one_container_reaches_no_other(machine: LocalMachine) -> None:
     boxes = [
-        routers.router(f"box-{number}", plan.Container(), (number,), macs=macs(number))
-        for number in (1, 2)
+        routers.router(f"box-{number}", plan.Container(), (number,), nics=nics) for number in (1, 2)
     ]
     make(machine, [host(), *boxes, *ends(anywhere=True)])
     for number in (1, 2):
@@ -254,8 +258,9 @@ def test_what_goes_to_one_container_reaches_no_other(machine: LocalMachine) -> N
 @pytest.mark.runs
 def test_natively_one_router_knows_every_network(machine: LocalMachine) -> None:
     """What the other tests would see if a router were not kept apart."""
-    both = [*macs(1), *macs(2)]
-    native = routers.router("host", plan.Host(), (1, 2), macs=both)
+    native = routers.router(
+        "host", plan.Host(), (1, 2), nics=lambda s: routers.Nic(s.link, MACS[s.router, s.side])
+    )
     make(machine, [native, *ends(anywhere=True)])
     for family in BOTH:
         assert answers(machine, 1, Network(2, "b").end_address(family))
@@ -275,10 +280,7 @@ def test_what_goes_to_one_guest_reaches_no_other(machine: LocalMachine) -> None:
         initramfs=(image.initramfs,),
         boot_limit_s=60,
     )
-    guests = [
-        routers.router(f"guest-{number}", kind, (number,), macs=macs(number), nic="virtio-net")
-        for number in (1, 2)
-    ]
+    guests = [routers.router(f"guest-{number}", kind, (number,), nics=virtio) for number in (1, 2)]
     make(machine, [host(), *guests, *ends(anywhere=True)], limit_s=60)
     for number in (1, 2):
         check_forwarding(machine, number, Network(number, "b"), f"guest-{number}")

@@ -169,6 +169,9 @@ pub struct Uplink {
     pub mac: String,
     #[serde(default)]
     pub nic: Option<NicModel>,
+    /// The hub beyond it; the first of the bench when absent.
+    #[serde(default)]
+    pub wire: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
