@@ -135,6 +135,7 @@ class Bench(Seam):
     name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...] = ()
+    weights: bool = False
 
 
 # --- workloads

@@ -171,7 +171,9 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
     if study.needs_network:
         links = _links(study, under, on)
         nodes += _peers(study, links[-1].name, () if under else peer_cpus(study.sut.cpus, on), on)
-    return plan.Bench(name=study.name, nodes=tuple(nodes), links=links)
+    return plan.Bench(
+        name=study.name, nodes=tuple(nodes), links=links, weights=_has_weights(study, on)
+    )
 
 
 def _routed_bench(
@@ -206,7 +208,9 @@ def _routed_bench(
         link = routers.beyond(side) if under else side.link
         nodes.append(routers.end(side, plan.Container(), ways=ways, cpus=cpus, nic=nic, link=link))
     links = _routed_links(study, under, count, on)
-    return plan.Bench(name=study.name, nodes=tuple(nodes), links=tuple(links))
+    return plan.Bench(
+        name=study.name, nodes=tuple(nodes), links=tuple(links), weights=_has_weights(study, on)
+    )
 
 
 def _routed_links(
@@ -452,7 +456,7 @@ def make_trial(
     probes = _probes(study, variant, working, nodes if own_machine else ())
     phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
     knobs = _knob_settings(study, working, own_machine, on)
-    if variant.platform == "xen":
+    if variant.platform == "xen" or (variant.platform == "guest" and _has_weights(study, on)):
         knobs += _weights(study.knobs, nodes)
     before = _before(id, study, variant, working, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
@@ -748,8 +752,17 @@ def _link_knobs(knobs: Knobs, ends: Sequence[tuple[str, str]]) -> list[plan.Knob
     return settings
 
 
+def _has_weights(study: Study, on: Surroundings) -> bool:
+    """Whether guests of this host have CPU weights, which a bench must be made for."""
+    asked = any(
+        getattr(study.knobs, name) is not None or f"knobs.{name}" in study.all_factors
+        for name in ("driver_weight", "guest_weights")
+    )
+    return asked and "guest" in study.sut.platforms and on.chance is None
+
+
 def _weights(knobs: Knobs, guests: Sequence[str]) -> Iterator[plan.KnobSetting]:
-    """In the hypervisor's scheduler: of the driver domain, and of the guests that work."""
+    """Of the driver domain, and of the guests that work: in Xen's scheduler, or of their cgroups."""
     if knobs.driver_weight is not None:
         yield _knob(HOST, plan.SchedulerWeight(weight=knobs.driver_weight))
     for guest, weight in zip(guests, knobs.guest_weights or (), strict=False):

@@ -16,6 +16,10 @@ pub struct Bench {
     pub nodes: Vec<Node>,
     #[serde(default)]
     pub links: Vec<Link>,
+    /// Virtual CPUs of guests under QEMU, and what moves their packets, are groups with a CPU weight
+    /// each, which the knob `scheduler_weight` of the node `host` turns.
+    #[serde(default)]
+    pub weights: bool,
 }
 
 /// One endpoint. Its name is unique on the bench.

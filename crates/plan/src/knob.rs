@@ -56,7 +56,8 @@ pub enum Knob {
     /// ns, after which a timer polls; both 0 is the default.
     DeferHardIrqs { interface: String, polls: u32, flush_timeout_ns: u64 },
     /// Weight in Xen's scheduler, 1 to 65535, of a guest of the bench or, without one, of the driver
-    /// domain; on the node `host` only.
+    /// domain; on the node `host` only. Elsewhere of cgroups, if the bench has `weights`: of a guest's
+    /// virtual CPUs, or of the threads that move packets for guests.
     SchedulerWeight {
         weight: u32,
         #[serde(default)]

@@ -277,7 +277,12 @@ fn bench(nodes: &[&str]) -> Bench {
         router: None,
         files: None,
     };
-    Bench { name: "bench".to_owned(), nodes: nodes.iter().map(node).collect(), links: vec![] }
+    Bench {
+        name: "bench".to_owned(),
+        nodes: nodes.iter().map(node).collect(),
+        links: vec![],
+        weights: false,
+    }
 }
 
 fn task(id: &str, node: &str, background: bool) -> Task {

@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder};
+use hypertare_plan::{MAX_CONSOLE_LINES, Node, NumberedOrder};
 
 use super::cgroup::Cgroup;
 use super::event::Inbox;
 use super::machine::{About, NodeLink};
 use super::spawn::Child;
+use super::weights::Groups;
 use crate::guest::vmm::Vmm;
 use crate::probe::{Outside, Processes};
 use crate::xen;
@@ -188,18 +189,33 @@ impl Drop for ProcessLink {
 pub struct GuestLink {
     vmm: Option<Vmm>,
     orders: Orders,
+    name: String,
     cpus: Vec<u32>,
     cgroup: Option<Cgroup>,
+    groups: Option<Groups>,
     last_words: Vec<String>,
 }
 
 impl GuestLink {
-    pub fn new(vmm: Vmm, inbox: Inbox, cpus: Vec<u32>, cgroup: Option<Cgroup>) -> Result<Self> {
+    pub fn new(
+        vmm: Vmm,
+        inbox: Inbox,
+        node: &Node,
+        (cgroup, groups): (Option<Cgroup>, Option<Groups>),
+    ) -> Result<Self> {
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
         let orders = vmm.channel().try_clone()?;
         std::thread::spawn(move || inbox.read(File::from(records)));
         let orders = Orders::new(orders);
-        Ok(GuestLink { vmm: Some(vmm), orders, cpus, cgroup, last_words: Vec::new() })
+        Ok(GuestLink {
+            vmm: Some(vmm),
+            orders,
+            name: node.name.clone(),
+            cpus: node.cpus.clone(),
+            cgroup,
+            groups,
+            last_words: Vec::new(),
+        })
     }
 }
 
@@ -212,6 +228,9 @@ impl NodeLink for GuestLink {
         let Some(vmm) = &mut self.vmm else { return Ok(About::default()) };
         vmm.pin(&self.cpus)?;
         let state = vmm.describe()?;
+        if let Some(groups) = &self.groups {
+            groups.place(&self.name, vmm.pid().as_raw_nonzero().get(), &state.cpu_threads)?;
+        }
         Ok(About {
             accelerator: Some(state.accelerator),
             vmm: Some(state.version),

@@ -18,6 +18,7 @@ use super::links::{DomainLink, GuestLink, Pipes, ProcessLink};
 use super::machine::{Machine, Started};
 use super::sandbox;
 use super::spawn::Spawn;
+use super::weights::Weights;
 use crate::guest::vmm::{Spec, Tap, Vmm};
 use crate::net::{Links, Namespace, forwarding, tap};
 use crate::xen::domain::Domain;
@@ -31,6 +32,8 @@ const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes 
 pub struct Local {
     scope: Scope,
     links: Links,
+    /// Of the bench that asks for them.
+    weights: Option<Weights>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
     /// For names and addresses that are used once only: the kernel may still be removing those of
@@ -42,7 +45,7 @@ impl Local {
     pub fn new(scope: Scope) -> Result<Self> {
         let links = Links::open()?;
         links.set_up("lo")?;
-        Ok(Local { scope, links, made: Vec::new(), next: 0 })
+        Ok(Local { scope, links, weights: None, made: Vec::new(), next: 0 })
     }
 
     fn number(&mut self) -> u32 {
@@ -63,11 +66,13 @@ impl Local {
         if memory.is_some() {
             namespaces |= libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC;
         }
-        let spawn = Spawn {
-            arguments: vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()],
-            namespaces,
-            descriptors: vec![&theirs[0], &theirs[1], &theirs[2]],
-        };
+        let mut arguments: Vec<String> =
+            vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()];
+        if let (None, Some(weights)) = (memory, &self.weights) {
+            arguments.extend(["--weights".into(), weights.groups().text()]);
+        }
+        let spawn =
+            Spawn { arguments, namespaces, descriptors: vec![&theirs[0], &theirs[1], &theirs[2]] };
         let child = spawn.start(|pid| {
             bind(pid, &node.cpus)?;
             if let Some(cgroup) = &cgroup {
@@ -151,13 +156,15 @@ impl Local {
             taps.push(Tap { interface, fd });
         }
         let mut warnings = Vec::new();
-        let cgroup = self.cgroup(node, None, &mut warnings);
+        let groups = self.weights.as_ref().map(|weights| weights.groups().clone());
+        // With a weight its threads are in groups with others', so that none accounts for it alone.
+        let cgroup = if groups.is_none() { self.cgroup(node, None, &mut warnings) } else { None };
         let share = node.files.as_ref().map(|_| Path::new("/"));
         let vmm = Vmm::start(Spec { node, guest, taps, share })?;
         if let Some(cgroup) = &cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
         }
-        let link = GuestLink::new(vmm, inbox, node.cpus.clone(), cgroup)?;
+        let link = GuestLink::new(vmm, inbox, node, (cgroup, groups))?;
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
@@ -222,6 +229,7 @@ impl Local {
 
 impl Machine for Local {
     fn prepare(&mut self, bench: &Bench) -> Result<()> {
+        self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Bridge) {
             self.links.bridge(&link.name, link.mtu)?;
             self.made.push(link.name.clone());
@@ -254,6 +262,7 @@ impl Machine for Local {
             // A veth is gone already when its other end's namespace is.
             let _ = self.links.delete(&name);
         }
+        self.weights = None;
     }
 }
 

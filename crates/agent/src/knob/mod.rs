@@ -28,6 +28,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use hypertare_plan::{Knob, KnobAction, KnobOutcome};
 
+use crate::host::weights::Groups;
 use crate::net::napi::Deferral;
 
 /// Something that holds one value, as text in one form: equal values are equal texts.
@@ -71,6 +72,11 @@ impl Setting {
     /// # Errors
     /// This node lacks them, and why.
     pub fn of(knob: &Knob) -> Result<Self> {
+        Self::among(knob, None)
+    }
+
+    /// The same where there may be groups of CPU weights.
+    fn among(knob: &Knob, groups: Option<&Groups>) -> Result<Self> {
         let sysctls = Path::new("/proc/sys/net");
         let wanted = match knob {
             Knob::Mtu { interface, bytes } => mtu::places(interface, *bytes),
@@ -101,7 +107,7 @@ impl Setting {
                 ],
             ),
             Knob::SchedulerWeight { weight, guest } => {
-                scheduler_weight::places(*weight, guest.as_deref())
+                scheduler_weight::places(*weight, guest.as_deref(), groups)
             }
             Knob::BusyPoll { microseconds } => busy_poll::places(sysctls, *microseconds),
             Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } => {
@@ -160,6 +166,7 @@ impl Change {
 #[derive(Default)]
 pub struct Ledger {
     changes: Vec<Change>,
+    groups: Option<Groups>,
 }
 
 impl Ledger {
@@ -167,10 +174,15 @@ impl Ledger {
         Self::default()
     }
 
+    /// Where guests' CPU weights can be turned.
+    pub fn with(groups: Option<Groups>) -> Self {
+        Ledger { changes: Vec::new(), groups }
+    }
+
     /// Turns a knob and remembers how it was. What went wrong is in the outcome.
     pub fn apply(&mut self, node: &str, trial: u64, knob: &Knob) -> KnobOutcome {
         let mut outcome = outcome(node, trial, knob, KnobAction::Applied);
-        let setting = match Setting::of(knob) {
+        let setting = match Setting::among(knob, self.groups.as_ref()) {
             Ok(setting) => setting,
             Err(error) => return failed(outcome, &error.context("not available here")),
         };

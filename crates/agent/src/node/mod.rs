@@ -29,6 +29,7 @@ use hypertare_plan::{Files, NumberedOrder, Order, Record};
 
 use crate::emit::Emitter;
 use crate::guest::share::mount_share;
+use crate::host::weights::Groups;
 use crate::knob::Ledger;
 use crate::lines::Lines;
 use crate::probe::{self, Reading, Surroundings};
@@ -56,11 +57,14 @@ pub struct Arguments {
     /// Empty directory in memory, for the view of the files
     #[arg(long, value_name = "DIR")]
     place: PathBuf,
+    /// Where the groups of guests' CPU weights are
+    #[arg(long, value_name = "VERSION:DIR", value_parser = Groups::at)]
+    weights: Option<Groups>,
 }
 
 /// Runs the agent of a host or container node, as the first process of its PID namespace.
 pub fn main(arguments: Arguments) -> ExitCode {
-    match serve(arguments.place) {
+    match serve(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hypertare-agent node: {error:#}");
@@ -69,7 +73,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn serve(place: PathBuf) -> Result<()> {
+fn serve(Arguments { place, weights }: Arguments) -> Result<()> {
     use rustix::mount::{MountFlags, mount};
     let mut surroundings = Surroundings::default();
     let machine_proc: OwnedFd;
@@ -86,6 +90,7 @@ fn serve(place: PathBuf) -> Result<()> {
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     let mut node = Node::new(output, Origin::Own, place);
     node.surroundings = surroundings;
+    node.ledger = Ledger::with(weights);
     node.work(input)
 }
 
@@ -281,7 +286,7 @@ impl Node {
         for running in self.running.values() {
             running.kill("the node ends");
         }
-        self.ledger = Ledger::new();
+        self.ledger = Ledger::default();
     }
 }
 
