@@ -119,14 +119,17 @@ def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int) -> int:
 
 
 def nics_of(bench: plan.Bench) -> tuple[Nic, ...]:
-    """Every NIC of the machine: those of uplinks, and those on hubs."""
+    """Every NIC of the machine: those of uplinks, and those on hubs. Uplinks may share a wire that no
+    node is on.
+    """
     hubs = [link.name for link in bench.links if link.kind == "hub"]
-    uplinks = [(one, one.wire or hubs[0]) for link in bench.links if (one := link.uplink)]
-    on_hubs = [(one, one.link) for node in bench.nodes for one in node.interfaces]
+    first = hubs[0] if hubs else ""
+    nics = [(one, one.wire or first) for link in bench.links if (one := link.uplink)]
+    on_nodes = [one for node in bench.nodes for one in node.interfaces]
+    found = [*nics, *((one, one.link) for one in on_nodes if one.link in hubs)]
+    wires = list(dict.fromkeys([*hubs, *(wire for _, wire in found)]))
     return tuple(
-        Nic(nic.nic or "virtio-net", nic.mac or "", hubs.index(hub))
-        for nic, hub in (*uplinks, *on_hubs)
-        if hub in hubs
+        Nic(nic.nic or "virtio-net", nic.mac or "", wires.index(wire)) for nic, wire in found
     )
 
 
@@ -196,10 +199,10 @@ def tell(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterator[Tol
 
 
 def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | None) -> str | None:
-    if records:
-        return getattr(records[-1], "error", None)
     if ready is not None and ready.error:
         return f"the bench could not be made: {ready.error}"
+    if records:
+        return getattr(records[-1], "error", None)
     return output.error or "the machine did not carry this trial out"
 
 

@@ -150,7 +150,7 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
     if study.needs_files and on.workdir is not None:
         files = plan.Files(workdir=on.workdir, memory=files_memory(study.sut.memory))
     if study.routed:
-        return _routed_bench(study, plot, cells, on)
+        return _routed_bench(study, plot, cells, files, on)
     under = _hypervisor(plot, on)
     # Under a hypervisor its scheduler places what runs.
     cpus = () if under else sut_cpus(study.sut.cpus, on)
@@ -170,14 +170,18 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
     links: tuple[plan.Link, ...] = ()
     if study.needs_network:
         links = _links(study, under, on)
-        nodes += _peers(study, links[-1].name, () if under else peer_cpus(study.sut.cpus, on), on)
+        nodes += _peers(study, links[-1], under, on)
     return plan.Bench(
         name=study.name, nodes=tuple(nodes), links=links, weights=_has_weights(study, on)
     )
 
 
 def _routed_bench(
-    study: Study, plot: Plot, cells: dict[str, Study], on: Surroundings
+    study: Study,
+    plot: Plot,
+    cells: dict[str, Study],
+    files: plan.Files | None,
+    on: Surroundings,
 ) -> plan.Bench:
     """Routers with their ends; see `routers`."""
     under = _hypervisor(plot, on)
@@ -198,18 +202,30 @@ def _routed_bench(
         for variant in plot.variants
         for rank, node in enumerate(variant.nodes)
     ]
+    nodes = [node.model_copy(update={"files": files}) for node in nodes]
     if under:
         nodes.insert(0, plan.Node(name=HOST, kind=plan.Host()))
-    cpus = () if under else peer_cpus(study.sut.cpus, on)
     ways = [variant.index for variant in plot.variants]
-    for side in routers.all_sides(count):
-        mac = on.chance.mac(PEER_INDEX, side.rank) if on.chance else None
-        nic = routers.Nic("eth0", mac, study.sut.nic if on.chance else None)
-        link = routers.beyond(side) if under else side.link
-        nodes.append(routers.end(side, plan.Container(), ways=ways, cpus=cpus, nic=nic, link=link))
+    nodes += [_routed_end(study, side, ways, under, on) for side in routers.all_sides(count)]
     links = _routed_links(study, under, count, on)
     return plan.Bench(
         name=study.name, nodes=tuple(nodes), links=tuple(links), weights=_has_weights(study, on)
+    )
+
+
+def _routed_end(
+    study: Study, side: Network, ways: Sequence[int], under: PcClass | None, on: Surroundings
+) -> plan.Node:
+    is_guest = under is not None and study.bench.peers == "guest"
+    mac = on.chance.mac(PEER_INDEX, side.rank) if on.chance else None
+    model = study.sut.nic if on.chance and not is_guest else None
+    return routers.end(
+        side,
+        _domain(study) if is_guest else plan.Container(),
+        ways=ways,
+        cpus=() if under else peer_cpus(study.sut.cpus, on),
+        nic=routers.Nic("eth0", mac, model),
+        link=routers.beyond(side) if under else side.link,
     )
 
 
@@ -217,7 +233,7 @@ def _routed_links(
     study: Study, under: PcClass | None, count: int, on: Surroundings
 ) -> Iterator[plan.Link]:
     """Two for each router, on which nobody else is. Under a hypervisor each is a bridge with a NIC of
-    the PC, and the hub beyond that.
+    the PC, and what is beyond that: a hub, or for ends that are guests one more such bridge.
     """
     mtu = study.bench.mtu
     for side in routers.all_sides(count):
@@ -226,11 +242,15 @@ def _routed_links(
             continue
         assert on.chance is not None
         wire = routers.beyond(side)
-        mac = on.chance.mac(_HOST_INDEX, side.rank)
-        yield plan.Link(
-            name=side.link, mtu=mtu, uplink=plan.Uplink(mac=mac, nic=study.sut.nic, wire=wire)
+        near, far = (
+            plan.Uplink(mac=on.chance.mac(index, side.rank), nic=study.sut.nic, wire=wire)
+            for index in (_HOST_INDEX, _FAR_INDEX)
         )
-        yield plan.Link(name=wire, kind="hub", mtu=mtu)
+        yield plan.Link(name=side.link, mtu=mtu, uplink=near)
+        if study.bench.peers == "guest":
+            yield plan.Link(name=wire, mtu=mtu, uplink=far)
+        else:
+            yield plan.Link(name=wire, kind="hub", mtu=mtu)
 
 
 def _router_nic(
@@ -265,31 +285,49 @@ def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.
     """The link of the systems under test, and that of their peers last, where it is another.
 
     The PC's own NIC, which is the baseline's, is a port of the driver domain's bridge: what guests
-    send takes the same wire.
+    send takes the same wire. Peers that are guests have a bridge with a NIC at its other end.
     """
     mtu = study.bench.mtu
     if under is None:
         return (plan.Link(name=LINK, kind="hub" if on.chance else "bridge", mtu=mtu),)
     assert on.chance is not None
-    uplink = plan.Uplink(mac=on.chance.mac(_HOST_INDEX), nic=study.sut.nic)
-    return plan.Link(name=LINK, mtu=mtu, uplink=uplink), plan.Link(name=WIRE, kind="hub", mtu=mtu)
+    near, far = (
+        plan.Uplink(mac=on.chance.mac(index), nic=study.sut.nic)
+        for index in (_HOST_INDEX, PEER_INDEX)
+    )
+    lan = plan.Link(name=LINK, mtu=mtu, uplink=near)
+    if study.bench.peers == "guest":
+        return lan, plan.Link(name=WIRE, mtu=mtu, uplink=far)
+    return lan, plan.Link(name=WIRE, kind="hub", mtu=mtu)
 
 
-def _peers(study: Study, link: str, cpus: tuple[int, ...], on: Surroundings) -> Iterator[plan.Node]:
+def _peers(
+    study: Study, link: plan.Link, under: PcClass | None, on: Surroundings
+) -> Iterator[plan.Node]:
     """One for each that works at once."""
+    is_guest = under is not None and study.bench.peers == "guest"
+    # The far bridge's NIC has the address that a single peer's would have.
+    first = 1 if is_guest else 0
     for rank, name in enumerate(numbered(PEER, study.bench_guests)):
         interface = plan.Interface(
             name="eth0",
-            link=link,
+            link=link.name,
             address=_with_prefix(_address(PEER_INDEX, rank), study),
-            mac=on.chance.mac(PEER_INDEX, rank) if on.chance else None,
-            nic=study.sut.nic if on.chance else None,
+            mac=on.chance.mac(PEER_INDEX, rank + first) if on.chance else None,
+            nic=study.sut.nic if on.chance and not is_guest else None,
         )
-        yield plan.Node(name=name, kind=plan.Container(), cpus=cpus, interfaces=(interface,))
+        yield plan.Node(
+            name=name,
+            kind=_domain(study) if is_guest else plan.Container(),
+            cpus=() if under else peer_cpus(study.sut.cpus, on),
+            interfaces=(interface,),
+        )
 
 
 PEER_INDEX = 252
 _HOST_INDEX = 0
+_FAR_INDEX = 253
+"""Of the NIC of a far bridge, where the ends of routers are guests."""
 
 HUB_INTERFACE = "sut0"
 """The PC's own NIC, which the kernel may know as `eth0` or `eth1` until it is renamed."""
@@ -405,14 +443,7 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
     if variant.platform == "container":
         return plan.Container(memory=study.sut.memory)
     if variant.platform == "xen":
-        return plan.Domain(
-            cpus=study.sut.cpus,
-            memory=study.sut.memory,
-            kernel=Path("/") / GUEST_KERNEL,
-            initramfs=Path("/") / GUEST_INITRAMFS,
-            kernel_args=(*_DOMAIN_ARGUMENTS, *study.sut.kernel_args),
-            boot_limit_s=study.sut.boot_limit,
-        )
+        return _domain(study)
     image = on.images[study.sut.kernel, DEFAULT_PROFILE]
     accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
     return plan.Guest(
@@ -423,7 +454,24 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
         initramfs=(image.initramfs,),
         cpu_model=study.sut.cpu_model,
         kernel_args=study.sut.kernel_args,
-        boot_limit_s=study.sut.boot_limit,
+        boot_limit_s=boot_limit_s(study),
+    )
+
+
+def boot_limit_s(study: Study) -> float:
+    """Guests boot at the same time, on CPUs that they share."""
+    guests = study.bench_guests * (2 if study.bench.peers == "guest" else 1)
+    return study.sut.boot_limit * guests
+
+
+def _domain(study: Study) -> plan.Domain:
+    return plan.Domain(
+        cpus=study.sut.cpus,
+        memory=study.sut.memory,
+        kernel=Path("/") / GUEST_KERNEL,
+        initramfs=Path("/") / GUEST_INITRAMFS,
+        kernel_args=(*_DOMAIN_ARGUMENTS, *study.sut.kernel_args),
+        boot_limit_s=boot_limit_s(study),
     )
 
 

@@ -106,13 +106,18 @@ class Emulated(Settings):
 
 
 class BenchSettings(Settings):
-    """What lies around the system under test."""
+    """What lies around the system under test.
+
+    `peers` of Xen's guests are processes of the driver domain, or guests too, so that it generates
+    nothing.
+    """
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
     topology: Literal["hosts", "routers"] = "hosts"
     family: Family = "ipv4"
     queue: Discipline | None = None
     queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    peers: Literal["driver", "guest"] = "driver"
 
     @model_validator(mode="after")
     def _of_the_topology(self) -> BenchSettings:
@@ -409,6 +414,8 @@ class Study(Settings):
                 "give one a guest"
             )
         if "xen" not in self.sut.platforms:
+            if self.bench.peers == "guest":
+                raise ValueError("bench.peers = 'guest' is for the platform xen")
             return self
         if self.sut.memory < LEAST_DOMAIN:
             raise ValueError(

@@ -173,7 +173,8 @@ pub struct Uplink {
     pub mac: String,
     #[serde(default)]
     pub nic: Option<NicModel>,
-    /// The hub beyond it; the first of the bench when absent.
+    /// What it is plugged into: a hub of the bench, or a wire whose name other uplinks have too. The
+    /// first hub when absent.
     #[serde(default)]
     pub wire: Option<String>,
 }
