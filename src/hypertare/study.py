@@ -27,11 +27,12 @@ from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.image.programs import SETS as PROGRAM_SETS
 from hypertare.image.programs import is_own
-from hypertare.plan import HUGE_PAGE, NicModel, Pages, Paging, ThpDefrag, ThpEnabled
+from hypertare.plan import HUGE_PAGE, Discipline, NicModel, Pages, Paging, ThpDefrag, ThpEnabled
 from hypertare.plots import Plot
 from hypertare.published import PublishedFile
 from hypertare.quantities import Duration, OfferedRate, Share, Size
 from hypertare.responses import has_elapsed, of_workload
+from hypertare.routers import Family
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
 from hypertare.tune.settings import TuneSettings
@@ -54,6 +55,9 @@ LEAST_DRIVER_DOMAIN = 384 << 20
 """Bytes with which Xen's driver domain unpacks its image, what its guests boot from in it."""
 
 MOST_GUESTS = 64
+
+LEAST_IPV6_MTU = 1280
+"""RFC 8200, section 5."""
 
 GUESTS = "sut.guests"
 """How many work at once; a bench has as many as any cell needs, so it needs no bench of its own."""
@@ -123,9 +127,31 @@ class Emulated(Settings):
 
 
 class BenchSettings(Settings):
-    """What lies around the system under test."""
+    """What lies around the system under test.
+
+    `peers` of Xen's guests are processes of the driver domain, or guests too, so that it generates
+    nothing.
+    """
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
+    topology: Literal["hosts", "routers"] = "hosts"
+    family: Family = "ipv4"
+    queue: Discipline | None = None
+    queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    peers: Literal["driver", "guest"] = "driver"
+
+    @model_validator(mode="after")
+    def _of_the_topology(self) -> BenchSettings:
+        if self.topology == "hosts":
+            given = {"family", "queue", "queue_length"} & self.model_fields_set
+            if given:
+                raise ValueError(
+                    f"{', '.join(sorted(given))}: for the topology 'routers' only; "
+                    'set bench.topology = "routers"'
+                )
+        if self.family == "ipv6" and self.mtu < LEAST_IPV6_MTU:
+            raise ValueError(f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes, not {self.mtu}")
+        return self
 
 
 class NeighbourSettings(Settings):
@@ -188,7 +214,7 @@ class CommandSettings(Work):
 class StreamSettings(Work):
     type: Literal["stream"]
     protocol: Literal["tcp", "udp"] = "tcp"
-    direction: Literal["transmit", "receive", "both"] = "transmit"
+    direction: Literal["transmit", "receive", "both", "forward"] = "transmit"
     duration: Duration = 2.0
     omit: Duration = 0.2
     flows: Annotated[int, Field(ge=1, le=256)] = 1
@@ -513,6 +539,23 @@ class Study(Settings):
         return tuple(name for name in wanted if has_elapsed(self.workloads[name].type))
 
     @model_validator(mode="after")
+    def _streams_go_the_topology_s_way(self) -> Study:
+        routed = self.bench.topology == "routers"
+        for name, workload in self.workloads.items():
+            if not isinstance(workload, StreamSettings):
+                continue
+            if routed and workload.direction not in ("forward", "both"):
+                raise ValueError(
+                    f'workloads.{name}: routers forward; set direction = "forward" (from a-K to '
+                    'b-K) or "both"'
+                )
+            if not routed and workload.direction == "forward":
+                raise ValueError(
+                    f'workloads.{name}: only routers forward; set bench.topology = "routers"'
+                )
+        return self
+
+    @model_validator(mode="after")
     def _guests_fit(self) -> Study:
         guests, weights = self.sut.guests, self.knobs.guest_weights
         if weights is not None and len(weights) < guests:
@@ -521,6 +564,8 @@ class Study(Settings):
                 "give one a guest"
             )
         if "xen" not in self.sut.platforms:
+            if self.bench.peers == "guest":
+                raise ValueError("bench.peers = 'guest' is for the platform xen")
             return self
         if self.sut.memory < LEAST_DOMAIN:
             raise ValueError(
@@ -600,6 +645,11 @@ class Study(Settings):
     def bench_guests(self) -> int:
         """How many stand on a bench: the most that work at once in any cell."""
         return max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+
+    @property
+    def routed(self) -> bool:
+        """Whether the systems under test are routers between ends of their own."""
+        return self.bench.topology == "routers" and self.needs_network
 
     @property
     def needs_network(self) -> bool:

@@ -260,6 +260,7 @@ mod tests {
             name: "eth0".into(),
             link: "lan".into(),
             address: "10.77.0.2/24".into(),
+            more_addresses: vec![],
             mac: Some(mac.into()),
             nic: model,
             offloads: Default::default(),
@@ -272,6 +273,8 @@ mod tests {
             kind: NodeKind::Guest(guest()),
             cpus: vec![],
             interfaces,
+            routes: vec![],
+            router: None,
             files: None,
         }
     }

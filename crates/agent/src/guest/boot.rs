@@ -130,7 +130,15 @@ fn describe(options: &Boot) -> (Node, Guest) {
         pages: None,
     };
     let kind = NodeKind::Guest(guest.clone());
-    let node = Node { name: NAME.into(), kind, cpus: vec![], interfaces: vec![], files: None };
+    let node = Node {
+        name: NAME.into(),
+        kind,
+        cpus: vec![],
+        interfaces: vec![],
+        routes: vec![],
+        router: None,
+        files: None,
+    };
     (node, guest)
 }
 
