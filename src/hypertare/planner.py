@@ -317,7 +317,7 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
     )
 
 
-_INNER_CPU = "host,-kvm-pv-eoi,-kvm-poll-control"
+INNER_CPU = "host,-kvm-pv-eoi,-kvm-poll-control"
 """The emulated processor's. TCG's SVM loses interrupts that end by the paravirtual EOI: most guests
 then wait for ever for a lock. A guest that polls before it halts would take its host's only CPU.
 """
@@ -331,7 +331,7 @@ def _inner_guest(study: Study, chance: Chance) -> plan.Guest:
         accelerator="kvm",
         kernel=Path("/") / GUEST_KERNEL,
         initramfs=(Path("/") / GUEST_INITRAMFS,),
-        cpu_model=_INNER_CPU,
+        cpu_model=INNER_CPU,
         kernel_args=(
             "random.trust_cpu=off",
             f"hypertare.seed={chance.seed}",
