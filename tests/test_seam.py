@@ -212,6 +212,20 @@ driver_weight = 512
 guest_weights = [256, 128]
 """
 
+MERGED = """
+name = "merged"
+question = "Everything that a plan for a host of KVM can hold?"
+machine = "emulated"
+probes = ["kvm", "kvm_exits", "memory", "hardware"]
+[sut]
+platforms = ["native", "guest"]
+[workloads.fork]
+type = "fork"
+[knobs]
+host_thp = { enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }
+ksm = { run = true, pages_to_scan = 1000, sleep_ms = 0 }
+"""
+
 WIDE = """
 name = "wide"
 question = "Everything that a plan can hold?"
@@ -268,6 +282,7 @@ def test_plans_fit_the_agents_schema() -> None:
     studies = [find(name) for name in builtin_names()] + [
         StudyFile(WIDE, "wide"),
         StudyFile(XEN, "xen"),
+        StudyFile(MERGED, "merged"),
     ]
     seen: set[str] = set()
     for study in studies:
