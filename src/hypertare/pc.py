@@ -124,12 +124,13 @@ def memory(study: Study) -> int:
     """Bytes that the PC of a study has, whatever its class: the baseline's is the same machine."""
     if "xen" not in study.sut.platforms:
         return study.sut.memory
-    domains = study.bench_guests * _domains_each(study)
-    return _XEN_MEMORY + study.sut.driver_memory + domains * (study.sut.memory + _DOMAIN_OVERHEAD)
+    return _XEN_MEMORY + study.sut.driver_memory + guests_memory(study, study.bench_guests)
 
 
-def _domains_each(study: Study) -> int:
-    """Guests of Xen for each system under test, it and its peers."""
-    if study.bench.peers != "guest":
-        return 1
-    return 3 if study.routed else 2
+def guests_memory(study: Study, count: int) -> int:
+    """Bytes of so many guests, with their peers where those are guests too."""
+    if "xen" not in study.sut.platforms:
+        return count * study.sut.memory
+    ends = 2 if study.routed else 1
+    each = 1 + ends if study.bench.peers == "guest" else 1
+    return count * each * (study.sut.memory + _DOMAIN_OVERHEAD)
