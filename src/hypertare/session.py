@@ -23,6 +23,7 @@ from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError, writing
+from hypertare.image import bird
 from hypertare.image.build import DEFAULT_PROFILE, Image, build
 from hypertare.image.profile import EMULATED
 from hypertare.laboratory import BenchLaboratory, Laboratory
@@ -215,7 +216,10 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
             tell("accelerator: KVM counts only if a guest boots with it")
             accelerator = best_accelerator(next(iter(images.values()))).accelerator
     variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
-    return Surroundings(prepared.cpus, accelerator, images, variables, prepared.workdir)
+    daemon = bird.build(tell) if prepared.study.speaks_ospf else None
+    return Surroundings(
+        prepared.cpus, accelerator, images, variables, prepared.workdir, daemon=daemon
+    )
 
 
 def _require_qemu() -> None:
