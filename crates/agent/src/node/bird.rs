@@ -81,7 +81,7 @@ fn configuration(interfaces: &[Interface], router: &Router, daemon: &Daemon) -> 
         )?;
         for interface in interfaces {
             let heard = daemon.neighbours.contains(&interface.name);
-            let how = if heard { "hello 1; dead 4; wait 2; retransmit 1" } else { "stub" };
+            let how = if heard { "hello 1; dead 4; wait 2; retransmit 2" } else { "stub" };
             writeln!(text, "    interface \"{}\" {{ {how}; }};", interface.name)?;
         }
         text.push_str("  };\n}\n");
