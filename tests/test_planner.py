@@ -1,5 +1,6 @@
 """Plans for the agent: both ends of a link, the same CPUs everywhere, what cannot be is refused."""
 
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -121,6 +122,17 @@ def test_probes_see_the_guest_from_inside_and_outside() -> None:
     assert ("host", "stat") in probes
     assert ("guest2", "stat") in probes
     assert ("guest2", "outside") in probes
+
+
+def test_a_command_starts_where_the_machines_own_programs_work() -> None:
+    file = StudyFile(TEXT, "probe.toml")
+    study = file.study()
+    plot = make(study, 1).plots[0]
+    on = dataclasses.replace(ON, workdir=None, directory=Path("/work"))
+    planned = planner.make_trial(7, study, "build", plot.variants[0], plot, on)
+    work = planned.phases[-1].tasks[0].workload
+    assert isinstance(work, plan.Command)
+    assert work.cwd == Path("/work") and not work.in_files
 
 
 # --- several at once

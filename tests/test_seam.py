@@ -264,6 +264,11 @@ prepare = "true"
 [workloads.burn]
 type = "burn"
 share = "50%"
+[workloads.fork]
+type = "fork"
+[workloads.touch]
+type = "touch"
+pages = "thp"
 [workloads.tcp]
 type = "stream"
 direction = "both"
@@ -291,6 +296,7 @@ dev_weight = 64
 interrupt_coalescing = { rx_usecs = 50 }
 busy_poll = 50
 defer_hard_irqs = { polls = 2, flush_timeout_ns = 20000 }
+thp = "madvise"
 [factors]
 "sut.nic" = ["virtio-net", "e1000"]
 """
@@ -361,6 +367,8 @@ ROLES = {
     "receive": "stream_receive",
     "request": "ping_request",
     "burn": "burn",
+    "fork": "fork",
+    "touch": "touch",
 }
 """The workload of a task, by the beginning of its id."""
 
@@ -378,6 +386,10 @@ class Curious(Phase):
     def total(self, prefix: str, value: str) -> float | None:
         self.read.add((prefix, value))  # type: ignore[attr-defined]
         return 1.0
+
+    def task_rate(self, prefix: str, value: str) -> float | None:
+        self.total(prefix, "elapsed_s")
+        return self.total(prefix, value)
 
 
 @pytest.mark.parametrize("workload", responses.RESPONSES)

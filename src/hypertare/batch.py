@@ -108,7 +108,7 @@ def make(
         )
         for number, place in enumerate(places)
     )
-    machine = pc.make(kind, study, seed, nics_of(bench))
+    machine = pc.make(kind, study, seed, nics_of(bench), on.programs)
     return Batch(boot, machine, bench, tuple(places), trials, part)
 
 

@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
@@ -62,7 +63,8 @@ class Claim(BaseModel):
     With `against_response` the response is compared with another one of the same cell. With
     `against`, levels that differ in a second cell (`platform` may be among them), the first cell's is
     compared with the second's: the difference of the costs or of the values, or the ratio of the
-    values. `value` is one bound for `above` and `below`, two for `within`.
+    values. Of a list of such levels the claim must hold against each. `value` is one bound for `above`
+    and `below`, two for `within`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -72,7 +74,7 @@ class Claim(BaseModel):
     workload: str | None = None
     platform: str
     where: dict[str, Level] = {}
-    against: dict[str, Level] | None = None
+    against: dict[str, Level] | tuple[dict[str, Level], ...] | None = None
     against_response: str | None = None
     with_response: str | None = None
     measure: Literal["cost", "value", "ratio", "correlation"] = "cost"
@@ -86,7 +88,7 @@ class Claim(BaseModel):
             raise ValueError(f"op '{self.op}' needs {'one bound' if two else 'two: [low, high]'}")
         if isinstance(self.value, tuple) and not self.value[0] < self.value[1]:
             raise ValueError("the first bound of 'within' must be below the second")
-        if self.against is not None and not self.against:
+        if self.against is not None and not all(self.seconds):
             raise ValueError("'against' names no level; leave it out or name what differs")
         if (self.measure == "correlation") != (self.with_response is not None):
             raise ValueError("'correlation' needs 'with_response', and nothing else has it")
@@ -98,6 +100,13 @@ class Claim(BaseModel):
                 "'value' or 'ratio'"
             )
         return self
+
+    @property
+    def seconds(self) -> tuple[dict[str, Level] | None, ...]:
+        """What each matching cell is compared with; one that is none where it is not compared."""
+        if isinstance(self.against, tuple):
+            return self.against or ({},)
+        return (self.against,)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -134,15 +143,15 @@ def judge(claim: Claim, estimates: Iterable[Estimate]) -> JudgedClaim:
         return _judge_correlation(claim, matching, known)
     verdicts: list[Judgement] = []
     evidence: list[str] = []
-    for one in matching:
-        seen = _measure(claim, one, known)
+    for one, against in product(matching, claim.seconds):
+        seen = _measure(claim, against, one, known)
         where = place(one.platform, one.cell)
         if isinstance(seen, str):
             verdicts.append("undecided")
             evidence.append(f"{where}: {seen}")
         else:
             verdicts.append(_judgement(seen, claim.bounds))
-            evidence.append(f"{where}: {_words(claim, one, seen)}")
+            evidence.append(f"{where}: {_words(claim, against, one, seen)}")
     return JudgedClaim(
         text=claim.text, judgement=_all(verdicts), evidence=_evidence(verdicts, evidence)
     )
@@ -159,12 +168,14 @@ def _fits(claim: Claim, one: Estimate) -> bool:
     )
 
 
-def _measure(claim: Claim, one: Estimate, known: list[Estimate]) -> Seen | str:
+def _measure(
+    claim: Claim, against: Mapping[str, Level] | None, one: Estimate, known: list[Estimate]
+) -> Seen | str:
     """What the claim bounds, or why it cannot be had."""
     if claim.against_response is not None:
         other = _same_cell(claim.against_response, one, known)
-    elif claim.against is not None:
-        other = _second(claim.against, one, known)
+    elif against is not None:
+        other = _second(against, one, known)
     else:
         return _single(claim.measure, one)
     if isinstance(other, str):
@@ -322,15 +333,15 @@ def _evidence(verdicts: list[Judgement], evidence: list[str]) -> str:
     return f"holds in {held} of {len(verdicts)} cells; {listing(telling, 3)}"
 
 
-def _words(claim: Claim, one: Estimate, seen: Seen) -> str:
+def _words(claim: Claim, against: Mapping[str, Level] | None, one: Estimate, seen: Seen) -> str:
     def say(number: float) -> str:
         if claim.measure == "cost":
             return percent(number)
         return figure(number, one.unit if claim.measure == "value" else "")
 
     what = claim.measure if claim.measure != "value" else one.response
-    if claim.against is not None:
-        levels = ", ".join(f"{f} {level}" for f, level in claim.against.items())
+    if against is not None:
+        levels = ", ".join(f"{f} {level}" for f, level in against.items())
         kind = "" if claim.measure == "ratio" else "difference of "
         what = f"{kind}{what} against {levels}"
     if claim.against_response is not None:

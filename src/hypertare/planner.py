@@ -11,8 +11,7 @@ from typing import Protocol
 from hypertare import plan, routers
 from hypertare.design import Plot, Variant, numbered
 from hypertare.errors import InputError
-from hypertare.image.build import DEFAULT_PROFILE
-from hypertare.image.xen import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.image.build import DEFAULT_PROFILE, GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.pc import PcClass, class_of
 from hypertare.phase import PHASE
 from hypertare.quantities import OfCapacity
@@ -21,11 +20,13 @@ from hypertare.study import (
     BASELINE,
     BurnSettings,
     CommandSettings,
+    ForkSettings,
     Knobs,
     NeighbourSettings,
     PingSettings,
     StreamSettings,
     Study,
+    TouchSettings,
 )
 from hypertare.trials import Cell
 
@@ -107,7 +108,9 @@ class Surroundings:
 
     `cpus`: those that the run may use. `images` by the names of their kernel and profile. `chance` is
     what an emulated machine's boot leaves to chance; other machines need no help with that.
-    `capacities` are what workloads carry at most, where the run has measured it. `daemon` is what
+    `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
+    copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
+    what those of its image take of the memory of the system under test, in bytes. `daemon` is what
     routers learn networks by, where one does.
     """
 
@@ -116,6 +119,8 @@ class Surroundings:
     images: Mapping[tuple[str, str], Bootable]
     environment: dict[str, str]
     workdir: Path | None = None
+    directory: Path | None = None
+    programs: int = 0
     chance: Chance | None = None
     capacities: tuple[Capacity, ...] = ()
     daemon: Startable | None = None
@@ -164,8 +169,8 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
         files = plan.Files(workdir=on.workdir, memory=files_memory(study.sut.memory))
     if study.routed:
         return _routed_bench(study, plot, cells, files, on)
-    under = _hypervisor(plot, on)
-    # Under a hypervisor its scheduler places what runs.
+    under = _host_of_guests(plot, on)
+    # There the scheduler of the machine, or Xen's, places what runs.
     cpus = () if under else sut_cpus(study.sut.cpus, on)
     nodes = [
         plan.Node(
@@ -197,7 +202,7 @@ def _routed_bench(
     on: Surroundings,
 ) -> plan.Bench:
     """Routers with their ends; see `routers`."""
-    under = _hypervisor(plot, on)
+    under = _host_of_guests(plot, on)
     count = study.bench_guests
     settings = plan.Router(queue=_queue(study))
     nodes = [
@@ -320,17 +325,17 @@ def _queue(study: Study) -> plan.Queue | None:
     return plan.Queue(discipline=bench.queue, length=bench.queue_length)
 
 
-def _hypervisor(plot: Plot, on: Surroundings) -> PcClass | None:
-    """What an emulated machine runs under, so that its host is a driver domain."""
+def _host_of_guests(plot: Plot, on: Surroundings) -> PcClass | None:
+    """What an emulated machine is that has guests, so that its host moves their packets."""
     kinds = {class_of(variant.platform) for variant in plot.variants}
-    return next((kind for kind in kinds if kind.hypervisor and on.chance), None)
+    return next((kind for kind in kinds if kind.has_guests and on.chance), None)
 
 
 def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.Link, ...]:
     """The link of the systems under test, and that of their peers last, where it is another.
 
-    The PC's own NIC, which is the baseline's, is a port of the driver domain's bridge: what guests
-    send takes the same wire. Peers that are guests have a bridge with a NIC at its other end.
+    The PC's own NIC, which is the baseline's, is a port of the host's bridge: what guests send takes
+    the same wire. Peers that are guests have a bridge with a NIC at its other end.
     """
     mtu = study.bench.mtu
     if under is None:
@@ -489,6 +494,8 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
         return plan.Container(memory=study.sut.memory)
     if variant.platform == "xen":
         return _domain(study)
+    if on.chance:
+        return _inner_guest(study, on.chance)
     image = on.images[study.sut.kernel, DEFAULT_PROFILE]
     accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
     return plan.Guest(
@@ -500,6 +507,34 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
         cpu_model=study.sut.cpu_model,
         kernel_args=study.sut.kernel_args,
         boot_limit_s=boot_limit_s(study),
+        paging=study.sut.paging,
+        pages=study.sut.pages,
+    )
+
+
+INNER_CPU = "host,-kvm-pv-eoi,-kvm-poll-control"
+"""The emulated processor's. TCG's SVM loses interrupts that end by the paravirtual EOI: most guests
+then wait for ever for a lock. A guest that polls before it halts would take its host's only CPU.
+"""
+
+
+def _inner_guest(study: Study, chance: Chance) -> plan.Guest:
+    """A guest of an emulated machine, which is its KVM host."""
+    return plan.Guest(
+        cpus=study.sut.cpus,
+        memory=study.sut.memory,
+        accelerator="kvm",
+        kernel=Path("/") / GUEST_KERNEL,
+        initramfs=(Path("/") / GUEST_INITRAMFS,),
+        cpu_model=INNER_CPU,
+        kernel_args=(
+            "random.trust_cpu=off",
+            f"hypertare.seed={chance.seed}",
+            *study.sut.kernel_args,
+        ),
+        boot_limit_s=boot_limit_s(study),
+        paging=study.sut.paging,
+        pages=study.sut.pages,
     )
 
 
@@ -547,10 +582,13 @@ def make_trial(
     own_machine = variant.platform in ("guest", "xen") or on.chance is not None
     nodes = list(dict.fromkeys(pair.node for pair in working))
     probes = _probes(study, variant, working, nodes if own_machine else ())
+    probes += _memory_probes(study, variant, nodes, on)
     phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
     knobs = _knob_settings(study, working, own_machine, on)
     if variant.platform == "xen" or (variant.platform == "guest" and _has_weights(study, on)):
         knobs += _weights(study.knobs, nodes)
+    if own_machine:
+        knobs += _memory_knobs(study.knobs, variant, nodes)
     before = _before(id, study, variant, working, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
 
@@ -565,7 +603,7 @@ def _probes(
         outside.append(HOST)
     wanted += [plan.ProbeRequest(node=node, probe="outside") for node in outside]
     own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
-    polling = study.probes if study.needs_network else ()
+    polling = _chosen(study, "napi", "drops") if study.needs_network else ()
     wanted += [
         plan.ProbeRequest(node=node, probe=probe) for node in machines for probe in own + polling
     ]
@@ -576,6 +614,29 @@ def _probes(
         wanted += [plan.ProbeRequest(node=node, probe="drops") for node in way]
         wanted += [plan.ProbeRequest(node=peer, probe="net_dev") for peer in peers]
     return list(dict.fromkeys(wanted))
+
+
+def _chosen(study: Study, *names: plan.ProbeName) -> tuple[plan.ProbeName, ...]:
+    return tuple(name for name in names if name in study.probes)
+
+
+def _memory_probes(
+    study: Study, variant: Variant, nodes: Sequence[str], on: Surroundings
+) -> list[plan.ProbeRequest]:
+    """Of memory and its translation: of the machine, of its guests and as KVM sees them."""
+    guests = nodes if variant.platform == "guest" else ()
+    found = [(node, probe) for probe in _chosen(study, "memory") for node in (HOST, *guests)]
+    found += [(HOST, probe) for probe in _chosen(study, "hardware")]
+    if _under_kvm(study, on):
+        counted = _chosen(study, "kvm", "kvm_exits")
+        found += [(guest, probe) for guest in guests for probe in counted]
+    return [plan.ProbeRequest(node=node, probe=probe) for node, probe in found]
+
+
+def _under_kvm(study: Study, on: Surroundings) -> bool:
+    """Whether guests are KVM's; those of an emulated machine always are."""
+    accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
+    return study.machine == "emulated" or accelerator == "kvm"
 
 
 def _before(
@@ -620,8 +681,13 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
 
 def expected_seconds(settings: object) -> float | None:
     """How long a workload is asked to take; none if only a trial can tell."""
-    if isinstance(settings, CommandSettings):
-        return settings.expected
+    match settings:
+        case CommandSettings():
+            return settings.expected
+        case ForkSettings():
+            return None
+        case TouchSettings():
+            return settings.duration_s
     return float(getattr(settings, "duration", 0.0))
 
 
@@ -650,7 +716,7 @@ def _tasks(
 
 def _limit_s(settings: object) -> float:
     match settings:
-        case CommandSettings():
+        case CommandSettings() | ForkSettings() | TouchSettings():
             return settings.limit
         case StreamSettings():
             return settings.duration + settings.omit + _SETTLE_S
@@ -658,6 +724,8 @@ def _limit_s(settings: object) -> float:
             return settings.duration + settings.timeout + _SETTLE_S
         case BurnSettings():
             return settings.duration + _SETTLE_S
+        case ForkSettings() | TouchSettings():
+            return settings.limit
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 
@@ -676,6 +744,12 @@ def _pair_tasks(
                 share=settings.share, duration_s=settings.duration, threads=settings.threads
             )
             return [plan.Task(id=f"burn{pair.mark}", node=pair.node, workload=work)]
+        case ForkSettings():
+            fork = plan.Fork(count=settings.count, touch=settings.touch)
+            return [plan.Task(id=f"fork{pair.mark}", node=pair.node, workload=fork)]
+        case TouchSettings():
+            touch = _touch(settings)
+            return [plan.Task(id=f"touch{pair.mark}", node=pair.node, workload=touch)]
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 
@@ -693,13 +767,22 @@ def _load_tasks(
         yield plan.Task(id=f"load{pair.mark}", node=pair.node, background=True, workload=work)
 
 
+def _touch(settings: TouchSettings) -> plan.Touch:
+    return plan.Touch(
+        memory=settings.memory,
+        pages=settings.pages,
+        count=settings.count,
+        duration_s=settings.duration_s,
+    )
+
+
 def _command_task(
     settings: CommandSettings, pair: Pair, on: Surroundings, warmup: bool
 ) -> plan.Task:
     work = plan.Command(
         argv=settings.argv,
         env=on.environment,
-        cwd=on.workdir,
+        cwd=on.workdir or on.directory,
         in_files=on.workdir is not None,
         prepare=settings.prepare,
         warmup=warmup,
@@ -880,7 +963,7 @@ def warnings(study: Study) -> list[str]:
         return []
     asked = [
         name
-        for name in _POLLING
+        for name in (*_POLLING, "thp")
         if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.all_factors
     ]
     return [
@@ -910,6 +993,21 @@ def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:
         wanted = knobs.defer_hard_irqs.model_dump()
         found.append(plan.DeferHardIrqs(interface=interface, **wanted))
     return found
+
+
+def _memory_knobs(knobs: Knobs, variant: Variant, nodes: Sequence[str]) -> list[plan.KnobSetting]:
+    """Of the kernel that the work runs on, and of the machine below where that is another one."""
+    own = (HOST,) if variant.platform in (BASELINE, "container") else nodes
+    settings: list[plan.KnobSetting] = []
+    if knobs.thp is not None:
+        settings += [_knob(node, plan.Thp(**knobs.thp.model_dump())) for node in own]
+    if variant.platform != "guest":
+        return settings
+    if knobs.host_thp is not None:
+        settings.append(_knob(HOST, plan.Thp(**knobs.host_thp.model_dump())))
+    if knobs.ksm is not None:
+        settings.append(_knob(HOST, plan.Ksm(**knobs.ksm.model_dump())))
+    return settings
 
 
 def _knob(node: str, knob: plan.Knob) -> plan.KnobSetting:

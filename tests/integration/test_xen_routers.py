@@ -10,8 +10,7 @@ import pytest
 
 from hypertare import plan, routers
 from hypertare.image import cpio
-from hypertare.image.build import build
-from hypertare.image.xen import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, build
 from hypertare.paths import agent_binary
 from hypertare.plan import Seam
 from hypertare.routers import Network, networks

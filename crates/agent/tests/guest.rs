@@ -41,6 +41,8 @@ fn guest(kernel_args: &[&str]) -> Guest {
         cpu_model: None,
         kernel_args: kernel_args.iter().map(|&word| word.to_owned()).collect(),
         boot_limit_s: LIMIT.as_secs_f64(),
+        paging: None,
+        pages: None,
     }
 }
 

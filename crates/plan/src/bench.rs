@@ -86,6 +86,34 @@ pub struct Guest {
     pub kernel_args: Vec<String>,
     /// Time from starting the VMM to the agent's first record, in seconds; longer fails the node.
     pub boot_limit_s: f64,
+    /// How KVM is to translate the guest's addresses; none takes it as it is.
+    #[serde(default)]
+    pub paging: Option<Paging>,
+    /// By which pages the machine is to map the guest's memory; none leaves that to the machine.
+    #[serde(default)]
+    pub pages: Option<Pages>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Paging {
+    /// The hardware walks the guest's page tables and KVM's (AMD: NPT, Intel: EPT).
+    Nested,
+    /// KVM keeps tables of its own in step with the guest's.
+    Shadow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Pages {
+    /// Never huge ones.
+    #[serde(rename = "4K")]
+    Small,
+    /// From the machine's pool of huge pages.
+    #[serde(rename = "2M")]
+    Huge,
+    /// Transparent huge pages, where the machine finds room for them.
+    #[serde(rename = "thp")]
+    Transparent,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

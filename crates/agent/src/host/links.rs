@@ -17,6 +17,8 @@ use super::event::{Inbox, News};
 use super::machine::{About, NodeLink};
 use super::spawn::Child;
 use super::weights::Groups;
+use crate::guest::huge_pages::Reserved;
+use crate::guest::paging;
 use crate::guest::vmm::Vmm;
 use crate::probe::{Outside, Processes};
 use crate::xen;
@@ -192,18 +194,21 @@ pub struct GuestLink {
     orders: Orders,
     name: String,
     cpus: Vec<u32>,
-    cgroup: Option<Cgroup>,
-    groups: Option<Groups>,
+    held: Held,
     last_words: Vec<String>,
 }
 
+/// What is made for a guest's VMM, and given back after its end.
+pub struct Held {
+    pub cgroup: Option<Cgroup>,
+    /// Held for its end alone.
+    #[allow(dead_code)]
+    pub memory: Option<Reserved>,
+    pub groups: Option<Groups>,
+}
+
 impl GuestLink {
-    pub fn new(
-        vmm: Vmm,
-        inbox: Inbox,
-        node: &Node,
-        (cgroup, groups): (Option<Cgroup>, Option<Groups>),
-    ) -> Result<Self> {
+    pub fn new(vmm: Vmm, inbox: Inbox, node: &Node, held: Held) -> Result<Self> {
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
         let orders = vmm.channel().try_clone()?;
         std::thread::spawn(move || inbox.read(File::from(records)));
@@ -213,8 +218,7 @@ impl GuestLink {
             orders,
             name: node.name.clone(),
             cpus: node.cpus.clone(),
-            cgroup,
-            groups,
+            held,
             last_words: Vec::new(),
         })
     }
@@ -229,14 +233,16 @@ impl NodeLink for GuestLink {
         let Some(vmm) = &mut self.vmm else { return Ok(About::default()) };
         vmm.pin(&self.cpus)?;
         let state = vmm.describe()?;
-        if let Some(groups) = &self.groups {
+        if let Some(groups) = &self.held.groups {
             groups.place(&self.name, vmm.pid().as_raw_nonzero().get(), &state.cpu_threads)?;
         }
         Ok(About {
             accelerator: Some(state.accelerator),
             vmm: Some(state.version),
             vmm_argv: state.argv,
-            cgroup: self.cgroup.as_ref().and_then(Cgroup::version),
+            cgroup: self.held.cgroup.as_ref().and_then(Cgroup::version),
+            paging: paging::of_guest(state.accelerator),
+            backing: vmm.backing()?,
         })
     }
 
@@ -253,7 +259,7 @@ impl NodeLink for GuestLink {
         Some(Outside::Processes(Processes {
             pid: vmm.pid().as_raw_nonzero().get(),
             vcpu_tids: vmm.describe().map(|state| state.cpu_threads).unwrap_or_default(),
-            cgroup: self.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
+            cgroup: self.held.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
         }))
     }
 
@@ -272,7 +278,7 @@ impl NodeLink for GuestLink {
 
 impl Drop for GuestLink {
     fn drop(&mut self) {
-        // Before its cgroup, which cannot be removed while it lives.
+        // Before its cgroup, which cannot be removed while it lives, and before its memory.
         self.kill();
     }
 }

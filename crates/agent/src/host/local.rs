@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{
-    Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
+    Accelerator, Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
+    Pages,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::cgroup::{Cgroup, Scope};
 use super::event::Inbox;
-use super::links::{DomainLink, GuestLink, Pipes, ProcessLink};
+use super::links::{DomainLink, GuestLink, Held, Pipes, ProcessLink};
 use super::machine::{Machine, Started};
 use super::sandbox;
 use super::spawn::Spawn;
 use super::weights::Weights;
 use crate::guest::vmm::{Spec, Tap, Vmm};
+use crate::guest::{huge_pages, kvm_module};
 use crate::net::{Links, Namespace, forwarding, tap};
 use crate::xen::domain::Domain;
 
@@ -143,6 +145,7 @@ impl Local {
         guest: &Guest,
         inbox: Inbox,
     ) -> Result<Started> {
+        let memory = prepare_machine(guest)?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         let mut taps = Vec::new();
@@ -164,7 +167,8 @@ impl Local {
         if let Some(cgroup) = &cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
         }
-        let link = GuestLink::new(vmm, inbox, node, (cgroup, groups))?;
+        let held = Held { cgroup, memory, groups };
+        let link = GuestLink::new(vmm, inbox, node, held)?;
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
@@ -263,6 +267,22 @@ impl Machine for Local {
             let _ = self.links.delete(&name);
         }
         self.weights = None;
+    }
+}
+
+/// What an experiment's own machine lacks for a guest; the user's is taken as it is.
+fn prepare_machine(guest: &Guest) -> Result<Option<huge_pages::Reserved>> {
+    if !kvm_module::is_own_machine() {
+        return Ok(None);
+    }
+    if guest.accelerator == Accelerator::Kvm {
+        kvm_module::ensure(guest.paging)?;
+    }
+    match guest.pages {
+        Some(Pages::Huge) => {
+            huge_pages::reserve(Path::new(huge_pages::POOL), guest.memory).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 

@@ -15,6 +15,7 @@ mod dev_weight;
 mod file;
 mod interrupt_coalescing;
 mod interrupt_cpus;
+mod ksm;
 mod mtu;
 mod napi_budget;
 mod napi_weight;
@@ -22,6 +23,7 @@ mod offload;
 mod receive_steering;
 mod scheduler_weight;
 mod socket_buffers;
+mod thp;
 
 use std::path::Path;
 
@@ -78,6 +80,7 @@ impl Setting {
     /// The same where there may be groups of CPU weights.
     fn among(knob: &Knob, groups: Option<&Groups>) -> Result<Self> {
         let sysctls = Path::new("/proc/sys/net");
+        let mm = Path::new("/sys/kernel/mm");
         let wanted = match knob {
             Knob::Mtu { interface, bytes } => mtu::places(interface, *bytes),
             Knob::Offload { interface, offload, on } => offload::places(interface, offload, *on),
@@ -106,6 +109,12 @@ impl Setting {
                     ("tx-frames", *tx_frames),
                 ],
             ),
+            Knob::Thp { enabled, defrag, scan_sleep_ms } => {
+                thp::places(mm, *enabled, *defrag, *scan_sleep_ms)
+            }
+            Knob::Ksm { run, pages_to_scan, sleep_ms } => {
+                ksm::places(mm, *run, *pages_to_scan, *sleep_ms)
+            }
             Knob::SchedulerWeight { weight, guest } => {
                 scheduler_weight::places(*weight, guest.as_deref(), groups)
             }
