@@ -237,6 +237,20 @@ type = "stream"
 direction = "forward"
 """
 
+MERGED = """
+name = "merged"
+question = "Everything that a plan for a host of KVM can hold?"
+machine = "emulated"
+probes = ["kvm", "kvm_exits", "memory", "hardware"]
+[sut]
+platforms = ["native", "guest"]
+[workloads.fork]
+type = "fork"
+[knobs]
+host_thp = { enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }
+ksm = { run = true, pages_to_scan = 1000, sleep_ms = 0 }
+"""
+
 OSPF = """
 name = "ospf"
 question = "Routers that learn?"
@@ -307,6 +321,7 @@ def test_plans_fit_the_agents_schema() -> None:
         StudyFile(WIDE, "wide"),
         StudyFile(XEN, "xen"),
         StudyFile(ROUTERS, "routers"),
+        StudyFile(MERGED, "merged"),
         StudyFile(OSPF, "ospf"),
     ]
     seen: set[str] = set()

@@ -30,6 +30,9 @@ from hypertare.stats.practical import unanimous
 from hypertare.summary import Estimate, JudgedClaim, Judgement, Level
 from hypertare.wording import figure, listing, percent, place
 
+MODELLED = "walk."
+"""What factors of modelled responses begin with: see `hypertare.walk.settings`."""
+
 _PERCENT = re.compile(r"^\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*$")
 
 
@@ -180,15 +183,16 @@ def _measure(
         return _single(claim.measure, one)
     if isinstance(other, str):
         return other
+    same_trials = _same_trials(one, other)
     if claim.measure == "ratio":
-        return _quotient(_value(one), _value(other))
+        return _quotient(_value(one), _value(other), same_trials=same_trials)
     pair = [_cost(e) if claim.measure == "cost" else _value(e) for e in (one, other)]
     for seen in pair:
         if isinstance(seen, str):
             return seen
     first, second = pair
     assert isinstance(first, Seen) and isinstance(second, Seen)
-    return _difference(first, second)
+    return _difference(first, second, same_trials=same_trials)
 
 
 def _same_cell(response: str, one: Estimate, known: list[Estimate]) -> Estimate | str:
@@ -268,24 +272,43 @@ def _cost(one: Estimate) -> Seen | str:
     return Seen(one.cost, one.cost_low, one.cost_high, sure)
 
 
-def _difference(one: Seen, other: Seen) -> Seen:
+def _difference(one: Seen, other: Seen, *, same_trials: bool = False) -> Seen:
     """one - other with its interval, from the intervals of both as if independent.
 
-    MOVER: l = d - √((a - a.low)² + (b.high - b)²), u likewise. Cells that share blocks move
-    together, which makes their difference surer than this says.
+    MOVER: l = d - √((a - a.low)² + (b.high - b)² - 2r (a - a.low)(b.high - b)), u likewise, with a
+    correlation r of 0. Cells that share blocks move together, which makes their difference surer than
+    this says. Of the same trials, to which a model adds constants, r is 1.
 
-    Source: Zou & Donner (2008), Statistics in Medicine 27, 1693-1702.
+    Source: Zou & Donner (2008), Statistics in Medicine 27, 1693-1702; with r: Zou (2007),
+    Psychological Methods 12, 399-413.
     """
     estimate = one.estimate - other.estimate
     a, b = _closed(one), _closed(other)
     if a is None or b is None:
         return Seen(estimate, None, None)
-    low = estimate - math.hypot(one.estimate - a[0], b[1] - other.estimate)
-    high = estimate + math.hypot(a[1] - one.estimate, other.estimate - b[0])
+    width = _dependent if same_trials else math.hypot
+    low = estimate - width(one.estimate - a[0], b[1] - other.estimate)
+    high = estimate + width(a[1] - one.estimate, other.estimate - b[0])
     return Seen(estimate, low, high)
 
 
-def _quotient(one: Seen, other: Seen) -> Seen | str:
+def _dependent(one: float, other: float) -> float:
+    """√(x² + y² - 2xy)."""
+    return abs(one - other)
+
+
+def _same_trials(one: Estimate, other: Estimate) -> bool:
+    """Whether two estimates differ in nothing but what was modelled of one and the same trials."""
+    plain = [
+        {factor: level for factor, level in e.cell.items() if not factor.startswith(MODELLED)}
+        for e in (one, other)
+    ]
+    return (
+        one.cell != other.cell and one.platform == other.platform and key(plain[0]) == key(plain[1])
+    )
+
+
+def _quotient(one: Seen, other: Seen, *, same_trials: bool = False) -> Seen | str:
     """one / other: the difference of logs."""
     logs: list[Seen] = []
     for seen in (one, other):
@@ -293,7 +316,7 @@ def _quotient(one: Seen, other: Seen) -> Seen | str:
             return "a ratio needs values and intervals above zero"
         ends = [None if end is None else math.log(end) for end in (seen.low, seen.high)]
         logs.append(Seen(math.log(seen.estimate), ends[0], ends[1], seen.sure))
-    log = _difference(*logs)
+    log = _difference(*logs, same_trials=same_trials)
     if log.low is None or log.high is None:
         return Seen(math.exp(log.estimate), None, None)
     return Seen(math.exp(log.estimate), math.exp(log.low), math.exp(log.high))

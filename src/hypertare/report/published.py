@@ -8,6 +8,7 @@ from hypertare.report.searches import Row
 from hypertare.report.units import significant
 from hypertare.report.verdict import named
 from hypertare.summary import Published
+from hypertare.walk.settings import PROCESSOR
 
 ID = "published"
 TITLE = "Published, and here"
@@ -21,9 +22,11 @@ TEXTS = (0, 1, 5, 6)
 
 
 def rows(found: Sequence[Published]) -> Iterator[Row]:
-    """The source stands once, with the first of its figures."""
+    """Of what this run has too; the source stands once, with the first of its figures."""
     said: set[str] = set()
     for one in found:
+        if one.ratio is None:
+            continue
         source = "" if one.source in said else one.source
         said.add(one.source)
         yield Row(
@@ -31,12 +34,12 @@ def rows(found: Sequence[Published]) -> Iterator[Row]:
                 _setting(one),
                 one.response.replace("_", " "),
                 significant(one.published, 3),
-                "–" if one.ratio is None else significant(one.ratio, 3),
+                significant(one.ratio, 3),
                 _interval(one),
                 ", ".join(one.on.values()),
                 source,
             ),
-            one.ratio is not None,
+            True,
         )
 
 
@@ -45,8 +48,9 @@ def workloads(found: Sequence[Published]) -> str:
 
 
 def _setting(one: Published) -> str:
-    levels = (named(factor, v) for factor, v in one.cell.items() if factor != "workload")
-    return " ".join([str(one.cell["workload"]), *levels, one.platform])
+    left_out = ("workload", PROCESSOR)
+    levels = (named(factor, v) for factor, v in one.cell.items() if factor not in left_out)
+    return " ".join([str(one.cell["workload"]), one.platform, *levels])
 
 
 def _interval(one: Published) -> str:

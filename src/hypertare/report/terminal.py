@@ -123,7 +123,9 @@ def _telling(estimate: Estimate, report: Report) -> bool:
 
 
 def _left_out(report: Report, shown: Sequence[Estimate]) -> Iterator[RenderableType]:
-    names = {one.response for one in report.estimates()} - {one.response for one in shown}
+    # Of what a processor or a kernel could count, most is nought.
+    met = {one.response for one in report.estimates() if one.estimate}
+    names = met - {one.response for one in shown}
     names -= {response.name for response in MODELLED}
     if names:
         known = dict.fromkeys(one.response for one in report.estimates())

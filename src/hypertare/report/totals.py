@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from hypertare.report.searches import Row
 from hypertare.report.units import number, quantity, significant
 from hypertare.report.verdict import Wording
 from hypertare.series import key
-from hypertare.summary import Published, Summary, Total
+from hypertare.summary import Level, Published, Summary, Total
 
 ID = "totals"
 TITLE = "Elapsed time and page walks (virtual)"
 NOTE = (
     "In virtual time page walks are free. elapsed was measured without them; walks is what a model of "
     "the processor's TLBs, walk caches and caches adds for the same program's own accesses (the kernel's "
-    "are in neither), in cycles that are as long as its instructions; total is their sum."
+    "are in neither), in cycles that are as long as its instructions; total is their sum; native and "
+    "ratio: against the same sum of native."
 )
-HEAD = ("setting", "exits", "elapsed", "walks", "total", "against native", "note")
+HEAD = ("setting", "exits", "elapsed", "walks", "total", "native", "ratio", "note")
 TEXTS = (0, len(HEAD) - 1)
 """Columns that hold text; the others hold numbers."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A total with its name, and the exits of the same trials where they were counted."""
+    """A total with its name, the exits of the same trials where they were counted, and the total of the
+    baseline that it is compared with."""
 
     name: str
     workload: str
     total: Total
     exits: float | None
+    native: float | None = None
 
 
 @dataclass(frozen=True)
@@ -44,43 +47,38 @@ class Bar:
 
 
 def lines(summary: Summary, wording: Wording) -> list[Line]:
-    """By workload, the baseline first; its lines that would say the same stand once."""
+    """By workload; the baseline's own only where nothing is compared with it.
+
+    What is the same with every processor and cache stands once.
+    """
     exits = {
         (one.platform, key(one.cell)): one.estimate
         for one in summary.estimates
         if one.response == "exits"
     }
-    baselines: dict[tuple[str, ...], Line] = {}
-    others: list[Line] = []
+    natives = {key(one.cell): one.total for one in summary.totals if one.paging == "native"}
+    compared = {str(one.cell["workload"]) for one in summary.totals if one.ratio is not None}
+    groups: dict[tuple[str, object], list[Line]] = {}
     for total in summary.totals:
-        plain = {f: level for f, level in total.cell.items() if not f.startswith("walk.")}
         workload = str(total.cell["workload"])
-        line = Line(_name(total, wording), workload, total, exits.get((total.platform, key(plain))))
-        if total.paging == "native":
-            platform = wording.platform(total.platform, total.cell)
-            shown = (workload, platform, *_cells(line)[1:])
-            kept = baselines.setdefault(shown, Line(platform, workload, total, line.exits))
-            if kept.total is not total:
-                continue
-        else:
-            others.append(line)
-    found = [*_named_apart(baselines.values(), wording), *others]
+        if total.paging == "native" and workload in compared:
+            continue
+        place = (total.platform, key(_plain(total.cell)))
+        native = None if total.ratio is None else natives.get(key(total.cell))
+        line = Line(_name(total, wording), workload, total, exits.get(place), native)
+        groups.setdefault(place, []).append(line)
+    found = [line for group in groups.values() for line in _once(group, wording)]
     workloads = list(dict.fromkeys(line.workload for line in found))
     return sorted(found, key=lambda line: workloads.index(line.workload))
 
 
-def _named_apart(baselines: Sequence[Line] | object, wording: Wording) -> Iterator[Line]:
-    """Where benches of several levels gave several baselines, each with its levels."""
-    every: list[Line] = list(baselines)  # type: ignore[call-overload]
-    for line in every:
-        alike = [one for one in every if (one.workload, one.name) == (line.workload, line.name)]
-        name = line.name if len(alike) == 1 else _name(line.total, wording)
-        yield Line(
-            f"{line.workload} {name}" if len(alike) == 1 else name,
-            line.workload,
-            line.total,
-            line.exits,
-        )
+def _once(group: list[Line], wording: Wording) -> list[Line]:
+    """One line without its processor and cache where these change nothing that is shown."""
+    if len({_cells(line)[1:] for line in group}) > 1 or len(group) == 1:
+        return group
+    one = group[0]
+    plain = one.total.model_copy(update={"cell": _plain(one.total.cell)})
+    return [replace(one, name=_name(plain, wording))]
 
 
 def _name(total: Total, wording: Wording) -> str:
@@ -107,6 +105,7 @@ def _cells(line: Line) -> tuple[str, ...]:
         line.name,
         "" if line.exits is None else number(line.exits, 0),
         *(_time(part) for part in (one.elapsed, one.walk_time, one.total)),
+        "" if line.native is None else _time(line.native),
         "" if one.ratio is None else _ratio(one.ratio, one.ratio_low, one.ratio_high),
     )
 
@@ -137,9 +136,16 @@ def bars(found: Sequence[Line], published: Sequence[Published]) -> Iterator[Bar]
         share = one.ratio / one.total
         short = line.name.removeprefix(f"{line.workload} ")
         names[one.platform, key(one.cell)] = short
+        names.setdefault((one.platform, key(_plain(one.cell))), short)
         yield Bar(line.workload, short, "elapsed", one.elapsed * share)
         yield Bar(line.workload, short, "walks", one.walk_time * share)
     for theirs in published:
-        name = names.get((theirs.platform, key(theirs.cell)))
+        places = ((theirs.platform, key(cell)) for cell in (theirs.cell, _plain(theirs.cell)))
+        name = next((names[place] for place in places if place in names), None)
         if name is not None:
             yield Bar(str(theirs.cell["workload"]), name, "published", theirs.published)
+
+
+def _plain(cell: Mapping[str, Level]) -> dict[str, Level]:
+    """A cell without what was modelled: that of its trials."""
+    return {factor: level for factor, level in cell.items() if not factor.startswith("walk.")}

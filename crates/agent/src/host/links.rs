@@ -201,7 +201,9 @@ pub struct GuestLink {
 /// What is made for a guest's VMM, and given back after its end.
 pub struct Held {
     pub cgroup: Option<Cgroup>,
-    /// Held for its end alone.
+    /// Held for their ends alone.
+    #[allow(dead_code)]
+    pub kvm: Option<File>,
     #[allow(dead_code)]
     pub memory: Option<Reserved>,
     pub groups: Option<Groups>,
