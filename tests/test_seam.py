@@ -146,6 +146,13 @@ class Bootable:
     initramfs: Path = Path("/initramfs")
 
 
+@dataclass(frozen=True)
+class Daemon:
+    here: tuple[str, ...] = ("/ld.so", "/bird")
+    in_guest: tuple[str, ...] = ("/bird",)
+    archive: Path = Path("/bird.cpio")
+
+
 def steps_of(study: StudyFile) -> Iterator[plan.Step]:
     """Everything that a run of the study would send."""
     if study.study().machine == "emulated":
@@ -158,6 +165,7 @@ def steps_of(study: StudyFile) -> Iterator[plan.Step]:
         images={("debian", "guest"): Bootable()},
         environment={"PATH": "/bin"},
         workdir=Path("/work"),
+        daemon=Daemon(),
         capacities=tuple(
             planner.Capacity(workload, {}, 1e8) for workload in study.study().workloads
         ),
@@ -212,6 +220,23 @@ driver_weight = 512
 guest_weights = [256, 128]
 """
 
+ROUTERS = """
+name = "routers"
+question = "Several routers at once?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+memory = "128M"
+guests = 2
+[bench]
+topology = "routers"
+queue = "pfifo"
+queue_length = 100
+[workloads.tcp]
+type = "stream"
+direction = "forward"
+"""
+
 MERGED = """
 name = "merged"
 question = "Everything that a plan for a host of KVM can hold?"
@@ -224,6 +249,19 @@ type = "fork"
 [knobs]
 host_thp = { enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }
 ksm = { run = true, pages_to_scan = 1000, sleep_ms = 0 }
+"""
+
+OSPF = """
+name = "ospf"
+question = "Routers that learn?"
+[sut]
+guests = 2
+[bench]
+topology = "routers"
+routing = ["ospf", "static"]
+[workloads.tcp]
+type = "stream"
+direction = "forward"
 """
 
 WIDE = """
@@ -282,7 +320,9 @@ def test_plans_fit_the_agents_schema() -> None:
     studies = [find(name) for name in builtin_names()] + [
         StudyFile(WIDE, "wide"),
         StudyFile(XEN, "xen"),
+        StudyFile(ROUTERS, "routers"),
         StudyFile(MERGED, "merged"),
+        StudyFile(OSPF, "ospf"),
     ]
     seen: set[str] = set()
     for study in studies:

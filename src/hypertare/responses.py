@@ -164,6 +164,17 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
     ),
 }
 
+ELAPSED = "elapsed"
+WALK_CYCLES, WALK_TIME = "modelled_walk_cycles", "modelled_walk_time"
+TOTAL = "estimated_total"
+
+MODELLED: tuple[Response, ...] = (
+    _response(WALK_CYCLES, "cycles", "lower", "modelled cycles of translating addresses"),
+    _response(WALK_TIME, "s", "lower", "modelled time of translating addresses"),
+    _response(TOTAL, "s", "lower", "elapsed time and modelled time of translating addresses"),
+)
+"""Of workloads whose elapsed time is joined with modelled page walks; see `hypertare.totals`."""
+
 VIRTUAL = " (virtual)"
 """Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
 
@@ -188,6 +199,16 @@ def mark_of(clock: str) -> str:
 def of_clock(response: Response, clock: str) -> Response:
     """The response as a run by this clock has it."""
     return replace(response, unit=response.unit + mark_of(clock))
+
+
+def of_workload(kind: str, *, walked: bool) -> tuple[Response, ...]:
+    """All responses of a workload of this type, modelled ones among them where it is walked."""
+    return RESPONSES[kind] + (MODELLED if walked else ())
+
+
+def has_elapsed(kind: str) -> bool:
+    """Whether there is an elapsed time that modelled page walks can be added to."""
+    return any(response.name == ELAPSED for response in RESPONSES[kind])
 
 
 HEADLINE = {

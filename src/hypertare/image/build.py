@@ -12,16 +12,18 @@ from pathlib import Path
 from hypertare.errors import InputError, MachineError
 from hypertare.image import cpio, kernel_module, qemu, xen
 from hypertare.image import kernel as kernels
+from hypertare.image import programs as real
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built
-from hypertare.image.modules import ModuleTree
+from hypertare.image.modules import ModuleTree, unsigned
 from hypertare.image.profile import Profile, Vmm, find_profile
+from hypertare.image.programs import Choice, Programs
 from hypertare.image.qemu import Qemu
 from hypertare.image.xen import Xen
 from hypertare.paths import agent_binary
 
-VERSION = 1
+VERSION = 2
 """Of what an initramfs looks like; part of every key."""
 
 INITRAMFS = "initramfs.cpio"
@@ -38,7 +40,9 @@ class Image:
     """What a guest boots from. As long as this object lives, `image gc` leaves the files alone.
 
     `digest` names everything that went into it. `modules` are those that the guest can have, in
-    the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain.
+    the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain. `programs`
+    tells versions of the programs that it was asked to have, for people; they take `programs_size`
+    bytes of memory once they are unpacked, where the work is done: of its guests, where it has some.
     """
 
     kernel: Path
@@ -48,6 +52,8 @@ class Image:
     digest: str
     modules: frozenset[str]
     hypervisor: Path | None = None
+    programs: str = ""
+    programs_size: int = 0
     _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
 
 
@@ -61,26 +67,29 @@ def build(
     agent: Path | None = None,
     progress: Progress = silent,
     *,
+    programs: Sequence[str] = (),
     cache: Cache | None = None,
     refresh: bool = False,
 ) -> Image:
     """The image, from the cache or made now.
 
     `kernel` is `debian`, `debian:PACKAGE`, `host` or a path. A kernel once fetched stays the same
-    until `refresh`: a run of next week shall not meet another kernel unasked.
+    until `refresh`: a run of next week shall not meet another kernel unasked. The same holds for
+    `programs`, which are names of sets or paths of this host (`hypertare.image.programs`).
 
     Raises:
-        InputError: no such profile, or the path is no kernel.
-        MachineError: no agent, no network, no room, or no way to get the kernel on this host.
+        InputError: no such profile or set of programs, or a path is no kernel or program.
+        MachineError: no agent, no network, no room, or no way to get the kernel or the programs on
+            this host.
     """
-    wanted = find_profile(profile)
+    asked = _Asked(kernel, find_profile(profile), real.choose(programs))
     init = _agent(agent or agent_binary())
     store = cache or Cache()
-    found = None if refresh else _open(kernel, wanted, init, store)
+    found = None if refresh else _open(asked, init, store)
     if found:
         return found
     with store.building(progress):
-        return _make(kernel, wanted, init, store, progress, refresh)
+        return _make(asked, init, store, progress, refresh)
 
 
 def ready(
@@ -88,6 +97,7 @@ def ready(
     profile: str = DEFAULT_PROFILE,
     agent: Path | None = None,
     *,
+    programs: Sequence[str] = (),
     cache: Cache | None = None,
 ) -> Image | None:
     """The image when it is already made.
@@ -96,7 +106,15 @@ def ready(
         HypertareError: as `build`, where the input is wrong or there is no agent.
     """
     init = _agent(agent or agent_binary())
-    return _open(kernel, find_profile(profile), init, cache or Cache())
+    asked = _Asked(kernel, find_profile(profile), real.choose(programs))
+    return _open(asked, init, cache or Cache())
+
+
+@dataclass(frozen=True)
+class _Asked:
+    kernel: str
+    profile: Profile
+    programs: Choice
 
 
 @dataclass(frozen=True)
@@ -108,6 +126,7 @@ class _Parts:
     init: bytes
     own: tuple[Built, ...]
     vmm: Xen | Qemu | None
+    programs: Programs | None
 
     @property
     def key(self) -> str:
@@ -118,14 +137,16 @@ class _Parts:
             "profile": [_signature(self.wanted)],
             "own": [[built.name, built.digest] for built in self.own],
             "vmm": self.vmm.digest if self.vmm else [],
+            "programs": self.programs.digest if self.programs else [],
             "init": hashlib.sha256(self.init).hexdigest(),
         }
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
 
     @property
     def what(self) -> str:
-        beside = f" with {self.vmm.name}" if self.vmm else ""
-        return f"{self.wanted.name} initramfs for {self.source.name}{beside}"
+        beside = [one.name for one in (self.vmm, self.programs) if one]
+        names = f" with {', '.join(beside)}" if beside else ""
+        return f"{self.wanted.name} initramfs for {self.source.name}{names}"
 
 
 def _signature(wanted: Profile) -> list[object]:
@@ -133,14 +154,18 @@ def _signature(wanted: Profile) -> list[object]:
     return [wanted.name, wanted.required, wanted.wanted, wanted.directories, *guests]
 
 
-def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | None:
-    source = kernels.find_source(asked, store)
+def _open(asked: _Asked, init: bytes, store: Cache) -> Image | None:
+    wanted = asked.profile
+    source = kernels.find_source(asked.kernel, store)
     made = source and kernels.open_kernel(source, store)
     own = source and _found_own(source, wanted, store)
     vmm = _found_vmm(wanted.vmm, store)
+    programs = real.find(asked.programs, store) if asked.programs.sets else None
     if source is None or made is None or own is None or (wanted.vmm and vmm is None):
         return None
-    parts = _Parts(source, wanted, init, tuple(own), vmm)
+    if asked.programs.sets and programs is None:
+        return None
+    parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
     entry = store.find("images", parts.key)
     try:
         return entry and _image(parts, made, entry)
@@ -148,18 +173,19 @@ def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | Non
         return None
 
 
-def _make(
-    asked: str, wanted: Profile, init: bytes, store: Cache, progress: Progress, refresh: bool
-) -> Image:
+def _make(asked: _Asked, init: bytes, store: Cache, progress: Progress, refresh: bool) -> Image:
     """Makes what is missing or damaged; what is sound stays, for another process may use it."""
+    wanted = asked.profile
     for first in (True, False):
         newest = refresh and first
-        source = kernels.source(asked, store, progress, newest)
+        source = kernels.source(asked.kernel, store, progress, newest)
         try:
             made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
             own = _own(source, wanted, store, progress, newest)
             vmm = _vmm(wanted.vmm, store, progress, newest)
-            parts = _Parts(source, wanted, init, tuple(own), vmm)
+            chosen = asked.programs
+            programs = real.fetch(chosen, store, progress, newest) if chosen.sets else None
+            parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
             entry = _sound_files(parts.key, store) or _write(parts, made, store, progress)
             return _image(parts, made, entry)
         except DamagedError as damage:
@@ -175,23 +201,35 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
     def fill(place: Path) -> dict[str, str]:
         progress("writing the initramfs")
         members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
-        if parts.vmm:
-            members += [*parts.vmm.members(), *_guest(parts, made)]
+        programs = parts.programs.members() if parts.programs else []
+        # A second archive behind the first: where both have a file, the second one's counts.
+        further = cpio.archive(programs) if programs else b""
+        kernel = kernels.loadable(made.path().read_bytes()) if parts.vmm else b""
         if isinstance(parts.vmm, Xen):
+            kernel = xen.quick_to_boot(kernel)
             (place / xen.FILE).write_bytes(parts.vmm.kernel())
-        (place / INITRAMFS).write_bytes(cpio.archive(members))
-        return {"modules": " ".join(modules), "profile": parts.wanted.name, "release": made.release}
+            (place / xen.DRIVER_KERNEL).write_bytes(kernel)
+        if parts.vmm:
+            members += [*parts.vmm.members(), *_guest(parts, kernel, further)]
+            further = b""
+        (place / INITRAMFS).write_bytes(cpio.archive(members) + further)
+        return {
+            "modules": " ".join(modules),
+            "profile": parts.wanted.name,
+            "release": made.release,
+            "programs_size": str(cpio.unpacked(programs)),
+        }
 
     return store.make("images", parts.key, parts.what, fill)
 
 
-def _guest(parts: _Parts, made: Kernel) -> list[cpio.Member]:
-    """What the guests of the machine boot from."""
+def _guest(parts: _Parts, kernel: bytes, further: bytes) -> list[cpio.Member]:
+    """What the guests of the machine boot from: it is they who work, so theirs are the programs."""
     assert parts.wanted.guests
     members, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
     files = {
-        GUEST_KERNEL: kernels.loadable(made.path().read_bytes()),
-        GUEST_INITRAMFS: cpio.archive(members),
+        GUEST_KERNEL: kernel,
+        GUEST_INITRAMFS: cpio.archive(members) + further,
     }
     return [cpio.file(path, data) for path, data in files.items()]
 
@@ -256,13 +294,15 @@ def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
     package = parts.source.package
     held = (made.entry, entry, *([package] if package else []))
     return Image(
-        kernel=made.path(),
+        kernel=entry.file(xen.DRIVER_KERNEL) if isinstance(parts.vmm, Xen) else made.path(),
         initramfs=entry.file(INITRAMFS),
         kernel_release=made.release,
         kernel_name=parts.source.name,
         digest=entry.key,
         modules=frozenset(entry.facts["modules"].split()),
         hypervisor=entry.file(xen.FILE) if isinstance(parts.vmm, Xen) else None,
+        programs=parts.programs.versions if parts.programs else "",
+        programs_size=int(entry.facts["programs_size"]),
         _held=held,
     )
 
@@ -286,7 +326,8 @@ def _contents(
         cpio.file("modules/index", _index(modules)),
     ]
     if tree:
-        members += [cpio.file(f"modules/{name}.ko", tree.content(name)) for name in sorted(files)]
+        own_files = {name: unsigned(tree.content(name)) for name in sorted(files)}
+        members += [cpio.file(f"modules/{name}.ko", data) for name, data in own_files.items()]
     members += [_own_member(built) for built in own]
     return members, sorted(modules)
 
