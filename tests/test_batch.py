@@ -9,7 +9,7 @@ from hypertare.batch import Batch, Place, nics_of, parts, renumbered, seed_of, s
 from hypertare.batch import make as make_batch
 from hypertare.design import make
 from hypertare.errors import InputError
-from hypertare.pc import Pc
+from hypertare.pc import Nic, Pc
 from hypertare.planner import Chance, Surroundings
 from hypertare.records import BenchReady, Log, Record, Teardown, TrialBegin, TrialEnd
 from hypertare.report import units
@@ -95,8 +95,8 @@ def test_every_node_has_a_nic_of_its_own_on_the_hub() -> None:
     _, _, bench = bench_of(7)
     assert [link.kind for link in bench.links] == ["hub"]
     nics = nics_of(bench)
-    assert [model for model, _ in nics] == ["e1000"] * 3
-    assert len({mac for _, mac in nics}) == 3
+    assert [nic.model for nic in nics] == ["e1000"] * 3
+    assert len({nic.mac for nic in nics}) == 3
     host = next(node for node in bench.nodes if node.name == "host")
     assert host.interfaces[0].name == planner.HUB_INTERFACE
 
@@ -212,7 +212,7 @@ def test_guests_of_xen_reach_their_peers_through_the_machine_s_own_nic() -> None
     _, xen = boots_of(XEN)
     lan, wire = xen.bench.links
     assert (lan.kind, wire.kind) == ("bridge", "hub")
-    assert lan.uplink is not None and (lan.uplink.nic, lan.uplink.mac) == xen.pc.nics[0]
+    assert lan.uplink is not None and Nic(lan.uplink.nic or "", lan.uplink.mac) == xen.pc.nics[0]
     on = {node.name: node.interfaces[0].link for node in xen.bench.nodes if node.interfaces}
     assert on == {"xen1-1": "lan", "xen1-2": "lan", "peer-1": "wire", "peer-2": "wire"}
 
@@ -255,3 +255,23 @@ def test_an_impossible_weight_is_refused(weight: int) -> None:
         StudyFile(XEN.replace("= 512", f"= {weight}"), "xen.toml").study()
     with pytest.raises(InputError, match="guest_weights"):
         StudyFile(XEN.replace("256,", f"{weight},"), "xen.toml").study()
+
+
+def test_peers_may_be_guests_behind_a_wire() -> None:
+    plain, xen = boots_of(
+        XEN.replace("[workloads.tcp]", "[bench]\npeers = 'guest'\n[workloads.tcp]")
+    )
+    kinds = {node.name: node.kind.type for node in xen.bench.nodes}
+    assert kinds["peer-1"] == kinds["peer-2"] == "domain"
+    assert {node.kind.type for node in plain.bench.nodes if node.name == "peer-1"} == {"container"}
+    far = xen.bench.links[1]
+    assert far.kind == "bridge" and far.uplink is not None
+    assert len(xen.pc.nics) == len(set(xen.pc.nics)) == 2
+    macs = [i.mac for node in xen.bench.nodes for i in node.interfaces] + [far.uplink.mac]
+    assert len(set(macs)) == len(macs)
+    assert xen.pc.memory > 4 * (128 << 20) + (448 << 20)
+
+
+def test_peers_that_are_guests_need_xen() -> None:
+    with pytest.raises(InputError, match="platform xen"):
+        StudyFile(TEXT + "[bench]\npeers = 'guest'\n", "x").study()

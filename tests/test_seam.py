@@ -212,6 +212,23 @@ driver_weight = 512
 guest_weights = [256, 128]
 """
 
+ROUTERS = """
+name = "routers"
+question = "Several routers at once?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+memory = "128M"
+guests = 2
+[bench]
+topology = "routers"
+queue = "pfifo"
+queue_length = 100
+[workloads.tcp]
+type = "stream"
+direction = "forward"
+"""
+
 WIDE = """
 name = "wide"
 question = "Everything that a plan can hold?"
@@ -268,6 +285,7 @@ def test_plans_fit_the_agents_schema() -> None:
     studies = [find(name) for name in builtin_names()] + [
         StudyFile(WIDE, "wide"),
         StudyFile(XEN, "xen"),
+        StudyFile(ROUTERS, "routers"),
     ]
     seen: set[str] = set()
     for study in studies:
@@ -346,6 +364,10 @@ class Curious(Phase):
     def total(self, prefix: str, value: str) -> float | None:
         self.read.add((prefix, value))  # type: ignore[attr-defined]
         return 1.0
+
+    def task_rate(self, prefix: str, value: str) -> float | None:
+        self.total(prefix, "elapsed_s")
+        return self.total(prefix, value)
 
 
 @pytest.mark.parametrize("workload", responses.RESPONSES)

@@ -13,9 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field
 PROTOCOL = 1
 
 Accelerator = Literal["kvm", "tcg"]
-NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
 Paging = Literal["nested", "shadow"]
 Pages = Literal["4K", "2M", "thp"]
+HUGE_PAGE = 2 << 20
+"""Bytes of a page of `2M`."""
+NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
+Discipline = Literal["pfifo", "pfifo_fast", "fq_codel", "noqueue"]
 ProbeName = Literal[
     "stat",
     "softirqs",
@@ -84,9 +87,26 @@ class Interface(Seam):
     name: str
     link: str
     address: str
+    more_addresses: tuple[str, ...] = ()
     mac: str | None = None
     nic: NicModel | None = None
     offloads: dict[str, bool] = {}
+
+
+class Route(Seam):
+    to: str
+    via: str
+
+
+class Queue(Seam):
+    discipline: Discipline | None = None
+    length: int | None = None
+
+
+class Router(Seam):
+    ipv4: bool = True
+    ipv6: bool = True
+    queue: Queue | None = None
 
 
 class Files(Seam):
@@ -99,12 +119,15 @@ class Node(Seam):
     kind: NodeKind
     cpus: tuple[int, ...] = ()
     interfaces: tuple[Interface, ...] = ()
+    routes: tuple[Route, ...] = ()
+    router: Router | None = None
     files: Files | None = None
 
 
 class Uplink(Seam):
     mac: str
     nic: NicModel | None = None
+    wire: str | None = None
 
 
 class Link(Seam):
@@ -122,6 +145,7 @@ class Bench(Seam):
     name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...] = ()
+    weights: bool = False
 
 
 # --- workloads

@@ -261,8 +261,8 @@ def measure(
         values["machine_cpu"] = _sum(phase, ("host", *nodes), "outside", "cpu_s")
     if workload == "stream" and len(nodes) == 1 and phase.has_counters_of(nodes[0]):
         values |= _polling(phase, nodes[0])
-    if workload in _TRANSLATED and len(nodes) == 1:
-        values |= _translation(phase, platform, nodes[0])
+    if workload in _TRANSLATED:
+        values |= _translation(phase, platform, nodes)
     received = phase.total("receive", "received_bytes")
     if received and values["machine_cpu"] is not None:
         values["cpu_per_gigabyte"] = values["machine_cpu"] / (received / 1e9)
@@ -298,7 +298,7 @@ def _stream(phase: Phase) -> dict[str, float | None]:
     rtt = phase.total("send", "rtt_s")
     return {
         "goodput": phase.total("receive", "goodput_bps"),
-        "packet_rate": _packet_rate(phase) if lost_known else None,
+        "packet_rate": phase.task_rate("receive", "received_packets") if lost_known else None,
         "sent_rate": phase.total("send", "sent_bps"),
         # Sent is counted at the sender, received at the receiver: what is between is lost, wherever.
         "loss": max(0.0, 1 - received / sent)
@@ -362,15 +362,6 @@ def histogram(records: Iterable[Record], node: str) -> dict[int, int]:
     return dict(sorted(polls.items()))
 
 
-def _packet_rate(phase: Phase) -> float | None:
-    rates = [
-        result.values["received_packets"] / result.values["elapsed_s"]
-        for task, result in phase.results.items()
-        if task.startswith("receive") and result.values.get("elapsed_s")
-    ]
-    return sum(rates) if rates else None
-
-
 def _ping(phase: Phase) -> dict[str, float | None]:
     values: dict[str, float | None] = {}
     for name in ("p50", "mean", "p99", "p999", "jitter"):
@@ -391,10 +382,9 @@ def _burn(phase: Phase) -> dict[str, float | None]:
 
 
 def _fork(phase: Phase) -> dict[str, float | None]:
-    forks, elapsed = phase.total("fork", "forks"), phase.total("fork", "elapsed_s")
     return {
-        "elapsed": elapsed,
-        "fork_rate": forks / elapsed if forks is not None and elapsed else None,
+        "elapsed": phase.total("fork", "elapsed_s"),
+        "fork_rate": phase.task_rate("fork", "forks"),
         "user": phase.total("fork", "user_s"),
         "system": phase.total("fork", "system_s"),
         "minor_faults": phase.total("fork", "minor_faults"),
@@ -402,11 +392,10 @@ def _fork(phase: Phase) -> dict[str, float | None]:
 
 
 def _touch(phase: Phase) -> dict[str, float | None]:
-    accesses, elapsed = phase.total("touch", "accesses"), phase.total("touch", "elapsed_s")
     memory, huge = phase.total("touch", "memory_bytes"), phase.total("touch", "huge_bytes")
     return {
-        "access_rate": accesses / elapsed if accesses is not None and elapsed else None,
-        "elapsed": elapsed,
+        "access_rate": phase.task_rate("touch", "accesses"),
+        "elapsed": phase.total("touch", "elapsed_s"),
         "minor_faults": phase.total("touch", "minor_faults"),
         "setup_time": phase.total("touch", "setup_s"),
         "setup_faults": phase.total("touch", "setup_faults"),
@@ -427,15 +416,16 @@ _TRANSLATED = ("command", "fork", "touch")
 """Workloads that are asked what translating addresses cost them."""
 
 
-def _translation(phase: Phase, platform: str, node: str) -> dict[str, float | None]:
+def _translation(phase: Phase, platform: str, nodes: Sequence[str]) -> dict[str, float | None]:
     """What KVM, both kernels and the CPUs counted of it."""
-    values = _hardware(phase) | _thp(phase, node if platform == "guest" else "host", "thp")
+    host = ("host",)
+    values = _hardware(phase) | _thp(phase, nodes if platform == "guest" else host, "thp")
     if platform == "guest":
-        values |= _kvm(phase, node) | _thp(phase, "host", "host_thp") | _ksm(phase)
+        values |= _kvm(phase, nodes) | _thp(phase, host, "host_thp") | _ksm(phase)
     return values
 
 
-def _kvm(phase: Phase, node: str) -> dict[str, float | None]:
+def _kvm(phase: Phase, nodes: Sequence[str]) -> dict[str, float | None]:
     names = {
         "exits": "exits",
         "guest_faults": "pf_taken",
@@ -445,32 +435,30 @@ def _kvm(phase: Phase, node: str) -> dict[str, float | None]:
         "mapped_4k": "pages_4k_level",
         "mapped_2m": "pages_2m_level",
     }
-    values = {response: phase.probe(node, "kvm", value) for response, value in names.items()}
-    values["exit_rate"] = phase.rate(node, "kvm", values["exits"])
-    return values | _exits(phase, node)
+    values = {name: _sum(phase, nodes, "kvm", value) for name, value in names.items()}
+    values["exit_rate"] = phase.rate(nodes[0], "kvm", values["exits"])
+    return values | _exits(phase, nodes)
 
 
-def _exits(phase: Phase, node: str) -> dict[str, float | None]:
+def _exits(phase: Phase, nodes: Sequence[str]) -> dict[str, float | None]:
     """By reason. What was not met while reasons were counted is 0."""
-    counted = phase.values(node, "kvm_exits")
-    if counted is None:
+    counted = [values for node in nodes if (values := phase.values(node, "kvm_exits")) is not None]
+    if len(counted) < len(nodes):
         return {}
-    found: dict[str, float | None] = {
-        f"exits_{reason}": counted.get(f"exits_{reason}", 0.0) for reason in EXIT_REASONS
-    }
-    found["exits_other"] = sum(
-        count for name, count in counted.items() if name.startswith("exits_") and name not in found
-    )
-    return found
+    found = {f"exits_{reason}": 0.0 for reason in (*EXIT_REASONS, "other")}
+    for name, count in (item for values in counted for item in values.items()):
+        if name.startswith("exits_"):
+            found[name if name in found else "exits_other"] += count
+    return dict(found)
 
 
-def _thp(phase: Phase, node: str, prefix: str) -> dict[str, float | None]:
+def _thp(phase: Phase, nodes: Sequence[str], prefix: str) -> dict[str, float | None]:
     names = {
         "faults": "thp_fault_alloc",
         "collapsed": "khugepaged_pages_collapsed",
         "cpu": "khugepaged_s",
     }
-    return {f"{prefix}_{name}": phase.probe(node, "memory", v) for name, v in names.items()}
+    return {f"{prefix}_{name}": _sum(phase, nodes, "memory", v) for name, v in names.items()}
 
 
 def _ksm(phase: Phase) -> dict[str, float | None]:

@@ -27,11 +27,12 @@ from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.image.programs import SETS as PROGRAM_SETS
 from hypertare.image.programs import is_own
-from hypertare.plan import NicModel, Pages, Paging, ThpDefrag, ThpEnabled
+from hypertare.plan import HUGE_PAGE, Discipline, NicModel, Pages, Paging, ThpDefrag, ThpEnabled
 from hypertare.plots import Plot
 from hypertare.published import PublishedFile
 from hypertare.quantities import Duration, OfferedRate, Share, Size
 from hypertare.responses import has_elapsed, of_workload
+from hypertare.routers import Family
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
 from hypertare.tune.settings import TuneSettings
@@ -55,6 +56,9 @@ LEAST_DRIVER_DOMAIN = 384 << 20
 
 MOST_GUESTS = 64
 
+LEAST_IPV6_MTU = 1280
+"""RFC 8200, section 5."""
+
 GUESTS = "sut.guests"
 """How many work at once; a bench has as many as any cell needs, so it needs no bench of its own."""
 
@@ -77,14 +81,14 @@ class Sut(Settings):
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
+    paging: Paging | None = None
+    pages: Pages | None = None
     boot_limit: Duration = 60.0
     workdir: Path | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
     scheduler: Literal["credit", "credit2"] = "credit"
     driver_memory: Size = 448 << 20
     programs: tuple[str, ...] = ()
-    paging: Paging | None = None
-    pages: Pages | None = None
 
     @field_validator("programs")
     @classmethod
@@ -123,9 +127,31 @@ class Emulated(Settings):
 
 
 class BenchSettings(Settings):
-    """What lies around the system under test."""
+    """What lies around the system under test.
+
+    `peers` of Xen's guests are processes of the driver domain, or guests too, so that it generates
+    nothing.
+    """
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
+    topology: Literal["hosts", "routers"] = "hosts"
+    family: Family = "ipv4"
+    queue: Discipline | None = None
+    queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    peers: Literal["driver", "guest"] = "driver"
+
+    @model_validator(mode="after")
+    def _of_the_topology(self) -> BenchSettings:
+        if self.topology == "hosts":
+            given = {"family", "queue", "queue_length"} & self.model_fields_set
+            if given:
+                raise ValueError(
+                    f"{', '.join(sorted(given))}: for the topology 'routers' only; "
+                    'set bench.topology = "routers"'
+                )
+        if self.family == "ipv6" and self.mtu < LEAST_IPV6_MTU:
+            raise ValueError(f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes, not {self.mtu}")
+        return self
 
 
 class NeighbourSettings(Settings):
@@ -188,7 +214,7 @@ class CommandSettings(Work):
 class StreamSettings(Work):
     type: Literal["stream"]
     protocol: Literal["tcp", "udp"] = "tcp"
-    direction: Literal["transmit", "receive", "both"] = "transmit"
+    direction: Literal["transmit", "receive", "both", "forward"] = "transmit"
     duration: Duration = 2.0
     omit: Duration = 0.2
     flows: Annotated[int, Field(ge=1, le=256)] = 1
@@ -429,6 +455,7 @@ class Study(Settings):
                 f"the machine '{self.machine}' has no {self.clock} clock: "
                 f"it has {' or '.join(CLOCKS[self.machine])}"
             )
+        self._maps_memory()
         if self.machine != "emulated":
             self._leaves_this_host_alone()
             return self
@@ -444,6 +471,18 @@ class Study(Settings):
                 "for clock = 'wall'"
             )
         return self
+
+    def _maps_memory(self) -> None:
+        if self.sut.paging is not None and self.sut.accelerator == "tcg":
+            raise ValueError(
+                f"sut.paging is {self.sut.paging}, but nested and shadow page tables are KVM's, and "
+                "sut.accelerator is tcg: leave one of them out"
+            )
+        if self.sut.pages == "2M" and self.sut.memory % HUGE_PAGE:
+            raise ValueError(
+                f"sut.memory is {human_size(self.sut.memory)}, which is no whole number of the pages "
+                "of 2 MB that sut.pages asks for"
+            )
 
     def _leaves_this_host_alone(self) -> None:
         for name in HOST_KNOBS:
@@ -500,6 +539,23 @@ class Study(Settings):
         return tuple(name for name in wanted if has_elapsed(self.workloads[name].type))
 
     @model_validator(mode="after")
+    def _streams_go_the_topology_s_way(self) -> Study:
+        routed = self.bench.topology == "routers"
+        for name, workload in self.workloads.items():
+            if not isinstance(workload, StreamSettings):
+                continue
+            if routed and workload.direction not in ("forward", "both"):
+                raise ValueError(
+                    f'workloads.{name}: routers forward; set direction = "forward" (from a-K to '
+                    'b-K) or "both"'
+                )
+            if not routed and workload.direction == "forward":
+                raise ValueError(
+                    f'workloads.{name}: only routers forward; set bench.topology = "routers"'
+                )
+        return self
+
+    @model_validator(mode="after")
     def _guests_fit(self) -> Study:
         guests, weights = self.sut.guests, self.knobs.guest_weights
         if weights is not None and len(weights) < guests:
@@ -508,6 +564,8 @@ class Study(Settings):
                 "give one a guest"
             )
         if "xen" not in self.sut.platforms:
+            if self.bench.peers == "guest":
+                raise ValueError("bench.peers = 'guest' is for the platform xen")
             return self
         if self.sut.memory < LEAST_DOMAIN:
             raise ValueError(
@@ -587,6 +645,11 @@ class Study(Settings):
     def bench_guests(self) -> int:
         """How many stand on a bench: the most that work at once in any cell."""
         return max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+
+    @property
+    def routed(self) -> bool:
+        """Whether the systems under test are routers between ends of their own."""
+        return self.bench.topology == "routers" and self.needs_network
 
     @property
     def needs_network(self) -> bool:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from hypertare.errors import InputError
+from hypertare.plan import HUGE_PAGE
 from hypertare.planner import HOST
-from hypertare.records import Hello, InterfaceState, NodeReady, Record
+from hypertare.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.store import Meta, Store
 from hypertare.study import StudyFile
 from hypertare.summary import Estimate, Level, LossFreeRate, PlatformState, Published, Summary
@@ -157,6 +158,8 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             memory=hello.memory,
             accelerator=ready[node].accelerator if node in ready else None,
             vmm=ready[node].vmm if node in ready else None,
+            paging=ready[node].paging if node in ready else None,
+            pages=_pages(ready[node].backing) if node in ready else None,
             clocksource=hello.clocksource,
             interfaces={
                 record.interface: _interface(record)
@@ -164,6 +167,15 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
                 if isinstance(record, InterfaceState) and record.node == node
             },
         )
+
+
+def _pages(backing: Backing | None) -> str | None:
+    """As `sut.pages` calls them."""
+    if backing is None:
+        return None
+    if backing.page_size == HUGE_PAGE:
+        return "2M"
+    return "thp" if backing.huge else "4K"
 
 
 def _platform_of(node: str, meta: Meta) -> str | None:

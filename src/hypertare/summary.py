@@ -98,6 +98,8 @@ class PlatformState(Part):
     memory: int
     accelerator: str | None = None
     vmm: str | None = None
+    paging: str | None = None
+    pages: str | None = None
     clocksource: str
     interfaces: dict[str, dict[str, Level | None]] = {}
 

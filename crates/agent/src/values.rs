@@ -294,13 +294,21 @@ const KVM: &[Definition] = &[
 
 const KVM_EXITS: &[Definition] = &[
     ("exits_*", "exits", "exits by the kernel's name for their reason, for example exits_npf"),
-    ("page_faults", "faults", "page faults of the guest that came to the hypervisor, MMIO included"),
+    (
+        "page_faults",
+        "faults",
+        "page faults of the guest that came to the hypervisor, MMIO included",
+    ),
 ];
 
 const MEMORY: &[Definition] = &[
     ("*_bytes_level", "B", "memory of a kind at the end: in huge pages, or saved by KSM"),
     ("*_level", "pages", "pages of a kind at the end: reserved ones of 2 MB, KSM's"),
-    ("thp_*", "events", "transparent huge pages, by the kernel's name, for example thp_fault_alloc"),
+    (
+        "thp_*",
+        "events",
+        "transparent huge pages, by the kernel's name, for example thp_fault_alloc",
+    ),
     ("cow_ksm", "faults", "page faults that copied a page which KSM had merged"),
     ("ksm_full_scans", "scans", "times that ksmd came round all memory that may be merged"),
     ("ksm_pages_scanned", "pages", "pages that ksmd looked at"),

@@ -75,7 +75,8 @@ pub enum Knob {
         sleep_ms: Option<u32>,
     },
     /// Weight in Xen's scheduler, 1 to 65535, of a guest of the bench or, without one, of the driver
-    /// domain; on the node `host` only.
+    /// domain; on the node `host` only. Elsewhere of cgroups, if the bench has `weights`: of a guest's
+    /// virtual CPUs, or of the threads that move packets for guests.
     SchedulerWeight {
         weight: u32,
         #[serde(default)]

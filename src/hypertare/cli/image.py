@@ -54,7 +54,7 @@ def build(
             "initramfs": str(image.initramfs),
             "digest": image.digest,
             "programs": image.programs,
-            "unpacked": image.unpacked,
+            "programs_size": image.programs_size,
         }
         print(json.dumps(found, indent=2))
         return

@@ -16,7 +16,7 @@ from hypertare.image import programs as real
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built
-from hypertare.image.modules import ModuleTree
+from hypertare.image.modules import ModuleTree, unsigned
 from hypertare.image.profile import Profile, Vmm, find_profile
 from hypertare.image.programs import Choice, Programs
 from hypertare.image.qemu import Qemu
@@ -41,8 +41,8 @@ class Image:
 
     `digest` names everything that went into it. `modules` are those that the guest can have, in
     the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain. `programs`
-    tells versions of the programs that it was asked to have, for people. `unpacked` is what all of it
-    takes of the machine's memory, in bytes.
+    tells versions of the programs that it was asked to have, for people; they take `programs_size`
+    bytes of memory once they are unpacked, where the work is done: of its guests, where it has some.
     """
 
     kernel: Path
@@ -53,7 +53,7 @@ class Image:
     modules: frozenset[str]
     hypervisor: Path | None = None
     programs: str = ""
-    unpacked: int = 0
+    programs_size: int = 0
     _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
 
 
@@ -144,9 +144,9 @@ class _Parts:
 
     @property
     def what(self) -> str:
-        given = [part.name for part in (self.vmm, self.programs) if part]
-        beside = f" with {' and '.join(given)}" if given else ""
-        return f"{self.wanted.name} initramfs for {self.source.name}{beside}"
+        beside = [one.name for one in (self.vmm, self.programs) if one]
+        names = f" with {', '.join(beside)}" if beside else ""
+        return f"{self.wanted.name} initramfs for {self.source.name}{names}"
 
 
 def _signature(wanted: Profile) -> list[object]:
@@ -202,30 +202,34 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
         progress("writing the initramfs")
         members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
         programs = parts.programs.members() if parts.programs else []
-        if parts.vmm:
-            members += [*parts.vmm.members(), *_guest(parts, made, programs)]
+        # A second archive behind the first: where both have a file, the second one's counts.
+        further = cpio.archive(programs) if programs else b""
+        kernel = kernels.loadable(made.path().read_bytes()) if parts.vmm else b""
         if isinstance(parts.vmm, Xen):
+            kernel = xen.quick_to_boot(kernel)
             (place / xen.FILE).write_bytes(parts.vmm.kernel())
-        # Two archives, of which the second wins where both have a file.
-        archives = [cpio.archive(each) for each in (members, programs) if each]
-        (place / INITRAMFS).write_bytes(b"".join(archives))
+            (place / xen.DRIVER_KERNEL).write_bytes(kernel)
+        if parts.vmm:
+            members += [*parts.vmm.members(), *_guest(parts, kernel, further)]
+            further = b""
+        (place / INITRAMFS).write_bytes(cpio.archive(members) + further)
         return {
             "modules": " ".join(modules),
             "profile": parts.wanted.name,
             "release": made.release,
-            "unpacked": str(cpio.unpacked(members) + cpio.unpacked(programs)),
+            "programs_size": str(cpio.unpacked(programs)),
         }
 
     return store.make("images", parts.key, parts.what, fill)
 
 
-def _guest(parts: _Parts, made: Kernel, programs: list[cpio.Member]) -> list[cpio.Member]:
-    """What the guests of the machine boot from."""
+def _guest(parts: _Parts, kernel: bytes, further: bytes) -> list[cpio.Member]:
+    """What the guests of the machine boot from: it is they who work, so theirs are the programs."""
     assert parts.wanted.guests
     members, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
     files = {
-        GUEST_KERNEL: kernels.loadable(made.path().read_bytes()),
-        GUEST_INITRAMFS: b"".join(cpio.archive(each) for each in (members, programs) if each),
+        GUEST_KERNEL: kernel,
+        GUEST_INITRAMFS: cpio.archive(members) + further,
     }
     return [cpio.file(path, data) for path, data in files.items()]
 
@@ -290,7 +294,7 @@ def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
     package = parts.source.package
     held = (made.entry, entry, *([package] if package else []))
     return Image(
-        kernel=made.path(),
+        kernel=entry.file(xen.DRIVER_KERNEL) if isinstance(parts.vmm, Xen) else made.path(),
         initramfs=entry.file(INITRAMFS),
         kernel_release=made.release,
         kernel_name=parts.source.name,
@@ -298,7 +302,7 @@ def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
         modules=frozenset(entry.facts["modules"].split()),
         hypervisor=entry.file(xen.FILE) if isinstance(parts.vmm, Xen) else None,
         programs=parts.programs.versions if parts.programs else "",
-        unpacked=int(entry.facts["unpacked"]),
+        programs_size=int(entry.facts["programs_size"]),
         _held=held,
     )
 
@@ -322,7 +326,8 @@ def _contents(
         cpio.file("modules/index", _index(modules)),
     ]
     if tree:
-        members += [cpio.file(f"modules/{name}.ko", tree.content(name)) for name in sorted(files)]
+        own_files = {name: unsigned(tree.content(name)) for name in sorted(files)}
+        members += [cpio.file(f"modules/{name}.ko", data) for name, data in own_files.items()]
     members += [_own_member(built) for built in own]
     return members, sorted(modules)
 

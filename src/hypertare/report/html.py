@@ -32,7 +32,7 @@ from hypertare.report import (
 from hypertare.report.library import charting_library
 from hypertare.report.model import Failure, Point, Report
 from hypertare.responses import mark_of, meaning
-from hypertare.summary import Estimate, Level
+from hypertare.summary import Estimate, Level, PlatformState
 from hypertare.units import human_duration, human_size
 
 _FOLDER = Path(__file__).parent
@@ -468,10 +468,17 @@ def _platforms(report: Report) -> Iterator[tuple[str, ...]]:
             state.accelerator or "–",
             str(state.cpus),
             human_size(state.memory),
+            _mapping(state),
             state.kernel,
             state.clocksource,
             interfaces or "–",
         )
+
+
+def _mapping(state: PlatformState) -> str:
+    """How a guest's memory is mapped: `shadow page tables, 4K`."""
+    tables = f"{state.paging} page tables" if state.paging else ""
+    return ", ".join(filter(None, (tables, state.pages))) or "–"
 
 
 def _setting(key: str, value: Level | None) -> str:

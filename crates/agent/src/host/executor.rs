@@ -267,6 +267,7 @@ impl<M: Machine> Executor<M> {
     fn announce(&mut self, index: usize) -> Outcome {
         let member = &mut self.members[index];
         let about = member.link.about().map_err(|error| {
+            self.blamed = Some(member.node.name.clone());
             Stop::Failed(format!("node {} cannot be used: {error:#}", member.node.name))
         })?;
         let record = Record::Node(NodeReady {
@@ -278,6 +279,7 @@ impl<M: Machine> Executor<M> {
             vmm_argv: about.vmm_argv,
             cgroup: about.cgroup,
             paging: about.paging,
+            backing: about.backing,
         });
         self.emit(record);
         Ok(())

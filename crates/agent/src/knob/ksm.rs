@@ -63,7 +63,8 @@ mod tests {
     fn mm() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("ksm")).unwrap();
-        for (name, text) in [("run", "0\n"), ("pages_to_scan", "100\n"), ("sleep_millisecs", "20\n")]
+        for (name, text) in
+            [("run", "0\n"), ("pages_to_scan", "100\n"), ("sleep_millisecs", "20\n")]
         {
             std::fs::write(root.path().join("ksm").join(name), text).unwrap();
         }

@@ -30,6 +30,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use hypertare_plan::{Knob, KnobAction, KnobOutcome};
 
+use crate::host::weights::Groups;
 use crate::net::napi::Deferral;
 
 /// Something that holds one value, as text in one form: equal values are equal texts.
@@ -73,6 +74,11 @@ impl Setting {
     /// # Errors
     /// This node lacks them, and why.
     pub fn of(knob: &Knob) -> Result<Self> {
+        Self::among(knob, None)
+    }
+
+    /// The same where there may be groups of CPU weights.
+    fn among(knob: &Knob, groups: Option<&Groups>) -> Result<Self> {
         let sysctls = Path::new("/proc/sys/net");
         let mm = Path::new("/sys/kernel/mm");
         let wanted = match knob {
@@ -110,7 +116,7 @@ impl Setting {
                 ksm::places(mm, *run, *pages_to_scan, *sleep_ms)
             }
             Knob::SchedulerWeight { weight, guest } => {
-                scheduler_weight::places(*weight, guest.as_deref())
+                scheduler_weight::places(*weight, guest.as_deref(), groups)
             }
             Knob::BusyPoll { microseconds } => busy_poll::places(sysctls, *microseconds),
             Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } => {
@@ -169,6 +175,7 @@ impl Change {
 #[derive(Default)]
 pub struct Ledger {
     changes: Vec<Change>,
+    groups: Option<Groups>,
 }
 
 impl Ledger {
@@ -176,10 +183,15 @@ impl Ledger {
         Self::default()
     }
 
+    /// Where guests' CPU weights can be turned.
+    pub fn with(groups: Option<Groups>) -> Self {
+        Ledger { changes: Vec::new(), groups }
+    }
+
     /// Turns a knob and remembers how it was. What went wrong is in the outcome.
     pub fn apply(&mut self, node: &str, trial: u64, knob: &Knob) -> KnobOutcome {
         let mut outcome = outcome(node, trial, knob, KnobAction::Applied);
-        let setting = match Setting::of(knob) {
+        let setting = match Setting::among(knob, self.groups.as_ref()) {
             Ok(setting) => setting,
             Err(error) => return failed(outcome, &error.context("not available here")),
         };

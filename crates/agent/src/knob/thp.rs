@@ -81,7 +81,8 @@ mod tests {
     fn what_is_marked_is_chosen() {
         let root = mm();
         let wanted =
-            places(root.path(), ThpEnabled::Always, Some(ThpDefrag::DeferMadvise), Some(5)).unwrap();
+            places(root.path(), ThpEnabled::Always, Some(ThpDefrag::DeferMadvise), Some(5))
+                .unwrap();
         let values: Vec<_> = wanted.iter().map(|one| one.place.read().unwrap()).collect();
         assert_eq!(values, ["madvise", "madvise", "10000"]);
         wanted.iter().for_each(|one| one.place.write(&one.value).unwrap());

@@ -12,6 +12,7 @@ mod files;
 mod interfaces;
 mod keep;
 mod opened;
+mod router;
 pub mod shortage;
 mod task;
 
@@ -24,10 +25,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record};
+use hypertare_plan::{Files, NumberedOrder, Order, Record};
 
 use crate::emit::Emitter;
 use crate::guest::share::mount_share;
+use crate::host::weights::Groups;
 use crate::knob::Ledger;
 use crate::lines::Lines;
 use crate::probe::{self, Reading, Surroundings};
@@ -55,11 +57,14 @@ pub struct Arguments {
     /// Empty directory in memory, for the view of the files
     #[arg(long, value_name = "DIR")]
     place: PathBuf,
+    /// Where the groups of guests' CPU weights are
+    #[arg(long, value_name = "VERSION:DIR", value_parser = Groups::at)]
+    weights: Option<Groups>,
 }
 
 /// Runs the agent of a host or container node, as the first process of its PID namespace.
 pub fn main(arguments: Arguments) -> ExitCode {
-    match serve(arguments.place) {
+    match serve(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hypertare-agent node: {error:#}");
@@ -68,7 +73,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn serve(place: PathBuf) -> Result<()> {
+fn serve(Arguments { place, weights }: Arguments) -> Result<()> {
     use rustix::mount::{MountFlags, mount};
     let mut surroundings = Surroundings::default();
     let machine_proc: OwnedFd;
@@ -85,6 +90,7 @@ fn serve(place: PathBuf) -> Result<()> {
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     let mut node = Node::new(output, Origin::Own, place);
     node.surroundings = surroundings;
+    node.ledger = Ledger::with(weights);
     node.work(input)
 }
 
@@ -168,14 +174,16 @@ impl Node {
 
     fn carry_out(&mut self, order: NumberedOrder, sender: &Sender<Event>) -> Result<()> {
         let NumberedOrder { number, order } = order;
-        if let Order::Setup { node, interfaces, mtu, files } = order {
+        if let Order::Setup { node, interfaces, routes, router, mtu, files } = order {
             if self.desk.is_some() {
                 bail!("the node was set up already");
             }
             let desk = Arc::new(Desk::new(node, self.emitter.clone()));
             desk.emit(Record::Hello(hello(desk.node())));
             self.desk = Some(desk.clone());
-            let outcome = self.set_up(&desk, &interfaces, mtu, files.as_ref());
+            let outcome = interfaces::set_up(&desk, &interfaces, mtu)
+                .and_then(|()| router::set_up(&interfaces, &routes, router.as_ref()))
+                .and_then(|()| self.show_files(&desk, files.as_ref()));
             desk.done(number, outcome);
             return Ok(());
         }
@@ -224,14 +232,7 @@ impl Node {
         Ok(())
     }
 
-    fn set_up(
-        &mut self,
-        desk: &Desk,
-        interfaces: &[Interface],
-        mtu: u32,
-        files: Option<&Files>,
-    ) -> Result<()> {
-        interfaces::set_up(desk, interfaces, mtu)?;
+    fn show_files(&mut self, desk: &Desk, files: Option<&Files>) -> Result<()> {
         let Some(files) = files else { return Ok(()) };
         let lower = match self.origin {
             Origin::Own => PathBuf::from("/"),
@@ -285,7 +286,7 @@ impl Node {
         for running in self.running.values() {
             running.kill("the node ends");
         }
-        self.ledger = Ledger::new();
+        self.ledger = Ledger::default();
     }
 }
 

@@ -142,8 +142,7 @@ impl super::Watch for Watch {
             counted.absent.insert((*name).to_owned(), why.clone());
         }
         for running in &self.running {
-            let readings =
-                running.counters.iter().map(read).collect::<io::Result<Vec<_>>>();
+            let readings = running.counters.iter().map(read).collect::<io::Result<Vec<_>>>();
             let readings = readings.with_context(|| format!("reading {}", running.name))?;
             let name = running.name.to_owned();
             if let Some(total) = total(&readings) {

@@ -249,8 +249,7 @@ pub(crate) mod tests {
 
     #[test]
     fn counters_are_differences_over_all_cpus_and_levels_are_levels() {
-        let values =
-            difference(&taken([10, 20], 9), &taken([15, 22], 4), &mut Vec::new()).unwrap();
+        let values = difference(&taken([10, 20], 9), &taken([15, 22], 4), &mut Vec::new()).unwrap();
         assert_eq!((values["exits"], values["pages_2m_level"]), (7.0, 4.0));
         assert_eq!((values["mmu_shadow_zapped"], values["halt_wait_ns"]), (0.0, 0.0));
         assert!(!values.contains_key("halt_poll_success_hist"));

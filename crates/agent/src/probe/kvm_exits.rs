@@ -148,3 +148,100 @@ fn plain(name: &str) -> String {
     let name = name.trim().trim_matches('"').to_lowercase();
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Linux 6.1's, with some of its reasons.
+    const FORMAT: &str = r##"name: kvm_exit
+ID: 1419
+format:
+	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
+
+	field:unsigned int exit_reason;	offset:8;	size:4;	signed:0;
+	field:u32 isa;	offset:24;	size:4;	signed:0;
+
+print fmt: "vcpu %u reason %s%s%s rip 0x%lx info1 0x%016llx info2 0x%016llx intr_info 0x%08x error_code 0x%08x", REC->vcpu_id, (REC->isa == 1) ? __print_symbolic(REC->exit_reason & 0xffff, { 0, "EXCEPTION_NMI" }, { 10, "CPUID" }, { 48, "EPT_VIOLATION" }, { 75, "NOTIFY" }) : __print_symbolic(REC->exit_reason, { 0x000, "read_cr0" }, { 0x040 + 0, "DE excp" }, { 0x040 + 14, "PF excp" }, { 0x072, "cpuid" }, { 0x400, "npf" }, { 0x80000001, "vmgexit_mmio_read" }, { -1, "invalid_guest_state" }), (REC->isa == 1 && REC->exit_reason & ~0xffff) ? " " : "", (REC->isa == 1) ? __print_flags(REC->exit_reason & ~0xffff, " ", { 0x80000000, "FAILED_VMENTRY" }) : "", REC->guest_rip, REC->info1, REC->info2, REC->intr_info, REC->error_code
+"##;
+
+    const EXITS: &str = "\
+# event histogram
+#
+# trigger info: hist:keys=exit_reason,isa:vals=hitcount:sort=hitcount:size=2048 if common_pid == 87 [active]
+#
+
+{ exit_reason:        114, isa:          2 } hitcount:         35
+{ exit_reason:         78, isa:          2 } hitcount:      64675
+{ exit_reason:        999, isa:          2 } hitcount:          1
+
+Totals:
+    Hits: 64711
+    Entries: 3
+    Dropped: 0
+";
+
+    const FAULTS: &str = "\
+# event histogram
+#
+# trigger info: hist:keys=error_code:vals=hitcount:sort=hitcount:size=2048 if common_pid == 87 [active]
+#
+
+{ error_code:          7 } hitcount:       1188
+{ error_code:          6 } hitcount:      53007
+{ error_code: 4294967310 } hitcount:          2
+
+Totals:
+    Hits: 54197
+    Entries: 3
+    Dropped: 4
+";
+
+    pub(crate) fn captured() -> Counted {
+        let mut counted = Counted::default();
+        exits(&mut counted, &Names::of(FORMAT), &histograms(EXITS).unwrap()).unwrap();
+        faults(&mut counted, &histograms(FAULTS).unwrap()).unwrap();
+        counted
+    }
+
+    #[test]
+    fn reasons_have_the_names_of_the_running_kernel() {
+        let names = Names::of(FORMAT);
+        for (isa, reason, name) in [
+            (1, 48, "ept_violation"),
+            (1, 0x8000_0030, "ept_violation"),
+            (1, 75, "notify"),
+            (1, 76, "0x4c"),
+            (2, 0x400, "npf"),
+            (2, 0x40, "de_excp"),
+            (2, 0x4e, "pf_excp"),
+            (2, 0x8000_0001, "vmgexit_mmio_read"),
+            (2, 0xffff_ffff, "invalid_guest_state"),
+            (2, 48, "0x30"),
+        ] {
+            assert_eq!(names.of_exit(isa, reason), name);
+        }
+        assert_eq!((names.vmx.len(), names.svm.len()), (4, 7));
+        // A kernel that says it otherwise leaves numbers.
+        assert_eq!(Names::of("print fmt: \"%u\", REC->x").of_exit(2, 0x400), "0x400");
+    }
+
+    #[test]
+    fn exits_and_faults_are_counted_by_their_keys() {
+        let counted = captured();
+        assert_eq!(counted.values["exits_cpuid"], 35.0);
+        assert_eq!(counted.values["exits_pf_excp"], 64_675.0);
+        assert_eq!(counted.values["exits_0x3e7"], 1.0);
+        assert_eq!(counted.values["page_faults"], 54_197.0);
+        let buckets = &counted.histograms["page_faults"].buckets;
+        assert_eq!(buckets, &[(6, 53_007), (7, 1188), (4_294_967_310, 2)]);
+        assert_eq!(counted.notes, ["4 page faults had no room in the histogram"]);
+    }
+
+    #[test]
+    fn only_the_guests_own_threads_are_counted() {
+        assert_eq!(trigger("error_code", &[87]), "hist:keys=error_code if common_pid == 87");
+        let two = trigger("exit_reason,isa", &[5, 6]);
+        assert!(two.ends_with("if common_pid == 5 || common_pid == 6"), "{two}");
+    }
+}

@@ -109,7 +109,8 @@ fn cpu_time(sample: &mut Sample, surroundings: &Surroundings) {
         let threads = threads::find(surroundings, |thread| thread == name);
         let value = format!("{name}_s");
         if threads.is_empty() {
-            let why = "no such kernel thread: it is not needed, or not seen from this PID namespace";
+            let why =
+                "no such kernel thread: it is not needed, or not seen from this PID namespace";
             sample.lacks(&value, why);
         }
         threads.cpu_time(sample, &value);

@@ -408,6 +408,8 @@ mod tests {
             let all = sample.entries.into_iter().flat_map(|entry| entry.names);
             names.extend(all.map(|name| (probe, name)));
         }
+        let exits = kvm_exits::tests::captured().values;
+        names.extend(exits.into_keys().map(|name| (Probe::KvmExits, name)));
         assert!(names.len() > 50);
         for (probe, name) in names {
             assert!(crate::values::probe_definition(probe, &name).is_some(), "{probe:?} {name}");

@@ -135,7 +135,9 @@ fn parse(text: &str) -> Result<BTreeMap<String, Polls>> {
         let polls: &mut Polls = found.entry(name).or_default();
         polls.dropped = histogram.dropped;
         for Row { keys, hits } in &histogram.rows {
-            polls.by_packets.insert(*keys.get("work").context("a poll without its packets")?, *hits);
+            polls
+                .by_packets
+                .insert(*keys.get("work").context("a poll without its packets")?, *hits);
         }
     }
     Ok(found)

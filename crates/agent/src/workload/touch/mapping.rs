@@ -16,7 +16,8 @@ const FREE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 
 /// Anonymous memory of this process; given back when dropped.
 pub struct Mapping {
-    /// What was mapped: more than is used where a bound of 2 MB is needed.
+    /// What was mapped: more than is used, with memory that may not be touched on both sides, so that
+    /// it begins at a bound of 2 MB and the kernel keeps no account of it together with other memory.
     mapped: (*mut libc::c_void, usize),
     begin: *mut Line,
     bytes: u64,
@@ -32,10 +33,11 @@ impl Mapping {
         match pages {
             Some(Pages::Huge) => {
                 let flags = libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
-                Self::map(bytes, 0, flags).map_err(|error| none_free(bytes, &error))
+                let at = map(bytes, USABLE, flags).map_err(|error| none_free(bytes, &error))?;
+                Ok(Mapping { mapped: (at, bytes as usize), begin: at.cast(), bytes })
             }
             _ => {
-                let mapping = Self::map(bytes, HUGE, 0).with_context(|| {
+                let mapping = Self::apart(bytes).with_context(|| {
                     format!("cannot map {bytes} bytes: the machine may have less memory")
                 })?;
                 mapping.advise(pages)?;
@@ -44,19 +46,17 @@ impl Mapping {
         }
     }
 
-    /// `align` is 0 where the kernel aligns by itself.
-    fn map(bytes: u64, align: u64, flags: libc::c_int) -> io::Result<Self> {
-        let length = (bytes + align) as usize;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
-        // SAFETY: a new mapping, which touches no other memory.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+    fn apart(bytes: u64) -> io::Result<Self> {
+        let length = bytes + 2 * HUGE;
+        let at = map(length, libc::PROT_NONE, 0)?;
+        let begin = (at as usize + 1).next_multiple_of(HUGE as usize);
+        let begin = at.wrapping_byte_add(begin - at as usize);
+        let mapping = Mapping { mapped: (at, length as usize), begin: begin.cast(), bytes };
+        // SAFETY: the range is within this mapping, which nobody uses yet.
+        match unsafe { libc::mprotect(begin, bytes as usize, USABLE) } {
+            0 => Ok(mapping),
+            _ => Err(io::Error::last_os_error()),
         }
-        let offset = (at as usize).next_multiple_of(align.max(1) as usize) - at as usize;
-        let begin = at.wrapping_byte_add(offset).cast();
-        Ok(Mapping { mapped: (at, length), begin, bytes })
     }
 
     fn advise(&self, pages: Option<Pages>) -> Result<()> {
@@ -93,16 +93,25 @@ impl Mapping {
     /// How much of it is in pages of 2 MB, by /proc/self/smaps.
     pub fn huge_bytes(&self) -> Result<u64> {
         let smaps = fs::read_to_string("/proc/self/smaps").context("reading /proc/self/smaps")?;
-        let begin = self.mapped.0 as u64;
-        Ok(huge_within(&smaps, begin, begin + self.mapped.1 as u64))
+        let begin = self.begin as u64;
+        Ok(huge_within(&smaps, begin, begin + self.bytes))
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped by `map` and nothing borrows it any more.
+        // SAFETY: it was mapped as a whole, and nothing borrows it any more.
         unsafe { libc::munmap(self.mapped.0, self.mapped.1) };
     }
+}
+
+const USABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+fn map(bytes: u64, protection: libc::c_int, flags: libc::c_int) -> io::Result<*mut libc::c_void> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+    // SAFETY: a new mapping, which touches no other memory.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes as usize, protection, flags, -1, 0) };
+    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at) }
 }
 
 fn none_free(bytes: u64, error: &io::Error) -> anyhow::Error {
@@ -168,9 +177,14 @@ AnonHugePages:      2048 kB
     }
 
     #[test]
-    fn memory_begins_where_a_huge_page_may() {
-        let mapping = Mapping::new(3 * SMALL, Some(Pages::Small)).unwrap();
-        assert_eq!(mapping.begin as u64 % HUGE, 0);
+    fn memory_begins_where_a_huge_page_may_and_has_an_account_of_its_own() {
+        for pages in [None, Some(Pages::Small)] {
+            let mapping = Mapping::new(3 * SMALL, pages).unwrap();
+            let begin = mapping.begin as u64;
+            assert_eq!(begin % HUGE, 0);
+            let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+            assert!(smaps.lines().any(|line| range(line) == Some((begin, begin + 3 * SMALL))));
+        }
     }
 
     #[test]
