@@ -85,14 +85,13 @@ def _name(total: Total, wording: Wording) -> str:
 
 
 def rows(found: Sequence[Line]) -> Iterator[Row]:
+    """What is to be known of a workload stands once, with its first line."""
+    said: set[str] = set()
     for line in found:
-        threads = line.total.threads
-        note = (
-            f"{threads} threads: other hosts may count a few walks more or less"
-            if threads > 1
-            else ""
-        )
-        yield Row((*_cells(line), note), True)
+        threads = 1 if line.workload in said else line.total.threads
+        said.add(line.workload)
+        note = f"{threads} threads: other hosts may count a few walks more or less"
+        yield Row((*_cells(line), note if threads > 1 else ""), True)
 
 
 def _cells(line: Line) -> tuple[str, ...]:
