@@ -204,3 +204,32 @@ def test_only_routers_forward() -> None:
     text = 'name = "x"\nquestion = "?"\n[workloads.tcp]\ntype = "stream"\ndirection = "forward"\n'
     with pytest.raises(InputError, match="only routers forward"):
         StudyFile(text, "x.toml").study()
+
+
+def test_those_that_speak_ospf_have_a_link_of_their_own_and_a_daemon() -> None:
+    text = TEXT.replace("[bench]", '[bench]\nrouting = ["ospf", "static", "ospf"]')
+    daemon = SimpleNamespace(here=("/ld", "/bird"), in_guest=("/bird",), archive=Path("/b.cpio"))
+    _, _, bench = made(text, replace(ON, daemon=daemon))
+    speaking = {n.name: n for n in bench.nodes if n.router and n.router.daemon}
+    assert set(speaking) == {f"{name}-{n}" for name in ("container1", "guest2") for n in (1, 3)}
+    assert {i.link for n in bench.nodes for i in n.interfaces[2:3] if n.name != "host"} == {"core"}
+    container, guest = speaking["container1-3"], speaking["guest2-1"]
+    assert container.router and container.router.daemon and guest.router and guest.router.daemon
+    assert container.router.daemon == plan.Daemon(argv=("/ld", "/bird"), neighbours=("eth2",))
+    assert guest.router.daemon.argv == ("/bird",)
+    assert isinstance(guest.kind, plan.Guest)
+    assert guest.kind.initramfs == (Path("/i"), Path("/b.cpio"))
+    assert bench.links[-1].name == "core"
+
+
+@pytest.mark.parametrize(
+    ("routing", "machine", "said"),
+    [
+        ('["ospf"]', "local", "bench.routing has 1 of them for 3 routers"),
+        ('"ospf"', "emulated", "for containers and guests of this host"),
+    ],
+)
+def test_routing_that_cannot_be_had(routing: str, machine: str, said: str) -> None:
+    text = TEXT.replace("[bench]", f"[bench]\nrouting = {routing}")
+    with pytest.raises(InputError, match=said):
+        StudyFile(f'machine = "{machine}"\n{text}', "routed.toml").study()

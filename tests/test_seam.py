@@ -146,6 +146,13 @@ class Bootable:
     initramfs: Path = Path("/initramfs")
 
 
+@dataclass(frozen=True)
+class Daemon:
+    here: tuple[str, ...] = ("/ld.so", "/bird")
+    in_guest: tuple[str, ...] = ("/bird",)
+    archive: Path = Path("/bird.cpio")
+
+
 def steps_of(study: StudyFile) -> Iterator[plan.Step]:
     """Everything that a run of the study would send."""
     if study.study().machine == "emulated":
@@ -158,6 +165,7 @@ def steps_of(study: StudyFile) -> Iterator[plan.Step]:
         images={("debian", "guest"): Bootable()},
         environment={"PATH": "/bin"},
         workdir=Path("/work"),
+        daemon=Daemon(),
         capacities=tuple(
             planner.Capacity(workload, {}, 1e8) for workload in study.study().workloads
         ),
@@ -229,6 +237,33 @@ type = "stream"
 direction = "forward"
 """
 
+MERGED = """
+name = "merged"
+question = "Everything that a plan for a host of KVM can hold?"
+machine = "emulated"
+probes = ["kvm", "kvm_exits", "memory", "hardware"]
+[sut]
+platforms = ["native", "guest"]
+[workloads.fork]
+type = "fork"
+[knobs]
+host_thp = { enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }
+ksm = { run = true, pages_to_scan = 1000, sleep_ms = 0 }
+"""
+
+OSPF = """
+name = "ospf"
+question = "Routers that learn?"
+[sut]
+guests = 2
+[bench]
+topology = "routers"
+routing = ["ospf", "static"]
+[workloads.tcp]
+type = "stream"
+direction = "forward"
+"""
+
 WIDE = """
 name = "wide"
 question = "Everything that a plan can hold?"
@@ -286,6 +321,8 @@ def test_plans_fit_the_agents_schema() -> None:
         StudyFile(WIDE, "wide"),
         StudyFile(XEN, "xen"),
         StudyFile(ROUTERS, "routers"),
+        StudyFile(MERGED, "merged"),
+        StudyFile(OSPF, "ospf"),
     ]
     seen: set[str] = set()
     for study in studies:

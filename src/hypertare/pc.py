@@ -150,16 +150,18 @@ def memory(study: Study, programs: int = 0) -> int:
     platforms, one = study.sut.platforms, study.sut.memory
     needs = [one]
     if "xen" in platforms:
-        domains = study.bench_guests * _domains_each(study)
-        needs.append(_XEN_MEMORY + study.sut.driver_memory + domains * (one + _DOMAIN_OVERHEAD))
+        guests = guests_memory(study, study.bench_guests)
+        needs.append(_XEN_MEMORY + study.sut.driver_memory + guests)
     if "guest" in platforms:
         host = _KVM_HOST_MEMORY + UNPACKING * programs
         needs.append(host + study.bench_guests * (one + _VMM_OVERHEAD))
     return max(needs)
 
 
-def _domains_each(study: Study) -> int:
-    """Guests of Xen for each system under test, it and its peers."""
-    if study.bench.peers != "guest":
-        return 1
-    return 3 if study.routed else 2
+def guests_memory(study: Study, count: int) -> int:
+    """Bytes of so many guests, with their peers where those are guests too."""
+    if "xen" not in study.sut.platforms:
+        return count * study.sut.memory
+    ends = 2 if study.routed else 1
+    each = 1 + ends if study.bench.peers == "guest" else 1
+    return count * each * (study.sut.memory + _DOMAIN_OVERHEAD)

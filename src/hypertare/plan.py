@@ -103,10 +103,16 @@ class Queue(Seam):
     length: int | None = None
 
 
+class Daemon(Seam):
+    argv: tuple[str, ...]
+    neighbours: tuple[str, ...]
+
+
 class Router(Seam):
     ipv4: bool = True
     ipv6: bool = True
     queue: Queue | None = None
+    daemon: Daemon | None = None
 
 
 class Files(Seam):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -50,6 +50,17 @@ class Bootable(Protocol):
     def kernel(self) -> Path: ...
     @property
     def initramfs(self) -> Path: ...
+
+
+class Startable(Protocol):
+    """A routing daemon: how it is started here and in a guest, and what a guest has it from."""
+
+    @property
+    def here(self) -> tuple[str, ...]: ...
+    @property
+    def in_guest(self) -> tuple[str, ...]: ...
+    @property
+    def archive(self) -> Path: ...
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,8 @@ class Surroundings:
     what an emulated machine's boot leaves to chance; other machines need no help with that.
     `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
     copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
-    what those of its image take of the memory of the system under test, in bytes.
+    what those of its image take of the memory of the system under test, in bytes. `daemon` is what
+    routers learn networks by, where one does.
     """
 
     cpus: tuple[int, ...]
@@ -111,6 +123,7 @@ class Surroundings:
     programs: int = 0
     chance: Chance | None = None
     capacities: tuple[Capacity, ...] = ()
+    daemon: Startable | None = None
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
@@ -207,15 +220,47 @@ def _routed_bench(
         for variant in plot.variants
         for rank, node in enumerate(variant.nodes)
     ]
-    nodes = [node.model_copy(update={"files": files}) for node in nodes]
+    learning = _learning(study, plot, on)
+    nodes = [learning(node).model_copy(update={"files": files}) for node in nodes]
     if under:
         nodes.insert(0, plan.Node(name=HOST, kind=plan.Host()))
     ways = [variant.index for variant in plot.variants]
     nodes += [_routed_end(study, side, ways, under, on) for side in routers.all_sides(count)]
-    links = _routed_links(study, under, count, on)
+    links = list(_routed_links(study, under, count, on))
+    if any(interface.link == routers.CORE for node in nodes for interface in node.interfaces):
+        links.append(plan.Link(name=routers.CORE, mtu=study.bench.mtu))
     return plan.Bench(
         name=study.name, nodes=tuple(nodes), links=tuple(links), weights=_has_weights(study, on)
     )
+
+
+def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node], plan.Node]:
+    """What makes routers that learn by OSPF of those that do. The baseline's one node knows every
+    network already.
+    """
+    places = {
+        node: (variant, rank + 1)
+        for variant in plot.variants
+        for rank, node in enumerate(variant.nodes)
+        if variant.platform != BASELINE and study.bench.routing_of(rank + 1) == "ospf"
+    }
+
+    def learn(node: plan.Node) -> plan.Node:
+        if node.name not in places or on.daemon is None:
+            return node
+        variant, number = places[node.name]
+        guest = isinstance(node.kind, plan.Guest)
+        mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}" if guest else None
+        nic = routers.Nic("eth2", mac, node.interfaces[0].nic)
+        core = routers.core_interface(number, variant.index, nic)
+        argv = on.daemon.in_guest if guest else on.daemon.here
+        if isinstance(node.kind, plan.Guest):
+            archives = (*node.kind.initramfs, on.daemon.archive)
+            kind = node.kind.model_copy(update={"initramfs": archives})
+            node = node.model_copy(update={"kind": kind})
+        return routers.speaking_ospf(node, core, argv)
+
+    return learn
 
 
 def _routed_end(

@@ -45,33 +45,17 @@ _POLLING = (
 """Of the system under test where it is a whole machine: a guest, or an emulated machine. Rates and
 shares are over the whole phase, with what a stream omits and its end."""
 
-EXIT_REASONS = (
-    # AMD (SVM)
-    *(
-        "npf",
-        "pf_excp",
-        "db_excp",
-        "bp_excp",
-        "ud_excp",
-        "nm_excp",
-        "gp_excp",
-        "ac_excp",
-        "mc_excp",
-    ),
-    *("interrupt", "nmi", "smi", "vintr", "iret", "pause", "io", "msr", "hypercall"),
-    *("read_cr0", "read_cr3", "read_cr4", "read_cr8", "cr0_sel_write"),
-    *("write_cr0", "write_cr3", "write_cr4", "write_cr8", "write_dr7", "monitor", "mwait"),
-    *("avic_incomplete_ipi", "avic_unaccelerated_access"),
-    # both
-    *("cpuid", "hlt", "invlpg", "invpcid", "rdpmc", "rdtsc", "rdtscp", "wbinvd", "xsetbv"),
-    # Intel (VMX)
-    *("exception_nmi", "external_interrupt", "interrupt_window", "nmi_window", "vmcall"),
-    *("cr_access", "dr_access", "io_instruction", "msr_read", "msr_write", "pause_instruction"),
-    *("monitor_instruction", "mwait_instruction", "ept_violation", "ept_misconfig"),
-    *("apic_access", "apic_write", "eoi_induced", "tpr_below_threshold", "preemption_timer"),
-    "gdtr_idtr",
+SVM_EXITS = (
+    *("npf", "pf_excp", "interrupt", "vintr", "msr", "io", "cpuid", "hlt", "invlpg", "hypercall"),
+    *("read_cr3", "write_cr3", "pause"),
 )
-"""Why a guest exits to its hypervisor, by the kernel's names (asm/svm.h, asm/vmx.h); else `other`."""
+VMX_EXITS = (
+    *("ept_violation", "ept_misconfig", "exception_nmi", "external_interrupt", "interrupt_window"),
+    *("msr_read", "msr_write", "io_instruction", "cpuid", "hlt", "invlpg", "vmcall", "cr_access"),
+    *("apic_access", "apic_write", "eoi_induced", "preemption_timer", "pause_instruction"),
+)
+"""Why a guest exits to its hypervisor on AMD's and on Intel's processors, by the kernel's names
+(asm/svm.h, asm/vmx.h): those with a response of their own. All others are `exits_other`."""
 
 _KVM = (
     _response("exits", "exits", "lower", "exits to the hypervisor"),
@@ -88,7 +72,7 @@ _KVM = (
     ),
     *(
         _response(f"exits_{reason}", "exits", "lower", f"exits to the hypervisor: {reason}")
-        for reason in (*EXIT_REASONS, "other")
+        for reason in dict.fromkeys((*SVM_EXITS, *VMX_EXITS, "other"))
     ),
 )
 """Of a guest under KVM, as its host sees it."""
@@ -445,7 +429,9 @@ def _exits(phase: Phase, nodes: Sequence[str]) -> dict[str, float | None]:
     counted = [values for node in nodes if (values := phase.values(node, "kvm_exits")) is not None]
     if len(counted) < len(nodes):
         return {}
-    found = {f"exits_{reason}": 0.0 for reason in (*EXIT_REASONS, "other")}
+    by_intel = {f"exits_{reason}" for reason in set(VMX_EXITS) - set(SVM_EXITS)}
+    intel = any(name in by_intel for values in counted for name in values)
+    found = {f"exits_{reason}": 0.0 for reason in (*(VMX_EXITS if intel else SVM_EXITS), "other")}
     for name, count in (item for values in counted for item in values.items()):
         if name.startswith("exits_"):
             found[name if name in found else "exits_other"] += count

@@ -106,6 +106,28 @@ def beyond(side: Network) -> str:
     return f"wire-{side.side}{side.router}"
 
 
+CORE = "core"
+"""The link between routers that learn each other's networks by OSPF."""
+
+
+def core_interface(router: int, way: int = 0, nic: Nic | None = None) -> plan.Interface:
+    """A router's interface on that link, its third."""
+    addresses = [f"10.{78 + way}.255.{router}/24", f"fd78:{way:x}:0:c::{router:x}/64"]
+    return _interface(CORE, nic or Nic("eth2"), addresses)
+
+
+def speaking_ospf(router: plan.Node, core: plan.Interface, argv: Sequence[str]) -> plan.Node:
+    """The same router with a daemon that tells its networks on the core link, and learns the others'."""
+    assert router.router is not None
+    daemon = plan.Daemon(argv=tuple(argv), neighbours=(core.name,))
+    return router.model_copy(
+        update={
+            "interfaces": (*router.interfaces, core),
+            "router": router.router.model_copy(update={"daemon": daemon}),
+        }
+    )
+
+
 def links(count: int) -> tuple[plan.Link, ...]:
     """Bridges, two a router."""
     return tuple(plan.Link(name=side.link) for side in all_sides(count))

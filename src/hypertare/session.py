@@ -25,6 +25,7 @@ from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.host.loan import Loan, NotPutBackError, recover
 from hypertare.host.needs import NOTHING, Needs, Permissions, check, require_root
+from hypertare.image import bird
 from hypertare.image import programs as real
 from hypertare.image.build import DEFAULT_PROFILE, Image, build
 from hypertare.image.profile import EMULATED
@@ -151,6 +152,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     workdir = _workdir(file, study)
     for plot in design.plots:
         cell = file.cell(plot.levels)
+        check_memory(cell)
         sut_cpus(cell.sut.cpus, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
@@ -176,6 +178,28 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
 def _published(file: StudyFile, study: Study) -> Iterator[Point]:
     for wanted in study.published:
         yield from published.read(wanted, file.folder, BASELINE, tuple(study.workloads))
+
+
+def check_memory(study: Study, host: Host | None = None) -> None:
+    """Whether the guests of a bench fit into this host.
+
+    Raises:
+        InputError: they do not; it says how many would.
+    """
+    if not {"guest", "xen"} & set(study.sut.platforms):
+        return
+    available = (host or Host()).memory.get("MemAvailable")
+    guests = pc.guests_memory(study, study.bench_guests)
+    needed = pc.memory(study) if study.machine == "emulated" else guests
+    if available is None or needed <= available:
+        return
+    fits = max(0, (available - (needed - guests)) // pc.guests_memory(study, 1))
+    raise InputError(
+        f"{study.bench_guests} guests of {human_size(study.sut.memory)} need "
+        f"{human_size(needed)}, but this host has {human_size(available)} of memory available: "
+        f"{fits} fit.",
+        "Ask for fewer with sut.guests, or for less memory each with sut.memory.",
+    )
 
 
 def _workdir(file: StudyFile, study: Study) -> Path | None:
@@ -289,7 +313,10 @@ def surroundings(
         recover(Host(), tell)
         accelerator = _accelerator(prepared.study, next(iter(images.values())), tell)
     variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
-    on = Surroundings(prepared.cpus, accelerator, images, variables, prepared.workdir)
+    daemon = bird.build(tell) if prepared.study.speaks_ospf else None
+    on = Surroundings(
+        prepared.cpus, accelerator, images, variables, prepared.workdir, daemon=daemon
+    )
     for plot in prepared.design.plots:
         cells = {v.node: prepared.file.cell({**plot.levels, **v.levels}) for v in plot.variants}
         bench = planner.make_bench(prepared.file.cell(plot.levels), plot, cells, on)

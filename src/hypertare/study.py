@@ -126,6 +126,9 @@ class Emulated(Settings):
     host_limit: Annotated[Duration, Field(gt=0)] = 900.0
 
 
+Routing = Literal["static", "ospf"]
+
+
 class BenchSettings(Settings):
     """What lies around the system under test.
 
@@ -138,12 +141,13 @@ class BenchSettings(Settings):
     family: Family = "ipv4"
     queue: Discipline | None = None
     queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    routing: Routing | tuple[Routing, ...] = "static"
     peers: Literal["driver", "guest"] = "driver"
 
     @model_validator(mode="after")
     def _of_the_topology(self) -> BenchSettings:
         if self.topology == "hosts":
-            given = {"family", "queue", "queue_length"} & self.model_fields_set
+            given = {"family", "queue", "queue_length", "routing"} & self.model_fields_set
             if given:
                 raise ValueError(
                     f"{', '.join(sorted(given))}: for the topology 'routers' only; "
@@ -152,6 +156,10 @@ class BenchSettings(Settings):
         if self.family == "ipv6" and self.mtu < LEAST_IPV6_MTU:
             raise ValueError(f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes, not {self.mtu}")
         return self
+
+    def routing_of(self, router: int) -> Routing:
+        """How the router of this number, from 1, knows of networks."""
+        return self.routing if isinstance(self.routing, str) else self.routing[router - 1]
 
 
 class NeighbourSettings(Settings):
@@ -539,6 +547,18 @@ class Study(Settings):
         return tuple(name for name in wanted if has_elapsed(self.workloads[name].type))
 
     @model_validator(mode="after")
+    def _routing_can_be_had(self) -> Study:
+        routing = self.bench.routing
+        if not isinstance(routing, str) and len(routing) < self.bench_guests:
+            raise ValueError(
+                f"bench.routing has {len(routing)} of them for {self.bench_guests} routers: give one "
+                "each, or one word for all"
+            )
+        if self.speaks_ospf and self.machine != "local":
+            raise ValueError("bench.routing = 'ospf' is for containers and guests of this host")
+        return self
+
+    @model_validator(mode="after")
     def _streams_go_the_topology_s_way(self) -> Study:
         routed = self.bench.topology == "routers"
         for name, workload in self.workloads.items():
@@ -567,6 +587,11 @@ class Study(Settings):
             if self.bench.peers == "guest":
                 raise ValueError("bench.peers = 'guest' is for the platform xen")
             return self
+        if self.machine != "emulated":
+            raise ValueError(
+                "the platform xen needs machine = 'emulated', which boots real Xen: on a Xen host of "
+                "your own the agent's sandbox has no way to its driver domain yet"
+            )
         if self.sut.memory < LEAST_DOMAIN:
             raise ValueError(
                 f"sut.memory is {human_size(self.sut.memory)}, but a guest of Xen needs "
@@ -645,6 +670,12 @@ class Study(Settings):
     def bench_guests(self) -> int:
         """How many stand on a bench: the most that work at once in any cell."""
         return max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+
+    @property
+    def speaks_ospf(self) -> bool:
+        """Whether any router may have a routing daemon."""
+        levels = (self.bench.routing, *self.all_factors.get("bench.routing", ()))
+        return any("ospf" in level for level in levels)
 
     @property
     def routed(self) -> bool:

@@ -48,7 +48,6 @@ def test_what_the_study_needs_may_be_allowed_by_root(
         (RELOAD, 'pages = "2M"', "no guest with sut.paging"),
         (PAGES, 'paging = "nested"', 'no guest with sut.pages = "2M"'),
         (PAGES, 'pages = "thp"', 'no guest with sut.pages = "2M"'),
-        (RELOAD, 'paging = "nested"\nplatforms = ["native"]', "no guest with sut.paging"),
     ],
 )
 def test_what_has_nothing_to_do_is_refused(allow: Permissions, sut: str, says: str) -> None:

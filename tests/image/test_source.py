@@ -110,6 +110,7 @@ def test_a_file_changed_in_the_cache_is_noticed(mirror, tmp_path) -> None:
         (packed({"other/file": (b"", 0o644)}), "outside thing-1"),
         (packed({"thing-1/../../etc/x": (b"", 0o644)}), "outside thing-1"),
     ],
+    ids=["no gzip", "cut short", "no tar", "another project's", "a way out"],
 )
 def test_what_is_no_such_project_is_refused(mirror, tmp_path, data, said) -> None:
     wanted, cache = thing(data), Cache(tmp_path / "cache")

@@ -6,6 +6,7 @@ import json
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hypertare import plan, routers
+from hypertare.image import bird
 from hypertare.image.build import build
 from hypertare.machine.local import LocalMachine
 from hypertare.paths import agent_binary
@@ -56,10 +58,10 @@ def trial(
     return results, counts[0] if counts else {}
 
 
-def ends(ways: Sequence[int] = (0,), anywhere: bool = False) -> list[plan.Node]:
+def ends(ways: Sequence[int] = (0,), anywhere: bool = False, count: int = COUNT) -> list[plan.Node]:
     """`anywhere`: they send what is for any network to their router."""
     found = []
-    for side in (side for number in range(1, COUNT + 1) for side in networks(number)):
+    for side in routers.all_sides(count):
         node = routers.end(side, plan.Container(), ways=ways)
         if anywhere:
             default = {"ipv4": "0.0.0.0/0", "ipv6": "::/0"}
@@ -285,3 +287,62 @@ def test_what_goes_to_one_guest_reaches_no_other(machine: LocalMachine) -> None:
     for number in (1, 2):
         check_forwarding(machine, number, Network(number, "b"), f"guest-{number}")
     check_isolation(machine, 3)
+
+
+# --- routing by OSPF
+
+
+def learned(machine: LocalMachine, address: str) -> bool:
+    """OSPF takes some seconds to find its neighbours and the ways."""
+    deadline = time.monotonic() + 30
+    while not (there := answers(machine, 1, address)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return there
+
+
+def check_ospf(machine: LocalMachine, nodes: Sequence[plan.Node], limit_s: float) -> None:
+    """Router 1 learns of router 2's networks and forwards to them; router 3 of neither's."""
+    links = (*routers.links(3), plan.Link(name=routers.CORE))
+    bench = plan.Bench(name="ospf", nodes=tuple(nodes), links=links)
+    ready = machine.make_bench(bench, limit_s)[-1]
+    assert isinstance(ready, BenchReady) and ready.error is None, ready
+    for family in BOTH:
+        assert learned(machine, Network(2, "b").end_address(family))
+        assert not answers(machine, 2, Network(3, "b").end_address(family))
+
+
+def ospf(kind: plan.NodeKind, argv: Sequence[str], model: plan.NicModel | None) -> list[plan.Node]:
+    """Routers 1 and 2 speak OSPF with each other; router 3 stands alone."""
+    found = []
+    for number in (1, 2, 3):
+        mac = f"52:54:00:79:{number:02x}:"
+        node = routers.router(
+            f"router-{number}",
+            kind,
+            (number,),
+            nics=lambda s, mac=mac: routers.Nic(f"eth{s.index}", f"{mac}{s.index:02x}", model),
+        )
+        core = routers.core_interface(number, nic=routers.Nic("eth2", f"{mac}02", model))
+        found.append(node if number == 3 else routers.speaking_ospf(node, core, argv))
+    return [*found, *ends(anywhere=True, count=3)]
+
+
+@pytest.mark.runs
+def test_containers_learn_each_other_s_networks_by_ospf(machine: LocalMachine) -> None:
+    check_ospf(machine, ospf(plan.Container(), bird.build().here, None), 30)
+
+
+@pytest.mark.guest
+@pytest.mark.xdist_group("machines")
+def test_guests_learn_each_other_s_networks_by_ospf(machine: LocalMachine) -> None:
+    daemon = bird.build()
+    image = build(profile="guest")
+    kind = plan.Guest(
+        cpus=1,
+        memory=160 << 20,
+        accelerator="tcg",
+        kernel=image.kernel,
+        initramfs=(image.initramfs, daemon.archive),
+        boot_limit_s=60,
+    )
+    check_ospf(machine, ospf(kind, daemon.in_guest, "virtio-net"), 60)

@@ -10,16 +10,14 @@ import pytest
 
 from hypertare import plan, routers
 from hypertare.image import cpio
-from hypertare.image.build import build
-from hypertare.image.xen import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, build
 from hypertare.paths import agent_binary
 from hypertare.plan import Seam
 from hypertare.routers import Network, networks
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
-STRAYS = 20
-LANE_2 = ("xen-2", "a-2", "b-2")
+STRAYS = 5
 
 
 def domain() -> plan.Domain:
@@ -101,7 +99,7 @@ def steps() -> list[Seam]:
     ]
     for id, address in enumerate(targets, start=5):
         stray = plan.Task(id="stray", node="a-1", workload=echo(address, STRAYS, 0.01))
-        found.append(trial(id, [stray], ("xen-1", *LANE_2)))
+        found.append(trial(id, [stray]))
     return [*found, plan.TeardownStep()]
 
 
@@ -150,8 +148,5 @@ def test_guests_of_xen_forward_and_are_kept_apart(tmp_path: Path) -> None:
         assert len(received) == 2 and all(amount > 1e5 for amount in received)
         assert all(packets(records, id, f"xen-{n}", "tx") > 100 for n in (1, 2))
     for id in range(5, 13):
-        # Its own router was asked and has answered that there is no way, or not at all.
-        assert errors[id] is not None and "stray" in errors[id]
-        assert packets(records, id, "xen-1", "rx") >= STRAYS / 2
-        # What the kernel tells its neighbours of itself now and then is all that there is.
-        assert sum(packets(records, id, node, "rx") for node in LANE_2) < STRAYS / 2
+        # Its own router has answered that there is no way, or nobody has.
+        assert "stray on a-1 failed" in (errors[id] or ""), errors

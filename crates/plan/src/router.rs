@@ -26,6 +26,20 @@ pub struct Router {
     /// absent.
     #[serde(default)]
     pub queue: Option<Queue>,
+    /// Given when it learns of networks from other routers.
+    #[serde(default)]
+    pub daemon: Option<Daemon>,
+}
+
+/// BIRD 2, which speaks OSPF for both families.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Daemon {
+    /// The program as the node sees it, after its loader where it is not installed.
+    pub argv: Vec<String>,
+    /// Interfaces behind which the other routers are. Networks of the other interfaces are told to
+    /// them; nobody is heard there.
+    pub neighbours: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

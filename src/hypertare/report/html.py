@@ -307,12 +307,16 @@ def _groups(report: Report, key: str, label: str, workload: str) -> Iterator[Gro
         if not points:
             continue
         name = verdict.word(response.name)
+        # Nothing is to be seen of what is nought in every trial; a chart takes a tenth of a second.
+        chart = None
+        if any(point.value for point in points):
+            chart = _trials_chart(report, f"{key}r{number}", name, points, chosen, response.unit)
         yield Group(
             name,
             response.title,
             f"{response.better} is better",
             tuple(_row(report, estimate) for estimate in chosen),
-            _trials_chart(report, f"{key}r{number}", name, points, chosen, response.unit),
+            chart,
         )
 
 

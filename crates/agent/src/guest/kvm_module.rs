@@ -4,7 +4,7 @@
 //! A processor without nested paging lets the module load all the same, with shadow page tables: so
 //! the mode is read back.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -17,18 +17,24 @@ use super::paging;
 const MODULE: &str = "kvm_amd";
 const ROOT: &str = "/sys/module";
 
-/// Sees to it that KVM is there, in this mode if one is given.
+/// Sees to it that KVM is there, in this mode if one is given. As long as what is given back is open the
+/// module stays: the guest's VMM opens it only some time after its start.
 ///
 /// # Errors
 /// The image or the processor lacks what it takes, or the module is in use in another mode.
-pub fn ensure(wanted: Option<Paging>) -> Result<()> {
+pub fn ensure(wanted: Option<Paging>) -> Result<File> {
     match paging::of_guest(Accelerator::Kvm) {
-        Some(has) if wanted.is_none_or(|wanted| wanted == has) => return Ok(()),
+        Some(has) if wanted.is_none_or(|wanted| wanted == has) => return hold(),
         Some(has) => unload(has)?,
         None => {}
     }
     load(wanted)?;
-    check(paging::of_guest(Accelerator::Kvm), wanted)
+    check(paging::of_guest(Accelerator::Kvm), wanted)?;
+    hold()
+}
+
+fn hold() -> Result<File> {
+    File::open("/dev/kvm").context("KVM is loaded, but /dev/kvm cannot be opened")
 }
 
 /// Whether this machine is an experiment's own.

@@ -201,7 +201,9 @@ pub struct GuestLink {
 /// What is made for a guest's VMM, and given back after its end.
 pub struct Held {
     pub cgroup: Option<Cgroup>,
-    /// Held for its end alone.
+    /// Held for their ends alone.
+    #[allow(dead_code)]
+    pub kvm: Option<File>,
     #[allow(dead_code)]
     pub memory: Option<Reserved>,
     pub groups: Option<Groups>,
@@ -310,8 +312,8 @@ fn tell_end(domain: u32, inbox: Inbox) {
             Err(error) => return inbox.tell(News::Gone(format!("{error:#}"))),
         };
         loop {
-            if let Some(why) = domain::failure(domain) {
-                return inbox.tell(News::Gone(why));
+            if domain::failure(domain).is_some() {
+                return inbox.tell(News::Gone("it has ended".to_owned()));
             }
             if let Err(error) = ends.next() {
                 return inbox.tell(News::Gone(format!("{error:#}")));

@@ -145,7 +145,7 @@ impl Local {
         guest: &Guest,
         inbox: Inbox,
     ) -> Result<Started> {
-        let memory = prepare_machine(guest)?;
+        let (kvm, memory) = prepare_machine(guest)?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         let mut taps = Vec::new();
@@ -167,7 +167,7 @@ impl Local {
         if let Some(cgroup) = &cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
         }
-        let held = Held { cgroup, memory, groups };
+        let held = Held { cgroup, kvm, memory, groups };
         let link = GuestLink::new(vmm, inbox, node, held)?;
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
@@ -271,19 +271,18 @@ impl Machine for Local {
 }
 
 /// What an experiment's own machine lacks for a guest; the user's is taken as it is.
-fn prepare_machine(guest: &Guest) -> Result<Option<huge_pages::Reserved>> {
+fn prepare_machine(guest: &Guest) -> Result<(Option<File>, Option<huge_pages::Reserved>)> {
+    let (mut kvm, mut memory) = (None, None);
     if !kvm_module::is_own_machine() {
-        return Ok(None);
+        return Ok((kvm, memory));
     }
     if guest.accelerator == Accelerator::Kvm {
-        kvm_module::ensure(guest.paging)?;
+        kvm = Some(kvm_module::ensure(guest.paging)?);
     }
-    match guest.pages {
-        Some(Pages::Huge) => {
-            huge_pages::reserve(Path::new(huge_pages::POOL), guest.memory).map(Some)
-        }
-        _ => Ok(None),
+    if guest.pages == Some(Pages::Huge) {
+        memory = Some(huge_pages::reserve(Path::new(huge_pages::POOL), guest.memory)?);
     }
+    Ok((kvm, memory))
 }
 
 /// The MTU of the node's links.

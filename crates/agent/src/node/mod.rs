@@ -6,6 +6,7 @@
 
 pub mod hello;
 
+mod bird;
 mod copy;
 mod desk;
 mod files;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Files, NumberedOrder, Order, Record};
+use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record, Router};
 
 use crate::emit::Emitter;
 use crate::guest::share::mount_share;
@@ -36,6 +37,7 @@ use crate::probe::{self, Reading, Surroundings};
 use crate::workload::descendants;
 use crate::workload::process::Assignment;
 
+use bird::Bird;
 use desk::Desk;
 use files::View;
 use hello::hello;
@@ -117,6 +119,7 @@ struct Node {
     desk: Option<Arc<Desk>>,
     view: Option<Arc<View>>,
     ledger: Ledger,
+    bird: Option<Bird>,
     reading: Option<Reading>,
     surroundings: Surroundings,
     running: BTreeMap<u64, Arc<Running>>,
@@ -134,6 +137,7 @@ impl Node {
             desk: None,
             view: None,
             ledger: Ledger::default(),
+            bird: None,
             reading: None,
             surroundings: Surroundings::default(),
             running: BTreeMap::new(),
@@ -183,6 +187,7 @@ impl Node {
             self.desk = Some(desk.clone());
             let outcome = interfaces::set_up(&desk, &interfaces, mtu)
                 .and_then(|()| router::set_up(&interfaces, &routes, router.as_ref()))
+                .and_then(|()| self.start_daemon(&interfaces, router.as_ref()))
                 .and_then(|()| self.show_files(&desk, files.as_ref()));
             desk.done(number, outcome);
             return Ok(());
@@ -232,6 +237,15 @@ impl Node {
         Ok(())
     }
 
+    fn start_daemon(&mut self, interfaces: &[Interface], router: Option<&Router>) -> Result<()> {
+        let Some((router, daemon)) = router.and_then(|one| Some((one, one.daemon.as_ref()?)))
+        else {
+            return Ok(());
+        };
+        self.bird = Some(Bird::start(&self.place, interfaces, router, daemon)?);
+        Ok(())
+    }
+
     fn show_files(&mut self, desk: &Desk, files: Option<&Files>) -> Result<()> {
         let Some(files) = files else { return Ok(()) };
         let lower = match self.origin {
@@ -268,7 +282,7 @@ impl Node {
         let Some(desk) = self.desk.clone() else { return };
         if self.running.is_empty() {
             // What a task that was killed from elsewhere has left behind.
-            if let Err(error) = descendants::end() {
+            if let Err(error) = descendants::end_but(self.bird.as_ref().and_then(Bird::pid)) {
                 desk.warn(format!("{error:#}"));
             }
         }
