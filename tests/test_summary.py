@@ -54,6 +54,8 @@ HEADINGS = {
     "Curve": "Curve",
     "LossFreeRate": "Loss-free rate",
     "RateBound": "Bound of a rate",
+    "Total": "Total",
+    "Published": "Published",
     "JudgedClaim": "Claim",
     "PlatformState": "Platform",
     "MachineState": "Machine",
