@@ -23,7 +23,7 @@ from hypertare.image.userland import LIBRARIES, Userland, fetch_all, fetched_all
 VERSION = 1
 """Of what is taken from the packages; part of an image's key."""
 
-WORK = "/work"
+WORK = "/projects"
 """Where commands start, and what they work on lies."""
 
 
