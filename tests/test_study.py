@@ -107,6 +107,22 @@ def test_native_must_be_there() -> None:
     assert "baseline" in complaint(GOOD.replace("cpus = 2", 'platforms = ["guest"]'))
 
 
+@pytest.mark.parametrize(
+    ("sut", "says"),
+    [
+        ('paging = "shadow"\naccelerator = "tcg"', "page tables are KVM's"),
+        ('pages = "2M"\nmemory = "129M"', "no whole number of the pages of 2 MB"),
+        ('pages = "1G"', "Allowed: 4K, 2M, thp"),
+        ('paging = "nestd"', "Did you mean 'nested'?"),
+    ],
+)
+def test_how_memory_is_mapped_fits_the_guest(sut: str, says: str) -> None:
+    text = f'name = "m"\nquestion = "?"\n[sut]\n{sut}\n[workloads.b]\ntype = "burn"\n'
+    with pytest.raises(InputError) as raised:
+        StudyFile(text, "m.toml").study()
+    assert says in str(raised.value)
+
+
 def test_overrides_take_toml_and_text() -> None:
     study_file = file()
     study_file.override(["sut.cpus=4", "sut.nic=e1000", 'design.precision="1%"'], quick=False)

@@ -49,6 +49,7 @@ class Journal(Protocol):
 class Observer(Protocol):
     """Who watches a campaign."""
 
+    def tell(self, text: str) -> None: ...
     def bench(self, boot: int, plot: Plot) -> None: ...
     def begin(self, planned: PlannedTrial) -> None: ...
     def end(self, finished: FinishedTrial, remaining_s: float) -> None: ...
@@ -144,7 +145,7 @@ class Campaign:
         }
         study = self.file.cell(levels)
         bench = planner.make_bench(study, live, cells, self.surroundings)
-        records = self.machine.make_bench(bench, study.sut.boot_limit)
+        records = self.machine.make_bench(bench, planner.boot_limit_s(study))
         self.journal.add_bench(boot, records)
         self._pass_on_logs(records)
         ready = records[-1]

@@ -25,20 +25,25 @@ _VMM_OVERHEAD = 96 << 20
 class PcClass:
     """What a PC must be for a platform.
 
-    `profile` is its image's. Where it `has_guests`, the node `host` moves their packets (it is Xen's
-    driver domain, or KVM's host) and is no baseline. `modules` are those that its kernel loads beside
-    what its devices need.
+    `profile` is its image's. A boot takes about `boot_s` seconds of this host, and `guest_boot_s` more a
+    guest. Where it `has_guests`, the node `host` moves their packets (it is Xen's driver domain, or
+    KVM's host) and is no baseline. `modules` are those that its kernel loads beside what its devices
+    need.
     """
 
     name: str
     profile: str
+    boot_s: float
+    guest_boot_s: float = 0.0
     has_guests: bool = False
     modules: tuple[str, ...] = ()
 
 
-PC = PcClass("pc", "emulated")
-XEN = PcClass("xen", "xen", has_guests=True)
-KVM = PcClass("kvm", "kvm", has_guests=True, modules=("bridge", "tun"))
+PC = PcClass("pc", "emulated", boot_s=4.5)
+XEN = PcClass("xen", "xen", boot_s=9.0, guest_boot_s=8.0, has_guests=True)
+KVM = PcClass(
+    "kvm", "kvm", boot_s=10.0, guest_boot_s=8.0, has_guests=True, modules=("bridge", "tun")
+)
 
 _CLASSES = {"xen": XEN, "guest": KVM}
 
@@ -51,6 +56,15 @@ def class_of(platform: str) -> PcClass:
 def classes(study: Study) -> list[PcClass]:
     """Those that a study's platforms need."""
     return list(dict.fromkeys(class_of(platform) for platform in study.sut.platforms))
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A NIC of the machine; those on the hub of the same number hear each other."""
+
+    model: str
+    mac: str
+    hub: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,7 @@ class Pc:
     kernel: str
     limit_s: int
     host_limit_s: float
-    nics: tuple[tuple[str, str], ...] = ()
+    nics: tuple[Nic, ...] = ()
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
     profile: str = PC.profile
@@ -91,7 +105,7 @@ class Pc:
             f"--cpus={self.cpus}",
             f"--limit={self.limit_s}",
         ]
-        options += [f"--nic={model}={mac}" for model, mac in self.nics]
+        options += [f"--nic={nic.model}={nic.mac}@{nic.hub}" for nic in self.nics]
         options += [f"--module={module}" for module in self.modules]
         options += [f"--cpu-model={self.cpu_model}"] if self.cpu_model else []
         options += [f"--driver-memory={self.driver_memory}"] if self.driver_memory else []
@@ -99,9 +113,7 @@ class Pc:
         return options + [f"--kernel-arg={argument}" for argument in self.kernel_args]
 
 
-def make(
-    kind: PcClass, study: Study, seed: int, nics: tuple[tuple[str, str], ...], programs: int = 0
-) -> Pc:
+def make(kind: PcClass, study: Study, seed: int, nics: tuple[Nic, ...], programs: int = 0) -> Pc:
     """The PC of this class for a study's settings; `programs` as `memory`."""
     return Pc(
         clock=study.clock,
@@ -138,9 +150,18 @@ def memory(study: Study, programs: int = 0) -> int:
     platforms, one = study.sut.platforms, study.sut.memory
     needs = [one]
     if "xen" in platforms:
-        guests = study.bench_guests * (one + _DOMAIN_OVERHEAD)
+        guests = guests_memory(study, study.bench_guests)
         needs.append(_XEN_MEMORY + study.sut.driver_memory + guests)
     if "guest" in platforms:
         host = _KVM_HOST_MEMORY + UNPACKING * programs
         needs.append(host + study.bench_guests * (one + _VMM_OVERHEAD))
     return max(needs)
+
+
+def guests_memory(study: Study, count: int) -> int:
+    """Bytes of so many guests, with their peers where those are guests too."""
+    if "xen" not in study.sut.platforms:
+        return count * study.sut.memory
+    ends = 2 if study.routed else 1
+    each = 1 + ends if study.bench.peers == "guest" else 1
+    return count * each * (study.sut.memory + _DOMAIN_OVERHEAD)

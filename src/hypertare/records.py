@@ -31,6 +31,14 @@ class Done(Seam):
     error: str | None = None
 
 
+class Backing(Seam):
+    """Bytes: of a page set aside for the guest or of an ordinary one; touched; of those in huge pages."""
+
+    page_size: int
+    resident: int
+    huge: int
+
+
 class NodeReady(Seam):
     record: Literal["node"] = "node"
     node: str
@@ -41,6 +49,7 @@ class NodeReady(Seam):
     vmm_argv: tuple[str, ...] = ()
     cgroup: str | None = None
     paging: Paging | None = None
+    backing: Backing | None = None
 
 
 class InterfaceState(Seam):
@@ -122,6 +131,7 @@ class ProbeValues(Seam):
     values: Values
     histograms: dict[str, Histogram] = {}
     unavailable: str | None = None
+    absent: dict[str, str] = {}
 
 
 class KnobOutcome(Seam):

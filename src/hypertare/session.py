@@ -15,13 +15,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, paths, pc, planner
+from hypertare import __version__, capacity, environment, paths, pc, planner, published
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
+from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError, writing
+from hypertare.host.loan import Loan, NotPutBackError, recover
+from hypertare.host.needs import NOTHING, Needs, Permissions, check, require_root
+from hypertare.image import bird
 from hypertare.image import programs as real
 from hypertare.image.build import DEFAULT_PROFILE, Image, build
 from hypertare.image.profile import EMULATED
@@ -31,7 +35,8 @@ from hypertare.machine.emulated import EmulatedMachine
 from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
-from hypertare.responses import HEADLINE, RESPONSES, of_clock
+from hypertare.published import Point
+from hypertare.responses import HEADLINE, of_clock, of_workload
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
 from hypertare.search.rounds import FIRST, Rounds
@@ -47,6 +52,8 @@ from hypertare.study import (
 from hypertare.summarise import summarise
 from hypertare.summary import MachineState
 from hypertare.units import human_size
+from hypertare.walk import stage as walks
+from hypertare.walk.processors import Description
 
 _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 """Variables that belong to the shell that started us, not to the command."""
@@ -62,6 +69,8 @@ class Prepared:
     cpus: tuple[int, ...]
     workdir: Path | None
     search: SearchPlan | None = None
+    processors: tuple[Description, ...] = ()
+    published: tuple[Point, ...] = ()
 
     @property
     def emulated(self) -> bool:
@@ -70,14 +79,16 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Manner:
-    """How an emulated machine's batches are run; it changes no result.
+    """How a run goes about its machine; it changes no result.
 
-    `jobs`: how many at once, by default one a CPU in virtual time and one in all by the wall clock.
-    `fresh`: run what is known already, and compare.
+    Of an emulated machine's batches `jobs`: how many at once, by default one a CPU in virtual time and
+    one in all by the wall clock; `fresh`: run what is known already, and compare. Of this host
+    `allow`: what may be changed for the run.
     """
 
     jobs: int | None = None
     fresh: bool = False
+    allow: Permissions = NOTHING
 
     def checked(self, prepared: Prepared) -> Manner:
         """With the number of jobs filled in.
@@ -92,7 +103,37 @@ class Manner:
                 "same time disturb each other, and none repeats.",
                 "Leave them out, or set machine = 'emulated' and clock = 'virtual'.",
             )
-        return Manner(self.jobs or (1 if alone else len(os.sched_getaffinity(0))), self.fresh)
+        for option, allowed, wanted in (
+            ("--allow-module-reload", self.allow.module_reload, "sut.paging"),
+            ("--allow-huge-pages", self.allow.huge_pages, 'sut.pages = "2M"'),
+        ):
+            if allowed:
+                _check_allowed(option, wanted, prepared)
+        jobs = self.jobs or (1 if alone else len(os.sched_getaffinity(0)))
+        return replace(self, jobs=jobs)
+
+
+def _check_allowed(option: str, wanted: str, prepared: Prepared) -> None:
+    """Raises:
+    InputError: there is nothing for it to do.
+    MachineError: this is not root.
+    """
+    if prepared.emulated:
+        raise InputError(
+            f"{option} is for this host's own KVM; the emulated machine brings a KVM host of its own, "
+            "whose settings the run chooses anyway.",
+            f"Leave {option} out.",
+        )
+    key, _, value = wanted.replace('"', "").partition(" = ")
+    levels = prepared.study.factors.get(key, (getattr(prepared.study.sut, key.partition(".")[2]),))
+    if "guest" not in prepared.study.sut.platforms or not (
+        value in levels if value else any(level is not None for level in levels)
+    ):
+        raise InputError(
+            f"{option} has nothing to do: the study has no guest with {wanted}.",
+            f"Leave {option} out, or set {wanted}{'' if value else ' to nested or shadow'}.",
+        )
+    require_root(option)
 
 
 def prepare(file: StudyFile, seed: int) -> Prepared:
@@ -111,6 +152,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     workdir = _workdir(file, study)
     for plot in design.plots:
         cell = file.cell(plot.levels)
+        check_memory(cell)
         sut_cpus(cell.sut.cpus, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
@@ -119,7 +161,45 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
             _check_command(name, settings.argv, workdir)
         elif settings.type == "command":
             _check_in_image(name, settings, real.choose(programs_of(file, study)))
-    return Prepared(file, study, design, cpus, workdir, searches.plan(file, study))
+    processors = tuple(study.walk.descriptions(file.folder)) if study.walk else ()
+    walks.needs(file, study)
+    return Prepared(
+        file,
+        study,
+        design,
+        cpus,
+        workdir,
+        searches.plan(file, study),
+        processors,
+        tuple(_published(file, study)),
+    )
+
+
+def _published(file: StudyFile, study: Study) -> Iterator[Point]:
+    for wanted in study.published:
+        yield from published.read(wanted, file.folder, BASELINE, tuple(study.workloads))
+
+
+def check_memory(study: Study, host: Host | None = None) -> None:
+    """Whether the guests of a bench fit into this host.
+
+    Raises:
+        InputError: they do not; it says how many would.
+    """
+    if not {"guest", "xen"} & set(study.sut.platforms):
+        return
+    available = (host or Host()).memory.get("MemAvailable")
+    guests = pc.guests_memory(study, study.bench_guests)
+    needed = pc.memory(study) if study.machine == "emulated" else guests
+    if available is None or needed <= available:
+        return
+    fits = max(0, (available - (needed - guests)) // pc.guests_memory(study, 1))
+    raise InputError(
+        f"{study.bench_guests} guests of {human_size(study.sut.memory)} need "
+        f"{human_size(needed)}, but this host has {human_size(available)} of memory available: "
+        f"{fits} fit.",
+        "Ask for fewer with sut.guests, or for less memory each with sut.memory.",
+    )
 
 
 def _workdir(file: StudyFile, study: Study) -> Path | None:
@@ -193,8 +273,15 @@ _PROGRAM_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
 """What lies elsewhere may be what the commands make."""
 
 
-def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surroundings:
+def surroundings(
+    prepared: Prepared, tell: Callable[[str], None], allow: Permissions = NOTHING
+) -> Surroundings:
     """What the machine gives: guest images, the accelerator that really works, CPUs, environment.
+
+    Args:
+        prepared: the study.
+        tell: hears what is done.
+        allow: what of this host may be changed for the run; nothing is, here.
 
     Raises:
         MachineError: something that a platform needs is missing.
@@ -212,6 +299,8 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
                 )
         size = max((image.programs_size for image in images.values()), default=0)
         _check_memory(prepared, size)
+        if prepared.study.walk is not None:
+            walks.check(prepared.processors, prepared.study.walk)
         directory = Path(real.WORK) if prepared.study.sut.programs else None
         return Surroundings(
             prepared.cpus, accelerator, images, {}, directory=directory, programs=size
@@ -220,11 +309,38 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
         _require_qemu()
         for kernel in _kernels(prepared.study):
             images[kernel, DEFAULT_PROFILE] = build(kernel, progress=tell)
-        if prepared.study.sut.accelerator == "auto":
-            tell("accelerator: KVM counts only if a guest boots with it")
-            accelerator = best_accelerator(next(iter(images.values()))).accelerator
+        # KVM may be what is missing of it.
+        recover(Host(), tell)
+        accelerator = _accelerator(prepared.study, next(iter(images.values())), tell)
     variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
-    return Surroundings(prepared.cpus, accelerator, images, variables, prepared.workdir)
+    daemon = bird.build(tell) if prepared.study.speaks_ospf else None
+    on = Surroundings(
+        prepared.cpus, accelerator, images, variables, prepared.workdir, daemon=daemon
+    )
+    for plot in prepared.design.plots:
+        cells = {v.node: prepared.file.cell({**plot.levels, **v.levels}) for v in plot.variants}
+        bench = planner.make_bench(prepared.file.cell(plot.levels), plot, cells, on)
+        check(Host(), Needs.of(bench), allow)
+    return on
+
+
+def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:
+    """What `auto` means here. That what needs KVM has it is seen to before anything is started."""
+    asked = study.factors.get("sut.accelerator", (study.sut.accelerator,))
+    paging = study.factors.get("sut.paging", (study.sut.paging,))
+    needs = ["sut.paging"] if any(level is not None for level in paging) else []
+    needs += ['sut.accelerator = "kvm"'] if "kvm" in asked else []
+    if "auto" not in asked and not needs:
+        return "tcg"
+    tell("accelerator: KVM counts only if a guest boots with it")
+    choice = best_accelerator(image)
+    if needs and choice.accelerator != "kvm":
+        raise MachineError(
+            f"{' and '.join(needs)} need{'s' * (len(needs) == 1)} KVM, which cannot be used here: "
+            f"{choice.reason}.",
+            choice.do,
+        )
+    return choice.accelerator
 
 
 def _check_memory(prepared: Prepared, programs: int) -> None:
@@ -270,18 +386,26 @@ def carry_out(
 
     Returns:
         Whether Ctrl-C ended the run.
+
+    Raises:
+        NotPutBackError: the run is whole, but a setting of this host is not as it was before.
     """
     manner = (manner or Manner()).checked(prepared)
     store = Store.resume(folder) if resume else create(prepared, on, folder)
     interrupted = complete = False
+    left: NotPutBackError | None = None
     with store:
         try:
+            _model_walks(prepared, store, observer, manner)
             on = with_capacities(prepared, on, store, observer, manner)
             complete = _run_cells(prepared, on, store, observer, manner)
             _run_searches(prepared, on, store, observer, manner)
         except KeyboardInterrupt:
             interrupted = True
             store.add_event("the run was interrupted; `hypertare run --resume` goes on with it")
+        except NotPutBackError as error:
+            left = error
+            store.add_event(str(error))
         except AgentError as error:
             raise AgentError(
                 error.what,
@@ -293,7 +417,26 @@ def carry_out(
         summary = summarise(store)
     with writing(folder):
         (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
+    if left is not None:
+        raise left
     return interrupted
+
+
+def _model_walks(prepared: Prepared, store: Store, observer: Observer, manner: Manner) -> None:
+    """Runs the workloads once under the model of page walks, which virtual time leaves out."""
+    file, study = prepared.file, prepared.study
+    if study.walk is None:
+        return
+    stage = walks.Stage(
+        study.walk,
+        prepared.processors,
+        real.choose(programs_of(file, study)),
+        store,
+        observer.tell,
+        jobs=manner.jobs or 1,
+        fresh=manner.fresh,
+    )
+    stage.carry_out(walks.needs(file, study))
 
 
 def with_capacities(
@@ -387,7 +530,7 @@ def laboratory(
 def _machine(prepared: Prepared, on: Surroundings, manner: Manner) -> Any:
     agent = paths.agent_binary()
     if not prepared.emulated:
-        return LocalMachine(agent)
+        return LocalMachine(agent, Loan(manner.allow))
     return EmulatedMachine(agent, dict(on.images), jobs=manner.jobs or 1, fresh=manner.fresh)
 
 
@@ -410,11 +553,15 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         platforms=study.sut.platforms,
         baseline=BASELINE,
         responses={
-            name: tuple(of_clock(one, study.clock) for one in RESPONSES[work.type])
+            name: tuple(
+                of_clock(one, study.clock)
+                for one in of_workload(work.type, walked=name in study.walked)
+            )
             for name, work in study.workloads.items()
         },
         headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
         threshold=study.design.threshold,
+        published=prepared.published,
     )
     store = Store.create(folder, meta)
     # A busy host cannot change what is measured in virtual time.

@@ -48,7 +48,15 @@ fn guest(kernel_args: &[&str]) -> Guest {
 
 fn node(name: &str, guest: &Guest, interfaces: Vec<Interface>) -> Node {
     let kind = NodeKind::Guest(guest.clone());
-    Node { name: name.into(), kind, cpus: vec![], interfaces, files: None }
+    Node {
+        name: name.into(),
+        kind,
+        cpus: vec![],
+        interfaces,
+        routes: vec![],
+        router: None,
+        files: None,
+    }
 }
 
 fn start(name: &str, guest: &Guest) -> Result<Vmm> {
@@ -343,6 +351,7 @@ fn boot_with_every_nic() {
         name: format!("eth{number}"),
         link: "lan".into(),
         address: format!("10.77.{number}.2/24"),
+        more_addresses: vec![],
         mac: Some(format!("52:54:00:77:00:0{number}")),
         nic: Some(nic),
         offloads: Default::default(),

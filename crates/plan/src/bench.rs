@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{Route, Router};
+
 /// Nodes and links that the host agent makes, and removes again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -14,6 +16,10 @@ pub struct Bench {
     pub nodes: Vec<Node>,
     #[serde(default)]
     pub links: Vec<Link>,
+    /// Virtual CPUs of guests under QEMU, and what moves their packets, are groups with a CPU weight
+    /// each, which the knob `scheduler_weight` of the node `host` turns.
+    #[serde(default)]
+    pub weights: bool,
 }
 
 /// One endpoint. Its name is unique on the bench.
@@ -28,6 +34,12 @@ pub struct Node {
     pub cpus: Vec<u32>,
     #[serde(default)]
     pub interfaces: Vec<Interface>,
+    /// How it reaches networks that it is not on.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+    /// Given when the node forwards between its interfaces; else it does not.
+    #[serde(default)]
+    pub router: Option<Router>,
     /// Given when the node runs programs of the machine's own root.
     #[serde(default)]
     pub files: Option<Files>,
@@ -140,6 +152,9 @@ pub struct Interface {
     pub link: String,
     /// Address with prefix length, for example `10.77.0.2/24`.
     pub address: String,
+    /// Further ones, IPv4 or IPv6, in the same form.
+    #[serde(default)]
+    pub more_addresses: Vec<String>,
     #[serde(default)]
     pub mac: Option<String>,
     /// Model of a guest's NIC, or of the machine's on a hub; other nodes have a veth.
@@ -186,6 +201,10 @@ pub struct Uplink {
     pub mac: String,
     #[serde(default)]
     pub nic: Option<NicModel>,
+    /// What it is plugged into: a hub of the bench, or a wire whose name other uplinks have too. The
+    /// first hub when absent.
+    #[serde(default)]
+    pub wire: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

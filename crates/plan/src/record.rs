@@ -104,9 +104,24 @@ pub struct NodeReady {
     pub vmm_argv: Vec<String>,
     /// Whether a cgroup accounts for the node, and which version.
     pub cgroup: Option<String>,
-    /// How KVM translates the addresses of its guests, as the kernel says; guests of KVM only.
+    /// The page tables that KVM gives its guests, as its module says; guests under KVM only.
     #[serde(default)]
     pub paging: Option<Paging>,
+    /// By which pages the machine maps the guest's memory; guests only.
+    #[serde(default)]
+    pub backing: Option<Backing>,
+}
+
+/// How the machine's own page tables map a guest's memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Backing {
+    /// Of the pages that it is made of: 2 MB from the pool of huge pages, else 4 KB.
+    pub page_size: u64,
+    /// Touched by now.
+    pub resident: u64,
+    /// Of those, what is mapped by huge pages, from the pool or transparent ones.
+    pub huge: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -176,6 +191,9 @@ pub struct ProbeValues {
     pub histograms: BTreeMap<String, Histogram>,
     /// Given when the probe is not available here; `values` is then empty.
     pub unavailable: Option<String>,
+    /// Values that this machine cannot give, by name (`*` for any text), each with the reason.
+    #[serde(default)]
+    pub absent: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

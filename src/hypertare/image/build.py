@@ -16,7 +16,7 @@ from hypertare.image import programs as real
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built
-from hypertare.image.modules import ModuleTree
+from hypertare.image.modules import ModuleTree, unsigned
 from hypertare.image.profile import Profile, Vmm, find_profile
 from hypertare.image.programs import Choice, Programs
 from hypertare.image.qemu import Qemu
@@ -204,11 +204,14 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
         programs = parts.programs.members() if parts.programs else []
         # A second archive behind the first: where both have a file, the second one's counts.
         further = cpio.archive(programs) if programs else b""
-        if parts.vmm:
-            members += [*parts.vmm.members(), *_guest(parts, made, further)]
-            further = b""
+        kernel = kernels.loadable(made.path().read_bytes()) if parts.vmm else b""
         if isinstance(parts.vmm, Xen):
+            kernel = xen.quick_to_boot(kernel)
             (place / xen.FILE).write_bytes(parts.vmm.kernel())
+            (place / xen.DRIVER_KERNEL).write_bytes(kernel)
+        if parts.vmm:
+            members += [*parts.vmm.members(), *_guest(parts, kernel, further)]
+            further = b""
         (place / INITRAMFS).write_bytes(cpio.archive(members) + further)
         return {
             "modules": " ".join(modules),
@@ -220,12 +223,12 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
     return store.make("images", parts.key, parts.what, fill)
 
 
-def _guest(parts: _Parts, made: Kernel, further: bytes) -> list[cpio.Member]:
+def _guest(parts: _Parts, kernel: bytes, further: bytes) -> list[cpio.Member]:
     """What the guests of the machine boot from: it is they who work, so theirs are the programs."""
     assert parts.wanted.guests
     members, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
     files = {
-        GUEST_KERNEL: kernels.loadable(made.path().read_bytes()),
+        GUEST_KERNEL: kernel,
         GUEST_INITRAMFS: cpio.archive(members) + further,
     }
     return [cpio.file(path, data) for path, data in files.items()]
@@ -291,7 +294,7 @@ def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
     package = parts.source.package
     held = (made.entry, entry, *([package] if package else []))
     return Image(
-        kernel=made.path(),
+        kernel=entry.file(xen.DRIVER_KERNEL) if isinstance(parts.vmm, Xen) else made.path(),
         initramfs=entry.file(INITRAMFS),
         kernel_release=made.release,
         kernel_name=parts.source.name,
@@ -323,7 +326,8 @@ def _contents(
         cpio.file("modules/index", _index(modules)),
     ]
     if tree:
-        members += [cpio.file(f"modules/{name}.ko", tree.content(name)) for name in sorted(files)]
+        own_files = {name: unsigned(tree.content(name)) for name in sorted(files)}
+        members += [cpio.file(f"modules/{name}.ko", data) for name, data in own_files.items()]
     members += [_own_member(built) for built in own]
     return members, sorted(modules)
 

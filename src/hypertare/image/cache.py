@@ -1,4 +1,5 @@
-"""Things made once and kept: packages, sources, kernels, initramfs archives, records of virtual time.
+"""Things made once and kept: packages, sources, kernels, initramfs archives, records of virtual time,
+modelled page walks.
 
 An entry is a directory that appears whole, by a rename, or not at all. It holds `entry.json` with
 what it is and the SHA-256 of every file in it; a file is checked when it is opened, so a damaged
@@ -26,7 +27,7 @@ from typing import Literal, get_args
 from hypertare.errors import MachineError
 from hypertare.paths import cache_dir
 
-Kind = Literal["names", "packages", "sources", "kernels", "modules", "images", "virtual"]
+Kind = Literal["names", "packages", "sources", "kernels", "modules", "images", "virtual", "walks"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Progress = Callable[[str], None]
 _META = "entry.json"

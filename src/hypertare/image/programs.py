@@ -20,7 +20,7 @@ from hypertare.image.own import Own
 from hypertare.image.source import BZIP2, Source
 from hypertare.image.userland import LIBRARIES, Userland, fetch_all, fetched_all, is_library
 
-VERSION = 1
+VERSION = 2
 """Of what is taken from the packages; part of an image's key."""
 
 WORK = "/projects"

@@ -1,17 +1,13 @@
-//! Pages of 2 MB, by which a guest's memory may be mapped: from the machine's pool, or transparent ones.
-//!
-//! The pool of the user's machine is taken as it is. That of an experiment's own machine gets what it
-//! lacks for a guest, and loses it again with the guest.
+//! The pool of huge pages (2 MB) of an experiment's own machine: it gets what it lacks for a guest, and
+//! loses it again with the guest. That of the user's machine is taken as it is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::Pages;
 
 const HUGE: u64 = 2 << 20;
-const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
-const TRANSPARENT: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+pub const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 /// Pages that were added to the pool. Dropped, they are given back.
 #[derive(Debug)]
@@ -20,55 +16,11 @@ pub struct Reserved {
     added: u64,
 }
 
-/// Sees to it that a guest of so many bytes can have such pages. What is given back is to be held as
-/// long as the guest is there.
-///
-/// # Errors
-/// It cannot, and what would help.
-pub fn provide(pages: Option<Pages>, memory: u64, own_machine: bool) -> Result<Option<Reserved>> {
-    match pages {
-        Some(Pages::Huge) => claim(Path::new(POOL), memory, own_machine).map(Some),
-        Some(Pages::Transparent) => are_transparent(Path::new(TRANSPARENT)).map(|()| None),
-        Some(Pages::Small) | None => Ok(None),
-    }
-}
-
-fn claim(directory: &Path, memory: u64, own_machine: bool) -> Result<Reserved> {
-    if !memory.is_multiple_of(HUGE) {
-        bail!("memory in pages of 2 MB is a multiple of 2 MB, not {memory} bytes");
-    }
-    if own_machine {
-        return reserve(directory, memory);
-    }
-    let (needed, free) = (memory / HUGE, free(directory).unwrap_or(0));
-    if free < needed {
-        bail!(
-            "{needed} huge pages of 2 MB are needed for this guest, and {free} are free: as root, \
-             `echo N > {}/nr_hugepages` reserves N of them until it is told 0",
-            directory.display()
-        );
-    }
-    Ok(Reserved { directory: directory.to_owned(), added: 0 })
-}
-
-/// The line holds every choice, the one that is made in brackets.
-fn are_transparent(enabled: &Path) -> Result<()> {
-    let line = fs::read_to_string(enabled)
-        .with_context(|| format!("this kernel has no transparent huge pages ({})", enabled.display()))?;
-    if line.contains("[never]") {
-        bail!(
-            "transparent huge pages are switched off: as root, `echo madvise > {}`",
-            enabled.display()
-        );
-    }
-    Ok(())
-}
-
 /// Adds to the pool what it lacks for a guest of so many bytes.
 ///
 /// # Errors
 /// The machine has no such pool, or has not so much memory in one piece; the pool is as it was.
-fn reserve(directory: &Path, memory: u64) -> Result<Reserved> {
+pub fn reserve(directory: &Path, memory: u64) -> Result<Reserved> {
     if !directory.is_dir() {
         bail!(
             "this machine's kernel has no pool of huge pages of 2 MB ({} is not there): ask for \
@@ -119,8 +71,7 @@ fn set_total(directory: &Path, total: u64) -> Result<()> {
 
 fn number(directory: &Path, name: &str) -> Result<u64> {
     let file = directory.join(name);
-    let text =
-        fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+    let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
     text.trim().parse().with_context(|| format!("{} holds {text:?}", file.display()))
 }
 
@@ -155,26 +106,6 @@ mod tests {
         assert!(error.contains("128 huge pages of 2 MB are needed"), "{error}");
         assert!(error.contains("only 1 are free"), "{error}");
         assert_eq!(number(pool.path(), "nr_hugepages").unwrap(), 3);
-    }
-
-    #[test]
-    fn the_users_pool_is_taken_as_it_is() {
-        let pool = pool(200, 150, 10);
-        assert!(claim(pool.path(), 280 << 20, false).is_ok());
-        let error = claim(pool.path(), 282 << 20, false).unwrap_err().to_string();
-        assert!(error.contains("141 huge pages") && error.contains("140 are free"), "{error}");
-        assert_eq!(number(pool.path(), "nr_hugepages").unwrap(), 200);
-        assert!(claim(pool.path(), 3 << 19, false).is_err());
-    }
-
-    #[test]
-    fn transparent_pages_must_be_switched_on() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), "always [madvise] never\n").unwrap();
-        assert!(are_transparent(file.path()).is_ok());
-        fs::write(file.path(), "always madvise [never]\n").unwrap();
-        assert!(are_transparent(file.path()).unwrap_err().to_string().contains("switched off"));
-        assert!(are_transparent(Path::new("/no/such")).is_err());
     }
 
     #[test]

@@ -10,18 +10,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder, Paging};
+use hypertare_plan::{MAX_CONSOLE_LINES, Node, NumberedOrder};
 
 use super::cgroup::Cgroup;
-use super::event::Inbox;
+use super::event::{Inbox, News};
 use super::machine::{About, NodeLink};
 use super::spawn::Child;
+use super::weights::Groups;
 use crate::guest::huge_pages::Reserved;
+use crate::guest::paging;
 use crate::guest::vmm::Vmm;
 use crate::probe::{Outside, Processes};
 use crate::xen;
 use crate::xen::console::Records;
-use crate::xen::domain::Domain;
+use crate::xen::domain::{self, Domain};
+use crate::xen::store::Ends;
 
 /// From the end of a node's records to the end of its process.
 const EXIT_LIMIT: Duration = Duration::from_millis(300);
@@ -189,8 +192,8 @@ impl Drop for ProcessLink {
 pub struct GuestLink {
     vmm: Option<Vmm>,
     orders: Orders,
+    name: String,
     cpus: Vec<u32>,
-    paging: Option<Paging>,
     held: Held,
     last_words: Vec<String>,
 }
@@ -198,24 +201,28 @@ pub struct GuestLink {
 /// What is made for a guest's VMM, and given back after its end.
 pub struct Held {
     pub cgroup: Option<Cgroup>,
-    /// Held for its end alone.
+    /// Held for their ends alone.
+    #[allow(dead_code)]
+    pub kvm: Option<File>,
     #[allow(dead_code)]
     pub memory: Option<Reserved>,
+    pub groups: Option<Groups>,
 }
 
 impl GuestLink {
-    pub fn new(
-        vmm: Vmm,
-        inbox: Inbox,
-        cpus: Vec<u32>,
-        paging: Option<Paging>,
-        held: Held,
-    ) -> Result<Self> {
+    pub fn new(vmm: Vmm, inbox: Inbox, node: &Node, held: Held) -> Result<Self> {
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
         let orders = vmm.channel().try_clone()?;
         std::thread::spawn(move || inbox.read(File::from(records)));
         let orders = Orders::new(orders);
-        Ok(GuestLink { vmm: Some(vmm), orders, cpus, paging, held, last_words: Vec::new() })
+        Ok(GuestLink {
+            vmm: Some(vmm),
+            orders,
+            name: node.name.clone(),
+            cpus: node.cpus.clone(),
+            held,
+            last_words: Vec::new(),
+        })
     }
 }
 
@@ -228,12 +235,16 @@ impl NodeLink for GuestLink {
         let Some(vmm) = &mut self.vmm else { return Ok(About::default()) };
         vmm.pin(&self.cpus)?;
         let state = vmm.describe()?;
+        if let Some(groups) = &self.held.groups {
+            groups.place(&self.name, vmm.pid().as_raw_nonzero().get(), &state.cpu_threads)?;
+        }
         Ok(About {
             accelerator: Some(state.accelerator),
             vmm: Some(state.version),
             vmm_argv: state.argv,
             cgroup: self.held.cgroup.as_ref().and_then(Cgroup::version),
-            paging: self.paging,
+            paging: paging::of_guest(state.accelerator),
+            backing: vmm.backing()?,
         })
     }
 
@@ -287,9 +298,28 @@ impl DomainLink {
         let orders = Orders::new(console.try_clone()?);
         let printed = Tail::default();
         let kept = printed.clone();
+        tell_end(domain.id, inbox.clone());
         std::thread::spawn(move || inbox.read(Records::new(console, |line| kept.push(line))));
         Ok(DomainLink { domain: Some(domain), orders, printed })
     }
+}
+
+/// The console of a guest that has crashed stays open: that it has is seen here.
+fn tell_end(domain: u32, inbox: Inbox) {
+    std::thread::spawn(move || {
+        let mut ends = match Ends::watch() {
+            Ok(ends) => ends,
+            Err(error) => return inbox.tell(News::Gone(format!("{error:#}"))),
+        };
+        loop {
+            if domain::failure(domain).is_some() {
+                return inbox.tell(News::Gone("it has ended".to_owned()));
+            }
+            if let Err(error) = ends.next() {
+                return inbox.tell(News::Gone(format!("{error:#}")));
+            }
+        }
+    });
 }
 
 impl NodeLink for DomainLink {

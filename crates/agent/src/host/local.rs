@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{
     Accelerator, Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
-    Paging,
+    Pages,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -19,9 +19,10 @@ use super::links::{DomainLink, GuestLink, Held, Pipes, ProcessLink};
 use super::machine::{Machine, Started};
 use super::sandbox;
 use super::spawn::Spawn;
+use super::weights::Weights;
 use crate::guest::vmm::{Spec, Tap, Vmm};
-use crate::guest::{huge_pages, paging};
-use crate::net::{Links, Namespace, tap};
+use crate::guest::{huge_pages, kvm_module};
+use crate::net::{Links, Namespace, forwarding, tap};
 use crate::xen::domain::Domain;
 
 /// From a NIC's being set up to frames passing it.
@@ -33,6 +34,8 @@ const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes 
 pub struct Local {
     scope: Scope,
     links: Links,
+    /// Of the bench that asks for them.
+    weights: Option<Weights>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
     /// For names and addresses that are used once only: the kernel may still be removing those of
@@ -44,7 +47,7 @@ impl Local {
     pub fn new(scope: Scope) -> Result<Self> {
         let links = Links::open()?;
         links.set_up("lo")?;
-        Ok(Local { scope, links, made: Vec::new(), next: 0 })
+        Ok(Local { scope, links, weights: None, made: Vec::new(), next: 0 })
     }
 
     fn number(&mut self) -> u32 {
@@ -65,11 +68,13 @@ impl Local {
         if memory.is_some() {
             namespaces |= libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC;
         }
-        let spawn = Spawn {
-            arguments: vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()],
-            namespaces,
-            descriptors: vec![&theirs[0], &theirs[1], &theirs[2]],
-        };
+        let mut arguments: Vec<String> =
+            vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()];
+        if let (None, Some(weights)) = (memory, &self.weights) {
+            arguments.extend(["--weights".into(), weights.groups().text()]);
+        }
+        let spawn =
+            Spawn { arguments, namespaces, descriptors: vec![&theirs[0], &theirs[1], &theirs[2]] };
         let child = spawn.start(|pid| {
             bind(pid, &node.cpus)?;
             if let Some(cgroup) = &cgroup {
@@ -140,8 +145,7 @@ impl Local {
         guest: &Guest,
         inbox: Inbox,
     ) -> Result<Started> {
-        let paging = paging_of(guest)?;
-        let memory = huge_pages::provide(guest.pages, guest.memory, paging::is_own_machine())?;
+        let (kvm, memory) = prepare_machine(guest)?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         let mut taps = Vec::new();
@@ -155,14 +159,16 @@ impl Local {
             taps.push(Tap { interface, fd });
         }
         let mut warnings = Vec::new();
-        let cgroup = self.cgroup(node, None, &mut warnings);
+        let groups = self.weights.as_ref().map(|weights| weights.groups().clone());
+        // With a weight its threads are in groups with others', so that none accounts for it alone.
+        let cgroup = if groups.is_none() { self.cgroup(node, None, &mut warnings) } else { None };
         let share = node.files.as_ref().map(|_| Path::new("/"));
         let vmm = Vmm::start(Spec { node, guest, taps, share })?;
         if let Some(cgroup) = &cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
         }
-        let held = Held { cgroup, memory };
-        let link = GuestLink::new(vmm, inbox, node.cpus.clone(), paging, held)?;
+        let held = Held { cgroup, kvm, memory, groups };
+        let link = GuestLink::new(vmm, inbox, node, held)?;
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
@@ -227,9 +233,11 @@ impl Local {
 
 impl Machine for Local {
     fn prepare(&mut self, bench: &Bench) -> Result<()> {
+        self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Bridge) {
             self.links.bridge(&link.name, link.mtu)?;
             self.made.push(link.name.clone());
+            forwarding::trust_own_address(&link.name)?;
             self.links.set_up(&link.name)?;
             if let Some(uplink) = &link.uplink {
                 self.lift(link, &uplink.mac)?;
@@ -258,22 +266,23 @@ impl Machine for Local {
             // A veth is gone already when its other end's namespace is.
             let _ = self.links.delete(&name);
         }
+        self.weights = None;
     }
 }
 
-/// Only KVM translates addresses for a guest.
-fn paging_of(guest: &Guest) -> Result<Option<Paging>> {
-    match guest.accelerator {
-        Accelerator::Kvm if guest.paging.is_some() || paging::is_own_machine() => {
-            paging::ensure(guest.paging).map(Some)
-        }
-        // What the user's kernel says is of interest, but a guest runs without it.
-        Accelerator::Kvm => Ok(paging::ensure(None).ok()),
-        Accelerator::Tcg if guest.paging.is_some() => {
-            bail!("without KVM nobody translates a guest's addresses but QEMU: leave its paging out")
-        }
-        Accelerator::Tcg => Ok(None),
+/// What an experiment's own machine lacks for a guest; the user's is taken as it is.
+fn prepare_machine(guest: &Guest) -> Result<(Option<File>, Option<huge_pages::Reserved>)> {
+    let (mut kvm, mut memory) = (None, None);
+    if !kvm_module::is_own_machine() {
+        return Ok((kvm, memory));
     }
+    if guest.accelerator == Accelerator::Kvm {
+        kvm = Some(kvm_module::ensure(guest.paging)?);
+    }
+    if guest.pages == Some(Pages::Huge) {
+        memory = Some(huge_pages::reserve(Path::new(huge_pages::POOL), guest.memory)?);
+    }
+    Ok((kvm, memory))
 }
 
 /// The MTU of the node's links.

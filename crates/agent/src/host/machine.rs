@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use hypertare_plan::{Accelerator, Bench, Interface, NumberedOrder, Paging};
+use hypertare_plan::{Accelerator, Backing, Bench, Interface, NumberedOrder, Paging};
 
 use super::event::Inbox;
 use crate::probe::Outside;
@@ -64,4 +64,5 @@ pub struct About {
     pub vmm_argv: Vec<String>,
     pub cgroup: Option<String>,
     pub paging: Option<Paging>,
+    pub backing: Option<Backing>,
 }
