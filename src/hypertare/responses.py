@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hypertare import packets
-from hypertare.phase import Phase
+from hypertare import packets, together
+from hypertare.phase import LOAD, Phase
 from hypertare.records import Record
 from hypertare.trials import Response
 
@@ -22,6 +22,7 @@ _CPU = (
     _response("machine_cpu", "s", "lower", "CPU time of the whole machine while it ran"),
     _response("outside_cpu", "s", "lower", "CPU time of the platform as its machine sees it"),
     _response("own_cpu", "s", "lower", "CPU time as the guest itself sees it"),
+    *together.OF_CPU,
 )
 
 _POLLING = (
@@ -68,6 +69,7 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response(
             "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
         ),
+        *together.OF_STREAMS,
         *_CPU,
         *_POLLING,
     ),
@@ -86,6 +88,9 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         *_CPU,
     ),
 }
+
+_OWN_MACHINE = ("guest", "xen")
+"""Platforms whose system under test has a kernel and counters of its own."""
 
 VIRTUAL = " (virtual)"
 """Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
@@ -127,17 +132,117 @@ def measure(workload: str, platform: str, node: str, records: Iterable[Record]) 
         records: all records of the trial.
     """
     phase = Phase.of(records)
-    values = _MEASURES[workload](phase)
-    values["machine_cpu"] = phase.probe("host", "stat", "busy_s")
-    if platform != "native":
-        values["outside_cpu"] = phase.probe(node, "outside", "cpu_s")
-    if platform == "guest":
-        values["own_cpu"] = phase.probe(node, "stat", "busy_s")
-    if workload == "stream" and phase.has_counters_of(node):
-        values |= _polling(phase, node)
+    if phase.guests:
+        values = _of_all(workload, platform, node, phase)
+    else:
+        values = _of_one(workload, platform, node, phase)
+    values |= _driver(platform, node, phase)
+    values["machine_cpu"] = _machine_cpu(platform, phase, values)
     received = phase.total("receive", "received_bytes")
     if received and values["machine_cpu"] is not None:
         values["cpu_per_gigabyte"] = values["machine_cpu"] / (received / 1e9)
+    return _known(values)
+
+
+def of_guests(
+    workload: str, platform: str, node: str, records: Iterable[Record]
+) -> tuple[dict[str, float], ...]:
+    """The same of each guest where several worked at once, the first one's first; else nothing.
+
+    One that was there to disturb has its CPU time and no more.
+    """
+    phase = Phase.of(records)
+    if not phase.guests:
+        return ()
+    parts = _parts(workload, platform, node, phase)
+    due = together.entitlements(_working(parts, phase), _weights(node, phase))
+    for guest, share in due.items():
+        parts[guest]["entitlement"] = share
+    return tuple(parts.get(guest, {}) for guest in range(1, max(phase.guests) + 1))
+
+
+Found = dict[str, float | None]
+
+
+def _of_one(workload: str, platform: str, node: str, phase: Phase) -> Found:
+    """Of a phase that one system under test had for itself, or of one guest's part of it."""
+    values: Found = {} if _only_disturbs(phase) else _MEASURES[workload](phase)
+    if platform != "native":
+        values["outside_cpu"] = phase.probe(node, "outside", "cpu_s")
+        if workload == "stream":
+            share = phase.rate(node, "outside", values["outside_cpu"])
+            values["outside_cpu_share"] = share
+    if platform in _OWN_MACHINE:
+        values["own_cpu"] = phase.probe(node, "stat", "busy_s")
+    if workload == "stream" and phase.has_counters_of(node):
+        values |= _polling(phase, node)
+    return values
+
+
+def _of_all(workload: str, platform: str, node: str, phase: Phase) -> Found:
+    """Of all guests together."""
+    parts = _parts(workload, platform, node, phase)
+    working = _working(parts, phase)
+    values: Found = {**together.join(working)}
+    if workload == "stream":
+        found = together.common_of(phase)
+        values |= {**_stream(phase), "goodput": values.get("goodput")}
+        values |= together.of_streams(working, found)
+        if phase.has_counters_of(node):
+            values |= _polling(phase, node)
+    elif workload == "ping":
+        values |= together.round_trips(phase)
+    values |= together.of_cpu(working, _weights(node, phase))
+    for name in ("outside_cpu", "outside_cpu_share"):
+        if any(name in part for part in parts.values()):
+            values[name] = _whole([part.get(name) for part in parts.values()])
+    if phase.neighbours:
+        loads = [parts[guest].get("outside_cpu") for guest in phase.neighbours]
+        values["neighbours_cpu"] = _whole(loads)
+    return values
+
+
+def _parts(workload: str, platform: str, node: str, phase: Phase) -> dict[int, dict[str, float]]:
+    """By guest; a stream's goodput is over the common interval."""
+    parts = {
+        guest: _known(_of_one(workload, platform, node, phase.of_guest(node, guest)))
+        for guest in phase.guests
+    }
+    if workload == "stream":
+        together.with_common_rates(parts, together.common_of(phase))
+    return parts
+
+
+def _working(parts: dict[int, dict[str, float]], phase: Phase) -> dict[int, dict[str, float]]:
+    return {guest: part for guest, part in parts.items() if guest not in phase.neighbours}
+
+
+def _weights(node: str, phase: Phase) -> dict[int, float]:
+    """By guest, of those to which the trial gave one."""
+    named = {guest: phase.weights.get(f"{node}-{guest}") for guest in phase.guests}
+    return {guest: weight for guest, weight in named.items() if weight is not None}
+
+
+def _only_disturbs(phase: Phase) -> bool:
+    return all(task.startswith(LOAD) for task in phase.results) and bool(phase.results)
+
+
+def _driver(platform: str, node: str, phase: Phase) -> Found:
+    """CPU time of the domain that moves the guests' packets, as the hypervisor counts it."""
+    if platform != "xen":
+        return {}
+    used = phase.probe("host", "outside", "cpu_s")
+    return {"driver_cpu": used, "driver_cpu_share": phase.rate("host", "outside", used)}
+
+
+def _machine_cpu(platform: str, phase: Phase, values: Found) -> float | None:
+    """No kernel sees all of a hypervisor's CPUs: it is the sum of its domains."""
+    if platform == "xen":
+        return _whole([values.get("outside_cpu"), values.get("driver_cpu")])
+    return phase.probe("host", "stat", "busy_s")
+
+
+def _known(values: Found) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -190,7 +295,6 @@ def _polling(phase: Phase, node: str) -> dict[str, float | None]:
         "ksoftirqd_share": phase.rate(node, "napi", ksoftirqd),
         **_drops(phase, node),
         "own_cpu_share": phase.rate(node, "stat", phase.probe(node, "stat", "busy_s")),
-        "outside_cpu_share": phase.rate(node, "outside", phase.probe(node, "outside", "cpu_s")),
     }
 
 

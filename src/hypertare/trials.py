@@ -56,7 +56,9 @@ class PlannedTrial:
 class FinishedTrial:
     """A planned trial with its outcome. `values` holds responses by name, empty when it failed.
 
-    `fingerprint` names everything that decided a trial in virtual time.
+    `fingerprint` names everything that decided a trial in virtual time. `guests` holds, where several
+    guests worked at once, the responses of each, the first one's first; what `values` has is of all
+    of them.
     """
 
     planned: PlannedTrial
@@ -66,6 +68,7 @@ class FinishedTrial:
     values: dict[str, float] = field(default_factory=dict)
     console: tuple[str, ...] = ()
     fingerprint: str | None = None
+    guests: tuple[dict[str, float], ...] = ()
 
     @property
     def counts(self) -> bool:
