@@ -27,6 +27,7 @@ from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.plan import NicModel
 from hypertare.plots import Plot
+from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.quantities import Duration, OfferedRate, Share, Size
 from hypertare.responses import RESPONSES
 from hypertare.search.settings import SearchSettings
@@ -278,6 +279,7 @@ class Study(Settings):
     plots: tuple[Plot, ...] = ()
     tune: TuneSettings | None = None
     search: SearchSettings | None = None
+    predictability: PredictabilitySettings = PredictabilitySettings()
     quick: dict[str, Any] = {}
 
     @model_validator(mode="before")
@@ -519,6 +521,7 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
         "plots": Plot,
         "tune": TuneSettings,
         "search": SearchSettings,
+        "predictability": PredictabilitySettings,
     }
     if len(location) >= 2 and location[0] == "workloads":
         kind = raw.get("workloads", {}).get(location[1], {}).get("type")

@@ -30,19 +30,31 @@ def summarise(store: Store) -> Summary:
     from hypertare.claims import judge
     from hypertare.curves import curves
     from hypertare.estimates import estimate
+    from hypertare.predictability.findings import predictability
+    from hypertare.predictability.settings import PredictabilitySettings
 
     meta = store.meta
     milestones = store.milestones()
     last = milestones[-1]
     platforms = _platforms(store, meta)
+    trials = store.trials()
+    responses = responses_of(meta)
     found = estimate(
-        store.trials(),
-        responses_of(meta),
+        trials,
+        responses,
         baseline=meta.baseline,
         confidence=meta.confidence,
         threshold=meta.threshold,
         clock=meta.clock,
         platforms=platforms,
+    )
+    foretold = predictability(
+        trials,
+        responses,
+        PredictabilitySettings.model_validate(meta.settings.get("predictability", {})),
+        baseline=meta.baseline,
+        confidence=meta.confidence,
+        clock=meta.clock,
     )
     return Summary(
         hypertare=meta.hypertare,
@@ -58,8 +70,10 @@ def summarise(store: Store) -> Summary:
         complete=last.what == "completed",
         platforms=platforms,
         estimates=found.estimates,
+        guests=found.guests,
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
+        predictability=tuple(foretold),
         loss_free=_loss_free(store, meta),
         claims=tuple(judge(claim, found.estimates) for claim in _claims(store, meta)),
         failed=found.failed,

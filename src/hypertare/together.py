@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from hypertare.common_interval import Common, common, flow
 from hypertare.phase import Phase
 from hypertare.stats import fairness
-from hypertare.stats.percentile import merge, quantiles
 from hypertare.trials import Response
 
 Values = dict[str, float]
@@ -111,6 +110,8 @@ def entitlements(parts: Mapping[int, Values], weights: Mapping[int, float]) -> d
 
 def round_trips(phase: Phase) -> dict[str, float | None]:
     """Of all requests of all guests. Jitter is within each one's succession, weighted by its replies."""
+    from hypertare.stats.percentile import merge, quantiles
+
     asked = [r for task, r in phase.results.items() if task.startswith("request")]
     told = [r.histograms["rtt"] for r in asked if "rtt" in r.histograms]
     found: dict[str, float | None] = {}

@@ -26,6 +26,11 @@ class Response:
     better: Better
     title: str
 
+    @property
+    def is_index(self) -> bool:
+        """Whether it lies between 0 and 1 by its definition, and so does what is known of it."""
+        return self.unit.startswith("index")
+
 
 @dataclass(frozen=True)
 class PlannedTrial:
