@@ -115,11 +115,11 @@ def probe(node: str, cpu_s: float, name: ProbeName = "outside") -> ProbeValues:
     )
 
 
-def weight(node: str, value: int) -> KnobOutcome:
+def weight(guest: str, value: int) -> KnobOutcome:
     return KnobOutcome(
-        node=node,
+        node="host",
         trial=1,
-        knob=SchedulerWeight(weight=value),
+        knob=SchedulerWeight(weight=value, guest=guest),
         action="applied",
         before="256",
         after=str(value),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hypertare import planner
-from hypertare.batch import Batch, Pc, nics_of, renumbered, seed_of, sort
+from hypertare.batch import Batch, Place, nics_of, parts, renumbered, seed_of, sort
+from hypertare.batch import make as make_batch
 from hypertare.design import make
 from hypertare.errors import InputError
+from hypertare.pc import Pc
 from hypertare.planner import Chance, Surroundings
 from hypertare.records import BenchReady, Log, Record, Teardown, TrialBegin, TrialEnd
 from hypertare.report import units
@@ -152,3 +154,104 @@ def test_units_of_virtual_time_say_so() -> None:
     assert of_clock(goodput, "wall") == goodput
     unit = of_clock(goodput, "virtual").unit
     assert units.quantity(3.386e8, unit) == "339 Mb/s (virtual)"
+
+
+# --- platforms that need another PC
+
+XEN = """
+name = "xen"
+question = "?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen", "container"]
+memory = "128M"
+nic = "e1000"
+guests = 2
+[workloads.tcp]
+type = "stream"
+direction = "both"
+[knobs]
+driver_weight = 512
+guest_weights = [256, 128, 64]
+"""
+
+
+def boots_of(text: str, seed: int = 7) -> list[Batch]:
+    """What one boot of the first plot with a trial of every variant comes to."""
+    made = StudyFile(text, "xen.toml")
+    design = make(made.study(), 1)
+    plot, cell = design.plots[0], design.cells[0]
+    planned = [design.trial(plot, variant, cell, 0, 0) for variant in plot.variants]
+    places = [Place(v, p, {}) for v, p in zip(plot.variants, planned, strict=True)]
+    chance = Surroundings((0,), "tcg", {}, {})
+    return [make_batch(made, plot, 0, seed, own, chance) for own in parts(places)]
+
+
+def test_each_class_of_pc_boots_with_its_own_platforms_and_image() -> None:
+    plain, xen = boots_of(XEN)
+    assert (plain.pc.profile, xen.pc.profile) == ("emulated", "xen")
+    assert {p.variant.platform for p in plain.places} == {"native", "container"}
+    assert [p.variant.platform for p in xen.places] == ["xen"]
+    assert [node.name for node in xen.bench.nodes] == [
+        "host",
+        "xen1-1",
+        "xen1-2",
+        "peer-1",
+        "peer-2",
+    ]
+    # It is the same machine: memory, seed, and all NICs with their addresses.
+    assert plain.pc.memory == xen.pc.memory > 2 * (128 << 20) + (448 << 20)
+    assert plain.pc.seed == xen.pc.seed
+    assert plain.pc.nics[0] == xen.pc.nics[0]
+    assert set(xen.pc.nics) < set(plain.pc.nics)
+    assert "--scheduler=credit" in xen.pc.options
+    assert not any(option.startswith("--scheduler") for option in plain.pc.options)
+
+
+def test_guests_of_xen_reach_their_peers_through_the_machine_s_own_nic() -> None:
+    _, xen = boots_of(XEN)
+    lan, wire = xen.bench.links
+    assert (lan.kind, wire.kind) == ("bridge", "hub")
+    assert lan.uplink is not None and (lan.uplink.nic, lan.uplink.mac) == xen.pc.nics[0]
+    on = {node.name: node.interfaces[0].link for node in xen.bench.nodes if node.interfaces}
+    assert on == {"xen1-1": "lan", "xen1-2": "lan", "peer-1": "wire", "peer-2": "wire"}
+
+
+def test_weights_are_of_those_that_work_and_of_the_driver_domain() -> None:
+    plain, xen = boots_of(XEN)
+    weights = [(k.node, k.knob.guest, k.knob.weight) for k in xen.trials[0].knobs]
+    assert weights == [("host", None, 512), ("host", "xen1-1", 256), ("host", "xen1-2", 128)]
+    assert plain.trials[0].knobs == ()
+
+
+def test_the_driver_domain_s_time_is_read_from_outside() -> None:
+    _, xen = boots_of(XEN)
+    outside = {p.node for p in xen.trials[0].phases[-1].probes if p.probe == "outside"}
+    assert outside == {"host", "xen1-1", "xen1-2"}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("guests = 65", "sut.guests"),
+        ("guests = 4", "knobs.guest_weights has 3 of them for sut.guests = 4"),
+        ("memory = '111M'", "needs 112 MiB"),
+        ("driver_memory = '300M'", "needs 384 MiB"),
+        ("scheduler = 'rtds'", "credit2"),
+    ],
+)
+def test_what_xen_cannot_be_asked_for(more: str, said: str) -> None:
+    key = more.split()[0]
+    lines = [line for line in XEN.splitlines() if not line.startswith(f"{key} =")]
+    text = "\n".join(lines).replace("[sut]", f"[sut]\n{more}")
+    with pytest.raises(InputError) as caught:
+        StudyFile(text, "xen.toml").study()
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("weight", [0, 65536])
+def test_an_impossible_weight_is_refused(weight: int) -> None:
+    with pytest.raises(InputError, match="driver_weight"):
+        StudyFile(XEN.replace("= 512", f"= {weight}"), "xen.toml").study()
+    with pytest.raises(InputError, match="guest_weights"):
+        StudyFile(XEN.replace("256,", f"{weight},"), "xen.toml").study()

@@ -32,7 +32,7 @@ blocks_per_boot = 2
 precision = "1%"
 """
 ON = Surroundings(
-    (0,), "tcg", {"debian": SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))}, {}
+    (0,), "tcg", {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))}, {}
 )
 
 
@@ -195,3 +195,64 @@ def test_a_cell_that_always_fails_is_given_up() -> None:
     assert campaign(machine, journal).run()
     assert len(machine.batches) <= 8
     assert any("given up" in text for text in journal.events)
+
+
+# --- platforms that need another PC
+
+XEN = TEXT.replace("[workloads.work]", "[sut]\nplatforms = ['native', 'xen']\n[workloads.work]")
+
+
+class BothWays(MadeUp):
+    """Guests of Xen do half of the work."""
+
+    def _records(self, batch: Batch) -> Iterator[Record]:
+        for record in super()._records(batch):
+            if isinstance(record, TaskResult) and batch.pc.profile == "xen":
+                half = {**record.values, "loops": record.values["loops"] / 2}
+                record = record.model_copy(update={"values": half})
+            yield record
+
+
+def test_a_block_pairs_trials_of_two_pcs() -> None:
+    machine, journal = BothWays(), Journal()
+    assert campaign(machine, journal, XEN).run()
+    assert [batch.pc.profile for batch in machine.batches[:4]] == ["emulated", "xen"] * 2
+    pairs: dict[int, dict[str, FinishedTrial]] = {}
+    for finished in journal.added:
+        pairs.setdefault(finished.planned.block, {})[finished.planned.platform] = finished
+    assert all(set(pair) == {"native", "xen"} for pair in pairs.values())
+    for pair in pairs.values():
+        assert pair["native"].planned.boot == pair["xen"].planned.boot
+        assert pair["xen"].values["work_rate"] == pair["native"].values["work_rate"] / 2
+    seeds = {}
+    for batch in machine.batches:
+        seeds.setdefault(batch.boot, set()).add(batch.pc.seed)
+    assert all(len(of_boot) == 1 for of_boot in seeds.values())
+    assert [finished.planned.id for finished in journal.added] == list(range(len(journal.added)))
+
+
+def test_a_run_of_two_pcs_that_was_interrupted_goes_on_to_the_same_end() -> None:
+    whole = Journal()
+    campaign(BothWays(spread=0.02), whole, XEN).run()
+    for kept in (1, 4, 5, 8, 11):
+        rest = Journal(whole.added[:kept])
+        told = [f.planned.platform == "native" for f in whole.added[:kept]]
+        benches = {(f.planned.boot, f.planned.platform) for f in rest.kept}
+        rest.benches = lambda known=benches: iter([(boot, ()) for boot, _ in sorted(known)])  # type: ignore[method-assign]
+        campaign(BothWays(spread=0.02), rest, XEN).run()
+        assert [*rest.kept, *rest.added] == whole.added, told
+        assert len(benches) + len(rest.boots) == len(whole.boots)
+
+
+def test_one_pc_that_fails_leaves_the_other_s_trials() -> None:
+    journal = Journal()
+    fate = lambda batch: "no Xen here" if batch.pc.profile == "xen" else None  # noqa: E731
+    assert campaign(BothWays(fate=fate), journal, XEN).run()
+    assert {f.status for f in journal.added if f.planned.platform == "native"} == {"ok"}
+    assert {f.error for f in journal.added if f.planned.platform == "xen"} == {"no Xen here"}
+
+
+def test_both_pcs_count_in_what_a_run_takes() -> None:
+    plain, both = campaign(MadeUp(), Journal()), campaign(MadeUp(), Journal(), XEN)
+    least, most = expected_boots(plain.study, plain.design)
+    assert expected_boots(both.study, both.design) == (2 * least, 2 * most)

@@ -45,7 +45,7 @@ precision = "5%"
 ON = Surroundings(
     (0, 1),
     "tcg",
-    {"debian": SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
+    {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
     {},
     Path("/w"),
 )

@@ -90,3 +90,31 @@ def test_every_place_in_a_block_falls_to_every_variant_about_as_often() -> None:
     first = Counter(next(made.block(plot, cell, block, 0)).platform for block in range(2000))
     assert first["native"] == pytest.approx(500, abs=80)
     assert first["guest"] == pytest.approx(1000, abs=100)
+
+
+def test_several_guests_are_nodes_of_one_variant() -> None:
+    text = TEXT.replace('"sut.cpus" = [1, 2]', '"sut.guests" = [1, 3]')
+    made = design(text.replace('["virtio-net", "e1000"]', '["e1000"]'))
+    (plot,) = made.plots
+    assert [v.nodes for v in plot.variants] == [
+        ("host",),
+        ("container1-1", "container1-2", "container1-3"),
+        ("guest2-1", "guest2-2", "guest2-3"),
+    ]
+    # Who works is chosen for each trial, of those that stand there: no level needs another bench.
+    assert {cell.levels["sut.guests"] for cell in made.cells} == {1, 3}
+
+
+def test_how_many_work_may_be_varied_for_one_workload() -> None:
+    text = """
+name = "x"
+question = "?"
+[workloads.tcp]
+type = "stream"
+[workloads.rtt]
+type = "ping"
+factors = { "sut.guests" = [2, 4] }
+"""
+    made = design(text)
+    assert [cell.levels.get("sut.guests") for cell in made.cells] == [None, 2, 4]
+    assert made.plots[0].variants[1].guests == 4

@@ -94,7 +94,7 @@ def test_a_probe_that_is_not_available_is_no_zero() -> None:
     told[3] = probe("host", "drops", {}, unavailable="no rights")
     assert account(told, "guest1") is None
     told += [probe("guest1", "net_dev", {}), probe("guest1", "napi", {}, unavailable="no tracefs")]
-    values = responses.measure("stream", "guest", "guest1", told)
+    values = responses.measure("stream", "guest", ("guest1",), told)
     assert values["drops_socket"] == 40
     assert "drops_ring" not in values and "driver_packet_rate" not in values
 
@@ -118,7 +118,7 @@ def test_responses_of_polls() -> None:
             histograms={"eth0.packets_per_poll": Histogram(unit="packets", buckets=buckets)},
         ),
     ]
-    values = responses.measure("stream", "guest", "guest1", told)
+    values = responses.measure("stream", "guest", ("guest1",), told)
     expected = {
         "driver_packet_rate": 50,
         "poll_rate": 17.5,

@@ -130,7 +130,10 @@ def test_a_true_law_is_held_whatever_the_unit(rate: float, spread: float, seed: 
 
 def test_trials_of_one_boot_are_alike() -> None:
     values = {
-        n: [{"goodput": 1e9 * (1.2 if boot else 1.0) * (1 + 1e-4 * n)} for boot in (0, 0, 0, 1, 1, 1)]
+        n: [
+            {"goodput": 1e9 * (1.2 if boot else 1.0) * (1 + 1e-4 * n)}
+            for boot in (0, 0, 0, 1, 1, 1)
+        ]
         for n in (1, 2, 4)
     }
     alike = found(values)["fair rate"].predictions[0]
@@ -145,7 +148,5 @@ def test_nothing_is_foretold_of_the_baseline_or_of_one_number() -> None:
     trials.append(trial("xen", 0, {"goodput": 1e9}, cell))
     settings = PredictabilitySettings()
     assert not list(
-        predictability(
-            trials, STREAM, settings, baseline="native", confidence=0.95, clock="wall"
-        )
+        predictability(trials, STREAM, settings, baseline="native", confidence=0.95, clock="wall")
     )

@@ -22,6 +22,8 @@ from pydantic import BaseModel, TypeAdapter
 from pytest import MonkeyPatch
 
 from hypertare import plan, planner, records, responses
+from hypertare.batch import Place, parts
+from hypertare.batch import make as make_batch
 from hypertare.design import make
 from hypertare.paths import agent_binary
 from hypertare.phase import PHASE, Phase
@@ -146,11 +148,14 @@ class Bootable:
 
 def steps_of(study: StudyFile) -> Iterator[plan.Step]:
     """Everything that a run of the study would send."""
+    if study.study().machine == "emulated":
+        yield from emulated_steps_of(study)
+        return
     design = make(study.study(), seed=1)
     on = planner.Surroundings(
         cpus=(0, 1, 2, 3),
         accelerator="tcg",
-        images={"debian": Bootable()},
+        images={("debian", "guest"): Bootable()},
         environment={"PATH": "/bin"},
         workdir=Path("/work"),
         capacities=tuple(
@@ -171,6 +176,41 @@ def steps_of(study: StudyFile) -> Iterator[plan.Step]:
                 yield plan.TrialStep(trial=trial)
     yield plan.TeardownStep()
 
+
+def emulated_steps_of(study: StudyFile) -> Iterator[plan.Step]:
+    """The same, as each class of PC finds it."""
+    design = make(study.study(), seed=1)
+    known = tuple(planner.Capacity(name, {}, 1e8) for name in study.study().workloads)
+    on = planner.Surroundings((0,), "tcg", {}, {}, capacities=known)
+    for plot in design.plots:
+        places = [
+            Place(variant, next(design.block(plot, cell, 0, 0)), levels)
+            for cell in design.cells
+            for variant in plot.variants
+            for levels in [{k: v for k, v in cell.levels.items() if k != "workload"}]
+        ]
+        for part in parts(places):
+            steps = make_batch(study, plot, 0, 1, part, on).steps
+            yield from (STEP.validate_json(line) for line in steps.splitlines())
+
+
+STEP: TypeAdapter[plan.Step] = TypeAdapter(plan.Step)
+
+XEN = """
+name = "xen"
+question = "Several guests at once?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+memory = "128M"
+guests = 2
+[workloads.tcp]
+type = "stream"
+neighbours = { share = "90%", stream = "receive" }
+[knobs]
+driver_weight = 512
+guest_weights = [256, 128]
+"""
 
 WIDE = """
 name = "wide"
@@ -219,7 +259,10 @@ defer_hard_irqs = { polls = 2, flush_timeout_ns = 20000 }
 
 
 def test_plans_fit_the_agents_schema() -> None:
-    studies = [find(name) for name in builtin_names()] + [StudyFile(WIDE, "wide")]
+    studies = [find(name) for name in builtin_names()] + [
+        StudyFile(WIDE, "wide"),
+        StudyFile(XEN, "xen"),
+    ]
     seen: set[str] = set()
     for study in studies:
         for step in steps_of(study):
@@ -307,7 +350,7 @@ def test_every_value_that_responses_read_is_one_that_the_agent_reports(
     }
     phase = Curious()
     monkeypatch.setattr(Phase, "of", lambda _: phase)
-    values = responses.measure(workload, "guest", "guest1", ())
+    values = responses.measure(workload, "guest", ("guest1",), ())
     assert responses.HEADLINE[workload] in values
     for role, value in phase.read:  # type: ignore[attr-defined]
         assert value in reported[ROLES[role]], f"{value} of {ROLES[role]}"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hypertare import plan, planner
+from hypertare import pc, plan, planner
 from hypertare.design import Plot, Variant
+from hypertare.pc import Pc, class_of
 from hypertare.plan import Seam
 from hypertare.records import (
     BenchReady,
@@ -24,43 +24,11 @@ from hypertare.records import (
     TrialBegin,
     TrialEnd,
 )
-from hypertare.study import Study, StudyFile
+from hypertare.study import StudyFile
 from hypertare.trials import Cell, PlannedTrial
 
 if TYPE_CHECKING:
     from hypertare.machine.emulated import Output
-
-
-@dataclass(frozen=True)
-class Pc:
-    """The hardware of an emulated machine, and how its clock runs."""
-
-    clock: str
-    shift: int
-    seed: int
-    memory: int
-    cpus: int
-    kernel: str
-    limit_s: int
-    host_limit_s: float
-    nics: tuple[tuple[str, str], ...] = ()
-    cpu_model: str | None = None
-    kernel_args: tuple[str, ...] = ()
-
-    @property
-    def options(self) -> list[str]:
-        """For `hypertare-agent emulate`, which makes QEMU's command line of them."""
-        options = [
-            f"--clock={self.clock}",
-            f"--shift={self.shift}",
-            f"--seed={self.seed}",
-            f"--memory={self.memory}",
-            f"--cpus={self.cpus}",
-            f"--limit={self.limit_s}",
-        ]
-        options += [f"--nic={model}={mac}" for model, mac in self.nics]
-        options += [f"--cpu-model={self.cpu_model}"] if self.cpu_model else []
-        return options + [f"--kernel-arg={argument}" for argument in self.kernel_args]
 
 
 @dataclass(frozen=True)
@@ -78,13 +46,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Batch:
-    """`places` and `trials` belong together one by one."""
+    """`places` and `trials` belong together one by one.
+
+    A boot of a plot is a batch for each class of PC that its platforms need; `part` counts them.
+    """
 
     boot: int
     pc: Pc
     bench: plan.Bench
     places: tuple[Place, ...]
     trials: tuple[plan.Trial, ...]
+    part: int = 0
 
     @property
     def steps(self) -> bytes:
@@ -95,6 +67,14 @@ class Batch:
         return b"".join(step.model_dump_json().encode() + b"\n" for step in steps)
 
 
+def parts(places: Sequence[Place]) -> list[list[Place]]:
+    """The places of a boot by the class of PC that they need, each in their order."""
+    found: dict[str, list[Place]] = {}
+    for place in places:
+        found.setdefault(class_of(place.variant.platform).name, []).append(place)
+    return [found[name] for name in sorted(found)]
+
+
 def make(
     file: StudyFile,
     plot: Plot,
@@ -102,10 +82,16 @@ def make(
     seed: int,
     places: Sequence[Place],
     on: planner.Surroundings,
+    part: int = 0,
 ) -> Batch:
-    """One boot with the trials of these places, in their order; `seed` moves what chance moves."""
+    """One boot of one PC with the trials of these places, in their order; all need the same class.
+
+    `seed` moves what chance moves. The variants of other classes are not on the bench.
+    """
+    kind = class_of(places[0].variant.platform)
     on = replace(on, chance=planner.Chance(seed))
     study = file.cell(plot.levels)
+    plot = replace(plot, variants=tuple(v for v in plot.variants if class_of(v.platform) == kind))
     cells = {
         variant.node: file.cell({**plot.levels, **variant.levels}) for variant in plot.variants
     }
@@ -122,23 +108,8 @@ def make(
         )
         for number, place in enumerate(places)
     )
-    return Batch(boot, _pc(study, seed, nics_of(bench)), bench, tuple(places), trials)
-
-
-def _pc(study: Study, seed: int, nics: tuple[tuple[str, str], ...]) -> Pc:
-    return Pc(
-        clock=study.clock,
-        shift=study.emulated.shift,
-        seed=seed,
-        memory=study.sut.memory,
-        cpus=study.sut.cpus,
-        kernel=study.sut.kernel,
-        limit_s=math.ceil(study.emulated.limit),
-        host_limit_s=study.emulated.host_limit,
-        nics=nics,
-        cpu_model=study.sut.cpu_model,
-        kernel_args=study.sut.kernel_args,
-    )
+    machine = pc.make(kind, study, seed, nics_of(bench))
+    return Batch(boot, machine, bench, tuple(places), trials, part)
 
 
 def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int) -> int:
@@ -148,14 +119,13 @@ def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int) -> int:
 
 
 def nics_of(bench: plan.Bench) -> tuple[tuple[str, str], ...]:
-    """Model and address of every NIC that the bench finds on its hubs."""
+    """Model and address of every NIC of the machine: those of uplinks, and those on hubs."""
     hubs = {link.name for link in bench.links if link.kind == "hub"}
-    return tuple(
-        (interface.nic or "virtio-net", interface.mac or "")
-        for node in bench.nodes
-        for interface in node.interfaces
-        if interface.link in hubs
-    )
+    uplinks = [link.uplink for link in bench.links if link.uplink]
+    on_hubs = [
+        interface for node in bench.nodes for interface in node.interfaces if interface.link in hubs
+    ]
+    return tuple((nic.nic or "virtio-net", nic.mac or "") for nic in (*uplinks, *on_hubs))
 
 
 @dataclass(frozen=True)

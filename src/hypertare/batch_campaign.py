@@ -9,12 +9,14 @@ same for any number of jobs.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Protocol
 
 from hypertare import batch as batches
+from hypertare import pc
 from hypertare.batch import Batch, Place, seed_of
 from hypertare.campaign import Campaign, Journal, Key, Observer, expected_trial_s
 from hypertare.design import Design, Variant
@@ -98,9 +100,10 @@ class BatchCampaign(Campaign):
 
     def _wave(self, wave: int) -> list[Batch]:
         return [
-            self._batch(plot, wave)
+            batch
             for plot in self.design.plot_order(wave)
             for _ in range(self._boots_wanted(plot))
+            for batch in self._boot(plot)
         ]
 
     def _boots_wanted(self, plot: int) -> int:
@@ -111,15 +114,19 @@ class BatchCampaign(Campaign):
         done = self._boots[plot]
         return max(1, min(math.ceil(done * _GROWTH), most - done)) if done else least
 
-    def _batch(self, index: int, wave: int) -> Batch:
-        """One boot: warm-ups of every open cell of the plot, then its blocks."""
+    def _boot(self, index: int) -> Iterator[Batch]:
+        """One boot: warm-ups of every open cell of the plot, then its blocks.
+
+        Its trials of different classes of PC boot apart, with the same seed: they are one block still.
+        """
         plot = self._live_plot(index, self.design.plots[index])
         boot, replicate = self._next_boot, self._boots[index]
         self._next_boot += 1
         self._boots[index] += 1
         seed = seed_of(self.design.seed, plot.levels, replicate)
-        places = tuple(self._places(index, boot))
-        return batches.make(self.file, plot, boot, seed, places, self.surroundings)
+        for part, places in enumerate(batches.parts(tuple(self._places(index, boot)))):
+            own = [replace(one, planned=self._numbered(one.planned)) for one in places]
+            yield batches.make(self.file, plot, boot, seed, own, self.surroundings, part)
 
     def _places(self, index: int, boot: int) -> Iterator[Place]:
         open_cells = {key.cell for key in self._open_keys() if key.plot == index}
@@ -147,7 +154,7 @@ class BatchCampaign(Campaign):
                 continue
             kind = "warmup" if warmup else "measured"
             levels = {k: v for k, v in planned.cell.items() if k != "workload"}
-            yield Place(variant, self._numbered(replace(planned, kind=kind)), levels, key)
+            yield Place(variant, replace(planned, kind=kind), levels, key)
 
     # --- what comes out
 
@@ -156,7 +163,7 @@ class BatchCampaign(Campaign):
         if not output.reused:
             self._host_s.append(output.seconds)
         bench, trials = batches.tell(batch, output)
-        if batch.boot not in self._known_boots:
+        if batch.part >= self._known_benches[batch.boot]:
             self.journal.add_bench(batch.boot, bench)
         self._pass_on_logs(bench)
         for told in trials:
@@ -181,7 +188,7 @@ class BatchCampaign(Campaign):
         self._boots = [0] * len(self.design.plots)
         self._host_s: list[float] = []
         self._waiting = 0
-        self._known_boots = {boot for boot, _ in self.journal.benches()}
+        self._known_benches = Counter(boot for boot, _ in self.journal.benches())
 
     def _is_stored(self, batch: Batch) -> bool:
         return all(place.planned.id in self._stored for place in batch.places)
@@ -216,7 +223,8 @@ class BatchCampaign(Campaign):
         host_s = self._host_s or [boot_s(self.study, self.design)]
         _, most = boots_of_plot(self.study)
         plots = {key.plot for key in self._open_keys()}
-        boots = self._waiting + sum(max(0, most - self._boots[plot]) for plot in plots)
+        later = sum(max(0, most - self._boots[plot]) for plot in plots)
+        boots = self._waiting + later * len(pc.classes(self.study))
         rounds = math.ceil(boots / self.machine.jobs)
         left = self.study.design.time_limit - (self.clock() - self._started)
         return max(0.0, min(rounds * sum(host_s) / len(host_s), left))
@@ -231,9 +239,10 @@ def boots_of_plot(study: Study) -> tuple[int, int]:
 
 
 def expected_boots(study: Study, design: Design) -> tuple[int, int]:
-    """The least and the most boots of a whole run."""
+    """The least and the most boots of PCs of a whole run."""
     least, most = boots_of_plot(study)
-    return least * len(design.plots), most * len(design.plots)
+    each = len(design.plots) * len(pc.classes(study))
+    return least * each, most * each
 
 
 def expected_boots_s(study: Study, design: Design, boots: int, jobs: int) -> float:

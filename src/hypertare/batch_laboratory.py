@@ -17,7 +17,7 @@ from hypertare import planner
 from hypertare.batch import Batch, Place, seed_of
 from hypertare.batch_campaign import BatchMachine, BatchObserver
 from hypertare.campaign import Journal
-from hypertare.design import HARD_TABLES, Plot, Variant
+from hypertare.design import Plot, Variant, is_hard, name_nodes
 from hypertare.laboratory import Ask, Kind, Laboratory
 from hypertare.machine.emulated import Output
 from hypertare.study import BASELINE, StudyFile
@@ -86,15 +86,11 @@ class BatchLaboratory(Laboratory):
         return batches.make(self.file, plot, self._boot, seed, places, self.surroundings)
 
     def _plot(self, ask: Ask) -> tuple[Plot, Variant]:
-        hard: Cell = {
-            path: level
-            for path, level in ask.levels.items()
-            if path.partition(".")[0] in HARD_TABLES
-        }
-        variants = [Variant(BASELINE, {}, planner.HOST, 0)]
-        if self.platform != BASELINE:
-            variants.append(Variant(self.platform, {}, f"{self.platform}1", 1))
-        return Plot(hard, tuple(variants)), variants[-1]
+        hard: Cell = {path: level for path, level in ask.levels.items() if is_hard(path)}
+        platforms = dict.fromkeys((BASELINE, self.platform))
+        guests = self.file.cell(dict(ask.levels)).bench_guests
+        variants = tuple(name_nodes([Variant(platform) for platform in platforms], guests))
+        return Plot(hard, variants), variants[-1]
 
     def _take_in(self, batch: Batch, output: Output) -> FinishedTrial:
         """Writes down what a boot told; gives the asked trial, which is its last."""
@@ -106,7 +102,7 @@ class BatchLaboratory(Laboratory):
             self._pass_on_logs(told.records)
             finished = self._note(
                 told.place.planned,
-                told.place.variant.node,
+                told.place.variant.nodes,
                 told.records,
                 told.error,
                 told.seconds,

@@ -158,7 +158,7 @@ class Campaign:
         self, index: int, plot: Plot, boot: int, ready: BenchReady, records: Sequence[Record]
     ) -> None:
         """Counts the failure against the node that is to blame, in every open cell of the plot."""
-        blamed = [variant for variant in plot.variants if variant.node == ready.node]
+        blamed = [variant for variant in plot.variants if ready.node in variant.nodes]
         for variant in blamed or plot.variants:
             for key in [key for key in self._open_keys() if key.plot == index]:
                 planned = self.design.trial(
@@ -257,7 +257,7 @@ class Campaign:
     ) -> None:
         """Writes a finished trial down, and gives its variant up after too many failures in a row."""
         kind = self.study.workloads[planned.workload].type
-        finished = outcome(kind, planned, variant.node, records, error, seconds, fingerprint)
+        finished = outcome(kind, planned, variant.nodes, records, error, seconds, fingerprint)
         error = finished.error
         self._finished.append(finished)
         self.journal.append(finished, records)

@@ -13,29 +13,52 @@ This is a split-plot design: Montgomery, Design and Analysis of Experiments, cha
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hypertare.errors import InputError
-from hypertare.study import BASELINE, GUEST_ONLY, Study, combinations
+from hypertare.study import BASELINE, GUEST_ONLY, GUESTS, Study, combinations
 from hypertare.trials import Cell, PlannedTrial
 
 HARD_TABLES = ("sut", "bench", "emulated")
 """Tables of a study whose settings need a new bench, but for what guests of one bench may differ in."""
 
 MAX_GUESTS = 4
-"""Guests on one bench at a time; more variants make more plots."""
+"""Guests that differ on one bench at a time; more variants make more plots."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A platform with the levels that only it has; its node's name and place on the bench."""
+    """A platform with the levels that only it has; its nodes' name and place on the bench.
+
+    `guests` of them stand there; the baseline's one node does the work of all.
+    """
 
     platform: str
     levels: Cell = field(default_factory=dict)
     node: str = ""
     index: int = 0
+    guests: int = 1
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of its nodes, in the order in which they are made."""
+        if self.platform == BASELINE:
+            return (self.node,)
+        return numbered(self.node, self.guests)
+
+
+def numbered(name: str, count: int) -> tuple[str, ...]:
+    """A node's name where there are so many of it."""
+    if count == 1:
+        return (name,)
+    return tuple(f"{name}-{number}" for number in range(1, count + 1))
+
+
+def is_hard(path: str) -> bool:
+    """Whether a setting is one of the bench, or of a guest on it."""
+    return path.partition(".")[0] in HARD_TABLES and path != GUESTS
 
 
 @dataclass(frozen=True)
@@ -108,7 +131,7 @@ def make(study: Study, seed: int) -> Design:
         guests = []
     groups = [guests[i : i + MAX_GUESTS] for i in range(0, len(guests), MAX_GUESTS)] or [[]]
     plots = [
-        Plot(levels, tuple(_name_nodes([*others, *group])))
+        Plot(levels, tuple(name_nodes([*others, *group], study.bench_guests)))
         for levels in combinations(hard)
         for group in groups
     ]
@@ -120,10 +143,11 @@ def make(study: Study, seed: int) -> Design:
     return Design(tuple(plots), tuple(cells), seed)
 
 
-def _name_nodes(variants: list[Variant]) -> Iterator[Variant]:
+def name_nodes(variants: Sequence[Variant], guests: int) -> Iterator[Variant]:
+    """Variants with their places on a bench of so many guests each."""
     for index, variant in enumerate(variants):
         node = "host" if variant.platform == BASELINE else f"{variant.platform}{index}"
-        yield Variant(variant.platform, variant.levels, node, index)
+        yield Variant(variant.platform, variant.levels, node, index, guests)
 
 
 _FACTOR_TABLES = {
@@ -145,6 +169,6 @@ def _bench_factors(study: Study) -> tuple[dict[str, Any], dict[str, Any]]:
             )
         if table == "sut" and key in GUEST_ONLY and study.machine == "local":
             guest_only[path] = levels
-        elif table in HARD_TABLES:
+        elif is_hard(path):
             hard[path] = levels
     return hard, guest_only

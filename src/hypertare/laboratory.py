@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from hypertare import planner
 from hypertare.campaign import Journal, Machine, Observer
-from hypertare.design import HARD_TABLES, MAX_GUESTS, Plot, Variant
+from hypertare.design import MAX_GUESTS, Plot, Variant, is_hard, name_nodes
 from hypertare.outcome import outcome, warnings
 from hypertare.records import BenchReady, Record, TrialEnd
 from hypertare.study import BASELINE, GUEST_ONLY, StudyFile
@@ -158,14 +158,14 @@ class Laboratory(ABC):
     def _note(
         self,
         planned: PlannedTrial,
-        node: str,
+        nodes: Sequence[str],
         records: Sequence[Record],
         error: str | None,
         seconds: float,
         fingerprint: str | None = None,
     ) -> FinishedTrial:
         """Writes a finished trial down."""
-        finished = outcome(self._kind, planned, node, records, error, seconds, fingerprint)
+        finished = outcome(self._kind, planned, nodes, records, error, seconds, fingerprint)
         self.trials += 1
         self.journal.append(finished, records)
         self.observer.end(finished, self.left_s())
@@ -269,17 +269,13 @@ class BenchLaboratory(Laboratory):
         if self._stands(hard, wanted):
             return None
         self._down()
-        variants = [Variant(BASELINE, {}, planner.HOST, 0)]
-        if self.platform != BASELINE:
-            variants += [
-                Variant(self.platform, own, f"{self.platform}{index}", index)
-                for index, own in enumerate(wanted, start=1)
-            ]
-        plot = Plot(hard, tuple(variants))
+        others = [Variant(self.platform, own) for own in wanted if self.platform != BASELINE]
+        study = self.file.cell(hard)
+        variants = tuple(name_nodes([Variant(BASELINE), *others], study.bench_guests))
+        plot = Plot(hard, variants)
         self._boot += 1
         self.observer.bench(self._boot, plot)
         cells = {variant.node: self.file.cell({**hard, **variant.levels}) for variant in variants}
-        study = self.file.cell(hard)
         bench = planner.make_bench(study, plot, cells, self.surroundings)
         records = self.machine.make_bench(bench, study.sut.boot_limit)
         self.journal.add_bench(self._boot, records)
@@ -314,13 +310,14 @@ class BenchLaboratory(Laboratory):
         planned = self._planned(ask, block, self._boot, kind)
         self.observer.begin(planned)
         began = self.clock()
-        node, records = "", ()
+        nodes: tuple[str, ...] = ()
+        records: Sequence[Record] = ()
         if error is None:
             own = _guest_only(ask.levels)
             variant = next(v for v in self._variants() if _same(v.levels, own))
-            node = variant.node
+            nodes = variant.nodes
             records, error = self._run(ask, variant, planned)
-        return self._note(planned, node, records, error, self.clock() - began)
+        return self._note(planned, nodes, records, error, self.clock() - began)
 
     def _run(
         self, ask: Ask, variant: Variant, planned: PlannedTrial
@@ -378,9 +375,7 @@ def _guest_only(levels: Cell) -> Cell:
 
 def _hard(levels: Cell) -> Cell:
     return {
-        path: level
-        for path, level in levels.items()
-        if path.partition(".")[0] in HARD_TABLES and not _is_guest_only(path)
+        path: level for path, level in levels.items() if is_hard(path) and not _is_guest_only(path)
     }
 
 

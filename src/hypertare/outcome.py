@@ -12,7 +12,7 @@ from hypertare.trials import FinishedTrial, PlannedTrial
 def outcome(
     kind: str,
     planned: PlannedTrial,
-    node: str,
+    nodes: Sequence[str],
     records: Sequence[Record],
     error: str | None,
     seconds: float,
@@ -23,7 +23,7 @@ def outcome(
     Args:
         kind: the workload's type.
         planned: what was asked for.
-        node: the node under test.
+        nodes: those under test.
         records: all records of the trial, or of the bench that could not be made.
         error: why it failed; none if it ended in good order.
         seconds: how long it took.
@@ -32,11 +32,11 @@ def outcome(
     values: dict[str, float] = {}
     guests: tuple[dict[str, float], ...] = ()
     if error is None:
-        values = responses.measure(kind, planned.platform, node, records)
-        guests = responses.of_guests(kind, planned.platform, node, records)
+        values = responses.measure(kind, planned.platform, nodes, records)
+        guests = responses.of_guests(kind, planned.platform, nodes, records)
         if responses.HEADLINE[kind] not in values:
             error = f"the trial ended without its {responses.HEADLINE[kind]}"
-    console = [r.lines for r in records if isinstance(r, Console) and r.node == node]
+    console = [r.lines for r in records if isinstance(r, Console) and r.node in nodes]
     return FinishedTrial(
         planned,
         "ok" if error is None else "failed",

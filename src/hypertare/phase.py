@@ -27,7 +27,7 @@ class Phase:
     intervals: dict[str, list[Interval]] = field(default_factory=dict)
     """By task, in the order of time."""
     weights: dict[str, float] = field(default_factory=dict)
-    """By node, where the trial set one."""
+    """By node, where the trial set one; that of the driver domain by the node that set it."""
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Phase:
@@ -48,7 +48,7 @@ class Phase:
     def _note_weight(self, outcome: KnobOutcome) -> None:
         knob = outcome.knob
         if isinstance(knob, SchedulerWeight) and outcome.action == "applied" and not outcome.error:
-            self.weights[outcome.node] = float(knob.weight)
+            self.weights[knob.guest or outcome.node] = float(knob.weight)
 
     @property
     def guests(self) -> tuple[int, ...]:
@@ -65,14 +65,12 @@ class Phase:
         works = {task.rpartition(".")[2] for task in self.results if not task.startswith(LOAD)}
         return tuple(guest for guest in self.guests if str(guest) not in works)
 
-    def of_guest(self, node: str, guest: int) -> Phase:
-        """What concerns one guest, as if it had been the only one: ids without its number, its node
-        by the name that a single one has.
-        """
-        end, own = f".{guest}", f"{node}-{guest}"
+    def of_guest(self, guest: int, node: str) -> Phase:
+        """What concerns one guest and its node, as if it had been the only one: ids lack its number."""
+        end = f".{guest}"
         return Phase(
             {task.removesuffix(end): r for task, r in self.results.items() if task.endswith(end)},
-            {(node, probe): values for (at, probe), values in self.probes.items() if at == own},
+            {at: values for at, values in self.probes.items() if at[0] == node},
             {task.removesuffix(end): i for task, i in self.intervals.items() if task.endswith(end)},
         )
 

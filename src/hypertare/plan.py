@@ -94,12 +94,20 @@ class Node(Seam):
     files: Files | None = None
 
 
+class Uplink(Seam):
+    mac: str
+    nic: NicModel | None = None
+
+
 class Link(Seam):
-    """`hub`: NICs of the machine itself, wired together outside of it, known by their addresses."""
+    """`hub`: NICs of the machine itself, wired together outside of it, known by their addresses.
+    `uplink`: one that is a port of the bridge.
+    """
 
     name: str
     kind: Literal["bridge", "hub"] = "bridge"
     mtu: int = 1500
+    uplink: Uplink | None = None
 
 
 class Bench(Seam):
@@ -231,8 +239,11 @@ class DevWeight(Seam):
 
 
 class SchedulerWeight(Seam):
+    """Of a guest of the bench or, without one, of the driver domain."""
+
     type: Literal["scheduler_weight"] = "scheduler_weight"
     weight: int
+    guest: str | None = None
 
 
 class InterruptCoalescing(Seam):

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from hypertare import plan
-from hypertare.design import Plot, Variant
+from hypertare.design import Plot, Variant, numbered
 from hypertare.errors import InputError
+from hypertare.image.build import DEFAULT_PROFILE
+from hypertare.image.xen import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.pc import PcClass, class_of
 from hypertare.phase import PHASE
 from hypertare.quantities import OfCapacity
 from hypertare.study import (
+    BASELINE,
     BurnSettings,
     CommandSettings,
     Knobs,
+    NeighbourSettings,
     PingSettings,
     StreamSettings,
     Study,
@@ -24,6 +29,8 @@ from hypertare.study import (
 from hypertare.trials import Cell
 
 LINK = "lan"
+WIRE = "wire"
+"""The hub beyond the driver domain's bridge."""
 PEER = "peer"
 HOST = "host"
 _STREAM_PORT = 5201
@@ -52,10 +59,12 @@ class Chance:
 
     seed: int
 
-    def mac(self, index: int) -> str:
-        """Locally administered, as QEMU's are; the last byte keeps the NICs of a machine apart."""
+    def mac(self, index: int, rank: int = 0) -> str:
+        """Locally administered, as QEMU's are; the third and the last byte keep the NICs of a machine
+        apart.
+        """
         high, low = divmod(self._draw("mac", 1 << 16), 256)
-        return f"52:54:00:{high:02x}:{low:02x}:{index + 2:02x}"
+        return f"52:54:{rank:02x}:{high:02x}:{low:02x}:{index + 2:02x}"
 
     def port(self, base: int) -> int:
         """Below the ports that the kernel gives out itself."""
@@ -82,14 +91,14 @@ class Capacity:
 class Surroundings:
     """What the machine gives: chosen once, the same for the whole run.
 
-    `cpus`: those that the run may use. `images` by the name of their kernel. `chance` is what an
-    emulated machine's boot leaves to chance; other machines need no help with that. `capacities` are
-    what workloads carry at most, where the run has measured it.
+    `cpus`: those that the run may use. `images` by the names of their kernel and profile. `chance` is
+    what an emulated machine's boot leaves to chance; other machines need no help with that.
+    `capacities` are what workloads carry at most, where the run has measured it.
     """
 
     cpus: tuple[int, ...]
     accelerator: plan.Accelerator
-    images: Mapping[str, Bootable]
+    images: Mapping[tuple[str, str], Bootable]
     environment: dict[str, str]
     workdir: Path | None = None
     chance: Chance | None = None
@@ -134,49 +143,70 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
         cells: by node, the study with that variant's levels in place too.
         on: what the machine gives.
     """
-    cpus = sut_cpus(study.sut.cpus, on)
     files = None
     if study.needs_files and on.workdir is not None:
         files = plan.Files(workdir=on.workdir, memory=files_memory(study.sut.memory))
+    under = _hypervisor(plot, on)
+    # Under a hypervisor its scheduler places what runs.
+    cpus = () if under else sut_cpus(study.sut.cpus, on)
     nodes = [
         plan.Node(
-            name=variant.node,
+            name=node,
             kind=_kind(variant, cells[variant.node], on),
             cpus=cpus,
-            interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, on),
+            interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, rank, on),
             files=files,
         )
         for variant in plot.variants
+        for rank, node in enumerate(variant.nodes)
     ]
+    if under:
+        nodes.insert(0, plan.Node(name=HOST, kind=plan.Host()))
     links: tuple[plan.Link, ...] = ()
     if study.needs_network:
-        links = (plan.Link(name=LINK, kind=_link_kind(on), mtu=study.bench.mtu),)
-        interface = plan.Interface(
-            name="eth0",
-            link=LINK,
-            address=f"{_address(PEER_INDEX)}/24",
-            mac=on.chance.mac(PEER_INDEX) if on.chance else None,
-            nic=study.sut.nic if on.chance else None,
-        )
-        peer = plan.Node(
-            name=PEER,
-            kind=plan.Container(),
-            cpus=peer_cpus(study.sut.cpus, on),
-            interfaces=(interface,),
-        )
-        nodes.append(peer)
+        links = _links(study, under, on)
+        nodes += _peers(study, links[-1].name, () if under else peer_cpus(study.sut.cpus, on), on)
     return plan.Bench(name=study.name, nodes=tuple(nodes), links=links)
 
 
+def _hypervisor(plot: Plot, on: Surroundings) -> PcClass | None:
+    """What an emulated machine runs under, so that its host is a driver domain."""
+    kinds = {class_of(variant.platform) for variant in plot.variants}
+    return next((kind for kind in kinds if kind.hypervisor and on.chance), None)
+
+
+def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.Link, ...]:
+    """The link of the systems under test, and that of their peers last, where it is another.
+
+    The PC's own NIC, which is the baseline's, is a port of the driver domain's bridge: what guests
+    send takes the same wire.
+    """
+    mtu = study.bench.mtu
+    if under is None:
+        return (plan.Link(name=LINK, kind="hub" if on.chance else "bridge", mtu=mtu),)
+    assert on.chance is not None
+    uplink = plan.Uplink(mac=on.chance.mac(_HOST_INDEX), nic=study.sut.nic)
+    return plan.Link(name=LINK, mtu=mtu, uplink=uplink), plan.Link(name=WIRE, kind="hub", mtu=mtu)
+
+
+def _peers(study: Study, link: str, cpus: tuple[int, ...], on: Surroundings) -> Iterator[plan.Node]:
+    """One for each that works at once."""
+    for rank, name in enumerate(numbered(PEER, study.bench_guests)):
+        interface = plan.Interface(
+            name="eth0",
+            link=link,
+            address=_with_prefix(_address(PEER_INDEX, rank), study),
+            mac=on.chance.mac(PEER_INDEX, rank) if on.chance else None,
+            nic=study.sut.nic if on.chance else None,
+        )
+        yield plan.Node(name=name, kind=plan.Container(), cpus=cpus, interfaces=(interface,))
+
+
 PEER_INDEX = 252
+_HOST_INDEX = 0
 
 HUB_INTERFACE = "sut0"
 """The PC's own NIC, which the kernel may know as `eth0` or `eth1` until it is renamed."""
-
-
-def _link_kind(on: Surroundings) -> Literal["bridge", "hub"]:
-    """An emulated machine has NICs on a hub, where others have a bridge."""
-    return "hub" if on.chance else "bridge"
 
 
 def interface_of(node: str, on: Surroundings) -> str:
@@ -186,33 +216,74 @@ def interface_of(node: str, on: Surroundings) -> str:
     return HUB_INTERFACE if on.chance else LINK
 
 
-def _address(index: int) -> str:
-    return f"10.77.0.{index + 2}"
+def _address(index: int, rank: int) -> str:
+    """Of the node of a variant, by its place on the bench and among its like."""
+    return f"10.77.{rank}.{index + 2}"
 
 
-def address_of(node: str, plot: Plot) -> str:
-    if node == PEER:
-        return _address(PEER_INDEX)
-    return _address(next(v.index for v in plot.variants if v.node == node))
+def _with_prefix(address: str, study: Study) -> str:
+    return f"{address}/{24 if study.bench_guests == 1 else 16}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A system under test and its peer, of several that work at once.
+
+    `mark` tells its tasks from those of the others.
+    """
+
+    rank: int
+    node: str
+    address: str
+    peer: str
+    peer_address: str
+    mark: str
+
+
+def pairs(study: Study, variant: Variant) -> list[Pair]:
+    """Those that work at once in a trial: the first of the bench. A baseline's node is in every one."""
+    count = study.sut.guests
+    peers = numbered(PEER, variant.guests)
+    own = variant.nodes * count if variant.platform == BASELINE else variant.nodes
+    return [
+        Pair(
+            rank,
+            own[rank],
+            _address(variant.index, 0 if variant.platform == BASELINE else rank),
+            peers[rank],
+            _address(PEER_INDEX, rank),
+            f".{rank + 1}" if count > 1 else "",
+        )
+        for rank in range(count)
+    ]
 
 
 def _interfaces(
-    study: Study, nic: plan.NicModel, variant: Variant, on: Surroundings
+    study: Study, nic: plan.NicModel, variant: Variant, rank: int, on: Surroundings
 ) -> tuple[plan.Interface, ...]:
     """Guests have a NIC, and so has every node of an emulated machine."""
     if not study.needs_network:
         return ()
-    mac = f"52:54:00:77:00:{variant.index + 2:02x}" if variant.platform == "guest" else None
+    guest = variant.platform == "guest"
+    mac = f"52:54:00:77:{rank:02x}:{variant.index + 2:02x}" if guest else None
     if on.chance:
-        mac = on.chance.mac(variant.index)
+        mac = on.chance.mac(variant.index, rank)
+    own = None if variant.platform == "xen" else nic
     interface = plan.Interface(
         name=interface_of(variant.node, on) if on.chance else "eth0",
         link=LINK,
-        address=f"{_address(variant.index)}/24",
+        address=_with_prefix(_address(variant.index, rank), study),
         mac=mac,
-        nic=nic if mac else None,
+        nic=own if mac else None,
     )
     return (interface,)
+
+
+_DOMAIN_ARGUMENTS = (
+    # Under PV each change of a page's protection is a hypercall: without it a boot takes seconds less.
+    *("quiet", "rodata=off", "cryptomgr.notests", "panic=-1", "random.trust_cpu=off"),
+    "hypertare.modules=xen_netfront",
+)
 
 
 def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
@@ -220,7 +291,16 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
         return plan.Host()
     if variant.platform == "container":
         return plan.Container(memory=study.sut.memory)
-    image = on.images[study.sut.kernel]
+    if variant.platform == "xen":
+        return plan.Domain(
+            cpus=study.sut.cpus,
+            memory=study.sut.memory,
+            kernel=Path("/") / GUEST_KERNEL,
+            initramfs=Path("/") / GUEST_INITRAMFS,
+            kernel_args=(*_DOMAIN_ARGUMENTS, *study.sut.kernel_args),
+            boot_limit_s=study.sut.boot_limit,
+        )
+    image = on.images[study.sut.kernel, DEFAULT_PROFILE]
     accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
     return plan.Guest(
         cpus=study.sut.cpus,
@@ -256,60 +336,79 @@ def make_trial(
         warmup: it is not counted, so that a guest may get ready in it for those that are.
     """
     settings = study.workloads[workload]
-    tasks, seconds = _tasks(settings, workload, variant.node, plot, on, warmup)
-    own_machine = variant.platform == "guest" or on.chance is not None
-    probes = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
-    if variant.node != HOST:
-        probes.append(plan.ProbeRequest(node=variant.node, probe="outside"))
-    if own_machine:
-        own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
-        polling = study.probes if study.needs_network else ()
-        wanted = [plan.ProbeRequest(node=variant.node, probe=probe) for probe in own + polling]
-        probes += [request for request in wanted if request not in probes]
-        if "drops" in polling:
-            probes += [plan.ProbeRequest(node=node, probe="drops") for node in _on_the_way(variant)]
-            probes.append(plan.ProbeRequest(node=PEER, probe="net_dev"))
+    working = pairs(study, variant)
+    tasks, seconds = _tasks(settings, workload, working, plot, on, warmup)
+    own_machine = variant.platform in ("guest", "xen") or on.chance is not None
+    nodes = list(dict.fromkeys(pair.node for pair in working))
+    probes = _probes(study, variant, working, nodes if own_machine else ())
     phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
-    knobs = _knob_settings(study.knobs, variant.node, study.needs_network, own_machine, on)
-    before = _before(id, study, variant, plot, on)
+    knobs = _knob_settings(study, working, own_machine, on)
+    if variant.platform == "xen":
+        knobs += _weights(study.knobs, nodes)
+    before = _before(id, study, variant, working, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
 
 
-def _on_the_way(variant: Variant) -> tuple[str, ...]:
-    """Other nodes that may drop a packet: the peer, and for a guest the machine with its tap."""
-    return (PEER, HOST) if variant.platform == "guest" else (PEER,)
+def _probes(
+    study: Study, variant: Variant, working: Sequence[Pair], machines: Sequence[str]
+) -> list[plan.ProbeRequest]:
+    """What is read in a trial; `machines` are the nodes that are machines of their own."""
+    wanted = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
+    outside = [pair.node for pair in working if pair.node != HOST]
+    if variant.platform == "xen":
+        outside.append(HOST)
+    wanted += [plan.ProbeRequest(node=node, probe="outside") for node in outside]
+    own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
+    polling = study.probes if study.needs_network else ()
+    wanted += [
+        plan.ProbeRequest(node=node, probe=probe) for node in machines for probe in own + polling
+    ]
+    if machines and "drops" in polling:
+        peers = [pair.peer for pair in working]
+        # A peer may drop a packet, and so may the machine that a guest's frames pass through.
+        way = [*peers, HOST] if variant.platform in ("guest", "xen") else peers
+        wanted += [plan.ProbeRequest(node=node, probe="drops") for node in way]
+        wanted += [plan.ProbeRequest(node=peer, probe="net_dev") for peer in peers]
+    return list(dict.fromkeys(wanted))
 
 
 def _before(
-    id: int, study: Study, variant: Variant, plot: Plot, on: Surroundings
+    id: int, study: Study, variant: Variant, working: Sequence[Pair], on: Surroundings
 ) -> tuple[plan.Phase, ...]:
     """What an emulated machine or a guest does first, unmeasured.
 
     `offset`: where nothing else varies the moment of a trial's start, this does.
     """
     if on.chance is None:
-        return _reach(variant, plot) if variant.platform == "guest" and study.needs_network else ()
+        reached = variant.platform in ("guest", "xen") and study.needs_network
+        return _reach(working) if reached else ()
     work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))
-    offset = plan.Task(id="offset", node=variant.node, workload=work)
+    offset = plan.Task(id="offset", node=working[0].node, workload=work)
     phase = plan.Phase(name="offset", tasks=(offset,), limit_s=_SETTLE_S)
-    return (*(_reach(variant, plot) if study.needs_network else ()), phase)
+    return (*(_reach(working) if study.needs_network else ()), phase)
 
 
-def _reach(variant: Variant, plot: Plot) -> tuple[plan.Phase, ...]:
+def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
     """One echo, so that both ends know each other's addresses and frames pass.
 
     QEMU's e1000 takes none in for a second after the kernel has set its filter; and what a sender
     has for an address that is not known yet is dropped where nobody counts it.
     """
-    echo = plan.PingRequest(
-        protocol="icmp",
-        to=address_of(variant.node, plot),
-        count=1,
-        duration_s=_SETTLE_S / 2,
-        timeout_s=_SETTLE_S / 2,
+    tasks = tuple(
+        plan.Task(
+            id=f"reach{pair.mark}",
+            node=pair.peer,
+            workload=plan.PingRequest(
+                protocol="icmp",
+                to=pair.address,
+                count=1,
+                duration_s=_SETTLE_S / 2,
+                timeout_s=_SETTLE_S / 2,
+            ),
+        )
+        for pair in working
     )
-    reach = plan.Task(id="reach", node=PEER, workload=echo)
-    return (plan.Phase(name="reach", tasks=(reach,), limit_s=2 * _SETTLE_S),)
+    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * _SETTLE_S),)
 
 
 def expected_seconds(settings: object) -> float | None:
@@ -320,29 +419,75 @@ def expected_seconds(settings: object) -> float | None:
 
 
 def _tasks(
-    settings: object, workload: str, node: str, plot: Plot, on: Surroundings, warmup: bool
+    settings: object,
+    workload: str,
+    working: Sequence[Pair],
+    plot: Plot,
+    on: Surroundings,
+    warmup: bool,
 ) -> tuple[Sequence[plan.Task], float]:
     """The tasks of a workload, and the seconds they may take: what the user said of a command, for
-    the others what they are asked to do and some more."""
+    the others what they are asked to do and some more.
+    """
+    neighbours = getattr(settings, "neighbours", None)
+    seconds = _limit_s(settings)
+    load: list[plan.Task] = []
+    if neighbours is not None:
+        load = [t for p in working[1:] for t in _load_tasks(neighbours, settings, p, seconds, on)]
+        working = working[:1]
+    tasks = [
+        task for pair in working for task in _pair_tasks(settings, workload, pair, plot, on, warmup)
+    ]
+    return [*load, *tasks], seconds
+
+
+def _limit_s(settings: object) -> float:
     match settings:
         case CommandSettings():
-            return [_command_task(settings, node, on, warmup)], settings.limit
+            return settings.limit
         case StreamSettings():
-            seconds = settings.duration + settings.omit + _SETTLE_S
-            return _stream_tasks(settings, workload, node, plot, on), seconds
+            return settings.duration + settings.omit + _SETTLE_S
         case PingSettings():
-            seconds = settings.duration + settings.timeout + _SETTLE_S
-            return _ping_tasks(settings, node, plot, on), seconds
+            return settings.duration + settings.timeout + _SETTLE_S
+        case BurnSettings():
+            return settings.duration + _SETTLE_S
+    raise AssertionError(f"unknown workload settings: {settings!r}")
+
+
+def _pair_tasks(
+    settings: object, workload: str, pair: Pair, plot: Plot, on: Surroundings, warmup: bool
+) -> list[plan.Task]:
+    match settings:
+        case CommandSettings():
+            return [_command_task(settings, pair, on, warmup)]
+        case StreamSettings():
+            return _stream_tasks(settings, _rate(settings, workload, plot, on), pair, on)
+        case PingSettings():
+            return _ping_tasks(settings, pair, on)
         case BurnSettings():
             work = plan.Burn(
                 share=settings.share, duration_s=settings.duration, threads=settings.threads
             )
-            return [plan.Task(id="burn", node=node, workload=work)], settings.duration + _SETTLE_S
+            return [plan.Task(id=f"burn{pair.mark}", node=pair.node, workload=work)]
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 
+def _load_tasks(
+    load: NeighbourSettings, settings: object, pair: Pair, seconds: float, on: Surroundings
+) -> Iterator[plan.Task]:
+    """What a neighbour does until those who are measured have ended."""
+    if load.stream is not None:
+        flow = StreamSettings(type="stream", direction=load.stream, duration=seconds, omit=0.0)
+        for task in _stream_tasks(flow, None, pair, on):
+            role = "load-sink" if task.background else "load-stream"
+            yield task.model_copy(update={"id": f"{role}{pair.mark}", "background": True})
+    if load.share is not None:
+        work = plan.Burn(share=load.share, duration_s=seconds)
+        yield plan.Task(id=f"load{pair.mark}", node=pair.node, background=True, workload=work)
+
+
 def _command_task(
-    settings: CommandSettings, node: str, on: Surroundings, warmup: bool
+    settings: CommandSettings, pair: Pair, on: Surroundings, warmup: bool
 ) -> plan.Task:
     work = plan.Command(
         argv=settings.argv,
@@ -352,7 +497,7 @@ def _command_task(
         prepare=settings.prepare,
         warmup=warmup,
     )
-    return plan.Task(id="command", node=node, workload=work)
+    return plan.Task(id=f"command{pair.mark}", node=pair.node, workload=work)
 
 
 def _rate(settings: StreamSettings, workload: str, plot: Plot, on: Surroundings) -> float | None:
@@ -367,18 +512,16 @@ def _rate(settings: StreamSettings, workload: str, plot: Plot, on: Surroundings)
 
 
 def _stream_tasks(
-    settings: StreamSettings, workload: str, node: str, plot: Plot, on: Surroundings
+    settings: StreamSettings, rate_bps: float | None, pair: Pair, on: Surroundings
 ) -> list[plan.Task]:
-    pairs = {
-        "transmit": [(node, PEER)],
-        "receive": [(PEER, node)],
-        "both": [(node, PEER), (PEER, node)],
-    }[settings.direction]
+    out = (pair.node, pair.peer, pair.peer_address)
+    back = (pair.peer, pair.node, pair.address)
+    ways = {"transmit": [out], "receive": [back], "both": [out, back]}[settings.direction]
     receivers, senders = [], []
-    rate_bps = _rate(settings, workload, plot, on)
-    for index, (source, sink) in enumerate(pairs):
-        port = _port(_STREAM_PORT, on) + 300 * index
-        mark = f"-{index}" if len(pairs) > 1 else ""
+    for index, (source, sink, address) in enumerate(ways):
+        # Each flow has a port of its own; a baseline's node has those of all pairs.
+        port = _port(_STREAM_PORT, on) + (2 * pair.rank + index) * settings.flows
+        mark = f"-{index}{pair.mark}" if len(ways) > 1 else pair.mark
         receive = plan.StreamReceive(
             protocol=settings.protocol,
             on=f"0.0.0.0:{port}",
@@ -391,7 +534,7 @@ def _stream_tasks(
         )
         send = plan.StreamSend(
             protocol=settings.protocol,
-            to=f"{address_of(sink, plot)}:{port}",
+            to=f"{address}:{port}",
             duration_s=settings.duration,
             flows=settings.flows,
             message=settings.message_bytes,
@@ -421,36 +564,44 @@ def _port(base: int, on: Surroundings) -> int:
     return on.chance.port(base) if on.chance else base
 
 
-def _ping_tasks(settings: PingSettings, node: str, plot: Plot, on: Surroundings) -> list[plan.Task]:
-    source, sink = (node, PEER) if settings.direction == "transmit" else (PEER, node)
+def _ping_tasks(settings: PingSettings, pair: Pair, on: Surroundings) -> list[plan.Task]:
+    source, sink, to = (
+        (pair.node, pair.peer, pair.peer_address)
+        if settings.direction == "transmit"
+        else (pair.peer, pair.node, pair.address)
+    )
     icmp = settings.protocol == "icmp"
-    to = address_of(sink, plot)
+    port = _port(_PING_PORT, on) + pair.rank
     request = plan.PingRequest(
         protocol=settings.protocol,
-        to=to if icmp else f"{to}:{_port(_PING_PORT, on)}",
+        to=to if icmp else f"{to}:{port}",
         message=settings.message,
         duration_s=settings.duration,
         interval_s=settings.interval,
         timeout_s=settings.timeout,
         omit=settings.omit,
     )
-    tasks = [plan.Task(id="request", node=source, workload=request)]
+    tasks = [plan.Task(id=f"request{pair.mark}", node=source, workload=request)]
     if not icmp:
         reply = plan.PingReply(
             protocol=settings.protocol,
-            on=f"0.0.0.0:{_port(_PING_PORT, on)}",
+            on=f"0.0.0.0:{port}",
             message=settings.message,
         )
-        tasks.insert(0, plan.Task(id="reply", node=sink, background=True, workload=reply))
+        tasks.insert(
+            0, plan.Task(id=f"reply{pair.mark}", node=sink, background=True, workload=reply)
+        )
     return tasks
 
 
 def _knob_settings(
-    knobs: Knobs, node: str, network: bool, own_machine: bool, on: Surroundings
+    study: Study, working: Sequence[Pair], own_machine: bool, on: Surroundings
 ) -> list[plan.KnobSetting]:
+    knobs = study.knobs
     settings: list[plan.KnobSetting] = []
-    ends = (node, PEER) if network else (node,)
-    for end in ends:
+    nodes = list(dict.fromkeys(pair.node for pair in working))
+    peers = [pair.peer for pair in working] if study.needs_network else []
+    for end in (*nodes, *peers):
         interface = interface_of(end, on)
         if knobs.mtu is not None:
             settings.append(_knob(end, plan.Mtu(interface=interface, bytes=knobs.mtu)))
@@ -459,14 +610,22 @@ def _knob_settings(
             settings.append(_knob(end, knob))
         if knobs.socket_buffers is not None:
             settings.append(_knob(end, plan.SocketBuffers(bytes=knobs.socket_buffers)))
-    interface = interface_of(node, on)
-    if knobs.receive_steering is not None:
-        settings.append(
-            _knob(node, plan.ReceiveSteering(interface=interface, cpus=knobs.receive_steering))
-        )
-    if own_machine:
-        settings += [_knob(node, knob) for knob in _polling_knobs(knobs, interface)]
+    for node in nodes:
+        interface = interface_of(node, on)
+        if knobs.receive_steering is not None:
+            cpus = knobs.receive_steering
+            settings.append(_knob(node, plan.ReceiveSteering(interface=interface, cpus=cpus)))
+        if own_machine:
+            settings += [_knob(node, knob) for knob in _polling_knobs(knobs, interface)]
     return settings
+
+
+def _weights(knobs: Knobs, guests: Sequence[str]) -> Iterator[plan.KnobSetting]:
+    """In the hypervisor's scheduler: of the driver domain, and of the guests that work."""
+    if knobs.driver_weight is not None:
+        yield _knob(HOST, plan.SchedulerWeight(weight=knobs.driver_weight))
+    for guest, weight in zip(guests, knobs.guest_weights or (), strict=False):
+        yield _knob(HOST, plan.SchedulerWeight(weight=weight, guest=guest))
 
 
 _POLLING = (

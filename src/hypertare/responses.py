@@ -122,21 +122,23 @@ HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn"
 """The response that decides when a workload has been measured precisely enough, and leads a report."""
 
 
-def measure(workload: str, platform: str, node: str, records: Iterable[Record]) -> dict[str, float]:
+def measure(
+    workload: str, platform: str, nodes: Sequence[str], records: Iterable[Record]
+) -> dict[str, float]:
     """Responses of one trial that ended in good order, by name; absent ones could not be had.
 
     Args:
         workload: the workload's type.
         platform: the platform of the system under test.
-        node: its node's name.
+        nodes: its nodes' names.
         records: all records of the trial.
     """
     phase = Phase.of(records)
     if phase.guests:
-        values = _of_all(workload, platform, node, phase)
+        values = _of_all(workload, platform, nodes, phase)
     else:
-        values = _of_one(workload, platform, node, phase)
-    values |= _driver(platform, node, phase)
+        values = _of_one(workload, platform, nodes[0], phase)
+    values |= _driver(platform, phase)
     values["machine_cpu"] = _machine_cpu(platform, phase, values)
     received = phase.total("receive", "received_bytes")
     if received and values["machine_cpu"] is not None:
@@ -145,7 +147,7 @@ def measure(workload: str, platform: str, node: str, records: Iterable[Record]) 
 
 
 def of_guests(
-    workload: str, platform: str, node: str, records: Iterable[Record]
+    workload: str, platform: str, nodes: Sequence[str], records: Iterable[Record]
 ) -> tuple[dict[str, float], ...]:
     """The same of each guest where several worked at once, the first one's first; else nothing.
 
@@ -154,8 +156,8 @@ def of_guests(
     phase = Phase.of(records)
     if not phase.guests:
         return ()
-    parts = _parts(workload, platform, node, phase)
-    due = together.entitlements(_working(parts, phase), _weights(node, phase))
+    parts = _parts(workload, platform, nodes, phase)
+    due = together.entitlements(_working(parts, phase), _weights(nodes, phase))
     for guest, share in due.items():
         parts[guest]["entitlement"] = share
     return tuple(parts.get(guest, {}) for guest in range(1, max(phase.guests) + 1))
@@ -179,20 +181,20 @@ def _of_one(workload: str, platform: str, node: str, phase: Phase) -> Found:
     return values
 
 
-def _of_all(workload: str, platform: str, node: str, phase: Phase) -> Found:
+def _of_all(workload: str, platform: str, nodes: Sequence[str], phase: Phase) -> Found:
     """Of all guests together."""
-    parts = _parts(workload, platform, node, phase)
+    parts = _parts(workload, platform, nodes, phase)
     working = _working(parts, phase)
     values: Found = {**together.join(working)}
     if workload == "stream":
         found = together.common_of(phase)
         values |= {**_stream(phase), "goodput": values.get("goodput")}
         values |= together.of_streams(working, found)
-        if phase.has_counters_of(node):
-            values |= _polling(phase, node)
+        if len(nodes) == 1 and phase.has_counters_of(nodes[0]):
+            values |= _polling(phase, nodes[0])
     elif workload == "ping":
         values |= together.round_trips(phase)
-    values |= together.of_cpu(working, _weights(node, phase))
+    values |= together.of_cpu(working, _weights(nodes, phase))
     for name in ("outside_cpu", "outside_cpu_share"):
         if any(name in part for part in parts.values()):
             values[name] = _whole([part.get(name) for part in parts.values()])
@@ -202,11 +204,13 @@ def _of_all(workload: str, platform: str, node: str, phase: Phase) -> Found:
     return values
 
 
-def _parts(workload: str, platform: str, node: str, phase: Phase) -> dict[int, dict[str, float]]:
+def _parts(
+    workload: str, platform: str, nodes: Sequence[str], phase: Phase
+) -> dict[int, dict[str, float]]:
     """By guest; a stream's goodput is over the common interval."""
     parts = {
-        guest: _known(_of_one(workload, platform, node, phase.of_guest(node, guest)))
-        for guest in phase.guests
+        guest: _known(_of_one(workload, platform, node, phase.of_guest(guest, node)))
+        for guest, node in _node_of(nodes, phase).items()
     }
     if workload == "stream":
         together.with_common_rates(parts, together.common_of(phase))
@@ -217,9 +221,16 @@ def _working(parts: dict[int, dict[str, float]], phase: Phase) -> dict[int, dict
     return {guest: part for guest, part in parts.items() if guest not in phase.neighbours}
 
 
-def _weights(node: str, phase: Phase) -> dict[int, float]:
+def _node_of(nodes: Sequence[str], phase: Phase) -> dict[int, str]:
+    """By guest. A baseline's one node does the work of all; what it used belongs to none of them."""
+    if len(nodes) == 1:
+        return dict.fromkeys(phase.guests, "")
+    return {guest: nodes[guest - 1] for guest in phase.guests}
+
+
+def _weights(nodes: Sequence[str], phase: Phase) -> dict[int, float]:
     """By guest, of those to which the trial gave one."""
-    named = {guest: phase.weights.get(f"{node}-{guest}") for guest in phase.guests}
+    named = {guest: phase.weights.get(node) for guest, node in _node_of(nodes, phase).items()}
     return {guest: weight for guest, weight in named.items() if weight is not None}
 
 
@@ -227,7 +238,7 @@ def _only_disturbs(phase: Phase) -> bool:
     return all(task.startswith(LOAD) for task in phase.results) and bool(phase.results)
 
 
-def _driver(platform: str, node: str, phase: Phase) -> Found:
+def _driver(platform: str, phase: Phase) -> Found:
     """CPU time of the domain that moves the guests' packets, as the hypervisor counts it."""
     if platform != "xen":
         return {}

@@ -15,14 +15,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, paths, planner
+from hypertare import __version__, capacity, environment, paths, pc, planner
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.errors import InputError, MachineError, writing
-from hypertare.image.build import Image, build
+from hypertare.image.build import DEFAULT_PROFILE, Image, build
 from hypertare.image.profile import EMULATED
 from hypertare.laboratory import BenchLaboratory, Laboratory
 from hypertare.machine.emulated import EmulatedMachine
@@ -175,17 +175,18 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
         MachineError: something that a platform needs is missing.
     """
     paths.agent_binary()
-    images: dict[str, Image] = {}
+    images: dict[tuple[str, str], Image] = {}
     accelerator: Accelerator = "tcg"
     if prepared.emulated:
         _require_qemu()
         for kernel in _kernels(prepared.study):
-            images[kernel] = build(kernel, "emulated", progress=tell)
+            for kind in pc.classes(prepared.study):
+                images[kernel, kind.profile] = build(kernel, kind.profile, progress=tell)
         return Surroundings(prepared.cpus, accelerator, images, {})
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
         for kernel in _kernels(prepared.study):
-            images[kernel] = build(kernel, progress=tell)
+            images[kernel, DEFAULT_PROFILE] = build(kernel, progress=tell)
         if prepared.study.sut.accelerator == "auto":
             tell("accelerator: KVM counts only if a guest boots with it")
             accelerator = best_accelerator(next(iter(images.values()))).accelerator
@@ -384,7 +385,7 @@ def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:
         hostname="emulated",
         cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}",
         cpus=study.sut.cpus,
-        memory=study.sut.memory,
+        memory=pc.memory(study),
         kernel=getattr(image, "kernel_release", "unknown"),
         architecture="x86_64",
         distribution="none: the agent is its init",

@@ -35,7 +35,7 @@ from hypertare.summary import Level
 from hypertare.tune.settings import TuneSettings
 from hypertare.units import human_size
 
-Platform = Literal["native", "container", "guest"]
+Platform = Literal["native", "container", "guest", "xen"]
 BASELINE = "native"
 
 CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual", "wall")}
@@ -43,6 +43,17 @@ CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual"
 
 LEAST_EMULATED = 128 << 20
 """Bytes with which the distribution's kernel boots and a stream runs."""
+
+LEAST_DOMAIN = 112 << 20
+"""Bytes with which a guest of Xen boots."""
+
+LEAST_DRIVER_DOMAIN = 384 << 20
+"""Bytes with which Xen's driver domain unpacks its image, what its guests boot from in it."""
+
+MOST_GUESTS = 64
+
+GUESTS = "sut.guests"
+"""How many work at once; a bench has as many as any cell needs, so it needs no bench of its own."""
 
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
@@ -65,6 +76,9 @@ class Sut(Settings):
     kernel_args: tuple[str, ...] = ()
     boot_limit: Duration = 60.0
     workdir: Path | None = None
+    guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
+    scheduler: Literal["credit", "credit2"] = "credit"
+    driver_memory: Size = 448 << 20
 
     @field_validator("platforms")
     @classmethod
@@ -92,6 +106,32 @@ class BenchSettings(Settings):
     """What lies around the system under test."""
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
+
+
+class NeighbourSettings(Settings):
+    """What the other guests do while the first one is measured: burn a share of a CPU, stream to or
+    from their peers, or both.
+    """
+
+    share: Share | None = None
+    stream: Literal["transmit", "receive"] | None = None
+
+    @field_validator("share")
+    @classmethod
+    def _in_range(cls, share: float | None) -> float | None:
+        return None if share is None else _a_share(share)
+
+    @model_validator(mode="after")
+    def _something(self) -> NeighbourSettings:
+        if self.share is None and self.stream is None:
+            raise ValueError("the neighbours do nothing: give them a 'share', a 'stream' or both")
+        return self
+
+
+def _a_share(share: float) -> float:
+    if not 0 < share <= 1:
+        raise ValueError("a share lies above 0 and at most at 1 (100 %)")
+    return share
 
 
 class Work(Settings):
@@ -140,6 +180,7 @@ class StreamSettings(Work):
     interval: Duration = 0.25
     sender_cpus: tuple[int, ...] = ()
     receiver_cpus: tuple[int, ...] = ()
+    neighbours: NeighbourSettings | None = None
 
     @property
     def message_bytes(self) -> int:
@@ -164,6 +205,7 @@ class PingSettings(Work):
     interval: Duration = 0.0
     timeout: Duration = 1.0
     omit: int = 20
+    neighbours: NeighbourSettings | None = None
 
 
 class BurnSettings(Work):
@@ -175,15 +217,16 @@ class BurnSettings(Work):
     @field_validator("share")
     @classmethod
     def _in_range(cls, share: float) -> float:
-        if not 0 < share <= 1:
-            raise ValueError("a share lies above 0 and at most at 1 (100 %)")
-        return share
+        return _a_share(share)
 
 
 WorkloadSettings = Annotated[
     CommandSettings | StreamSettings | PingSettings | BurnSettings, Field(discriminator="type")
 ]
 
+
+Weight = Annotated[int, Field(ge=1, le=65535)]
+"""Of a scheduler: xl(1), sched-credit and sched-credit2."""
 
 Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
 
@@ -232,6 +275,8 @@ class Knobs(Settings):
     interrupt_coalescing: CoalescingSettings | None = None
     busy_poll: Count | None = None
     defer_hard_irqs: DeferSettings | None = None
+    driver_weight: Weight | None = None
+    guest_weights: tuple[Weight, ...] | None = None
 
 
 PollingProbe = Literal["napi", "drops"]
@@ -304,9 +349,9 @@ class Study(Settings):
             return self
         if "guest" in self.sut.platforms:
             raise ValueError(
-                "the machine 'emulated' has the platforms native and container, not guest"
+                "the machine 'emulated' has the platforms native, container and xen, not guest"
             )
-        if self.sut.memory < LEAST_EMULATED:
+        if "xen" not in self.sut.platforms and self.sut.memory < LEAST_EMULATED:
             raise ValueError(
                 f"sut.memory is {human_size(self.sut.memory)}, but an emulated machine needs "
                 f"{human_size(LEAST_EMULATED)}: its kernel would not fit, or end in a loop"
@@ -320,14 +365,36 @@ class Study(Settings):
         return self
 
     @model_validator(mode="after")
+    def _guests_fit(self) -> Study:
+        guests, weights = self.sut.guests, self.knobs.guest_weights
+        if weights is not None and len(weights) < guests:
+            raise ValueError(
+                f"knobs.guest_weights has {len(weights)} of them for sut.guests = {guests}: "
+                "give one a guest"
+            )
+        if "xen" not in self.sut.platforms:
+            return self
+        if self.sut.memory < LEAST_DOMAIN:
+            raise ValueError(
+                f"sut.memory is {human_size(self.sut.memory)}, but a guest of Xen needs "
+                f"{human_size(LEAST_DOMAIN)} to boot"
+            )
+        if self.sut.driver_memory < LEAST_DRIVER_DOMAIN:
+            raise ValueError(
+                f"sut.driver_memory is {human_size(self.sut.driver_memory)}, but Xen's driver domain "
+                f"needs {human_size(LEAST_DRIVER_DOMAIN)} for its image"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _factors_of_a_workload_are_its_own(self) -> Study:
         for name, workload in self.workloads.items():
-            own = (f"workloads.{name}.", "knobs.")
             for path in workload.factors:
-                if not path.startswith(own) or path == f"workloads.{name}.factors":
+                if not _is_easy(path, name) or path == f"workloads.{name}.factors":
                     raise ValueError(
                         f"workloads.{name}.factors: '{path}' cannot be varied for '{name}' alone; "
-                        f"that can its own keys ({own[0]}...) and knobs (knobs....)"
+                        f"that can its own keys (workloads.{name}....), knobs (knobs....) and "
+                        f"{GUESTS}"
                     )
         return self
 
@@ -347,8 +414,7 @@ class Study(Settings):
 
     def factors_of(self, workload: str) -> dict[str, tuple[Any, ...]]:
         """The factors whose levels a trial of this workload may take without another bench."""
-        own = (f"workloads.{workload}.", "knobs.")
-        shared = {path: levels for path, levels in self.factors.items() if path.startswith(own)}
+        shared = {p: levels for p, levels in self.factors.items() if _is_easy(p, workload)}
         return {**shared, **self.workloads[workload].factors}
 
     @property
@@ -362,6 +428,11 @@ class Study(Settings):
         return found
 
     @property
+    def bench_guests(self) -> int:
+        """How many stand on a bench: the most that work at once in any cell."""
+        return max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+
+    @property
     def needs_network(self) -> bool:
         return any(settings.type in ("stream", "ping") for settings in self.workloads.values())
 
@@ -371,6 +442,13 @@ class Study(Settings):
         return self.machine == "local" and any(
             settings.type == "command" for settings in self.workloads.values()
         )
+
+
+def _is_easy(path: str, workload: str) -> bool:
+    """Whether it can be varied from trial to trial on one bench: a factor of guests picks the first
+    ones of those that stand there.
+    """
+    return path == GUESTS or path.startswith((f"workloads.{workload}.", "knobs."))
 
 
 class StudyFile:

@@ -145,7 +145,7 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
     ready = {record.node: record for record in records if isinstance(record, NodeReady)}
     for node, hello in hellos.items():
         platform = _platform_of(node, meta)
-        if platform is None:
+        if platform is None or _is_driver_domain(node, ready.get(node), meta):
             continue
         yield PlatformState(
             platform=platform,
@@ -165,9 +165,15 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
 
 
 def _platform_of(node: str, meta: Meta) -> str | None:
-    """The design names the baseline's node `host`, the others by platform and number."""
-    platform = meta.baseline if node == HOST else node.rstrip("0123456789")
+    """The design names the baseline's node `host`, the others by platform and numbers."""
+    platform = meta.baseline if node == HOST else node.rstrip("0123456789-")
     return platform if platform in meta.platforms else None
+
+
+def _is_driver_domain(node: str, ready: NodeReady | None, meta: Meta) -> bool:
+    """On an emulated machine under Xen the host is no baseline: that boots without."""
+    under_xen = ready is not None and ready.vmm is not None
+    return node == HOST and under_xen and meta.machine.kind == "emulated"
 
 
 def _interface(state: InterfaceState) -> dict[str, Level | None]:

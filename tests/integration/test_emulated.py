@@ -204,7 +204,7 @@ def test_a_seed_moves_address_spaces_and_random_numbers_and_repeats_them(tmp_pat
         pc = Pc("virtual", 3, seed, 192 << 20, 1, "debian", 60, 120.0)
         return Batch(0, pc, bench, (), (trial,))
 
-    images: dict[str, Any] = {"debian": with_cat(tmp_path)}
+    images: dict[tuple[str, str], Any] = {("debian", "emulated"): with_cat(tmp_path)}
     machine = EmulatedMachine(paths.agent_binary(), images, jobs=3, cache=Cache(tmp_path / "cache"))
     with machine:
         outputs = [*machine.run([batch(1), batch(2)])]

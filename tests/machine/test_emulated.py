@@ -43,7 +43,9 @@ class Made:
         self.agent = place / "agent"
         for name in ("kernel", "initramfs"):
             (place / name).write_bytes(name.encode())
-        self.image = SimpleNamespace(kernel=place / "kernel", initramfs=place / "initramfs")
+        self.image = SimpleNamespace(
+            kernel=place / "kernel", initramfs=place / "initramfs", hypervisor=None
+        )
         self.write(TELL)
 
     def write(self, body: str) -> None:
@@ -53,7 +55,9 @@ class Made:
 
     def machine(self, **options: object) -> EmulatedMachine:
         cache = Cache(self.place / "cache")
-        return EmulatedMachine(self.agent, {"debian": self.image}, cache=cache, **options)  # type: ignore[arg-type, dict-item]
+        return EmulatedMachine(
+            self.agent, {("debian", "emulated"): self.image}, cache=cache, **options
+        )  # type: ignore[arg-type, dict-item]
 
     def run(self, *batches: Batch, **options: object) -> list:
         with self.machine(**options) as machine:

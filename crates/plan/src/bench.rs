@@ -147,6 +147,17 @@ pub struct Link {
     pub kind: LinkKind,
     #[serde(default = "default_mtu")]
     pub mtu: u32,
+    /// A NIC of the machine itself that is a port of the bridge: what is beyond it is on the link too.
+    #[serde(default)]
+    pub uplink: Option<Uplink>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Uplink {
+    pub mac: String,
+    #[serde(default)]
+    pub nic: Option<NicModel>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -55,6 +55,11 @@ pub enum Knob {
     /// Polls without packets before an interface's interrupt is switched on again, and the time, in
     /// ns, after which a timer polls; both 0 is the default.
     DeferHardIrqs { interface: String, polls: u32, flush_timeout_ns: u64 },
-    /// Weight of the driver domain in Xen's scheduler, 1 to 65535; on the node `host` only.
-    SchedulerWeight { weight: u32 },
+    /// Weight in Xen's scheduler, 1 to 65535, of a guest of the bench or, without one, of the driver
+    /// domain; on the node `host` only.
+    SchedulerWeight {
+        weight: u32,
+        #[serde(default)]
+        guest: Option<String>,
+    },
 }

@@ -31,8 +31,8 @@ pub enum Probe {
     Schedstat,
     /// Protocol counters, from /proc/net/snmp, /proc/net/netstat and /proc/net/softnet_stat.
     NetSnmp,
-    /// CPU time of the node's VMM (and of its vhost threads) as its machine sees it; guests only.
-    /// For a container: of its cgroup.
+    /// CPU time of the node's VMM (and of its vhost threads) as its machine sees it. For a container:
+    /// of its cgroup. Under Xen: of the domain, also the driver domain's of the node `host`.
     Outside,
     /// Packets per poll by interface, counted by the kernel's own tracepoint napi:napi_poll; the
     /// interrupts of those interfaces; CPU time of ksoftirqd.

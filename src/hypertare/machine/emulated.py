@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,10 +25,11 @@ from typing import BinaryIO, Protocol
 
 from pydantic import ValidationError
 
-from hypertare.batch import Batch, Pc
+from hypertare.batch import Batch
 from hypertare.errors import DiffersError, HypertareError, MachineError
 from hypertare.image import cpio
 from hypertare.image.cache import Cache, DamagedError
+from hypertare.pc import Pc
 from hypertare.records import Record, parse
 
 PLAN = "plan.jsonl"
@@ -53,6 +54,8 @@ class Bootable(Protocol):
     def kernel(self) -> Path: ...
     @property
     def initramfs(self) -> Path: ...
+    @property
+    def hypervisor(self) -> Path | None: ...
 
 
 @dataclass(frozen=True)
@@ -70,13 +73,14 @@ class Output:
 class EmulatedMachine:
     """Carries batches out, several at a time. Use as a context manager.
 
-    `jobs`: how many at once. `fresh`: also those whose records are known, and compare.
+    `images` by the names of their kernel and profile. `jobs`: how many at once. `fresh`: also those
+    whose records are known, and compare.
     """
 
     def __init__(
         self,
         agent: Path,
-        images: dict[str, Bootable],
+        images: Mapping[tuple[str, str], Bootable],
         *,
         jobs: int = 1,
         fresh: bool = False,
@@ -203,8 +207,9 @@ class EmulatedMachine:
     def _start(
         self, pc: Pc, plan: BinaryIO, told: BinaryIO, printed: BinaryIO, errors: BinaryIO
     ) -> subprocess.Popen[bytes]:
-        image = self.images[pc.kernel]
+        image = self.images[pc.image]
         files = [
+            *([f"--hypervisor={image.hypervisor}"] if image.hypervisor else []),
             f"--kernel={image.kernel}",
             f"--initramfs={image.initramfs}",
             f"--initramfs={_path(plan)}",
@@ -238,8 +243,10 @@ class EmulatedMachine:
 
     def parts(self, batch: Batch) -> dict[str, str]:
         """What the fingerprint is made of, by name; all but the command line and the seed as SHA-256."""
-        image = self.images[batch.pc.kernel]
+        image = self.images[batch.pc.image]
+        under = {"hypervisor": self._digest(image.hypervisor)} if image.hypervisor else {}
         return {
+            **under,
             "agent": self._agent_digest,
             "kernel": self._digest(image.kernel),
             "initramfs": self._digest(image.initramfs),
@@ -324,7 +331,9 @@ class EmulatedMachine:
 
     def _command_line(self, pc: Pc) -> list[str]:
         """QEMU's; it names no place of this host: QEMU runs in a directory of its own."""
-        files = ("--kernel=kernel", "--initramfs=initramfs")
+        files = ["--kernel=kernel", "--initramfs=initramfs"]
+        if self.images[pc.image].hypervisor:
+            files.append("--hypervisor=hypervisor")
         argv = [self.agent, "emulate", "--show", *files, *pc.options]
         said = subprocess.run(argv, capture_output=True, timeout=20)
         if said.returncode != 0:

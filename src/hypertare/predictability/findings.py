@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hypertare.predictability.settings import GUESTS, PredictabilitySettings
+from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.series import Series, key, series
 from hypertare.stats import boots
 from hypertare.stats.laws import (
@@ -19,6 +19,7 @@ from hypertare.stats.laws import (
     Law,
 )
 from hypertare.stats.predictability import Prediction, judge, predict
+from hypertare.study import GUESTS
 from hypertare.summary import Clock, Level, Predictability
 from hypertare.summary import Prediction as Foretold
 from hypertare.trials import FinishedTrial, Response

@@ -8,9 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hypertare.quantities import Share
 
-GUESTS = "sut.guests"
-"""The factor over which is foretold."""
-
 Number = Annotated[int, Field(ge=1)]
 
 

@@ -37,7 +37,7 @@ class System:
     @property
     def virtual(self) -> bool:
         """Whether a hypervisor gives it its hardware; an emulated machine is such a guest itself."""
-        return self.platform == "guest" or self.machine == "emulated"
+        return self.platform in ("guest", "xen") or self.machine == "emulated"
 
     @property
     def name(self) -> Where:
@@ -413,6 +413,25 @@ def _vcpus(change: Change) -> Entry:
     )
 
 
+def _driver_weight(change: Change) -> Entry:
+    """Source: xl(1), sched-credit; libxl's domains have it from their configuration, dom0 has none."""
+    apply, undo = change.each(lambda v: f"xl sched-credit -d Domain-0 -w {shlex.quote(v)}")
+    keep, forget = _at_boot(change.path, apply)
+    note = "With the scheduler credit2 it is `xl sched-credit2`."
+    return Entry(
+        "host", ("xl sched-credit -d Domain-0",), (apply,), keep, (undo, *forget), note=note
+    )
+
+
+def _guest_weights(change: Change) -> Entry:
+    """The same for guests, in their order: `cpu_weight` of xl.cfg(5) keeps it."""
+    note = (
+        f"One a guest, in their order: {change.new} (was {_was(change)}): xl sched-credit -d GUEST -w "
+        "WEIGHT now, and `cpu_weight = WEIGHT` in its configuration for its next start."
+    )
+    return Entry("host", look_first=("xl sched-credit",), note=note)
+
+
 def _memory(change: Change) -> Entry:
     sizes = change.shown(_bytes)
     apply, undo = sizes.each(
@@ -479,6 +498,8 @@ _TABLE: dict[str, Maker] = {
     "knobs.busy_poll": _sysctls(("net.core.busy_poll", "net.core.busy_read")),
     "knobs.defer_hard_irqs.polls": _sysfs("napi_defer_hard_irqs"),
     "knobs.defer_hard_irqs.flush_timeout_ns": _sysfs("gro_flush_timeout", "In nanoseconds."),
+    "knobs.driver_weight": _driver_weight,
+    "knobs.guest_weights": _guest_weights,
     "sut.cpus": _by_hypervisor(
         _vcpus,
         "Bind it to {level} CPUs (was {old}): a program with taskset -c, a service with AllowedCPUs= "

@@ -78,7 +78,7 @@ class TuneSettings(Table):
     knobs: dict[str, KnobLevels] = {}
     default: dict[str, Level] = {}
     workload: str | None = None
-    platform: Literal["native", "container", "guest"] | None = None
+    platform: Literal["native", "container", "guest", "xen"] | None = None
     goal: Goal = "goodput"
     throughput: str | None = None
     cpu: str | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hypertare.design import HARD_TABLES
+from hypertare.design import HARD_TABLES, is_hard
 from hypertare.errors import InputError
 from hypertare.study import GUEST_ONLY, Study, StudyFile
 from hypertare.summary import Level
@@ -53,7 +53,7 @@ class Knob:
     @property
     def hard(self) -> bool:
         """Whether its levels need benches of their own."""
-        return self.path.partition(".")[0] in HARD_TABLES
+        return is_hard(self.path)
 
     @property
     def size(self) -> int:

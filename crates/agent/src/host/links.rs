@@ -18,6 +18,7 @@ use super::machine::{About, NodeLink};
 use super::spawn::Child;
 use crate::guest::vmm::Vmm;
 use crate::probe::{Outside, Processes};
+use crate::xen;
 use crate::xen::console::Records;
 use crate::xen::domain::Domain;
 
@@ -125,6 +126,11 @@ impl ProcessLink {
             place,
         }
     }
+
+    /// A host node under Xen is one of the hypervisor's guests itself.
+    fn is_driver_domain(&self) -> bool {
+        !self.is_container && xen::role() == Some(xen::Role::Driver)
+    }
 }
 
 impl NodeLink for ProcessLink {
@@ -134,7 +140,8 @@ impl NodeLink for ProcessLink {
 
     fn about(&mut self) -> Result<About> {
         let cgroup = self.cgroup.as_ref().and_then(Cgroup::version);
-        Ok(About { cgroup, ..About::default() })
+        let vmm = self.is_driver_domain().then(xen::version).transpose()?;
+        Ok(About { cgroup, vmm, ..About::default() })
     }
 
     fn failure(&mut self) -> Option<String> {
@@ -147,6 +154,9 @@ impl NodeLink for ProcessLink {
     }
 
     fn outside(&mut self) -> Option<Outside> {
+        if self.is_driver_domain() {
+            return Some(Outside::Domain(xen::DRIVER_DOMAIN));
+        }
         self.is_container.then(|| {
             Outside::Processes(Processes {
                 pid: self.child.pid(),

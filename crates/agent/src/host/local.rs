@@ -4,9 +4,12 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Bench, Domain as DomainPlan, Guest, Interface, LinkKind, Node, NodeKind};
+use hypertare_plan::{
+    Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
+};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::cgroup::{Cgroup, Scope};
@@ -18,6 +21,9 @@ use super::spawn::Spawn;
 use crate::guest::vmm::{Spec, Tap, Vmm};
 use crate::net::{Links, Namespace, tap};
 use crate::xen::domain::Domain;
+
+/// From a NIC's being set up to frames passing it.
+const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 
 const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...` (cgroup v2 \
                         under systemd), or as root; `hypertare doctor` tells what there is";
@@ -85,7 +91,8 @@ impl Local {
         for interface in &node.interfaces {
             let there = Namespace::Pid(pid.unsigned_abs());
             if on_hub(bench, interface) {
-                self.links.move_to(&self.nic(interface)?, there)?;
+                let mac = interface.mac.as_deref().unwrap_or_default();
+                self.links.move_to(&self.nic(mac)?, there)?;
                 continue;
             }
             let name = format!("veth{}", self.number());
@@ -96,15 +103,24 @@ impl Local {
         Ok(())
     }
 
-    /// The machine's NIC that an interface on a hub names.
-    fn nic(&self, interface: &Interface) -> Result<String> {
-        let mac = interface.mac.as_deref().unwrap_or_default();
+    /// The machine's NIC of this address.
+    fn nic(&self, mac: &str) -> Result<String> {
         let all = self.links.list()?;
         let found = all.iter().find(|link| link.mac.eq_ignore_ascii_case(mac) && link.name != "lo");
         found.map(|link| link.name.clone()).with_context(|| {
             let there: Vec<_> = all.iter().map(|l| format!("{} {}", l.name, l.mac)).collect();
             format!("the machine has no NIC of the address {mac:?}; it has: {}", there.join(", "))
         })
+    }
+
+    /// Makes a NIC of the machine a port of a bridge. The kernel's bridge passes nothing to a port
+    /// without carrier, and some NICs take seconds to have one.
+    fn lift(&self, link: &Link, mac: &str) -> Result<()> {
+        let nic = self.nic(mac)?;
+        self.links.set_mtu(&nic, link.mtu)?;
+        self.links.set_master(&nic, Some(&link.name))?;
+        self.links.set_up(&nic)?;
+        self.links.wait_for_carrier(&nic, CARRIER_LIMIT)
     }
 
     fn join(&self, name: &str, bench: &Bench, interface: &Interface) -> Result<()> {
@@ -210,6 +226,9 @@ impl Machine for Local {
             self.links.bridge(&link.name, link.mtu)?;
             self.made.push(link.name.clone());
             self.links.set_up(&link.name)?;
+            if let Some(uplink) = &link.uplink {
+                self.lift(link, &uplink.mac)?;
+            }
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ pub trait NodeLink {
     fn console(&mut self) -> Vec<String>;
 
     /// Where the CPU time that the machine spends for this node is counted; nothing for a host node,
-    /// which has no outside.
+    /// which has no outside, unless it is Xen's driver domain.
     fn outside(&mut self) -> Option<Outside>;
 
     /// Waits until the node has ended; false when it has not by then.

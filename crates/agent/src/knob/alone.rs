@@ -56,7 +56,7 @@ fn knobs(interface: &str) -> [Knob; 12] {
         Knob::NapiWeight { interface: interface.clone(), weight: 64 },
         Knob::NapiBudget { packets: 300, microseconds: Some(8000) },
         Knob::DevWeight { packets: 64 },
-        Knob::SchedulerWeight { weight: 256 },
+        Knob::SchedulerWeight { weight: 256, guest: None },
         coalescing(&interface, true),
         coalescing(&interface, false),
         Knob::BusyPoll { microseconds: 0 },

@@ -100,7 +100,9 @@ impl Setting {
                     ("tx-frames", *tx_frames),
                 ],
             ),
-            Knob::SchedulerWeight { weight } => scheduler_weight::places(*weight),
+            Knob::SchedulerWeight { weight, guest } => {
+                scheduler_weight::places(*weight, guest.as_deref())
+            }
             Knob::BusyPoll { microseconds } => busy_poll::places(sysctls, *microseconds),
             Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } => {
                 let wanted = Deferral { polls: *polls, flush_timeout_ns: *flush_timeout_ns };

@@ -1,30 +1,32 @@
-//! Weight of the driver domain in Xen's scheduler. A guest has its weight from the bench.
+//! Weights in Xen's scheduler, of the driver domain and of guests.
 
 use anyhow::{Context, Result, bail};
 
 use super::{Place, Wanted};
 use crate::xen::{Role, role, scheduler};
 
-struct DriverDomain;
+/// A domain by the name that Xen's tools know it by.
+struct Domain(String);
 
-impl Place for DriverDomain {
+impl Place for Domain {
     fn name(&self) -> &str {
         "weight"
     }
 
     fn read(&self) -> Result<String> {
-        Ok(scheduler::weight(scheduler::DRIVER_DOMAIN)?.to_string())
+        Ok(scheduler::weight(&self.0)?.to_string())
     }
 
     fn write(&self, value: &str) -> Result<()> {
         let weight = value.parse().with_context(|| format!("{value:?} is no weight"))?;
-        scheduler::set_weight(scheduler::DRIVER_DOMAIN, weight)
+        scheduler::set_weight(&self.0, weight)
     }
 }
 
-pub fn places(weight: u32) -> Result<Vec<Wanted>> {
+pub fn places(weight: u32, guest: Option<&str>) -> Result<Vec<Wanted>> {
     if role() != Some(Role::Driver) {
         bail!("this is no driver domain of Xen, so it has no scheduler's weight");
     }
-    Ok(vec![Wanted { place: Box::new(DriverDomain), value: weight.to_string() }])
+    let domain = guest.unwrap_or(scheduler::DRIVER_DOMAIN).to_owned();
+    Ok(vec![Wanted { place: Box::new(Domain(domain)), value: weight.to_string() }])
 }

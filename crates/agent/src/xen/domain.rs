@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn bench() -> Bench {
-        let link = Link { name: "br0".into(), kind: LinkKind::Bridge, mtu: 1400 };
+        let link = Link { name: "br0".into(), kind: LinkKind::Bridge, mtu: 1400, uplink: None };
         Bench { name: "b".into(), nodes: vec![node()], links: vec![link] }
     }
 

@@ -29,6 +29,9 @@ pub enum Role {
     Guest,
 }
 
+/// The driver domain's number.
+pub const DRIVER_DOMAIN: u32 = 0;
+
 /// Our role under Xen; nothing without Xen. Asked before anything but /proc and /sys is mounted.
 pub fn role() -> Option<Role> {
     role_of(Path::new("/sys/hypervisor"))

@@ -112,6 +112,7 @@ pub fn run<F: SendFlow>(
 ) -> Result<Outcome> {
     let connections: Vec<Arc<Socket>> = flows.iter().filter_map(F::connection).collect();
     let tallies: Vec<Tally> = flows.iter().map(|_| Tally::default()).collect();
+    context.ready();
     let (schedule, stage) = (Schedule::new(spec), Stage(AtomicU8::new(SETTLING)));
     if spec.omit_s == 0.0 {
         stage.advance(COUNTING);
