@@ -32,6 +32,7 @@ from hypertare.quantities import Duration, OfferedRate, Share, Size
 from hypertare.responses import RESPONSES
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
+from hypertare.trials import GUESTS
 from hypertare.tune.settings import TuneSettings
 from hypertare.units import human_size
 
@@ -51,9 +52,6 @@ LEAST_DRIVER_DOMAIN = 384 << 20
 """Bytes with which Xen's driver domain unpacks its image, what its guests boot from in it."""
 
 MOST_GUESTS = 64
-
-GUESTS = "sut.guests"
-"""How many work at once; a bench has as many as any cell needs, so it needs no bench of its own."""
 
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""

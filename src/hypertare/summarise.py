@@ -48,14 +48,17 @@ def summarise(store: Store) -> Summary:
         clock=meta.clock,
         platforms=platforms,
     )
-    foretold = predictability(
-        trials,
-        responses,
-        PredictabilitySettings.model_validate(meta.settings.get("predictability", {})),
-        baseline=meta.baseline,
-        confidence=meta.confidence,
-        clock=meta.clock,
+    foretold = tuple(
+        predictability(
+            trials,
+            responses,
+            PredictabilitySettings.model_validate(meta.settings.get("predictability", {})),
+            baseline=meta.baseline,
+            confidence=meta.confidence,
+            clock=meta.clock,
+        )
     )
+    known = (*found.estimates, *found.guests)
     return Summary(
         hypertare=meta.hypertare,
         study=meta.study,
@@ -73,9 +76,9 @@ def summarise(store: Store) -> Summary:
         guests=found.guests,
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
-        predictability=tuple(foretold),
+        predictability=foretold,
         loss_free=_loss_free(store, meta),
-        claims=tuple(judge(claim, found.estimates) for claim in _claims(store, meta)),
+        claims=tuple(judge(claim, known, foretold) for claim in _claims(store, meta)),
         failed=found.failed,
         warnings=tuple(dict.fromkeys([*_warnings(store), *found.warnings])),
     )

@@ -8,6 +8,10 @@ from typing import Literal
 from hypertare.summary import Better, Level
 
 Cell = dict[str, Level]
+
+GUESTS = "sut.guests"
+"""How many work at once; a bench has as many as any cell needs, so it needs no bench of its own."""
+
 Kind = Literal["warmup", "measured", "search", "capacity"]
 """`warmup` counts for nothing; `search` was asked for by a search, `capacity` to know what a share of
 it is. None of the three is in an estimate.

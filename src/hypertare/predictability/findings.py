@@ -19,10 +19,9 @@ from hypertare.stats.laws import (
     Law,
 )
 from hypertare.stats.predictability import Prediction, judge, predict
-from hypertare.study import GUESTS
 from hypertare.summary import Clock, Level, Predictability
 from hypertare.summary import Prediction as Foretold
-from hypertare.trials import FinishedTrial, Response
+from hypertare.trials import GUESTS, FinishedTrial, Response
 
 Values = Mapping[str, float]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from hypertare.quantities import Share
+
+LawName = Literal["fair rate", "driver domain CPU", "loaded rate", "universal scalability law"]
+"""Those of `hypertare.stats.laws`."""
 
 Number = Annotated[int, Field(ge=1)]
 
