@@ -18,7 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from hypertare.errors import MachineError
-from hypertare.report import charts, curves, plots, searches, units, verdict
+from hypertare.report import (
+    charts,
+    curves,
+    foretold,
+    plots,
+    searches,
+    together,
+    units,
+    verdict,
+)
 from hypertare.report.library import charting_library
 from hypertare.report.model import Failure, Point, Report
 from hypertare.responses import mark_of, meaning
@@ -170,11 +179,13 @@ def _plots(report: Report) -> Iterator[Chart]:
 
 def _findings(report: Report) -> Iterator[Finding]:
     """Tables of what was found of settings, in the words of the modules that say it."""
-    both: tuple[tuple[Any, Sequence[Any]], ...] = (
+    every: tuple[tuple[Any, Sequence[Any]], ...] = (
+        (together, together.groups(report.summary)),
+        (foretold, report.summary.predictability),
         (curves, report.summary.curves),
         (searches, report.summary.loss_free),
     )
-    for words, found in both:
+    for words, found in every:
         if found:
             title = f"{words.TITLE} of {words.workloads(found)}"
             rows = tuple((row.cells, row.sure) for row in words.rows(found))

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hypertare.report import curves, searches, units, verdict
+from hypertare.report import curves, foretold, searches, together, units, verdict
 from hypertare.report.model import Failure, Report
 from hypertare.report.verdict import Sentence, Tone
 from hypertare.responses import meaning
@@ -56,6 +56,8 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts: list[RenderableType] = [_head(report), *map(_sentence, report.sentences)]
     parts += _tables(report, shown)
     parts += _left_out(report, shown)
+    parts += _found(together, together.groups(report.summary))
+    parts += _found(foretold, report.summary.predictability)
     parts += _found(curves, report.summary.curves)
     parts += _found(searches, report.summary.loss_free)
     parts += _claims(report)
