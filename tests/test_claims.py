@@ -395,7 +395,7 @@ def law(error: float, low: float, high: float, guests: int = 8) -> Predictabilit
         formula="R / N",
         platform="xen",
         cell={"workload": "tcp"},
-        response="fair_rate",
+        response="least_rate",
         unit="b/s",
         fitted=(1, 2, 4),
         predictions=(found,),
@@ -406,7 +406,7 @@ def law(error: float, low: float, high: float, guests: int = 8) -> Predictabilit
 
 def test_what_a_law_foretold_is_a_claim() -> None:
     one = claim(
-        response="fair_rate",
+        response="least_rate",
         platform="xen",
         law="fair rate",
         measure="error",

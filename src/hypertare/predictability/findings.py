@@ -26,44 +26,58 @@ from hypertare.trials import GUESTS, FinishedTrial, Response
 Values = Mapping[str, float]
 
 
+Of = Callable[[Values, int], float]
+"""A figure of a trial with so many guests. A trial that lacks what it needs raises KeyError."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """What a law says something of.
 
-    `foretold` is that of a trial with so many guests, in the unit of `response`; `follows` is what the
-    law is fitted to. They differ where the law builds on something else that was measured, as a loaded
-    rate on a CPU share: the error is the same, the figures are in the unit that a reader wants.
-    `beside_load`: it is of guests whose neighbours are there to disturb, and of no others.
+    The law is fitted to `fitted` of some numbers of guests, and what it foretells is set against
+    `measured` of the others. It builds on something else that was measured too, as a loaded rate on a
+    CPU share, where `times` brings both to the unit of `response`. `beside_load`: it is of guests whose
+    neighbours are there to disturb, and of no others.
     """
 
     law: Law
     response: str
-    foretold: Callable[[Values, int], float]
-    follows: Callable[[Values, int], float]
+    fitted: Of
+    measured: Of
+    times: Of = lambda values, n: 1.0
     beside_load: bool = False
 
 
-def _of_workers(values: Values) -> float:
-    """CPU time of the guests without those that are there to disturb."""
-    return values["outside_cpu"] - values.get("neighbours_cpu", 0.0)
+def _goodput(values: Values, n: int) -> float:
+    return values["goodput"]
+
+
+def _fair_rate(values: Values, n: int) -> float:
+    return values["goodput"] / n
+
+
+def _workers_cpu(values: Values, n: int) -> float:
+    """CPU time of the guests that stream, without those that are there to disturb."""
+    return values["outside_cpu"] - values.get("neighbours_cpu", 0.0) if "goodput" in values else 0.0
+
+
+def _driver_over_guests(values: Values, n: int) -> float:
+    return values["driver_cpu"] / _workers_cpu(values, n)
+
+
+def _rate_over_cpu(values: Values, n: int) -> float:
+    return values["goodput"] / _workers_cpu(values, n)
 
 
 SUBJECTS = (
-    Subject(FAIR_RATE, "fair_rate", lambda v, n: v["goodput"] / n, lambda v, n: v["goodput"] / n),
+    # A mean that is foretold says nothing of guests of which one gets all: the law is of each R_i.
     Subject(
-        DRIVER_CPU,
-        "driver_cpu",
-        lambda v, n: v["driver_cpu"],
-        lambda v, n: v["driver_cpu"] / v["outside_cpu"],
+        FAIR_RATE, "least_rate", _fair_rate, lambda v, n: v.get("least_rate", v["goodput"] / n)
     ),
-    Subject(UNIVERSAL_SCALABILITY, "goodput", lambda v, n: v["goodput"], lambda v, n: v["goodput"]),
-    Subject(
-        LOADED_RATE,
-        "goodput",
-        lambda v, n: v["goodput"],
-        lambda v, n: v["goodput"] / _of_workers(v),
-        beside_load=True,
-    ),
+    Subject(FAIR_RATE, "most_rate", _fair_rate, lambda v, n: v.get("most_rate", v["goodput"] / n)),
+    Subject(UNIVERSAL_SCALABILITY, "goodput", _goodput, _goodput),
+    Subject(DRIVER_CPU, "driver_cpu", _driver_over_guests, _driver_over_guests, _workers_cpu),
+    Subject(LOADED_RATE, "goodput", _rate_over_cpu, _rate_over_cpu, _workers_cpu, beside_load=True),
 )
 
 
@@ -112,12 +126,13 @@ def _judged(
 ) -> Predictability | None:
     if subject.beside_load != _is_beside_load(group):
         return None
-    follows = {n: _values(one, n, subject.follows) for n, one in group.items()}
-    known = {n: values for n, values in follows.items() if values}
-    if len(known) < 2:
+    having = [n for n, one in group.items() if _values(one, n, subject.fitted)]
+    if len(having) < 2:
         return None
-    held_out = _held_out(subject, known, settings)
-    fitted = tuple(n for n in known if n not in held_out)
+    held_out = _held_out(subject, having, settings)
+    fitted = tuple(n for n in having if n not in held_out)
+    known = {n: _values(group[n], n, subject.fitted) for n in fitted}
+    known |= {n: _values(group[n], n, subject.measured) for n in held_out}
     predictions: Sequence[Prediction] = ()
     reason = None
     if len(fitted) < subject.law.least:
@@ -145,16 +160,16 @@ def _is_beside_load(group: Mapping[int, Series]) -> bool:
 
 
 def _held_out(
-    subject: Subject, known: Mapping[int, Sequence[float]], settings: PredictabilitySettings
+    subject: Subject, having: Sequence[int], settings: PredictabilitySettings
 ) -> list[int]:
     """A loaded rate is foretold from a guest alone, whatever else is known."""
     if subject.beside_load:
-        return [n for n in known if n > min(known)]
-    chosen = [n for n in known if n in settings.held_out]
-    return chosen if 0 < len(chosen) < len(known) else [max(known)]
+        return [n for n in having if n > min(having)]
+    chosen = [n for n in having if n in settings.held_out]
+    return chosen if 0 < len(chosen) < len(having) else [max(having)]
 
 
-def _values(one: Series, guests: int, of: Callable[[Values, int], float]) -> list[float]:
+def _values(one: Series, guests: int, of: Of) -> list[float]:
     """Of the trials that have it, above 0. Where boots differ their means are the values, for trials of
     one boot are alike.
     """
@@ -179,9 +194,7 @@ def _values(one: Series, guests: int, of: Callable[[Values, int], float]) -> lis
 
 
 def _in_its_unit(one: Prediction, subject: Subject, of: Series) -> Foretold:
-    follows = _values(of, one.guests, subject.follows)
-    foretold = _values(of, one.guests, subject.foretold)
-    scale = math.exp(float(np.log(foretold).mean() - np.log(follows).mean()))
+    scale = math.exp(float(np.log(_values(of, one.guests, subject.times)).mean()))
     return Foretold(
         guests=one.guests,
         predicted=one.predicted * scale,

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hypertare.report import curves, foretold, searches, together, verdict
+from hypertare.report import curves, foretold, searches, together, together_cpu, verdict
 from hypertare.report.model import Report
 from hypertare.responses import meaning
 from hypertare.summarise import responses_of
@@ -155,6 +155,7 @@ def _markdown(report: Report) -> Iterator[str]:
             yield from (_line(report, estimate) for estimate in estimates)
     yield from _plots(report)
     yield from _found(together, together.groups(report.summary))
+    yield from _found(together_cpu, together.groups(report.summary))
     yield from _found(foretold, report.summary.predictability)
     yield from _found(curves, report.summary.curves)
     yield from _found(searches, report.summary.loss_free)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hypertare.report.searches import Row
-from hypertare.report.units import quantity, significant
+from hypertare.report.units import quantity
 from hypertare.report.verdict import named, word
+from hypertare.responses import VIRTUAL
 from hypertare.summary import Predictability, Prediction
 
 ID = "predictability"
@@ -36,7 +37,7 @@ def rows(found: Sequence[Predictability]) -> Iterator[Row]:
         setting = " ".join([one.platform, *(named(f, level) for f, level in one.cell.items())])
         fitted = ", ".join(map(str, one.fitted))
         verdict = f"{one.verdict} (±{100 * one.most:g} %)"
-        law = f"{one.law}: {word(one.response)} = {one.formula}"
+        law = f"{word(one.response)}, {one.law}"
         if one.reason is not None:
             yield Row((setting, law, fitted, *("–",) * 4, one.verdict, one.reason), False)
         for foretold in one.predictions:
@@ -46,8 +47,8 @@ def rows(found: Sequence[Predictability]) -> Iterator[Row]:
                     law,
                     fitted,
                     str(foretold.guests),
-                    quantity(foretold.predicted, one.unit),
-                    quantity(foretold.measured, one.unit),
+                    quantity(foretold.predicted, one.unit.removesuffix(VIRTUAL)),
+                    quantity(foretold.measured, one.unit.removesuffix(VIRTUAL)),
                     _error(foretold),
                     verdict,
                     "",
@@ -57,7 +58,9 @@ def rows(found: Sequence[Predictability]) -> Iterator[Row]:
 
 
 def workloads(found: Sequence[Predictability]) -> str:
-    return ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    """With the mark of the clock, which stands for all figures below."""
+    names = ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    return names + (VIRTUAL if any(one.unit.endswith(VIRTUAL) for one in found) else "")
 
 
 def _error(one: Prediction) -> str:
@@ -68,4 +71,4 @@ def _error(one: Prediction) -> str:
 
 
 def _percent(share: float) -> str:
-    return ("+" if share > 0 else "") + significant(100 * share)
+    return f"{100 * share:+.1f}".replace("-", "−")

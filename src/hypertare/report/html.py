@@ -25,6 +25,7 @@ from hypertare.report import (
     plots,
     searches,
     together,
+    together_cpu,
     units,
     verdict,
 )
@@ -181,6 +182,7 @@ def _findings(report: Report) -> Iterator[Finding]:
     """Tables of what was found of settings, in the words of the modules that say it."""
     every: tuple[tuple[Any, Sequence[Any]], ...] = (
         (together, together.groups(report.summary)),
+        (together_cpu, together.groups(report.summary)),
         (foretold, report.summary.predictability),
         (curves, report.summary.curves),
         (searches, report.summary.loss_free),

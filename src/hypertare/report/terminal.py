@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hypertare.report import curves, foretold, searches, together, units, verdict
+from hypertare.report import curves, foretold, searches, together, together_cpu, units, verdict
 from hypertare.report.model import Failure, Report
 from hypertare.report.verdict import Sentence, Tone
 from hypertare.responses import meaning
@@ -57,6 +57,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts += _tables(report, shown)
     parts += _left_out(report, shown)
     parts += _found(together, together.groups(report.summary))
+    parts += _found(together_cpu, together.groups(report.summary))
     parts += _found(foretold, report.summary.predictability)
     parts += _found(curves, report.summary.curves)
     parts += _found(searches, report.summary.loss_free)

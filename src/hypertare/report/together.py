@@ -1,4 +1,4 @@
-"""What several guests at once get, as rows of a table; everywhere the same words."""
+"""What several guests at once carry, as rows of a table; everywhere the same words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hypertare.report import units
 from hypertare.report.searches import Row
-from hypertare.report.verdict import EXACT, named
+from hypertare.report.verdict import named
+from hypertare.responses import VIRTUAL
 from hypertare.series import key
 from hypertare.summary import Estimate, Level, Summary
 from hypertare.trials import GUESTS
@@ -15,22 +16,21 @@ from hypertare.trials import GUESTS
 ID = "together"
 TITLE = "Guests at once"
 NOTE = (
-    "Goodput of all guests over the time in which all of them ran, and of the one that got least and most. "
-    "Efficiency: goodput over native's, and native's CPU time over that of the whole machine; 1 loses "
-    "nothing. Jain's index: 1 where all get the same, 1 over their number where one gets everything. "
-    "Of one alone: what a guest gets on average, over what it gets without others."
+    "Goodput of all guests over the time in which all of them ran, and of those that got least and most. "
+    "Efficiency: goodput over native's; 1 loses nothing. Of one alone: what a guest gets on average, over "
+    "what it gets without others. Jain's index: 1 where all get the same, 1 over their number where one "
+    "gets everything."
 )
 HEAD = (
-    "setting",
-    "guests",
-    "goodput",
-    "efficiency",
-    "least to most",
-    "Jain",
-    "of one alone",
-    "CPU efficiency",
-    "Jain, CPU",
-    "driver CPU",
+    *(
+        "setting",
+        "guests",
+        "goodput",
+        "efficiency",
+        "least to most",
+        "of one alone",
+        "Jain's index",
+    ),
     "note",
 )
 TEXTS = (0, len(HEAD) - 1)
@@ -75,16 +75,13 @@ def rows(found: Sequence[Group]) -> Iterator[Row]:
         known = one.responses
         yield Row(
             (
-                " ".join([one.platform, *(named(f, level) for f, level in one.cell.items())]),
+                setting(one),
                 str(one.guests),
-                _value(known.get("goodput")),
-                _efficiency(known.get("goodput")),
+                value(known.get("goodput")),
+                efficiency(known.get("goodput")),
                 _ends(known),
-                _value(known.get("jain_goodput"), interval=True),
                 _of_alone(one),
-                _efficiency(known.get("machine_cpu")),
-                _value(known.get("jain_cpu"), interval=True),
-                _value(known.get("driver_cpu_share")),
+                index(known.get("jain_goodput")),
                 "",
             ),
             True,
@@ -92,18 +89,43 @@ def rows(found: Sequence[Group]) -> Iterator[Row]:
 
 
 def workloads(found: Sequence[Group]) -> str:
-    return ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    """With the mark of the clock, which stands for all figures below."""
+    names = ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    virtual = any(e.unit.endswith(VIRTUAL) for one in found for e in one.responses.values())
+    return names + (VIRTUAL if virtual else "")
+
+
+def setting(one: Group) -> str:
+    return " ".join([one.platform, *(named(factor, level) for factor, level in one.cell.items())])
+
+
+def value(one: Estimate | None) -> str:
+    return "–" if one is None else units.quantity(one.estimate, one.unit.removesuffix(VIRTUAL))
+
+
+def index(one: Estimate | None) -> str:
+    if one is None:
+        return "–"
+    return _around(one.estimate, one.low, one.high, 3)
+
+
+def efficiency(one: Estimate | None) -> str:
+    """Of a cost: how much of the baseline is left, or how many times less it took."""
+    if one is None or one.cost is None:
+        return "–"
+    ends = sorted(_kept(end, one) for end in (one.cost_low, one.cost_high) if end is not None)
+    low, high = ends if len(ends) == 2 else (None, None)
+    return _around(_kept(one.cost, one), low, high, 2)
+
+
+def _around(middle: float, low: float | None, high: float | None, places: int) -> str:
+    if low is None or high is None or low == high:
+        return f"{middle:.{places}f}"
+    return f"{middle:.{places}f} ({low:.{places}f} to {high:.{places}f})"
 
 
 def _setting(cell: Mapping[str, Level]) -> dict[str, Level]:
     return {factor: level for factor, level in cell.items() if factor != GUESTS}
-
-
-def _value(one: Estimate | None, interval: bool = False) -> str:
-    if one is None:
-        return "–"
-    value, around = units.measured(one.estimate, one.low, one.high, one.unit.replace("index", ""))
-    return f"{value.strip()} ({around})" if interval and around else value.strip()
 
 
 def _ends(known: Responses) -> str:
@@ -111,20 +133,9 @@ def _ends(known: Responses) -> str:
     least, most = known.get("least_rate"), known.get("most_rate")
     if least is None or most is None:
         return "–"
-    divisor, unit = units.scale(most.estimate, most.unit)
+    divisor, unit = units.scale(most.estimate, most.unit.removesuffix(VIRTUAL))
     ends = (units.significant(one.estimate / divisor, 3) for one in (least, most))
     return f"{' to '.join(ends)} {unit}"
-
-
-def _efficiency(one: Estimate | None) -> str:
-    """Of a cost: how much of the baseline is left, or how many times less it took."""
-    if one is None or one.cost is None:
-        return "–"
-    ends = [_kept(end, one) for end in (one.cost_low, one.cost_high) if end is not None]
-    value, around = units.measured(
-        _kept(one.cost, one), min(ends, default=None), max(ends, default=None), ""
-    )
-    return f"{value} ({around})" if around and around != EXACT else value
 
 
 def _kept(cost: float, one: Estimate) -> float:
@@ -136,4 +147,4 @@ def _of_alone(one: Group) -> str:
     alone = one.alone.get("goodput")
     if one.guests == 1 or mine is None or alone is None or not alone.estimate > 0:
         return "–"
-    return units.significant(mine.estimate / alone.estimate, 3)
+    return f"{mine.estimate / alone.estimate:.3f}"
