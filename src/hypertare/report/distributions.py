@@ -72,6 +72,8 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Any:
         for line in lines
         for point in line.points
     ]
+    # Panes of one scale, so that they can be compared.
+    ends = [pick(row["value"] for row in data) for pick in (min, max)]
     names = list(dict.fromkeys(line.name for line in lines))
     drawn = (
         alt.Chart(alt.InlineData(values=data))
@@ -80,8 +82,8 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Any:
             x=alt.X(
                 "value:Q",
                 title=f"round-trip time, {unit} (logarithmic)",
-                scale=alt.Scale(type="log", nice=False),
-                axis=alt.Axis(tickCount=6),
+                scale=alt.Scale(type="log", nice=False, domain=ends),
+                axis=alt.Axis(tickCount=6, labelOverlap="greedy"),
             ),
             y=alt.Y("share:Q", title="share of round trips", axis=alt.Axis(format="%")),
             color=alt.Color(

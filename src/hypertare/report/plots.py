@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -15,6 +16,9 @@ from hypertare.report.levels import OF_CAPACITY
 from hypertare.report.model import Report
 from hypertare.summary import Estimate
 from hypertare.units import parse_of_capacity
+
+_FEW_LEVELS = 10
+"""So many an axis of numbers names one by one."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +117,14 @@ def _chart(
         scale=alt.Scale(domain=lines, range=[charts.PALETTE[i % 8] for i in range(len(lines))]),
         legend=alt.Legend(title=levels.name(plot.lines) if plot.lines else None, orient="top"),
     )
-    positive = numeric and min(row["x"] for row in rows) > 0
-    wide = positive and max(row["x"] for row in rows) / min(row["x"] for row in rows) > 30
+    at = sorted({row["x"] for row in rows}) if numeric else []
+    wide = numeric and at[0] > 0 and (at[-1] / at[0] > 30 or _doubles(at))
     x: Any = alt.X("level:N", title=_axis(plot, estimates), sort=None)
     if numeric:
         scale = alt.Scale(type="log", nice=False, padding=12) if wide else alt.Scale(padding=12)
-        x = alt.X("x:Q", title=_axis(plot, estimates), scale=scale)
+        few = {"values": at, "format": "~g"} if len(at) <= _FEW_LEVELS else {}
+        axis = alt.Axis(grid=False, labelOverlap="greedy", **few)
+        x = alt.X("x:Q", title=_axis(plot, estimates), scale=scale, axis=axis)
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=x,
         color=colour,
@@ -144,6 +150,11 @@ def _chart(
         for name in facets
     ]
     return alt.concat(*panes, columns=2)
+
+
+def _doubles(at: Sequence[float]) -> bool:
+    """Whether levels grow by a factor, so that an axis of factors shows them apart."""
+    return len(at) > 2 and all(high >= 1.9 * low for low, high in pairwise(at))
 
 
 def _row(

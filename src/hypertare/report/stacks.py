@@ -13,7 +13,10 @@ from hypertare.report import charts, levels, units, verdict
 from hypertare.report.model import Report
 from hypertare.summary import Estimate
 
-NOTE = "Means over trials, a part for each guest, in the order in which they were made."
+NOTE = (
+    "Means over trials, a part for each guest, in the order in which they were made. A line across a bar "
+    "is what native does with as many flows."
+)
 
 _DRIVER = {"outside_cpu": "driver_cpu", "outside_cpu_share": "driver_cpu_share"}
 """What stands under the guests' parts, where a driver domain works for them."""
@@ -54,8 +57,10 @@ def found(plot: Plot, report: Report) -> list[Part]:
 
 
 def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Any:
-    highest = max(_totals(plot, parts).values())
+    natives = _natives(plot, report)
+    highest = max([*_totals(plot, parts).values(), *(one.estimate for one in natives)])
     divisor, unit = units.scale(highest, parts[0].estimate.unit)
+    tallest = highest / divisor
     title = f"{verdict.word(plot.y)}, {unit}"
     names = sorted({part.name for part in parts}, key=_order_of_name)
     shown = [levels.shown(part.estimate.cell[plot.x]) for part in parts]
@@ -79,7 +84,7 @@ def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Any:
         .mark_bar(stroke="white", strokeWidth=0.6)
         .encode(
             x=alt.X("level:N", title=levels.name(plot.x), sort=order, axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("value:Q", title=title),
+            y=alt.Y("value:Q", title=title, scale=alt.Scale(domain=[0, tallest], nice=True)),
             color=alt.Color(
                 "part:N",
                 scale=alt.Scale(domain=names, range=colours),
@@ -93,18 +98,36 @@ def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Any:
             ],
         )
     )
+    lines = [
+        {
+            "level": levels.shown(one.cell[plot.x]),
+            "value": one.estimate / divisor,
+            "facet": facet,
+        }
+        for one in natives
+        for facet in _facets_of(plot, one, parts)
+    ]
+    baseline = (
+        alt.Chart(alt.InlineData(values=lines))
+        .mark_tick(thickness=2.5, bandSize=46)
+        .encode(
+            x=alt.X("level:N", sort=order),
+            y="value:Q",
+            tooltip=[alt.Tooltip("value:Q", format=".4~g", title=f"native, {unit}")],
+        )
+    )
+    layers = [bars, baseline] if lines else [bars]
     facets = list(dict.fromkeys(row["facet"] for row in data))
     if len(facets) == 1:
-        return bars.properties(width="container", height=280)
-    return alt.concat(
-        *(
-            bars.transform_filter(alt.datum.facet == name).properties(
-                width=240, height=240, title=name
-            )
-            for name in facets
-        ),
-        columns=3,
-    )
+        return alt.layer(*layers).properties(width="container", height=280)
+    # Each layer has its own data, and so its own filter.
+    panes = [
+        alt.layer(*(one.transform_filter(alt.datum.facet == name) for one in layers)).properties(
+            width=240, height=240, title=name
+        )
+        for name in facets
+    ]
+    return alt.concat(*panes, columns=3)
 
 
 def head(plot: Plot) -> tuple[str, ...]:
@@ -132,11 +155,11 @@ def _is_several(one: Estimate, report: Report) -> bool:
 
 
 def _is_of(plot: Plot, one: Estimate, baseline: str) -> bool:
-    return (
-        one.platform != baseline
-        and one.cell.get("workload") == plot.workload
-        and all(factor in one.cell for factor in plot.factors)
-    )
+    return one.platform != baseline and _is_cell(plot, one)
+
+
+def _is_cell(plot: Plot, one: Estimate) -> bool:
+    return one.cell.get("workload") == plot.workload and all(f in one.cell for f in plot.factors)
 
 
 def _place(plot: Plot, part: Part) -> tuple[Any, ...]:
@@ -160,6 +183,23 @@ def _facet(plot: Plot, part: Part, parts: Sequence[Part]) -> str:
     if plot.facet:
         named.append(f"{levels.name(plot.facet)} {levels.shown(part.estimate.cell[plot.facet])}")
     return ", ".join(named)
+
+
+def _natives(plot: Plot, report: Report) -> list[Estimate]:
+    """What the baseline does in the same cells, where that is a whole of parts: not of CPU time."""
+    if plot.y in _DRIVER:
+        return []
+    return [
+        one
+        for one in report.summary.estimates
+        if (one.response, one.platform) == (plot.y, report.meta.baseline) and _is_cell(plot, one)
+    ]
+
+
+def _facets_of(plot: Plot, native: Estimate, parts: Sequence[Part]) -> list[str]:
+    """The panes in which a baseline's line belongs: of every platform in its cell."""
+    same = (part for part in parts if part.estimate.cell == native.cell)
+    return list(dict.fromkeys(_facet(plot, part, parts) for part in same))
 
 
 def _totals(plot: Plot, parts: Sequence[Part]) -> dict[tuple[str, str], float]:
