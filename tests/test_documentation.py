@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from hypertare import study
 from hypertare.claims import Claim
 from hypertare.plots import Plot
+from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.search.settings import SearchSettings
 from hypertare.study import StudyFile
 from hypertare.tune.settings import TuneSettings
@@ -34,12 +35,13 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[design]`": study.DesignSettings,
     "`[search]`": SearchSettings,
     "`[tune]`": TuneSettings,
+    "`[predictability]`": PredictabilitySettings,
     "`[[claims]]`": Claim,
     "`[[plots]]`": Plot,
 }
 TABLES = {
     *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
-    "tune",
+    *("tune", "predictability"),
     *("claims", "plots", "quick"),
 }
 """Keys of the top level that are sections of their own."""
