@@ -35,7 +35,7 @@ def outcome(
         values = responses.measure(kind, planned.platform, nodes, records)
         guests = responses.of_guests(kind, planned.platform, nodes, records)
         if responses.HEADLINE[kind] not in values:
-            error = f"the trial ended without its {responses.HEADLINE[kind]}"
+            error = responses.why_not(kind, records)
     console = [r.lines for r in records if isinstance(r, Console) and r.node in nodes]
     return FinishedTrial(
         planned,

@@ -163,6 +163,14 @@ def of_guests(
     return tuple(parts.get(guest, {}) for guest in range(1, max(phase.guests) + 1))
 
 
+def why_not(workload: str, records: Iterable[Record]) -> str:
+    """Why a trial that ended in good order has not its leading response."""
+    phase = Phase.of(records)
+    if workload == "stream" and phase.guests and together.common_of(phase) is None:
+        return "its guests' streams never ran all at the same time; give them more time with 'duration'"
+    return f"the trial ended without its {HEADLINE[workload]}"
+
+
 Found = dict[str, float | None]
 
 
