@@ -255,3 +255,23 @@ def test_an_impossible_weight_is_refused(weight: int) -> None:
         StudyFile(XEN.replace("= 512", f"= {weight}"), "xen.toml").study()
     with pytest.raises(InputError, match="guest_weights"):
         StudyFile(XEN.replace("256,", f"{weight},"), "xen.toml").study()
+
+
+def test_peers_may_be_guests_behind_a_wire() -> None:
+    plain, xen = boots_of(
+        XEN.replace("[workloads.tcp]", "[bench]\npeers = 'guest'\n[workloads.tcp]")
+    )
+    kinds = {node.name: node.kind.type for node in xen.bench.nodes}
+    assert kinds["peer-1"] == kinds["peer-2"] == "domain"
+    assert {node.kind.type for node in plain.bench.nodes if node.name == "peer-1"} == {"container"}
+    far = xen.bench.links[1]
+    assert far.kind == "bridge" and far.uplink is not None
+    assert len(xen.pc.nics) == len(set(xen.pc.nics)) == 2
+    macs = [i.mac for node in xen.bench.nodes for i in node.interfaces] + [far.uplink.mac]
+    assert len(set(macs)) == len(macs)
+    assert xen.pc.memory > 4 * (128 << 20) + (448 << 20)
+
+
+def test_peers_that_are_guests_need_xen() -> None:
+    with pytest.raises(InputError, match="platform xen"):
+        StudyFile(TEXT + "[bench]\npeers = 'guest'\n", "x").study()

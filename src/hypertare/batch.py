@@ -194,10 +194,10 @@ def tell(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterator[Tol
 
 
 def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | None) -> str | None:
-    if records:
-        return getattr(records[-1], "error", None)
     if ready is not None and ready.error:
         return f"the bench could not be made: {ready.error}"
+    if records:
+        return getattr(records[-1], "error", None)
     return output.error or "the machine did not carry this trial out"
 
 

@@ -28,9 +28,8 @@ from hypertare.trials import FinishedTrial, PlannedTrial
 _GROWTH = 0.5
 """Boots of a further wave, as a share of those so far: few waves, and few boots too many."""
 
-_BOOT_S = 4.5
 _HOST_PER_VIRTUAL_S = 3.0
-"""Seconds of the host that a boot takes, and a second of virtual time at work."""
+"""Seconds of the host that a second of virtual time at work takes."""
 
 
 class BatchMachine(Protocol):
@@ -251,10 +250,14 @@ def expected_boots_s(study: Study, design: Design, boots: int, jobs: int) -> flo
 
 
 def boot_s(study: Study, design: Design) -> float:
-    """Seconds of this host that a boot with all its trials is expected to take, before any was seen."""
+    """Seconds of this host that the boot of one PC with its trials is expected to take, before any was
+    seen."""
     a_round = sum(
         expected_trial_s(study, cell.workload) * len(plot.variants)
         for plot in design.plots
         for cell in design.cells
     ) / len(design.plots)
-    return _BOOT_S + _HOST_PER_VIRTUAL_S * study.design.blocks_per_boot * a_round
+    kinds = pc.classes(study)
+    boots = sum(kind.boot_s + kind.guest_boot_s * study.bench_guests for kind in kinds)
+    trials = _HOST_PER_VIRTUAL_S * study.design.blocks_per_boot * a_round
+    return (boots + trials) / len(kinds)

@@ -144,7 +144,7 @@ class Campaign:
         }
         study = self.file.cell(levels)
         bench = planner.make_bench(study, live, cells, self.surroundings)
-        records = self.machine.make_bench(bench, study.sut.boot_limit)
+        records = self.machine.make_bench(bench, planner.boot_limit_s(study))
         self.journal.add_bench(boot, records)
         self._pass_on_logs(records)
         ready = records[-1]

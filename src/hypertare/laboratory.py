@@ -277,7 +277,7 @@ class BenchLaboratory(Laboratory):
         self.observer.bench(self._boot, plot)
         cells = {variant.node: self.file.cell({**hard, **variant.levels}) for variant in variants}
         bench = planner.make_bench(study, plot, cells, self.surroundings)
-        records = self.machine.make_bench(bench, study.sut.boot_limit)
+        records = self.machine.make_bench(bench, planner.boot_limit_s(study))
         self.journal.add_bench(self._boot, records)
         self._pass_on_logs(records)
         ready = records[-1]

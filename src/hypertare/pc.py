@@ -21,17 +21,20 @@ _DOMAIN_OVERHEAD = 4 << 20
 class PcClass:
     """What a PC must be for a platform.
 
-    `profile` is its image's. Under a `hypervisor` the node `host` is the driver domain and no
+    `profile` is its image's. A boot takes about `boot_s` seconds of this host, and `guest_boot_s` more a
+    guest. Under a `hypervisor` the node `host` is the driver domain and no
     baseline.
     """
 
     name: str
     profile: str
+    boot_s: float
+    guest_boot_s: float = 0.0
     hypervisor: bool = False
 
 
-PC = PcClass("pc", "emulated")
-XEN = PcClass("xen", "xen", hypervisor=True)
+PC = PcClass("pc", "emulated", boot_s=4.5)
+XEN = PcClass("xen", "xen", boot_s=9.0, guest_boot_s=8.0, hypervisor=True)
 
 
 def class_of(platform: str) -> PcClass:
@@ -112,5 +115,5 @@ def memory(study: Study) -> int:
     """Bytes that the PC of a study has, whatever its class: the baseline's is the same machine."""
     if "xen" not in study.sut.platforms:
         return study.sut.memory
-    guests = study.bench_guests * (study.sut.memory + _DOMAIN_OVERHEAD)
-    return _XEN_MEMORY + study.sut.driver_memory + guests
+    domains = study.bench_guests * (2 if study.bench.peers == "guest" else 1)
+    return _XEN_MEMORY + study.sut.driver_memory + domains * (study.sut.memory + _DOMAIN_OVERHEAD)

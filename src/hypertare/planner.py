@@ -165,7 +165,7 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
     links: tuple[plan.Link, ...] = ()
     if study.needs_network:
         links = _links(study, under, on)
-        nodes += _peers(study, links[-1].name, () if under else peer_cpus(study.sut.cpus, on), on)
+        nodes += _peers(study, links[-1], under, on)
     return plan.Bench(name=study.name, nodes=tuple(nodes), links=links)
 
 
@@ -179,27 +179,43 @@ def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.
     """The link of the systems under test, and that of their peers last, where it is another.
 
     The PC's own NIC, which is the baseline's, is a port of the driver domain's bridge: what guests
-    send takes the same wire.
+    send takes the same wire. Peers that are guests have a bridge with a NIC at its other end.
     """
     mtu = study.bench.mtu
     if under is None:
         return (plan.Link(name=LINK, kind="hub" if on.chance else "bridge", mtu=mtu),)
     assert on.chance is not None
-    uplink = plan.Uplink(mac=on.chance.mac(_HOST_INDEX), nic=study.sut.nic)
-    return plan.Link(name=LINK, mtu=mtu, uplink=uplink), plan.Link(name=WIRE, kind="hub", mtu=mtu)
+    near, far = (
+        plan.Uplink(mac=on.chance.mac(index), nic=study.sut.nic)
+        for index in (_HOST_INDEX, PEER_INDEX)
+    )
+    lan = plan.Link(name=LINK, mtu=mtu, uplink=near)
+    if study.bench.peers == "guest":
+        return lan, plan.Link(name=WIRE, mtu=mtu, uplink=far)
+    return lan, plan.Link(name=WIRE, kind="hub", mtu=mtu)
 
 
-def _peers(study: Study, link: str, cpus: tuple[int, ...], on: Surroundings) -> Iterator[plan.Node]:
+def _peers(
+    study: Study, link: plan.Link, under: PcClass | None, on: Surroundings
+) -> Iterator[plan.Node]:
     """One for each that works at once."""
+    is_guest = under is not None and study.bench.peers == "guest"
+    # The far bridge's NIC has the address that a single peer's would have.
+    first = 1 if is_guest else 0
     for rank, name in enumerate(numbered(PEER, study.bench_guests)):
         interface = plan.Interface(
             name="eth0",
-            link=link,
+            link=link.name,
             address=_with_prefix(_address(PEER_INDEX, rank), study),
-            mac=on.chance.mac(PEER_INDEX, rank) if on.chance else None,
-            nic=study.sut.nic if on.chance else None,
+            mac=on.chance.mac(PEER_INDEX, rank + first) if on.chance else None,
+            nic=study.sut.nic if on.chance and not is_guest else None,
         )
-        yield plan.Node(name=name, kind=plan.Container(), cpus=cpus, interfaces=(interface,))
+        yield plan.Node(
+            name=name,
+            kind=_domain(study) if is_guest else plan.Container(),
+            cpus=() if under else peer_cpus(study.sut.cpus, on),
+            interfaces=(interface,),
+        )
 
 
 PEER_INDEX = 252
@@ -292,14 +308,7 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
     if variant.platform == "container":
         return plan.Container(memory=study.sut.memory)
     if variant.platform == "xen":
-        return plan.Domain(
-            cpus=study.sut.cpus,
-            memory=study.sut.memory,
-            kernel=Path("/") / GUEST_KERNEL,
-            initramfs=Path("/") / GUEST_INITRAMFS,
-            kernel_args=(*_DOMAIN_ARGUMENTS, *study.sut.kernel_args),
-            boot_limit_s=study.sut.boot_limit,
-        )
+        return _domain(study)
     image = on.images[study.sut.kernel, DEFAULT_PROFILE]
     accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
     return plan.Guest(
@@ -310,7 +319,24 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
         initramfs=(image.initramfs,),
         cpu_model=study.sut.cpu_model,
         kernel_args=study.sut.kernel_args,
-        boot_limit_s=study.sut.boot_limit,
+        boot_limit_s=boot_limit_s(study),
+    )
+
+
+def boot_limit_s(study: Study) -> float:
+    """Guests boot at the same time, on CPUs that they share."""
+    guests = study.bench_guests * (2 if study.bench.peers == "guest" else 1)
+    return study.sut.boot_limit * guests
+
+
+def _domain(study: Study) -> plan.Domain:
+    return plan.Domain(
+        cpus=study.sut.cpus,
+        memory=study.sut.memory,
+        kernel=Path("/") / GUEST_KERNEL,
+        initramfs=Path("/") / GUEST_INITRAMFS,
+        kernel_args=(*_DOMAIN_ARGUMENTS, *study.sut.kernel_args),
+        boot_limit_s=boot_limit_s(study),
     )
 
 

@@ -101,9 +101,14 @@ class Emulated(Settings):
 
 
 class BenchSettings(Settings):
-    """What lies around the system under test."""
+    """What lies around the system under test.
+
+    `peers` of Xen's guests are processes of the driver domain, or guests too, so that it generates
+    nothing.
+    """
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
+    peers: Literal["driver", "guest"] = "driver"
 
 
 class NeighbourSettings(Settings):
@@ -371,6 +376,8 @@ class Study(Settings):
                 "give one a guest"
             )
         if "xen" not in self.sut.platforms:
+            if self.bench.peers == "guest":
+                raise ValueError("bench.peers = 'guest' is for the platform xen")
             return self
         if self.sut.memory < LEAST_DOMAIN:
             raise ValueError(

@@ -1,7 +1,7 @@
 import pytest
 
 from hypertare.errors import MachineError
-from hypertare.image.modules import ModuleTree
+from hypertare.image.modules import ModuleTree, unsigned
 from tests.image import factory
 
 
@@ -53,3 +53,11 @@ def test_damaged_module_is_said_so(tmp_path, name):
     tree = ModuleTree(root, lambda name: (root / name).read_bytes())
     with pytest.raises(MachineError, match="damaged"):
         tree.load_order("virtio_pci")
+
+
+def test_a_signature_is_left_out_and_nothing_else() -> None:
+    info = bytes([0, 0, 2, 0, 0, 0, 0, 0]) + (5).to_bytes(4, "big")
+    mark = b"~Module signature appended~\n"
+    assert unsigned(b"module" + b"PKCS7" + info + mark) == b"module"
+    for module in (b"module", mark, info + mark, b"module" + info[:4] + mark):
+        assert unsigned(module) == module

@@ -50,3 +50,22 @@ def test_the_hypervisor_is_unpacked(tmp_path) -> None:
     for data in (b"\x1f\x8bdamaged", gzip.compress(b"no program")):
         with pytest.raises(MachineError, match=r"4\.17\.0"):
             xen.Xen(entry(cache, {name: data}), ()).kernel()
+
+
+P2M = bytes.fromhex(
+    # mov $0x8000000,%edx; movq $2,(rip); cmp %rdx,%rax; mov %rax,(rip); cmovb %rdx,%rax
+    "ba00000008 48c7056f63290002000000 4839d0 4889058d632900 480f42c2"
+    # lea 0x1fffff(,%rax,8),%rax; and $0xffffffffffe00000,%rax
+    "488d04c5ffff1f00 482500 00e0ff"
+)
+
+
+def test_the_table_of_pages_is_made_smaller_where_it_is_found_once() -> None:
+    kernel = b"before" + P2M + b"after \xba\x00\x00\x00\x08"
+    made = xen.quick_to_boot(kernel)
+    assert len(made) == len(kernel)
+    differing = [place for place, (a, b) in enumerate(zip(kernel, made, strict=True)) if a != b]
+    assert differing == [9, 10]
+    assert int.from_bytes(made[7:11], "little") << 12 == xen.P2M_LIMIT
+    for unlike in (b"", b"\xba\x00\x00\x00\x08", P2M + P2M, P2M.replace(b"\x0f\x42", b"\x0f\x47")):
+        assert xen.quick_to_boot(unlike) == unlike

@@ -16,12 +16,12 @@ from hypertare.image import xen as hypervisor
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built
-from hypertare.image.modules import ModuleTree
+from hypertare.image.modules import ModuleTree, unsigned
 from hypertare.image.profile import Profile, find_profile
 from hypertare.image.xen import Xen
 from hypertare.paths import agent_binary
 
-VERSION = 1
+VERSION = 2
 """Of what an initramfs looks like; part of every key."""
 
 INITRAMFS = "initramfs.cpio"
@@ -172,20 +172,22 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
         progress("writing the initramfs")
         members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
         if parts.xen:
-            members += _driver_domain(parts, made)
+            kernel = hypervisor.quick_to_boot(hypervisor.loadable(made.path().read_bytes()))
+            members += _driver_domain(parts, kernel)
             (place / hypervisor.FILE).write_bytes(parts.xen.kernel())
+            (place / hypervisor.DRIVER_KERNEL).write_bytes(kernel)
         (place / INITRAMFS).write_bytes(cpio.archive(members))
         return {"modules": " ".join(modules), "profile": parts.wanted.name, "release": made.release}
 
     return store.make("images", parts.key, parts.what, fill)
 
 
-def _driver_domain(parts: _Parts, made: Kernel) -> list[cpio.Member]:
+def _driver_domain(parts: _Parts, kernel: bytes) -> list[cpio.Member]:
     """Xen's tools, and what its guests boot from."""
     assert parts.xen and parts.wanted.guests
     guest, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
     files = {
-        hypervisor.GUEST_KERNEL: hypervisor.loadable(made.path().read_bytes()),
+        hypervisor.GUEST_KERNEL: kernel,
         hypervisor.GUEST_INITRAMFS: cpio.archive(guest),
     }
     return [*parts.xen.members(), *(cpio.file(path, data) for path, data in files.items())]
@@ -231,7 +233,7 @@ def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
     package = parts.source.package
     held = (made.entry, entry, *([package] if package else []))
     return Image(
-        kernel=made.path(),
+        kernel=entry.file(hypervisor.DRIVER_KERNEL) if parts.xen else made.path(),
         initramfs=entry.file(INITRAMFS),
         kernel_release=made.release,
         kernel_name=parts.source.name,
@@ -261,7 +263,8 @@ def _contents(
         cpio.file("modules/index", _index(modules)),
     ]
     if tree:
-        members += [cpio.file(f"modules/{name}.ko", tree.content(name)) for name in sorted(files)]
+        own_files = {name: unsigned(tree.content(name)) for name in sorted(files)}
+        members += [cpio.file(f"modules/{name}.ko", data) for name, data in own_files.items()]
     members += [_own_member(built) for built in own]
     return members, sorted(modules)
 

@@ -152,6 +152,23 @@ def _unzstd(name: str, data: bytes) -> bytes:
         raise _damaged(name, error) from error
 
 
+_SIGNED = b"~Module signature appended~\n"
+_SIGNATURE_INFO = struct.Struct(">8xI")
+
+
+def unsigned(module: bytes) -> bytes:
+    """The module without the signature that may stand behind it, which takes a booting kernel longer
+    to verify than the module to load; a kernel that insists on signatures would not be booted here.
+
+    Format: `struct module_signature` of Linux's include/linux/module_signature.h.
+    """
+    if not module.endswith(_SIGNED):
+        return module
+    end = len(module) - len(_SIGNED) - _SIGNATURE_INFO.size
+    (size,) = _SIGNATURE_INFO.unpack_from(module, max(0, end))
+    return module[: end - size] if 0 < size < end else module
+
+
 def _damaged(name: str, error: Exception) -> MachineError:
     return MachineError(
         f"The kernel module {name} is damaged: {error}.", "Install that kernel again."

@@ -13,14 +13,15 @@ use anyhow::Result;
 use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder};
 
 use super::cgroup::Cgroup;
-use super::event::Inbox;
+use super::event::{Inbox, News};
 use super::machine::{About, NodeLink};
 use super::spawn::Child;
 use crate::guest::vmm::Vmm;
 use crate::probe::{Outside, Processes};
 use crate::xen;
 use crate::xen::console::Records;
-use crate::xen::domain::Domain;
+use crate::xen::domain::{self, Domain};
+use crate::xen::store::Ends;
 
 /// From the end of a node's records to the end of its process.
 const EXIT_LIMIT: Duration = Duration::from_millis(300);
@@ -270,9 +271,28 @@ impl DomainLink {
         let orders = Orders::new(console.try_clone()?);
         let printed = Tail::default();
         let kept = printed.clone();
+        tell_end(domain.id, inbox.clone());
         std::thread::spawn(move || inbox.read(Records::new(console, |line| kept.push(line))));
         Ok(DomainLink { domain: Some(domain), orders, printed })
     }
+}
+
+/// The console of a guest that has crashed stays open: that it has is seen here.
+fn tell_end(domain: u32, inbox: Inbox) {
+    std::thread::spawn(move || {
+        let mut ends = match Ends::watch() {
+            Ok(ends) => ends,
+            Err(error) => return inbox.tell(News::Gone(format!("{error:#}"))),
+        };
+        loop {
+            if let Some(why) = domain::failure(domain) {
+                return inbox.tell(News::Gone(why));
+            }
+            if let Err(error) = ends.next() {
+                return inbox.tell(News::Gone(format!("{error:#}")));
+            }
+        }
+    });
 }
 
 impl NodeLink for DomainLink {

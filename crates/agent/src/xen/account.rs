@@ -1,5 +1,5 @@
-//! CPU time of domains as the hypervisor counts it, in nanoseconds: `xl list` shows tenths of a
-//! second, too coarse for a trial of some seconds.
+//! What the hypervisor knows of domains: CPU time in nanoseconds, of which `xl list` shows tenths of a
+//! second, too coarse for a trial of some seconds; and whether they run, without starting a program.
 //!
 //! The sysctl getdomaininfolist, through the kernel's /dev/xen/privcmd. Its layout belongs to one
 //! version of Xen's tool interface, which it names; another version refuses it with EACCES.
@@ -96,11 +96,48 @@ impl Drop for Page {
     }
 }
 
+/// How a domain is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Runs,
+    Shutdown,
+    Crashed,
+    Gone,
+}
+
+/// XEN_DOMINF_dying, XEN_DOMINF_shutdown, and SHUTDOWN_crash in its place among the flags.
+const DYING: u32 = 1;
+const SHUTDOWN: u32 = 1 << 2;
+const REASON_SHIFT: u32 = 16;
+const CRASH: u32 = 3;
+
 /// CPU time of a domain since its creation, in ns.
 ///
 /// # Errors
 /// This is no driver domain, the hypervisor is of another release, or there is no such domain.
 pub fn cpu_ns(domain: u32) -> Result<u64> {
+    match info(domain)? {
+        Some(info) => Ok(info.cpu_time),
+        None => bail!("there is no domain {domain}"),
+    }
+}
+
+/// # Errors
+/// This is no driver domain, or the hypervisor is of another release.
+pub fn state(domain: u32) -> Result<State> {
+    Ok(info(domain)?.map_or(State::Gone, |info| state_of(info.flags)))
+}
+
+fn state_of(flags: u32) -> State {
+    match flags {
+        flags if flags & DYING != 0 => State::Gone,
+        flags if flags & SHUTDOWN == 0 => State::Runs,
+        flags if flags >> REASON_SHIFT & 0xff == CRASH => State::Crashed,
+        _ => State::Shutdown,
+    }
+}
+
+fn info(domain: u32) -> Result<Option<DomainInfo>> {
     let domain = u16::try_from(domain).context("no domain has such a number")?;
     let privcmd = File::options().read(true).write(true).open("/dev/xen/privcmd");
     let privcmd = privcmd.context("opening /dev/xen/privcmd: only a driver domain has it")?;
@@ -124,13 +161,10 @@ pub fn cpu_ns(domain: u32) -> Result<u64> {
     };
     if status < 0 {
         return Err(io::Error::last_os_error()).context(
-            "the hypervisor does not tell CPU times (this agent speaks the interface of Xen 4.17)",
+            "the hypervisor does not tell of domains (this agent speaks the interface of Xen 4.17)",
         );
     }
-    if sysctl.num_domains != 1 || info.domain != domain {
-        bail!("there is no domain {domain}");
-    }
-    Ok(info.cpu_time)
+    Ok((sysctl.num_domains == 1 && info.domain == domain).then_some(info))
 }
 
 #[cfg(test)]
@@ -150,6 +184,19 @@ mod tests {
         assert_eq!(offset_of!(DomainInfo, cpu_time), 56);
         assert_eq!(offset_of!(DomainInfo, handle), 76);
         assert_eq!(size_of::<DomainInfo>(), 112);
+    }
+
+    #[test]
+    fn flags_tell_the_state() {
+        let reason = |reason: u32| SHUTDOWN | reason << REASON_SHIFT;
+        // Of a PV guest: blocked, running, paused.
+        for flags in [1 << 4, 1 << 5, 1 << 3] {
+            assert_eq!(state_of(flags), State::Runs);
+        }
+        assert_eq!(state_of(reason(0)), State::Shutdown);
+        assert_eq!(state_of(reason(1)), State::Shutdown);
+        assert_eq!(state_of(reason(CRASH)), State::Crashed);
+        assert_eq!(state_of(reason(CRASH) | DYING), State::Gone);
     }
 
     #[test]

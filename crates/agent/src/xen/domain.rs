@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{Bench, Domain as Plan, Interface, Node};
 
-use super::{console, scheduler, tools, vif};
+use super::account::State;
+use super::{account, console, scheduler, tools, vif};
 
 const DIRECTORY: &str = "/run/hypertare-domains";
 /// Some seconds each for building it and for its interfaces' scripts, on a slow machine.
@@ -34,7 +35,7 @@ impl Domain {
     /// # Errors
     /// What the plan asks for cannot be had, or `xl` says no.
     pub fn create(node: &Node, plan: &Plan, bench: &Bench) -> Result<Self> {
-        check(plan)?;
+        check(plan, Path::new(vif::SCRIPT))?;
         fs::create_dir_all(DIRECTORY).with_context(|| format!("making {DIRECTORY}"))?;
         let name = node.name.clone();
         let configuration = Path::new(DIRECTORY).join(format!("{name}.cfg"));
@@ -72,17 +73,9 @@ impl Domain {
         }
     }
 
-    /// What the tools tell of its end, if it has ended.
+    /// What is known of its end, if it has ended.
     pub fn failure(&self) -> Option<String> {
-        let said = tools::run("xl", &["list", &self.name], LIMIT);
-        state(&said.unwrap_or_default()).map_or(
-            Some("it is gone".to_owned()),
-            |state| match state {
-                State::Runs => None,
-                State::Shutdown => Some("it has shut down".to_owned()),
-                State::Crashed => Some("its kernel has crashed".to_owned()),
-            },
-        )
+        failure(self.id)
     }
 
     pub fn await_end(&self, limit: Duration) -> bool {
@@ -106,26 +99,24 @@ impl Drop for Domain {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Runs,
-    Shutdown,
-    Crashed,
+/// What is known of a domain's end, if it has ended.
+pub fn failure(domain: u32) -> Option<String> {
+    match account::state(domain) {
+        Ok(State::Runs) => None,
+        Ok(State::Shutdown) => Some("it has shut down".to_owned()),
+        Ok(State::Crashed) => Some("its kernel has crashed".to_owned()),
+        Ok(State::Gone) => Some("it is gone".to_owned()),
+        Err(error) => Some(format!("nobody knows how it is: {error:#}")),
+    }
 }
 
-/// From the table of `xl list`: the flags r, b, p, s, c, d in the fifth column.
-fn state(table: &str) -> Option<State> {
-    let flags = table.lines().nth(1)?.split_ascii_whitespace().nth(4)?;
-    Some(match flags {
-        flags if flags.contains('c') => State::Crashed,
-        flags if flags.contains('s') || flags.contains('d') => State::Shutdown,
-        _ => State::Runs,
-    })
-}
-
-fn check(plan: &Plan) -> Result<()> {
+fn check(plan: &Plan, script: &Path) -> Result<()> {
     for file in [&plan.kernel, &plan.initramfs] {
         File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    }
+    // Without it `xl` waits a while for an interface that nobody joins to its bridge.
+    if rustix::fs::access(script, rustix::fs::Access::EXEC_OK).is_err() {
+        bail!("the script {}, which joins a guest's interface, cannot be run", script.display());
     }
     if plan.memory >> 20 < LEAST_MEMORY_MB {
         bail!("a Xen guest needs at least {LEAST_MEMORY_MB} MB of memory to boot");
@@ -244,27 +235,15 @@ mod tests {
     }
 
     #[test]
-    fn states_of_xl_list() {
-        let table = |flags: &str| {
-            format!(
-                "Name   ID   Mem VCPUs\tState\tTime(s)\nguest1  3  128     1     {flags}   7.5\n"
-            )
-        };
-        assert_eq!(state(&table("-b----")), Some(State::Runs));
-        assert_eq!(state(&table("r-----")), Some(State::Runs));
-        assert_eq!(state(&table("------")), Some(State::Runs));
-        assert_eq!(state(&table("---s--")), Some(State::Shutdown));
-        assert_eq!(state(&table("---sc-")), Some(State::Crashed));
-        assert_eq!(state("Name ID\n"), None);
-    }
-
-    #[test]
-    fn too_little_memory_is_said_before_anything_is_made() {
+    fn what_is_missing_is_said_before_anything_is_made() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_owned();
+        let script = Path::new("/bin/sh");
         let plan = Plan { kernel: path.clone(), initramfs: path, memory: 64 << 20, ..plan() };
-        assert!(check(&plan).unwrap_err().to_string().contains("at least 112 MB"));
+        assert!(check(&plan, script).unwrap_err().to_string().contains("at least 112 MB"));
+        let error = check(&plan, Path::new("/no/script")).unwrap_err().to_string();
+        assert!(error.contains("/no/script") && error.contains("cannot be run"), "{error}");
         let plan = Plan { kernel: "/no/kernel".into(), ..plan };
-        assert!(check(&plan).unwrap_err().to_string().contains("/no/kernel"));
+        assert!(check(&plan, script).unwrap_err().to_string().contains("/no/kernel"));
     }
 }

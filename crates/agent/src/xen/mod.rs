@@ -2,7 +2,8 @@
 //!
 //! - in dom0: [`control`] starts what Xen's tools need once the machine has booted; [`domain`] makes
 //!   and ends one guest with `xl`; [`vif`] is the hotplug script that joins a guest's interface to
-//!   its bridge; [`scheduler`] sets weights; [`account`] asks the hypervisor for CPU time.
+//!   its bridge; [`scheduler`] sets weights; [`account`] asks the hypervisor for CPU time and whether
+//!   a guest runs; [`store`] tells when to ask that.
 //! - in a guest: [`console`] is the way in and out. A PV guest has no virtio; its console is a ring
 //!   shared with dom0, where xenconsoled makes a terminal of it.
 //!
@@ -13,6 +14,7 @@ pub mod console;
 pub mod control;
 pub mod domain;
 pub mod scheduler;
+pub mod store;
 pub mod tools;
 pub mod vif;
 
