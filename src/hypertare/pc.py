@@ -115,5 +115,12 @@ def memory(study: Study) -> int:
     """Bytes that the PC of a study has, whatever its class: the baseline's is the same machine."""
     if "xen" not in study.sut.platforms:
         return study.sut.memory
-    domains = study.bench_guests * (2 if study.bench.peers == "guest" else 1)
-    return _XEN_MEMORY + study.sut.driver_memory + domains * (study.sut.memory + _DOMAIN_OVERHEAD)
+    return _XEN_MEMORY + study.sut.driver_memory + guests_memory(study, study.bench_guests)
+
+
+def guests_memory(study: Study, count: int) -> int:
+    """Bytes of so many guests, with their peers where those are guests too."""
+    if "xen" not in study.sut.platforms:
+        return count * study.sut.memory
+    each = 2 if study.bench.peers == "guest" else 1
+    return count * each * (study.sut.memory + _DOMAIN_OVERHEAD)

@@ -21,6 +21,7 @@ from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
 from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
+from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError, writing
 from hypertare.image.build import DEFAULT_PROFILE, Image, build
 from hypertare.image.profile import EMULATED
@@ -102,6 +103,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     workdir = _workdir(file, study)
     for plot in design.plots:
         cell = file.cell(plot.levels)
+        check_memory(cell)
         sut_cpus(cell.sut.cpus, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
@@ -111,6 +113,28 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         elif settings.type == "command":
             _check_in_image(name, settings)
     return Prepared(file, study, design, cpus, workdir, searches.plan(file, study))
+
+
+def check_memory(study: Study, host: Host | None = None) -> None:
+    """Whether the guests of a bench fit into this host.
+
+    Raises:
+        InputError: they do not; it says how many would.
+    """
+    if not {"guest", "xen"} & set(study.sut.platforms):
+        return
+    available = (host or Host()).memory.get("MemAvailable")
+    guests = pc.guests_memory(study, study.bench_guests)
+    needed = pc.memory(study) if study.machine == "emulated" else guests
+    if available is None or needed <= available:
+        return
+    fits = max(0, (available - (needed - guests)) // pc.guests_memory(study, 1))
+    raise InputError(
+        f"{study.bench_guests} guests of {human_size(study.sut.memory)} need "
+        f"{human_size(needed)}, but this host has {human_size(available)} of memory available: "
+        f"{fits} fit.",
+        "Ask for fewer with sut.guests, or for less memory each with sut.memory.",
+    )
 
 
 def _workdir(file: StudyFile, study: Study) -> Path | None:

@@ -379,6 +379,11 @@ class Study(Settings):
             if self.bench.peers == "guest":
                 raise ValueError("bench.peers = 'guest' is for the platform xen")
             return self
+        if self.machine != "emulated":
+            raise ValueError(
+                "the platform xen needs machine = 'emulated', which boots real Xen: on a Xen host of "
+                "your own the agent's sandbox has no way to its driver domain yet"
+            )
         if self.sut.memory < LEAST_DOMAIN:
             raise ValueError(
                 f"sut.memory is {human_size(self.sut.memory)}, but a guest of Xen needs "

@@ -1,30 +1,35 @@
-"""Real Xen in virtual time: a driver domain whose agent makes PV guests and has them send."""
+"""Real Xen in virtual time: a driver domain whose agent makes PV guests and has them work; what goes
+wrong with one of them; and a study of several beside the same machine without Xen.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hypertare import plan
 from hypertare.image import cpio
 from hypertare.image.build import Image, build
-from hypertare.image.xen import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.image.xen import GUEST_INITRAMFS, GUEST_KERNEL, quick_to_boot
 from hypertare.paths import agent_binary
 from hypertare.plan import Seam
+from tests.integration.lab import Lab, rows, summary
 
 pytestmark = pytest.mark.guest
 
 GUESTS = 2
+XL = "/usr/lib/xen-4.17/bin/xl"
 
 
-def guest(number: int) -> plan.Node:
+def guest(number: int, memory: int = 128 << 20) -> plan.Node:
     arguments = "quiet rodata=off cryptomgr.notests panic=-1 random.trust_cpu=off"
     kind = plan.Domain(
         cpus=1,
-        memory=128 << 20,
+        memory=memory,
         weight=128 * number,
         kernel=Path("/") / GUEST_KERNEL,
         initramfs=Path("/") / GUEST_INITRAMFS,
@@ -40,35 +45,56 @@ def guest(number: int) -> plan.Node:
     return plan.Node(name=f"guest{number}", kind=kind, interfaces=(interface,))
 
 
-def steps() -> list[Seam]:
+def bench(*guests: plan.Node, mtu: int = 1500) -> plan.BenchStep:
     own = plan.Interface(name="br0", link="br0", address="10.77.0.1/24")
     host = plan.Node(name="host", kind=plan.Host(), interfaces=(own,))
-    guests = [guest(number + 1) for number in range(GUESTS)]
-    bench = plan.Bench(name="xen", nodes=(host, *guests), links=(plan.Link(name="br0"),))
-    tasks = []
-    for number, node in enumerate(guests):
-        receive = plan.StreamReceive(
-            protocol="tcp", on=f"0.0.0.0:{5000 + number}", flows=1, message=131072
-        )
-        send = plan.StreamSend(
-            protocol="tcp",
-            to=f"10.77.0.1:{5000 + number}",
-            duration_s=0.5,
-            flows=1,
-            message=131072,
-        )
-        tasks.append(
-            plan.Task(id=f"receive{number}", node="host", background=True, workload=receive)
-        )
-        tasks.append(plan.Task(id=f"send{number}", node=node.name, workload=send))
-    probes = tuple(plan.ProbeRequest(node=node.name, probe="outside") for node in guests)
-    phase = plan.Phase(name="measure", tasks=tuple(tasks), probes=probes, limit_s=30)
-    weight = plan.KnobSetting(node="host", knob=plan.SchedulerWeight(weight=512))
-    trial = plan.Trial(id=1, knobs=(weight,), phases=(phase,))
+    link = plan.Link(name="br0", mtu=mtu)
+    return plan.BenchStep(bench=plan.Bench(name="xen", nodes=(host, *guests), links=(link,)))
+
+
+def stream(number: int, duration_s: float) -> list[plan.Task]:
+    receive = plan.StreamReceive(
+        protocol="tcp", on=f"0.0.0.0:{5000 + number}", message=131072, interval_s=0.05
+    )
+    send = plan.StreamSend(
+        protocol="tcp",
+        to=f"10.77.0.1:{5000 + number}",
+        duration_s=duration_s,
+        message=131072,
+        interval_s=0.05,
+    )
+    return [
+        plan.Task(id=f"receive.{number}", node="host", background=True, workload=receive),
+        plan.Task(id=f"send.{number}", node=f"guest{number}", workload=send),
+    ]
+
+
+def trial(number: int, *tasks: plan.Task) -> plan.TrialStep:
+    probed = sorted({"host", *(task.node for task in tasks)})
+    probes = tuple(plan.ProbeRequest(node=node, probe="outside") for node in probed)
+    phase = plan.Phase(name="measure", tasks=tasks, probes=probes, limit_s=30)
+    weights = [
+        plan.SchedulerWeight(weight=512),
+        plan.SchedulerWeight(weight=100, guest="guest2"),
+    ]
+    knobs = tuple(plan.KnobSetting(node="host", knob=weight) for weight in weights)
+    return plan.TrialStep(trial=plan.Trial(id=number, knobs=knobs, phases=(phase,)))
+
+
+def steps() -> list[Seam]:
+    """Guests that cannot be made; two that work at once; one that crashes beside the other."""
+    crash = plan.Command(argv=(XL, "sysrq", "guest1", "c"))
     return [
         plan.HelloStep(),
-        plan.BenchStep(bench=bench),
-        plan.TrialStep(trial=trial),
+        # More memory than the machine has.
+        bench(guest(1, memory=64 << 30)),
+        # More than Xen's interfaces can carry, so that the script that joins them fails.
+        bench(guest(1), mtu=65535),
+        bench(*(guest(number + 1) for number in range(GUESTS))),
+        trial(1, *stream(1, 0.5), *stream(2, 0.5)),
+        trial(2, *stream(1, 2), *stream(2, 2), plan.Task(id="crash", node="host", workload=crash)),
+        trial(3, *stream(2, 0.2)),
+        trial(4, *stream(1, 0.2)),
         plan.TeardownStep(),
     ]
 
@@ -78,38 +104,147 @@ def image() -> Image:
     return build(profile="xen")
 
 
-def run(image: Image, folder: Path) -> bytes:
+@pytest.fixture(scope="module")
+def records(image: Image, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What one boot of the machine tells of all that."""
+    folder = tmp_path_factory.mktemp("xen")
     archive = folder / "plan.cpio"
     text = b"".join(step.model_dump_json().encode() + b"\n" for step in steps())
     archive.write_bytes(cpio.archive([cpio.file("plan.jsonl", text)]))
-    records = folder / "records"
-    argv = [agent_binary(), "emulate", f"--kernel={image.kernel}", f"--records={records}"]
+    told = folder / "records"
+    argv = [agent_binary(), "emulate", f"--kernel={image.kernel}", f"--records={told}"]
     argv += [f"--initramfs={image.initramfs}", f"--initramfs={archive}"]
     argv += [f"--hypervisor={image.hypervisor}", "--driver-memory=448M", "--memory=1G"]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         # Its input stays open: when that ends, so does the machine.
-        assert process.wait(300) == 0, process.stderr and process.stderr.read()
+        assert process.wait(400) == 0, process.stderr and process.stderr.read()
     finally:
         process.kill()
         process.wait()
-    return records.read_bytes()
+    return [json.loads(line) for line in told.read_bytes().splitlines()]
 
 
-@pytest.mark.timeout(700)
-def test_guests_of_xen_work_are_accounted_for_and_repeat(image: Image, tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    raw = run(image, tmp_path / "a")
-    records = [json.loads(line) for line in raw.splitlines()]
-    (end,) = [one for one in records if one["record"] == "trial_end"]
-    assert end["error"] is None
-    assert records[-1]["record"] == "teardown"
-    sent = [r for r in records if r["record"] == "result" and r["task"].startswith("send")]
+def of(records: list[dict[str, Any]], kind: str, trial: int | None = None) -> list[dict[str, Any]]:
+    return [r for r in records if r["record"] == kind and trial in (None, r.get("trial"))]
+
+
+@pytest.mark.timeout(600)
+def test_guests_work_at_once_and_are_accounted_for(records: list[dict[str, Any]]) -> None:
+    assert of(records, "trial_end", 1)[0]["error"] is None
+    sent = [r for r in of(records, "result", 1) if r["task"].startswith("send")]
     assert len(sent) == GUESTS and all(one["values"]["sent_bytes"] > 1e6 for one in sent)
-    outside = [r for r in records if r["record"] == "probe" and r["probe"] == "outside"]
-    assert len(outside) == GUESTS
-    assert all(0 < one["values"]["cpu_s"] < one["elapsed_s"] for one in outside)
-    knobs = [(one["action"], one["before"], one["after"]) for one in records if "knob" in one]
-    assert knobs == [("applied", "256", "512"), ("put_back", "512", "256")]
-    assert run(image, tmp_path / "b") == raw
+    outside = {r["node"]: r for r in of(records, "probe", 1)}
+    assert set(outside) == {"host", "guest1", "guest2"}
+    assert all(0 < one["values"]["cpu_s"] < one["elapsed_s"] for one in outside.values())
+    # One CPU is shared by all three.
+    assert sum(one["values"]["cpu_s"] for one in outside.values()) < 1.01 * max(
+        one["elapsed_s"] for one in outside.values()
+    )
+    assert records[-1]["record"] == "teardown"
+
+
+def test_weights_are_set_for_a_trial_and_put_back(records: list[dict[str, Any]]) -> None:
+    told = of(records, "knob", 1)
+    assert [(k["knob"]["guest"], k["action"], k["before"], k["after"]) for k in told] == [
+        (None, "applied", "256", "512"),
+        ("guest2", "applied", "256", "100"),
+        ("guest2", "put_back", "100", "256"),
+        (None, "put_back", "512", "256"),
+    ]
+
+
+def test_a_guest_that_cannot_be_made_says_why(records: list[dict[str, Any]]) -> None:
+    much, script, good = of(records, "bench")
+    assert much["node"] == script["node"] == "guest1"
+    assert "node guest1 cannot be started" in much["error"] and "memory" in much["error"]
+    assert "setting the MTU of vif" in script["error"], script["error"]
+    assert good["error"] is None
+
+
+def test_a_guest_that_crashes_fails_the_trial_and_leaves_its_neighbour_s_records(
+    records: list[dict[str, Any]],
+) -> None:
+    (end,) = of(records, "trial_end", 2)
+    assert (
+        end["error"] == "node guest1 failed: it has ended: its kernel has crashed"
+        and end["lost"] == "guest1"
+    )
+    # It is seen at once, and not at the phase's limit.
+    assert end["elapsed_s"] < 10
+    neighbour = [r for r in of(records, "interval", 2) if r["task"] in ("send.2", "receive.2")]
+    assert sum(r["values"].get("received_bytes", 0) for r in neighbour) > 0
+    results = {r["task"]: r["error"] for r in of(records, "result", 2) if r["node"] != "guest1"}
+    assert "guest1" in results["send.2"]
+    console = [line for r in of(records, "console") for line in r["lines"]]
+    assert any("sysrq" in line.lower() or "crash" in line.lower() for line in console), console
+
+
+def test_the_others_go_on_without_it(records: list[dict[str, Any]]) -> None:
+    (alone,) = of(records, "trial_end", 3)
+    assert alone["error"] is None
+    (gone,) = of(records, "trial_end", 4)
+    assert "node guest1 is gone" in gone["error"]
+
+
+def test_the_distribution_s_kernel_is_one_that_boots_quickly() -> None:
+    kernel = build(profile="emulated").kernel.read_bytes()
+    assert quick_to_boot(kernel) != kernel
+
+
+# --- a study
+
+STUDY = """
+name = "two-guests"
+question = "What do two guests of Xen lose?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+guests = 2
+memory = "112M"
+nic = "e1000"
+[emulated]
+shift = 2
+[workloads.transmit]
+type = "stream"
+duration = 0.1
+omit = 0.05
+[workloads.beside]
+type = "ping"
+duration = 0.05
+interval = "5ms"
+neighbours = { share = "90 %" }
+factors = { "sut.guests" = [1, 2] }
+[knobs]
+driver_weight = 512
+[design]
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+@pytest.mark.timeout(400)
+def test_a_study_of_two_guests_is_the_same_for_any_number_of_jobs(lab: Lab) -> None:
+    study = lab.study(STUDY)
+    for jobs, fresh in ((2, ()), (1, ("--fresh",))):
+        ran = lab.run("run", str(study), "--out", f"runs/{jobs}", "--jobs", str(jobs), *fresh)
+        assert ran.status == 0, ran.err
+    query = (
+        "SELECT id, block, boot, platform, cell, status, error, value.response, value.value "
+        "FROM trial JOIN value ON value.trial = trial.id ORDER BY id, response"
+    )
+    one, two = (rows(lab.home / "runs" / str(jobs), query) for jobs in (1, 2))
+    assert one and one == two
+    assert {row[5] for row in one} == {"ok"} and {row[3] for row in one} == {"native", "xen"}
+    found = summary(lab.home / "runs" / "2")
+    assert {state["node"] for state in found["platforms"]} == {"host", "xen1-1", "xen1-2"}
+    (native,) = [state for state in found["platforms"] if state["platform"] == "native"]
+    assert native["vmm"] is None
+    goodput = next(
+        one
+        for one in found["estimates"]
+        if (one["workload"], one["response"], one["platform"]) == ("transmit", "goodput", "xen")
+    )
+    assert goodput["n"] == 2

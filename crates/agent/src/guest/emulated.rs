@@ -238,8 +238,10 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
     Ok(line)
 }
 
-/// One scheduling unit for the driver domain, whatever the machine has; and memory that is zero
-/// already need not be scrubbed.
+/// One virtual CPU for the driver domain, whatever the machine has; and memory that is zero already
+/// need not be scrubbed. A guest's vector registers are put back when it runs and not when it first
+/// uses them: QEMU's AVX instructions use them without asking (they do not look at CR0.TS), and what
+/// they would find are those of another guest.
 fn hypervisor_arguments(options: &Emulate) -> String {
     let scheduler = match options.scheduler {
         Scheduler::Credit => "credit",
@@ -248,7 +250,7 @@ fn hypervisor_arguments(options: &Emulate) -> String {
     let memory = options.driver_memory >> 20;
     format!(
         "com1=115200,8n1 console=com1 dom0_mem={memory}M,max:{memory}M dom0_max_vcpus=1 \
-         sched={scheduler} bootscrub=0"
+         sched={scheduler} bootscrub=0 spec-ctrl=eager-fpu"
     )
 }
 
@@ -454,6 +456,7 @@ mod tests {
         assert_eq!(after(&line, "-kernel"), "hypervisor");
         let append = after(&line, "-append");
         assert!(append.contains("dom0_mem=384M,max:384M") && append.contains("sched=credit2"));
+        assert!(append.contains("spec-ctrl=eager-fpu"), "{append}");
         let modules = after(&line, "-initrd");
         assert!(modules.starts_with("kernel ") && modules.ends_with(",initramfs"), "{modules}");
         assert!(modules.contains("virtio_pci,,virtio_console,,xen_evtchn"), "{modules}");

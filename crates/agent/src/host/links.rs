@@ -285,8 +285,8 @@ fn tell_end(domain: u32, inbox: Inbox) {
             Err(error) => return inbox.tell(News::Gone(format!("{error:#}"))),
         };
         loop {
-            if let Some(why) = domain::failure(domain) {
-                return inbox.tell(News::Gone(why));
+            if domain::failure(domain).is_some() {
+                return inbox.tell(News::Gone("it has ended".to_owned()));
             }
             if let Err(error) = ends.next() {
                 return inbox.tell(News::Gone(format!("{error:#}")));

@@ -42,7 +42,8 @@ impl<S: Read + Write> Ends<S> {
     pub fn next(&mut self) -> Result<()> {
         let mut header = [0; 16];
         self.0.read_exact(&mut header).context("Xen's store is silent")?;
-        let word = |at: usize| u32::from_ne_bytes(header[at..at + 4].try_into().unwrap_or_default());
+        let word =
+            |at: usize| u32::from_ne_bytes(header[at..at + 4].try_into().unwrap_or_default());
         let (kind, length) = (word(0), word(12));
         if length > MOST_PAYLOAD {
             bail!("Xen's store sent {length} bytes at once");

@@ -16,7 +16,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// Runs a tool to its end.
 ///
 /// # Errors
-/// It cannot be started, takes longer than the limit, or fails: with the last lines it said.
+/// It cannot be started, takes longer than the limit, or fails: with the first lines it said.
 pub fn run(program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
     let what = || format!("{program} {}", arguments.join(" "));
     let mut child =
@@ -31,7 +31,7 @@ pub fn run(program: &str, arguments: &[&str], limit: Duration) -> Result<String>
     if status.success() {
         return Ok(output);
     }
-    bail!("{} failed ({status}): {}", what(), last_lines(&errors, &output))
+    bail!("{} failed ({status}): {}", what(), first_lines(&errors, &output))
 }
 
 fn start(program: &str, arguments: &[&str]) -> std::io::Result<Child> {
@@ -73,13 +73,11 @@ fn await_end(child: &mut Child, limit: Duration) -> Result<Option<std::process::
     }
 }
 
-fn last_lines(errors: &str, output: &str) -> String {
-    let lines: Vec<&str> =
-        errors.lines().chain(output.lines()).filter(|line| !line.trim().is_empty()).collect();
-    match lines.len() {
-        0 => "it said nothing".to_owned(),
-        count => lines[count.saturating_sub(3)..].join("; "),
-    }
+/// The first things it said: what went wrong first is the reason for the rest.
+fn first_lines(errors: &str, output: &str) -> String {
+    let lines = errors.lines().chain(output.lines()).filter(|line| !line.trim().is_empty());
+    let lines: Vec<&str> = lines.take(3).collect();
+    if lines.is_empty() { "it said nothing".to_owned() } else { lines.join("; ") }
 }
 
 /// Starts a program that stays: nothing of it is waited for or read.
@@ -108,9 +106,9 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_the_tool_said() {
-        let script = "echo one; echo two >&2; exit 3";
+        let script = "echo out; for n in one two three; do echo $n >&2; done; exit 3";
         let error = run("sh", &["-c", script], LIMIT).unwrap_err().to_string();
-        assert!(error.contains("exit status: 3") && error.contains("two; one"), "{error}");
+        assert!(error.contains("exit status: 3") && error.ends_with("one; two; three"), "{error}");
         let error = run("sh", &["-c", "exit 1"], LIMIT).unwrap_err().to_string();
         assert!(error.contains("it said nothing"), "{error}");
         let error = format!("{:#}", run("no-such-tool", &[], LIMIT).unwrap_err());
