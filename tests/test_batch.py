@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hypertare import planner
+from hypertare import plan, planner
 from hypertare.batch import Batch, Place, nics_of, parts, renumbered, seed_of, sort
 from hypertare.batch import make as make_batch
 from hypertare.design import make
 from hypertare.errors import InputError
-from hypertare.pc import Pc
+from hypertare.pc import Nic, Pc
 from hypertare.planner import Chance, Surroundings
 from hypertare.records import BenchReady, Log, Record, Teardown, TrialBegin, TrialEnd
 from hypertare.report import units
@@ -50,7 +50,13 @@ def test_an_emulated_machine_has_defaults_of_its_own() -> None:
     [
         ("[sut]\ncpus = 2", "one count of instructions"),
         ("[factors]\n'sut.cpus' = [1, 2]", "one count of instructions"),
-        ("[sut]\nplatforms = ['native', 'guest']", "not guest"),
+        ("[sut]\npaging = 'nested'", "add 'guest' to sut.platforms"),
+        ("[factors]\n'sut.pages' = ['4K', '2M']", "add 'guest' to sut.platforms"),
+        ("[sut]\nplatforms = ['native', 'guest']\npaging = 'both'", "'both' is not allowed"),
+        (
+            "[sut]\nplatforms = ['native', 'guest']\npages = '2M'\nmemory = '193M'",
+            "no whole number of the pages of 2 MB",
+        ),
         ("[emulated]\nshift = 11", "shift"),
         ("[emulated]\nshif = 1", "Did you mean 'shift'"),
     ],
@@ -95,8 +101,8 @@ def test_every_node_has_a_nic_of_its_own_on_the_hub() -> None:
     _, _, bench = bench_of(7)
     assert [link.kind for link in bench.links] == ["hub"]
     nics = nics_of(bench)
-    assert [model for model, _ in nics] == ["e1000"] * 3
-    assert len({mac for _, mac in nics}) == 3
+    assert [nic.model for nic in nics] == ["e1000"] * 3
+    assert len({nic.mac for nic in nics}) == 3
     host = next(node for node in bench.nodes if node.name == "host")
     assert host.interfaces[0].name == planner.HUB_INTERFACE
 
@@ -212,7 +218,7 @@ def test_guests_of_xen_reach_their_peers_through_the_machine_s_own_nic() -> None
     _, xen = boots_of(XEN)
     lan, wire = xen.bench.links
     assert (lan.kind, wire.kind) == ("bridge", "hub")
-    assert lan.uplink is not None and (lan.uplink.nic, lan.uplink.mac) == xen.pc.nics[0]
+    assert lan.uplink is not None and Nic(lan.uplink.nic or "", lan.uplink.mac) == xen.pc.nics[0]
     on = {node.name: node.interfaces[0].link for node in xen.bench.nodes if node.interfaces}
     assert on == {"xen1-1": "lan", "xen1-2": "lan", "peer-1": "wire", "peer-2": "wire"}
 
@@ -275,3 +281,42 @@ def test_peers_may_be_guests_behind_a_wire() -> None:
 def test_peers_that_are_guests_need_xen() -> None:
     with pytest.raises(InputError, match="platform xen"):
         StudyFile(TEXT + "[bench]\npeers = 'guest'\n", "x").study()
+
+
+KVM = """
+name = "kvm"
+question = "?"
+machine = "emulated"
+[sut]
+platforms = ["native", "guest"]
+memory = "256M"
+kernel_args = ["quiet"]
+[workloads.work]
+type = "burn"
+[factors]
+"sut.paging" = ["nested", "shadow"]
+"sut.pages" = ["4K", "2M", "thp"]
+"""
+
+
+def test_page_tables_and_pages_are_hard_to_change() -> None:
+    design = make(StudyFile(KVM, "kvm.toml").study(), 1)
+    levels = [(plot.levels["sut.paging"], plot.levels["sut.pages"]) for plot in design.plots]
+    assert len(set(levels)) == len(levels) == 6
+    assert all([v.platform for v in plot.variants] == ["native", "guest"] for plot in design.plots)
+
+
+def test_a_guest_s_pc_is_a_kvm_host_and_the_baseline_s_has_no_guest() -> None:
+    guest, plain = boots_of(KVM)
+    assert (plain.pc.profile, guest.pc.profile) == ("emulated", "kvm")
+    assert [node.name for node in plain.bench.nodes] == ["host"]
+    assert [node.name for node in guest.bench.nodes] == ["host", "guest1"]
+    assert plain.pc.memory == guest.pc.memory > 256 << 20
+    assert plain.pc.seed == guest.pc.seed and plain.pc.cpu_model == guest.pc.cpu_model
+    kind = guest.bench.nodes[1].kind
+    assert isinstance(kind, plan.Guest)
+    assert (kind.accelerator, kind.paging, kind.pages) == ("kvm", "nested", "4K")
+    assert str(kind.kernel) == "/guest/kernel"
+    # What it has of chance comes from the seed, and its kernel is told what the study says.
+    assert {"random.trust_cpu=off", "hypertare.seed=7", "quiet"} <= set(kind.kernel_args)
+    assert boots_of(KVM, 8)[0].steps != guest.steps == boots_of(KVM)[0].steps

@@ -31,6 +31,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`stream`": study.StreamSettings,
     "`ping`": study.PingSettings,
     "`burn`": study.BurnSettings,
+    "`fork`": study.ForkSettings,
+    "`touch`": study.TouchSettings,
     "`[knobs]`": study.Knobs,
     "`[design]`": study.DesignSettings,
     "`[search]`": SearchSettings,

@@ -1,5 +1,6 @@
 """Plans for the agent: both ends of a link, the same CPUs everywhere, what cannot be is refused."""
 
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -123,6 +124,17 @@ def test_probes_see_the_guest_from_inside_and_outside() -> None:
     assert ("guest2", "outside") in probes
 
 
+def test_a_command_starts_where_the_machines_own_programs_work() -> None:
+    file = StudyFile(TEXT, "probe.toml")
+    study = file.study()
+    plot = make(study, 1).plots[0]
+    on = dataclasses.replace(ON, workdir=None, directory=Path("/work"))
+    planned = planner.make_trial(7, study, "build", plot.variants[0], plot, on)
+    work = planned.phases[-1].tasks[0].workload
+    assert isinstance(work, plan.Command)
+    assert work.cwd == Path("/work") and not work.in_files
+
+
 # --- several at once
 
 MANY = """
@@ -239,3 +251,23 @@ def test_of_a_bench_of_many_the_first_ones_work() -> None:
         tasks = trial.phases[-1].tasks
         assert [t.id for t in tasks] == [f"burn{mark}" for mark in marks]
         assert [t.node for t in tasks] == [f"guest2-{k + 1}" for k in range(count)]
+
+
+def test_weights_of_guests_of_this_host_are_made_where_they_are_asked_for() -> None:
+    def made(more: str) -> tuple[bool, list[plan.KnobSetting]]:
+        file = StudyFile(f"{MANY}{more}", "many.toml")
+        plot = make(file.study(), 1).plots[0]
+        guest = next(v for v in plot.variants if v.platform == "guest")
+        cells = {v.node: file.study() for v in plot.variants}
+        bench = planner.make_bench(file.study(), plot, cells, ON)
+        found = planner.make_trial(7, file.study(), "tcp", guest, plot, ON).knobs
+        return bench.weights, [s for s in found if isinstance(s.knob, plan.SchedulerWeight)]
+
+    assert made("") == (False, [])
+    weights, settings = made("[knobs]\ndriver_weight = 512\nguest_weights = [1, 2, 3]")
+    assert weights and {setting.node for setting in settings} == {"host"}
+    assert [(s.knob.guest, s.knob.weight) for s in settings] == [  # type: ignore[union-attr]
+        (None, 512),
+        *((f"guest2-{n}", n) for n in (1, 2, 3)),
+    ]
+    assert made('[factors]\n"knobs.driver_weight" = [256, 512]')[0]

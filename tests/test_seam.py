@@ -146,6 +146,13 @@ class Bootable:
     initramfs: Path = Path("/initramfs")
 
 
+@dataclass(frozen=True)
+class Daemon:
+    here: tuple[str, ...] = ("/ld.so", "/bird")
+    in_guest: tuple[str, ...] = ("/bird",)
+    archive: Path = Path("/bird.cpio")
+
+
 def steps_of(study: StudyFile) -> Iterator[plan.Step]:
     """Everything that a run of the study would send."""
     if study.study().machine == "emulated":
@@ -158,6 +165,7 @@ def steps_of(study: StudyFile) -> Iterator[plan.Step]:
         images={("debian", "guest"): Bootable()},
         environment={"PATH": "/bin"},
         workdir=Path("/work"),
+        daemon=Daemon(),
         capacities=tuple(
             planner.Capacity(workload, {}, 1e8) for workload in study.study().workloads
         ),
@@ -212,6 +220,50 @@ driver_weight = 512
 guest_weights = [256, 128]
 """
 
+ROUTERS = """
+name = "routers"
+question = "Several routers at once?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+memory = "128M"
+guests = 2
+[bench]
+topology = "routers"
+queue = "pfifo"
+queue_length = 100
+[workloads.tcp]
+type = "stream"
+direction = "forward"
+"""
+
+MERGED = """
+name = "merged"
+question = "Everything that a plan for a host of KVM can hold?"
+machine = "emulated"
+probes = ["kvm", "kvm_exits", "memory", "hardware"]
+[sut]
+platforms = ["native", "guest"]
+[workloads.fork]
+type = "fork"
+[knobs]
+host_thp = { enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }
+ksm = { run = true, pages_to_scan = 1000, sleep_ms = 0 }
+"""
+
+OSPF = """
+name = "ospf"
+question = "Routers that learn?"
+[sut]
+guests = 2
+[bench]
+topology = "routers"
+routing = ["ospf", "static"]
+[workloads.tcp]
+type = "stream"
+direction = "forward"
+"""
+
 WIDE = """
 name = "wide"
 question = "Everything that a plan can hold?"
@@ -226,6 +278,11 @@ prepare = "true"
 [workloads.burn]
 type = "burn"
 share = "50%"
+[workloads.fork]
+type = "fork"
+[workloads.touch]
+type = "touch"
+pages = "thp"
 [workloads.tcp]
 type = "stream"
 direction = "both"
@@ -253,6 +310,7 @@ dev_weight = 64
 interrupt_coalescing = { rx_usecs = 50 }
 busy_poll = 50
 defer_hard_irqs = { polls = 2, flush_timeout_ns = 20000 }
+thp = "madvise"
 [factors]
 "sut.nic" = ["virtio-net", "e1000"]
 """
@@ -262,6 +320,9 @@ def test_plans_fit_the_agents_schema() -> None:
     studies = [find(name) for name in builtin_names()] + [
         StudyFile(WIDE, "wide"),
         StudyFile(XEN, "xen"),
+        StudyFile(ROUTERS, "routers"),
+        StudyFile(MERGED, "merged"),
+        StudyFile(OSPF, "ospf"),
     ]
     seen: set[str] = set()
     for study in studies:
@@ -321,6 +382,8 @@ ROLES = {
     "receive": "stream_receive",
     "request": "ping_request",
     "burn": "burn",
+    "fork": "fork",
+    "touch": "touch",
 }
 """The workload of a task, by the beginning of its id."""
 
@@ -338,6 +401,10 @@ class Curious(Phase):
     def total(self, prefix: str, value: str) -> float | None:
         self.read.add((prefix, value))  # type: ignore[attr-defined]
         return 1.0
+
+    def task_rate(self, prefix: str, value: str) -> float | None:
+        self.total(prefix, "elapsed_s")
+        return self.total(prefix, value)
 
 
 @pytest.mark.parametrize("workload", responses.RESPONSES)

@@ -107,6 +107,22 @@ def test_native_must_be_there() -> None:
     assert "baseline" in complaint(GOOD.replace("cpus = 2", 'platforms = ["guest"]'))
 
 
+@pytest.mark.parametrize(
+    ("sut", "says"),
+    [
+        ('paging = "shadow"\naccelerator = "tcg"', "page tables are KVM's"),
+        ('pages = "2M"\nmemory = "129M"', "no whole number of the pages of 2 MB"),
+        ('pages = "1G"', "Allowed: 4K, 2M, thp"),
+        ('paging = "nestd"', "Did you mean 'nested'?"),
+    ],
+)
+def test_how_memory_is_mapped_fits_the_guest(sut: str, says: str) -> None:
+    text = f'name = "m"\nquestion = "?"\n[sut]\n{sut}\n[workloads.b]\ntype = "burn"\n'
+    with pytest.raises(InputError) as raised:
+        StudyFile(text, "m.toml").study()
+    assert says in str(raised.value)
+
+
 def test_overrides_take_toml_and_text() -> None:
     study_file = file()
     study_file.override(["sut.cpus=4", "sut.nic=e1000", 'design.precision="1%"'], quick=False)
@@ -146,3 +162,27 @@ def test_combinations_are_a_full_factorial() -> None:
     assert len(cells) == 6
     assert len({tuple(cell.items()) for cell in cells}) == 6
     assert combinations({}) == [{}]
+
+
+EMULATED = GOOD.replace("cpus = 2", "programs = ['build', './mine']").replace(
+    'question = "Is it slow?"', 'question = "Is it slow?"\nmachine = "emulated"'
+)
+
+
+def test_programs_of_an_emulated_machine() -> None:
+    assert file(EMULATED).study().sut.programs == ("build", "./mine")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("'build'", "'biuld'"), "probe.toml:7: sut.programs: there is no set of programs 'biuld'"),
+        (("'build'", "'biuld'"), "Did you mean 'build'?"),
+        (("'build'", "'mine'"), "for example './mine'"),
+        (('machine = "emulated"', ""), "image of an emulated machine"),
+        (('"sut.nic" = ["virtio-net", "e1000"]', '"sut.programs" = [["build"]]'), "be a factor"),
+    ],
+)
+def test_programs_that_cannot_be(change: tuple[str, str], said: str) -> None:
+    assert change[0] in EMULATED
+    assert said in complaint(EMULATED.replace(*change))

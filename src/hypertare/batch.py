@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypertare import pc, plan, planner
 from hypertare.design import Plot, Variant
-from hypertare.pc import Pc, class_of
+from hypertare.pc import Nic, Pc, class_of
 from hypertare.plan import Seam
 from hypertare.records import (
     BenchReady,
@@ -108,7 +108,7 @@ def make(
         )
         for number, place in enumerate(places)
     )
-    machine = pc.make(kind, study, seed, nics_of(bench))
+    machine = pc.make(kind, study, seed, nics_of(bench), on.programs)
     return Batch(boot, machine, bench, tuple(places), trials, part)
 
 
@@ -118,14 +118,19 @@ def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) & 0x7FFFFFFF
 
 
-def nics_of(bench: plan.Bench) -> tuple[tuple[str, str], ...]:
-    """Model and address of every NIC of the machine: those of uplinks, and those on hubs."""
-    hubs = {link.name for link in bench.links if link.kind == "hub"}
-    uplinks = [link.uplink for link in bench.links if link.uplink]
-    on_hubs = [
-        interface for node in bench.nodes for interface in node.interfaces if interface.link in hubs
-    ]
-    return tuple((nic.nic or "virtio-net", nic.mac or "") for nic in (*uplinks, *on_hubs))
+def nics_of(bench: plan.Bench) -> tuple[Nic, ...]:
+    """Every NIC of the machine: those of uplinks, and those on hubs. Uplinks may share a wire that no
+    node is on.
+    """
+    hubs = [link.name for link in bench.links if link.kind == "hub"]
+    first = hubs[0] if hubs else ""
+    nics = [(one, one.wire or first) for link in bench.links if (one := link.uplink)]
+    on_nodes = [one for node in bench.nodes for one in node.interfaces]
+    found = [*nics, *((one, one.link) for one in on_nodes if one.link in hubs)]
+    wires = list(dict.fromkeys([*hubs, *(wire for _, wire in found)]))
+    return tuple(
+        Nic(nic.nic or "virtio-net", nic.mac or "", wires.index(wire)) for nic, wire in found
+    )
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -37,6 +38,9 @@ from hypertare.summary import (
 )
 from hypertare.trials import GUESTS
 from hypertare.wording import figure, listing, percent, place
+
+MODELLED = "walk."
+"""What factors of modelled responses begin with: see `hypertare.walk.settings`."""
 
 _PERCENT = re.compile(r"^\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*$")
 
@@ -74,7 +78,8 @@ class Claim(BaseModel):
     `against_response` it is compared with another response of the same cell. With `against`, levels that
     differ in a second cell (`platform` and `guest` may be among them), the first cell's is compared with
     the second's: the difference of the costs, the efficiencies or the values, or the ratio of the
-    values. `value` is one bound for `above` and `below`, two for `within`.
+    values. Of a list of such levels the claim must hold against each. `value` is one bound for `above`
+    and `below`, two for `within`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -84,7 +89,7 @@ class Claim(BaseModel):
     workload: str | None = None
     platform: str
     where: dict[str, Level] = {}
-    against: dict[str, Level] | None = None
+    against: dict[str, Level] | tuple[dict[str, Level], ...] | None = None
     against_response: str | None = None
     with_response: str | None = None
     guest: Annotated[int, Field(ge=1)] | None = None
@@ -100,7 +105,7 @@ class Claim(BaseModel):
             raise ValueError(f"op '{self.op}' needs {'one bound' if two else 'two: [low, high]'}")
         if isinstance(self.value, tuple) and not self.value[0] < self.value[1]:
             raise ValueError("the first bound of 'within' must be below the second")
-        if self.against is not None and not self.against:
+        if self.against is not None and not all(self.seconds):
             raise ValueError("'against' names no level; leave it out or name what differs")
         if (self.measure == "correlation") != (self.with_response is not None):
             raise ValueError("'correlation' needs 'with_response', and nothing else has it")
@@ -124,6 +129,13 @@ class Claim(BaseModel):
                 "'value' or 'ratio'"
             )
         return self
+
+    @property
+    def seconds(self) -> tuple[dict[str, Level] | None, ...]:
+        """What each matching cell is compared with; one that is none where it is not compared."""
+        if isinstance(self.against, tuple):
+            return self.against or ({},)
+        return (self.against,)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -165,15 +177,15 @@ def judge(
         return _judge_correlation(claim, matching, known)
     verdicts: list[Judgement] = []
     evidence: list[str] = []
-    for one in matching:
-        seen = _measure(claim, one, known)
+    for one, against in product(matching, claim.seconds):
+        seen = _measure(claim, against, one, known)
         where = _place(one.platform, one.cell, one.guest)
         if isinstance(seen, str):
             verdicts.append("undecided")
             evidence.append(f"{where}: {seen}")
         else:
             verdicts.append(_judgement(seen, claim.bounds))
-            evidence.append(f"{where}: {_words(claim, one, seen)}")
+            evidence.append(f"{where}: {_words(claim, against, one, seen)}")
     return JudgedClaim(
         text=claim.text, judgement=_all(verdicts), evidence=_evidence(verdicts, evidence)
     )
@@ -232,18 +244,21 @@ def _law_words(claim: Claim, one: Predictability, found: Prediction) -> str:
     )
 
 
-def _measure(claim: Claim, one: Estimate, known: list[Estimate]) -> Seen | str:
+def _measure(
+    claim: Claim, against: Mapping[str, Level] | None, one: Estimate, known: list[Estimate]
+) -> Seen | str:
     """What the claim bounds, or why it cannot be had."""
     if claim.against_response is not None:
         other = _same_cell(claim.against_response, one, known)
-    elif claim.against is not None:
-        other = _second(claim.against, one, known)
+    elif against is not None:
+        other = _second(against, one, known)
     else:
         return _single(claim.measure, one)
     if isinstance(other, str):
         return other
+    same_trials = _same_trials(one, other)
     if claim.measure == "ratio":
-        return _quotient(_value(one), _value(other))
+        return _quotient(_value(one), _value(other), same_trials=same_trials)
     pair = [
         _value(e) if claim.measure == "value" else _single(claim.measure, e) for e in (one, other)
     ]
@@ -252,7 +267,7 @@ def _measure(claim: Claim, one: Estimate, known: list[Estimate]) -> Seen | str:
             return seen
     first, second = pair
     assert isinstance(first, Seen) and isinstance(second, Seen)
-    return _difference(first, second)
+    return _difference(first, second, same_trials=same_trials)
 
 
 def _same_cell(response: str, one: Estimate, known: list[Estimate]) -> Estimate | str:
@@ -348,24 +363,43 @@ def _cost(one: Estimate) -> Seen | str:
     return Seen(one.cost, one.cost_low, one.cost_high, sure)
 
 
-def _difference(one: Seen, other: Seen) -> Seen:
+def _difference(one: Seen, other: Seen, *, same_trials: bool = False) -> Seen:
     """one - other with its interval, from the intervals of both as if independent.
 
-    MOVER: l = d - √((a - a.low)² + (b.high - b)²), u likewise. Cells that share blocks move
-    together, which makes their difference surer than this says.
+    MOVER: l = d - √((a - a.low)² + (b.high - b)² - 2r (a - a.low)(b.high - b)), u likewise, with a
+    correlation r of 0. Cells that share blocks move together, which makes their difference surer than
+    this says. Of the same trials, to which a model adds constants, r is 1.
 
-    Source: Zou & Donner (2008), Statistics in Medicine 27, 1693-1702.
+    Source: Zou & Donner (2008), Statistics in Medicine 27, 1693-1702; with r: Zou (2007),
+    Psychological Methods 12, 399-413.
     """
     estimate = one.estimate - other.estimate
     a, b = _closed(one), _closed(other)
     if a is None or b is None:
         return Seen(estimate, None, None)
-    low = estimate - math.hypot(one.estimate - a[0], b[1] - other.estimate)
-    high = estimate + math.hypot(a[1] - one.estimate, other.estimate - b[0])
+    width = _dependent if same_trials else math.hypot
+    low = estimate - width(one.estimate - a[0], b[1] - other.estimate)
+    high = estimate + width(a[1] - one.estimate, other.estimate - b[0])
     return Seen(estimate, low, high)
 
 
-def _quotient(one: Seen, other: Seen) -> Seen | str:
+def _dependent(one: float, other: float) -> float:
+    """√(x² + y² - 2xy)."""
+    return abs(one - other)
+
+
+def _same_trials(one: Estimate, other: Estimate) -> bool:
+    """Whether two estimates differ in nothing but what was modelled of one and the same trials."""
+    plain = [
+        {factor: level for factor, level in e.cell.items() if not factor.startswith(MODELLED)}
+        for e in (one, other)
+    ]
+    return (
+        one.cell != other.cell and one.platform == other.platform and key(plain[0]) == key(plain[1])
+    )
+
+
+def _quotient(one: Seen, other: Seen, *, same_trials: bool = False) -> Seen | str:
     """one / other: the difference of logs."""
     logs: list[Seen] = []
     for seen in (one, other):
@@ -373,7 +407,7 @@ def _quotient(one: Seen, other: Seen) -> Seen | str:
             return "a ratio needs values and intervals above zero"
         ends = [None if end is None else math.log(end) for end in (seen.low, seen.high)]
         logs.append(Seen(math.log(seen.estimate), ends[0], ends[1], seen.sure))
-    log = _difference(*logs)
+    log = _difference(*logs, same_trials=same_trials)
     if log.low is None or log.high is None:
         return Seen(math.exp(log.estimate), None, None)
     return Seen(math.exp(log.estimate), math.exp(log.low), math.exp(log.high))
@@ -413,15 +447,15 @@ def _evidence(verdicts: list[Judgement], evidence: list[str]) -> str:
     return f"holds in {held} of {len(verdicts)} cells; {listing(telling, 3)}"
 
 
-def _words(claim: Claim, one: Estimate, seen: Seen) -> str:
+def _words(claim: Claim, against: Mapping[str, Level] | None, one: Estimate, seen: Seen) -> str:
     def say(number: float) -> str:
         if claim.measure == "cost":
             return percent(number)
         return figure(number, one.unit if claim.measure == "value" else "")
 
     what = claim.measure if claim.measure != "value" else one.response
-    if claim.against is not None:
-        levels = ", ".join(f"{f} {level}" for f, level in claim.against.items())
+    if against is not None:
+        levels = ", ".join(f"{f} {level}" for f, level in against.items())
         kind = "" if claim.measure == "ratio" else "difference of "
         what = f"{kind}{what} against {levels}"
     if claim.against_response is not None:

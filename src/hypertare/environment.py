@@ -44,6 +44,7 @@ def versions(agent: Path, image: Image | None = None, host: Host | None = None) 
         "qemu": _first_number(local, (QEMU, "--version")),
         "guest kernel": image.kernel_name if image else None,
         "image": image.digest if image else None,
+        "programs": image.programs if image else None,
     }
     return {name: version for name, version in found.items() if version}
 

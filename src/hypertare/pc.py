@@ -15,6 +15,10 @@ _XEN_MEMORY = 96 << 20
 """Of Xen itself, with the tables that it has of 2 GiB; measured by what it leaves free."""
 _DOMAIN_OVERHEAD = 4 << 20
 """Of Xen's, a guest, beside its memory: page tables, grant tables, its console."""
+_KVM_HOST_MEMORY = 640 << 20
+"""Of a host of KVM, without its guests: its image is there twice while it is unpacked."""
+_VMM_OVERHEAD = 96 << 20
+"""Of QEMU, a guest, beside its memory."""
 
 
 @dataclass(frozen=True)
@@ -22,29 +26,45 @@ class PcClass:
     """What a PC must be for a platform.
 
     `profile` is its image's. A boot takes about `boot_s` seconds of this host, and `guest_boot_s` more a
-    guest. Under a `hypervisor` the node `host` is the driver domain and no
-    baseline.
+    guest. Where it `has_guests`, the node `host` moves their packets (it is Xen's driver domain, or
+    KVM's host) and is no baseline. `modules` are those that its kernel loads beside what its devices
+    need.
     """
 
     name: str
     profile: str
     boot_s: float
     guest_boot_s: float = 0.0
-    hypervisor: bool = False
+    has_guests: bool = False
+    modules: tuple[str, ...] = ()
 
 
 PC = PcClass("pc", "emulated", boot_s=4.5)
-XEN = PcClass("xen", "xen", boot_s=9.0, guest_boot_s=8.0, hypervisor=True)
+XEN = PcClass("xen", "xen", boot_s=9.0, guest_boot_s=8.0, has_guests=True)
+KVM = PcClass(
+    "kvm", "kvm", boot_s=10.0, guest_boot_s=8.0, has_guests=True, modules=("bridge", "tun")
+)
+
+_CLASSES = {"xen": XEN, "guest": KVM}
 
 
 def class_of(platform: str) -> PcClass:
-    """The class of PC that a platform needs."""
-    return XEN if platform == "xen" else PC
+    """The class of PC that a platform needs. The baseline's has no guest, not even an idle one."""
+    return _CLASSES.get(platform, PC)
 
 
 def classes(study: Study) -> list[PcClass]:
     """Those that a study's platforms need."""
     return list(dict.fromkeys(class_of(platform) for platform in study.sut.platforms))
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A NIC of the machine; those on the hub of the same number hear each other."""
+
+    model: str
+    mac: str
+    hub: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,10 +82,11 @@ class Pc:
     kernel: str
     limit_s: int
     host_limit_s: float
-    nics: tuple[tuple[str, str], ...] = ()
+    nics: tuple[Nic, ...] = ()
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
     profile: str = PC.profile
+    modules: tuple[str, ...] = ()
     driver_memory: int | None = None
     scheduler: str | None = None
 
@@ -84,43 +105,63 @@ class Pc:
             f"--cpus={self.cpus}",
             f"--limit={self.limit_s}",
         ]
-        options += [f"--nic={model}={mac}" for model, mac in self.nics]
+        options += [f"--nic={nic.model}={nic.mac}@{nic.hub}" for nic in self.nics]
+        options += [f"--module={module}" for module in self.modules]
         options += [f"--cpu-model={self.cpu_model}"] if self.cpu_model else []
         options += [f"--driver-memory={self.driver_memory}"] if self.driver_memory else []
         options += [f"--scheduler={self.scheduler}"] if self.scheduler else []
         return options + [f"--kernel-arg={argument}" for argument in self.kernel_args]
 
 
-def make(kind: PcClass, study: Study, seed: int, nics: tuple[tuple[str, str], ...]) -> Pc:
-    """The PC of this class for a study's settings."""
+def make(kind: PcClass, study: Study, seed: int, nics: tuple[Nic, ...], programs: int = 0) -> Pc:
+    """The PC of this class for a study's settings; `programs` as `memory`."""
     return Pc(
         clock=study.clock,
         shift=study.emulated.shift,
         seed=seed,
-        memory=memory(study),
+        memory=memory(study, programs),
         cpus=study.sut.cpus,
         kernel=study.sut.kernel,
         limit_s=math.ceil(study.emulated.limit),
         host_limit_s=study.emulated.host_limit,
         nics=nics,
         cpu_model=study.sut.cpu_model,
-        kernel_args=study.sut.kernel_args,
+        # A host's own kernel is not under test: its guests' has them.
+        kernel_args=() if kind is KVM else study.sut.kernel_args,
         profile=kind.profile,
-        driver_memory=study.sut.driver_memory if kind.hypervisor else None,
-        scheduler=study.sut.scheduler if kind.hypervisor else None,
+        modules=kind.modules,
+        driver_memory=study.sut.driver_memory if kind is XEN else None,
+        scheduler=study.sut.scheduler if kind is XEN else None,
     )
 
 
-def memory(study: Study) -> int:
-    """Bytes that the PC of a study has, whatever its class: the baseline's is the same machine."""
-    if "xen" not in study.sut.platforms:
-        return study.sut.memory
-    return _XEN_MEMORY + study.sut.driver_memory + guests_memory(study, study.bench_guests)
+UNPACKING = 3
+"""While a machine boots, the archive of its programs and the programs themselves are in memory both,
+and the latter may take half of what the archive leaves. Where that is too little the kernel unpacks a
+part and goes on without a word.
+"""
+
+
+def memory(study: Study, programs: int = 0) -> int:
+    """Bytes that the PC of a study has, whatever its class: the baseline's is the same machine.
+
+    `programs` is what those in its image take, in bytes: a host of guests has the archive of them.
+    """
+    platforms, one = study.sut.platforms, study.sut.memory
+    needs = [one]
+    if "xen" in platforms:
+        guests = guests_memory(study, study.bench_guests)
+        needs.append(_XEN_MEMORY + study.sut.driver_memory + guests)
+    if "guest" in platforms:
+        host = _KVM_HOST_MEMORY + UNPACKING * programs
+        needs.append(host + study.bench_guests * (one + _VMM_OVERHEAD))
+    return max(needs)
 
 
 def guests_memory(study: Study, count: int) -> int:
     """Bytes of so many guests, with their peers where those are guests too."""
     if "xen" not in study.sut.platforms:
         return count * study.sut.memory
-    each = 2 if study.bench.peers == "guest" else 1
+    ends = 2 if study.routed else 1
+    each = 1 + ends if study.bench.peers == "guest" else 1
     return count * each * (study.sut.memory + _DOMAIN_OVERHEAD)

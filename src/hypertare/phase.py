@@ -83,9 +83,23 @@ class Phase:
         ]
         return sum(found) if found else None
 
+    def task_rate(self, prefix: str, value: str) -> float | None:
+        """A value over the time of its own task, summed over the tasks of a role; none if none has it."""
+        rates = [
+            result.values[value] / result.values["elapsed_s"]
+            for task, result in self.results.items()
+            if task.startswith(prefix) and value in result.values and result.values.get("elapsed_s")
+        ]
+        return sum(rates) if rates else None
+
     def probe(self, node: str, probe: str, value: str) -> float | None:
         reading = self.probes.get((node, probe))
         return None if reading is None else reading.values.get(value)
+
+    def values(self, node: str, probe: str) -> dict[str, float] | None:
+        """All that a probe counted; none where it was not asked or is not available."""
+        reading = self.probes.get((node, probe))
+        return None if reading is None or reading.unavailable is not None else reading.values
 
     def has_counters_of(self, node: str) -> bool:
         """Whether the node is a machine with counters of its own, that of its NIC among them."""

@@ -13,7 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field
 PROTOCOL = 1
 
 Accelerator = Literal["kvm", "tcg"]
+Paging = Literal["nested", "shadow"]
+Pages = Literal["4K", "2M", "thp"]
+HUGE_PAGE = 2 << 20
+"""Bytes of a page of `2M`."""
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
+Discipline = Literal["pfifo", "pfifo_fast", "fq_codel", "noqueue"]
 ProbeName = Literal[
     "stat",
     "softirqs",
@@ -25,6 +30,10 @@ ProbeName = Literal[
     "outside",
     "napi",
     "drops",
+    "kvm",
+    "kvm_exits",
+    "memory",
+    "hardware",
 ]
 
 
@@ -56,6 +65,8 @@ class Guest(Seam):
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
     boot_limit_s: float
+    paging: Paging | None = None
+    pages: Pages | None = None
 
 
 class Domain(Seam):
@@ -76,9 +87,32 @@ class Interface(Seam):
     name: str
     link: str
     address: str
+    more_addresses: tuple[str, ...] = ()
     mac: str | None = None
     nic: NicModel | None = None
     offloads: dict[str, bool] = {}
+
+
+class Route(Seam):
+    to: str
+    via: str
+
+
+class Queue(Seam):
+    discipline: Discipline | None = None
+    length: int | None = None
+
+
+class Daemon(Seam):
+    argv: tuple[str, ...]
+    neighbours: tuple[str, ...]
+
+
+class Router(Seam):
+    ipv4: bool = True
+    ipv6: bool = True
+    queue: Queue | None = None
+    daemon: Daemon | None = None
 
 
 class Files(Seam):
@@ -91,12 +125,15 @@ class Node(Seam):
     kind: NodeKind
     cpus: tuple[int, ...] = ()
     interfaces: tuple[Interface, ...] = ()
+    routes: tuple[Route, ...] = ()
+    router: Router | None = None
     files: Files | None = None
 
 
 class Uplink(Seam):
     mac: str
     nic: NicModel | None = None
+    wire: str | None = None
 
 
 class Link(Seam):
@@ -114,6 +151,7 @@ class Bench(Seam):
     name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...] = ()
+    weights: bool = False
 
 
 # --- workloads
@@ -182,8 +220,22 @@ class Burn(Seam):
     threads: int = 1
 
 
+class Fork(Seam):
+    type: Literal["fork"] = "fork"
+    count: int
+    touch: int = 0
+
+
+class Touch(Seam):
+    type: Literal["touch"] = "touch"
+    memory: int
+    pages: Pages | None = None
+    count: int | None = None
+    duration_s: float | None = None
+
+
 Workload = Annotated[
-    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn,
+    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn | Fork | Touch,
     Field(discriminator="type"),
 ]
 
@@ -268,6 +320,24 @@ class DeferHardIrqs(Seam):
     flush_timeout_ns: int
 
 
+ThpEnabled = Literal["always", "madvise", "never"]
+ThpDefrag = Literal["always", "defer", "defer+madvise", "madvise", "never"]
+
+
+class Thp(Seam):
+    type: Literal["thp"] = "thp"
+    enabled: ThpEnabled
+    defrag: ThpDefrag | None = None
+    scan_sleep_ms: int | None = None
+
+
+class Ksm(Seam):
+    type: Literal["ksm"] = "ksm"
+    run: bool
+    pages_to_scan: int | None = None
+    sleep_ms: int | None = None
+
+
 Knob = Annotated[
     Mtu
     | Offload
@@ -280,7 +350,9 @@ Knob = Annotated[
     | SchedulerWeight
     | InterruptCoalescing
     | BusyPoll
-    | DeferHardIrqs,
+    | DeferHardIrqs
+    | Thp
+    | Ksm,
     Field(discriminator="type"),
 ]
 

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from hypertare import plan
+from hypertare import plan, routers
 from hypertare.design import Plot, Variant, numbered
 from hypertare.errors import InputError
-from hypertare.image.build import DEFAULT_PROFILE
-from hypertare.image.xen import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.image.build import DEFAULT_PROFILE, GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.pc import PcClass, class_of
 from hypertare.phase import PHASE
 from hypertare.quantities import OfCapacity
+from hypertare.routers import Network, networks
 from hypertare.study import (
     BASELINE,
     BurnSettings,
     CommandSettings,
+    ForkSettings,
     Knobs,
     NeighbourSettings,
     PingSettings,
     StreamSettings,
     Study,
+    TouchSettings,
 )
 from hypertare.trials import Cell
 
@@ -35,6 +37,8 @@ PEER = "peer"
 HOST = "host"
 _STREAM_PORT = 5201
 _PING_PORT = 7000
+_LONGER_HEADER = 20
+"""Bytes that an IPv6 header has more than one of IPv4: RFC 8200 section 3, RFC 791 section 3.1."""
 _SETTLE_S = 10.0
 """Time that a phase may take beyond what its tasks are asked to do, on a slow emulated guest."""
 
@@ -46,6 +50,17 @@ class Bootable(Protocol):
     def kernel(self) -> Path: ...
     @property
     def initramfs(self) -> Path: ...
+
+
+class Startable(Protocol):
+    """A routing daemon: how it is started here and in a guest, and what a guest has it from."""
+
+    @property
+    def here(self) -> tuple[str, ...]: ...
+    @property
+    def in_guest(self) -> tuple[str, ...]: ...
+    @property
+    def archive(self) -> Path: ...
 
 
 @dataclass(frozen=True)
@@ -93,7 +108,10 @@ class Surroundings:
 
     `cpus`: those that the run may use. `images` by the names of their kernel and profile. `chance` is
     what an emulated machine's boot leaves to chance; other machines need no help with that.
-    `capacities` are what workloads carry at most, where the run has measured it.
+    `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
+    copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
+    what those of its image take of the memory of the system under test, in bytes. `daemon` is what
+    routers learn networks by, where one does.
     """
 
     cpus: tuple[int, ...]
@@ -101,8 +119,11 @@ class Surroundings:
     images: Mapping[tuple[str, str], Bootable]
     environment: dict[str, str]
     workdir: Path | None = None
+    directory: Path | None = None
+    programs: int = 0
     chance: Chance | None = None
     capacities: tuple[Capacity, ...] = ()
+    daemon: Startable | None = None
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
@@ -146,8 +167,10 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
     files = None
     if study.needs_files and on.workdir is not None:
         files = plan.Files(workdir=on.workdir, memory=files_memory(study.sut.memory))
-    under = _hypervisor(plot, on)
-    # Under a hypervisor its scheduler places what runs.
+    if study.routed:
+        return _routed_bench(study, plot, cells, files, on)
+    under = _host_of_guests(plot, on)
+    # There the scheduler of the machine, or Xen's, places what runs.
     cpus = () if under else sut_cpus(study.sut.cpus, on)
     nodes = [
         plan.Node(
@@ -166,20 +189,153 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
     if study.needs_network:
         links = _links(study, under, on)
         nodes += _peers(study, links[-1], under, on)
-    return plan.Bench(name=study.name, nodes=tuple(nodes), links=links)
+    return plan.Bench(
+        name=study.name, nodes=tuple(nodes), links=links, weights=_has_weights(study, on)
+    )
 
 
-def _hypervisor(plot: Plot, on: Surroundings) -> PcClass | None:
-    """What an emulated machine runs under, so that its host is a driver domain."""
+def _routed_bench(
+    study: Study,
+    plot: Plot,
+    cells: dict[str, Study],
+    files: plan.Files | None,
+    on: Surroundings,
+) -> plan.Bench:
+    """Routers with their ends; see `routers`."""
+    under = _host_of_guests(plot, on)
+    count = study.bench_guests
+    settings = plan.Router(queue=_queue(study))
+    nodes = [
+        routers.router(
+            node,
+            _kind(variant, cells[variant.node], on),
+            range(1, count + 1) if variant.platform == BASELINE else (rank + 1,),
+            way=variant.index,
+            settings=settings,
+            cpus=() if under else sut_cpus(study.sut.cpus, on),
+            nics=lambda side, variant=variant: _router_nic(
+                cells[variant.node].sut.nic, variant, side, on
+            ),
+        )
+        for variant in plot.variants
+        for rank, node in enumerate(variant.nodes)
+    ]
+    learning = _learning(study, plot, on)
+    nodes = [learning(node).model_copy(update={"files": files}) for node in nodes]
+    if under:
+        nodes.insert(0, plan.Node(name=HOST, kind=plan.Host()))
+    ways = [variant.index for variant in plot.variants]
+    nodes += [_routed_end(study, side, ways, under, on) for side in routers.all_sides(count)]
+    links = list(_routed_links(study, under, count, on))
+    if any(interface.link == routers.CORE for node in nodes for interface in node.interfaces):
+        links.append(plan.Link(name=routers.CORE, mtu=study.bench.mtu))
+    return plan.Bench(
+        name=study.name, nodes=tuple(nodes), links=tuple(links), weights=_has_weights(study, on)
+    )
+
+
+def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node], plan.Node]:
+    """What makes routers that learn by OSPF of those that do. The baseline's one node knows every
+    network already.
+    """
+    places = {
+        node: (variant, rank + 1)
+        for variant in plot.variants
+        for rank, node in enumerate(variant.nodes)
+        if variant.platform != BASELINE and study.bench.routing_of(rank + 1) == "ospf"
+    }
+
+    def learn(node: plan.Node) -> plan.Node:
+        if node.name not in places or on.daemon is None:
+            return node
+        variant, number = places[node.name]
+        guest = isinstance(node.kind, plan.Guest)
+        mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}" if guest else None
+        nic = routers.Nic("eth2", mac, node.interfaces[0].nic)
+        core = routers.core_interface(number, variant.index, nic)
+        argv = on.daemon.in_guest if guest else on.daemon.here
+        if isinstance(node.kind, plan.Guest):
+            archives = (*node.kind.initramfs, on.daemon.archive)
+            kind = node.kind.model_copy(update={"initramfs": archives})
+            node = node.model_copy(update={"kind": kind})
+        return routers.speaking_ospf(node, core, argv)
+
+    return learn
+
+
+def _routed_end(
+    study: Study, side: Network, ways: Sequence[int], under: PcClass | None, on: Surroundings
+) -> plan.Node:
+    is_guest = under is not None and study.bench.peers == "guest"
+    mac = on.chance.mac(PEER_INDEX, side.rank) if on.chance else None
+    model = study.sut.nic if on.chance and not is_guest else None
+    return routers.end(
+        side,
+        _domain(study) if is_guest else plan.Container(),
+        ways=ways,
+        cpus=() if under else peer_cpus(study.sut.cpus, on),
+        nic=routers.Nic("eth0", mac, model),
+        link=routers.beyond(side) if under else side.link,
+    )
+
+
+def _routed_links(
+    study: Study, under: PcClass | None, count: int, on: Surroundings
+) -> Iterator[plan.Link]:
+    """Two for each router, on which nobody else is. Under a hypervisor each is a bridge with a NIC of
+    the PC, and what is beyond that: a hub, or for ends that are guests one more such bridge.
+    """
+    mtu = study.bench.mtu
+    for side in routers.all_sides(count):
+        if under is None:
+            yield plan.Link(name=side.link, kind="hub" if on.chance else "bridge", mtu=mtu)
+            continue
+        assert on.chance is not None
+        wire = routers.beyond(side)
+        near, far = (
+            plan.Uplink(mac=on.chance.mac(index, side.rank), nic=study.sut.nic, wire=wire)
+            for index in (_HOST_INDEX, _FAR_INDEX)
+        )
+        yield plan.Link(name=side.link, mtu=mtu, uplink=near)
+        if study.bench.peers == "guest":
+            yield plan.Link(name=wire, mtu=mtu, uplink=far)
+        else:
+            yield plan.Link(name=wire, kind="hub", mtu=mtu)
+
+
+def _router_nic(
+    nic: plan.NicModel, variant: Variant, side: Network, on: Surroundings
+) -> routers.Nic:
+    """The baseline's interfaces are all on one node, the others' are two on each."""
+    name = f"eth{side.index}"
+    if variant.platform == BASELINE:
+        name = f"sut{side.rank}" if on.chance else side.link
+    mac = f"52:54:00:77:{side.rank:02x}:{variant.index + 2:02x}"
+    if on.chance:
+        mac = on.chance.mac(variant.index, side.rank)
+    elif variant.platform != "guest":
+        return routers.Nic(name)
+    return routers.Nic(name, mac, None if variant.platform == "xen" else nic)
+
+
+def _queue(study: Study) -> plan.Queue | None:
+    bench = study.bench
+    if bench.queue is None and bench.queue_length is None:
+        return None
+    return plan.Queue(discipline=bench.queue, length=bench.queue_length)
+
+
+def _host_of_guests(plot: Plot, on: Surroundings) -> PcClass | None:
+    """What an emulated machine is that has guests, so that its host moves their packets."""
     kinds = {class_of(variant.platform) for variant in plot.variants}
-    return next((kind for kind in kinds if kind.hypervisor and on.chance), None)
+    return next((kind for kind in kinds if kind.has_guests and on.chance), None)
 
 
 def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.Link, ...]:
     """The link of the systems under test, and that of their peers last, where it is another.
 
-    The PC's own NIC, which is the baseline's, is a port of the driver domain's bridge: what guests
-    send takes the same wire. Peers that are guests have a bridge with a NIC at its other end.
+    The PC's own NIC, which is the baseline's, is a port of the host's bridge: what guests send takes
+    the same wire. Peers that are guests have a bridge with a NIC at its other end.
     """
     mtu = study.bench.mtu
     if under is None:
@@ -220,6 +376,8 @@ def _peers(
 
 PEER_INDEX = 252
 _HOST_INDEX = 0
+_FAR_INDEX = 253
+"""Of the NIC of a far bridge, where the ends of routers are guests."""
 
 HUB_INTERFACE = "sut0"
 """The PC's own NIC, which the kernel may know as `eth0` or `eth1` until it is renamed."""
@@ -242,36 +400,63 @@ def _with_prefix(address: str, study: Study) -> str:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A system under test and its peer, of several that work at once.
+class End:
+    """Where traffic begins or ends."""
 
-    `mark` tells its tasks from those of the others.
+    node: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A system under test with the two ends of its traffic, of several that work at once.
+
+    The near end is the system under test itself, unless that is a router, and the far one its peer.
+    `interfaces` are those of the system under test that the traffic passes. `mark` tells its tasks
+    from those of the others.
     """
 
     rank: int
     node: str
-    address: str
-    peer: str
-    peer_address: str
+    near: End
+    far: End
+    interfaces: tuple[str, ...]
     mark: str
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The ends that are not under test."""
+        return tuple(end.node for end in (self.near, self.far) if end.node != self.node)
 
-def pairs(study: Study, variant: Variant) -> list[Pair]:
+
+def pairs(study: Study, variant: Variant, on: Surroundings) -> list[Pair]:
     """Those that work at once in a trial: the first of the bench. A baseline's node is in every one."""
     count = study.sut.guests
-    peers = numbered(PEER, variant.guests)
     own = variant.nodes * count if variant.platform == BASELINE else variant.nodes
-    return [
-        Pair(
-            rank,
-            own[rank],
-            _address(variant.index, 0 if variant.platform == BASELINE else rank),
-            peers[rank],
-            _address(PEER_INDEX, rank),
-            f".{rank + 1}" if count > 1 else "",
-        )
-        for rank in range(count)
-    ]
+    found = []
+    for rank in range(count):
+        ends = _routed_ends if study.routed else _direct_ends
+        near, far, interfaces = ends(study, variant, rank, own[rank], on)
+        mark = f".{rank + 1}" if count > 1 else ""
+        found.append(Pair(rank, own[rank], near, far, interfaces, mark))
+    return found
+
+
+_Ends = tuple[End, End, tuple[str, ...]]
+
+
+def _direct_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
+    own_rank = 0 if variant.platform == BASELINE else rank
+    near = End(node, _address(variant.index, own_rank))
+    far = End(numbered(PEER, variant.guests)[rank], _address(PEER_INDEX, rank))
+    return near, far, (interface_of(node, on),)
+
+
+def _routed_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
+    sides = networks(rank + 1, variant.index)
+    near, far = (End(side.end, side.end_address(study.bench.family)) for side in sides)
+    interfaces = tuple(_router_nic(study.sut.nic, variant, side, on).name for side in sides)
+    return near, far, interfaces
 
 
 def _interfaces(
@@ -309,6 +494,8 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
         return plan.Container(memory=study.sut.memory)
     if variant.platform == "xen":
         return _domain(study)
+    if on.chance:
+        return _inner_guest(study, on.chance)
     image = on.images[study.sut.kernel, DEFAULT_PROFILE]
     accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
     return plan.Guest(
@@ -320,6 +507,34 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
         cpu_model=study.sut.cpu_model,
         kernel_args=study.sut.kernel_args,
         boot_limit_s=boot_limit_s(study),
+        paging=study.sut.paging,
+        pages=study.sut.pages,
+    )
+
+
+INNER_CPU = "host,-kvm-pv-eoi,-kvm-poll-control"
+"""The emulated processor's. TCG's SVM loses interrupts that end by the paravirtual EOI: most guests
+then wait for ever for a lock. A guest that polls before it halts would take its host's only CPU.
+"""
+
+
+def _inner_guest(study: Study, chance: Chance) -> plan.Guest:
+    """A guest of an emulated machine, which is its KVM host."""
+    return plan.Guest(
+        cpus=study.sut.cpus,
+        memory=study.sut.memory,
+        accelerator="kvm",
+        kernel=Path("/") / GUEST_KERNEL,
+        initramfs=(Path("/") / GUEST_INITRAMFS,),
+        cpu_model=INNER_CPU,
+        kernel_args=(
+            "random.trust_cpu=off",
+            f"hypertare.seed={chance.seed}",
+            *study.sut.kernel_args,
+        ),
+        boot_limit_s=boot_limit_s(study),
+        paging=study.sut.paging,
+        pages=study.sut.pages,
     )
 
 
@@ -362,15 +577,18 @@ def make_trial(
         warmup: it is not counted, so that a guest may get ready in it for those that are.
     """
     settings = study.workloads[workload]
-    working = pairs(study, variant)
+    working = pairs(study, variant, on)
     tasks, seconds = _tasks(settings, workload, working, plot, on, warmup)
     own_machine = variant.platform in ("guest", "xen") or on.chance is not None
     nodes = list(dict.fromkeys(pair.node for pair in working))
     probes = _probes(study, variant, working, nodes if own_machine else ())
+    probes += _memory_probes(study, variant, nodes, on)
     phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
     knobs = _knob_settings(study, working, own_machine, on)
-    if variant.platform == "xen":
+    if variant.platform == "xen" or (variant.platform == "guest" and _has_weights(study, on)):
         knobs += _weights(study.knobs, nodes)
+    if own_machine:
+        knobs += _memory_knobs(study.knobs, variant, nodes)
     before = _before(id, study, variant, working, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
 
@@ -385,17 +603,40 @@ def _probes(
         outside.append(HOST)
     wanted += [plan.ProbeRequest(node=node, probe="outside") for node in outside]
     own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
-    polling = study.probes if study.needs_network else ()
+    polling = _chosen(study, "napi", "drops") if study.needs_network else ()
     wanted += [
         plan.ProbeRequest(node=node, probe=probe) for node in machines for probe in own + polling
     ]
     if machines and "drops" in polling:
-        peers = [pair.peer for pair in working]
+        peers = [node for pair in working for node in pair.others]
         # A peer may drop a packet, and so may the machine that a guest's frames pass through.
         way = [*peers, HOST] if variant.platform in ("guest", "xen") else peers
         wanted += [plan.ProbeRequest(node=node, probe="drops") for node in way]
         wanted += [plan.ProbeRequest(node=peer, probe="net_dev") for peer in peers]
     return list(dict.fromkeys(wanted))
+
+
+def _chosen(study: Study, *names: plan.ProbeName) -> tuple[plan.ProbeName, ...]:
+    return tuple(name for name in names if name in study.probes)
+
+
+def _memory_probes(
+    study: Study, variant: Variant, nodes: Sequence[str], on: Surroundings
+) -> list[plan.ProbeRequest]:
+    """Of memory and its translation: of the machine, of its guests and as KVM sees them."""
+    guests = nodes if variant.platform == "guest" else ()
+    found = [(node, probe) for probe in _chosen(study, "memory") for node in (HOST, *guests)]
+    found += [(HOST, probe) for probe in _chosen(study, "hardware")]
+    if _under_kvm(study, on):
+        counted = _chosen(study, "kvm", "kvm_exits")
+        found += [(guest, probe) for guest in guests for probe in counted]
+    return [plan.ProbeRequest(node=node, probe=probe) for node, probe in found]
+
+
+def _under_kvm(study: Study, on: Surroundings) -> bool:
+    """Whether guests are KVM's; those of an emulated machine always are."""
+    accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
+    return study.machine == "emulated" or accelerator == "kvm"
 
 
 def _before(
@@ -406,7 +647,8 @@ def _before(
     `offset`: where nothing else varies the moment of a trial's start, this does.
     """
     if on.chance is None:
-        reached = variant.platform in ("guest", "xen") and study.needs_network
+        reached = study.routed or variant.platform in ("guest", "xen")
+        reached = reached and study.needs_network
         return _reach(working) if reached else ()
     work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))
     offset = plan.Task(id="offset", node=working[0].node, workload=work)
@@ -423,10 +665,10 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
     tasks = tuple(
         plan.Task(
             id=f"reach{pair.mark}",
-            node=pair.peer,
+            node=pair.far.node,
             workload=plan.PingRequest(
                 protocol="icmp",
-                to=pair.address,
+                to=pair.near.address,
                 count=1,
                 duration_s=_SETTLE_S / 2,
                 timeout_s=_SETTLE_S / 2,
@@ -439,8 +681,13 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
 
 def expected_seconds(settings: object) -> float | None:
     """How long a workload is asked to take; none if only a trial can tell."""
-    if isinstance(settings, CommandSettings):
-        return settings.expected
+    match settings:
+        case CommandSettings():
+            return settings.expected
+        case ForkSettings():
+            return None
+        case TouchSettings():
+            return settings.duration_s
     return float(getattr(settings, "duration", 0.0))
 
 
@@ -469,7 +716,7 @@ def _tasks(
 
 def _limit_s(settings: object) -> float:
     match settings:
-        case CommandSettings():
+        case CommandSettings() | ForkSettings() | TouchSettings():
             return settings.limit
         case StreamSettings():
             return settings.duration + settings.omit + _SETTLE_S
@@ -477,6 +724,8 @@ def _limit_s(settings: object) -> float:
             return settings.duration + settings.timeout + _SETTLE_S
         case BurnSettings():
             return settings.duration + _SETTLE_S
+        case ForkSettings() | TouchSettings():
+            return settings.limit
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 
@@ -495,6 +744,12 @@ def _pair_tasks(
                 share=settings.share, duration_s=settings.duration, threads=settings.threads
             )
             return [plan.Task(id=f"burn{pair.mark}", node=pair.node, workload=work)]
+        case ForkSettings():
+            fork = plan.Fork(count=settings.count, touch=settings.touch)
+            return [plan.Task(id=f"fork{pair.mark}", node=pair.node, workload=fork)]
+        case TouchSettings():
+            touch = _touch(settings)
+            return [plan.Task(id=f"touch{pair.mark}", node=pair.node, workload=touch)]
     raise AssertionError(f"unknown workload settings: {settings!r}")
 
 
@@ -512,13 +767,22 @@ def _load_tasks(
         yield plan.Task(id=f"load{pair.mark}", node=pair.node, background=True, workload=work)
 
 
+def _touch(settings: TouchSettings) -> plan.Touch:
+    return plan.Touch(
+        memory=settings.memory,
+        pages=settings.pages,
+        count=settings.count,
+        duration_s=settings.duration_s,
+    )
+
+
 def _command_task(
     settings: CommandSettings, pair: Pair, on: Surroundings, warmup: bool
 ) -> plan.Task:
     work = plan.Command(
         argv=settings.argv,
         env=on.environment,
-        cwd=on.workdir,
+        cwd=on.workdir or on.directory,
         in_files=on.workdir is not None,
         prepare=settings.prepare,
         warmup=warmup,
@@ -540,19 +804,18 @@ def _rate(settings: StreamSettings, workload: str, plot: Plot, on: Surroundings)
 def _stream_tasks(
     settings: StreamSettings, rate_bps: float | None, pair: Pair, on: Surroundings
 ) -> list[plan.Task]:
-    out = (pair.node, pair.peer, pair.peer_address)
-    back = (pair.peer, pair.node, pair.address)
-    ways = {"transmit": [out], "receive": [back], "both": [out, back]}[settings.direction]
+    out, back = (pair.near, pair.far), (pair.far, pair.near)
+    ways = {"transmit": [out], "forward": [out], "receive": [back], "both": [out, back]}
     receivers, senders = [], []
-    for index, (source, sink, address) in enumerate(ways):
+    for index, (source, sink) in enumerate(ways[settings.direction]):
         # Each flow has a port of its own; a baseline's node has those of all pairs.
         port = _port(_STREAM_PORT, on) + (2 * pair.rank + index) * settings.flows
-        mark = f"-{index}{pair.mark}" if len(ways) > 1 else pair.mark
+        mark = f"-{index}{pair.mark}" if settings.direction == "both" else pair.mark
         receive = plan.StreamReceive(
             protocol=settings.protocol,
-            on=f"0.0.0.0:{port}",
+            on=_everywhere(sink, port),
             flows=settings.flows,
-            message=settings.message_bytes,
+            message=_message(settings, sink),
             socket_buffer=settings.socket_buffer,
             batch=settings.batch,
             interval_s=settings.interval,
@@ -560,10 +823,10 @@ def _stream_tasks(
         )
         send = plan.StreamSend(
             protocol=settings.protocol,
-            to=f"{address}:{port}",
+            to=_at(sink, port),
             duration_s=settings.duration,
             flows=settings.flows,
-            message=settings.message_bytes,
+            message=_message(settings, sink),
             rate_bps=rate_bps,
             socket_buffer=settings.socket_buffer,
             batch=settings.batch,
@@ -574,16 +837,33 @@ def _stream_tasks(
         receivers.append(
             plan.Task(
                 id=f"receive{mark}",
-                node=sink,
+                node=sink.node,
                 background=True,
                 cpus=settings.receiver_cpus,
                 workload=receive,
             )
         )
         senders.append(
-            plan.Task(id=f"send{mark}", node=source, cpus=settings.sender_cpus, workload=send)
+            plan.Task(id=f"send{mark}", node=source.node, cpus=settings.sender_cpus, workload=send)
         )
     return receivers + senders
+
+
+def _at(end: End, port: int) -> str:
+    address = f"[{end.address}]" if ":" in end.address else end.address
+    return f"{address}:{port}"
+
+
+def _everywhere(end: End, port: int) -> str:
+    """Any address of the family that the end has."""
+    return f"[::]:{port}" if ":" in end.address else f"0.0.0.0:{port}"
+
+
+def _message(settings: StreamSettings, sink: End) -> int:
+    """What fills a packet is less where the header is longer."""
+    if settings.protocol == "udp" and settings.message is None and ":" in sink.address:
+        return settings.message_bytes - _LONGER_HEADER
+    return settings.message_bytes
 
 
 def _port(base: int, on: Surroundings) -> int:
@@ -591,31 +871,28 @@ def _port(base: int, on: Surroundings) -> int:
 
 
 def _ping_tasks(settings: PingSettings, pair: Pair, on: Surroundings) -> list[plan.Task]:
-    source, sink, to = (
-        (pair.node, pair.peer, pair.peer_address)
-        if settings.direction == "transmit"
-        else (pair.peer, pair.node, pair.address)
-    )
+    out = settings.direction == "transmit"
+    source, sink = (pair.near, pair.far) if out else (pair.far, pair.near)
     icmp = settings.protocol == "icmp"
     port = _port(_PING_PORT, on) + pair.rank
     request = plan.PingRequest(
         protocol=settings.protocol,
-        to=to if icmp else f"{to}:{port}",
+        to=sink.address if icmp else _at(sink, port),
         message=settings.message,
         duration_s=settings.duration,
         interval_s=settings.interval,
         timeout_s=settings.timeout,
         omit=settings.omit,
     )
-    tasks = [plan.Task(id=f"request{pair.mark}", node=source, workload=request)]
+    tasks = [plan.Task(id=f"request{pair.mark}", node=source.node, workload=request)]
     if not icmp:
         reply = plan.PingReply(
             protocol=settings.protocol,
-            on=f"0.0.0.0:{port}",
+            on=_everywhere(sink, port),
             message=settings.message,
         )
         tasks.insert(
-            0, plan.Task(id=f"reply{pair.mark}", node=sink, background=True, workload=reply)
+            0, plan.Task(id=f"reply{pair.mark}", node=sink.node, background=True, workload=reply)
         )
     return tasks
 
@@ -623,31 +900,45 @@ def _ping_tasks(settings: PingSettings, pair: Pair, on: Surroundings) -> list[pl
 def _knob_settings(
     study: Study, working: Sequence[Pair], own_machine: bool, on: Surroundings
 ) -> list[plan.KnobSetting]:
-    knobs = study.knobs
+    own = [(pair.node, name) for pair in working for name in pair.interfaces]
+    own = list(dict.fromkeys(own))
+    others = [(node, "eth0") for pair in working for node in pair.others]
+    settings = _link_knobs(study.knobs, [*own, *(others if study.needs_network else [])])
+    steering = study.knobs.receive_steering
+    for node, interface in own:
+        if steering is not None:
+            settings.append(_knob(node, plan.ReceiveSteering(interface=interface, cpus=steering)))
+        if own_machine:
+            settings += [_knob(node, knob) for knob in _polling_knobs(study.knobs, interface)]
+    # What is of a node and not of its interface is set once.
+    return list({repr(setting): setting for setting in settings}.values())
+
+
+def _link_knobs(knobs: Knobs, ends: Sequence[tuple[str, str]]) -> list[plan.KnobSetting]:
+    """At both ends of each link."""
     settings: list[plan.KnobSetting] = []
-    nodes = list(dict.fromkeys(pair.node for pair in working))
-    peers = [pair.peer for pair in working] if study.needs_network else []
-    for end in (*nodes, *peers):
-        interface = interface_of(end, on)
+    for node, interface in ends:
         if knobs.mtu is not None:
-            settings.append(_knob(end, plan.Mtu(interface=interface, bytes=knobs.mtu)))
+            settings.append(_knob(node, plan.Mtu(interface=interface, bytes=knobs.mtu)))
         for offload, set_to in knobs.offloads.items():
             knob = plan.Offload(interface=interface, offload=offload, on=set_to)
-            settings.append(_knob(end, knob))
+            settings.append(_knob(node, knob))
         if knobs.socket_buffers is not None:
-            settings.append(_knob(end, plan.SocketBuffers(bytes=knobs.socket_buffers)))
-    for node in nodes:
-        interface = interface_of(node, on)
-        if knobs.receive_steering is not None:
-            cpus = knobs.receive_steering
-            settings.append(_knob(node, plan.ReceiveSteering(interface=interface, cpus=cpus)))
-        if own_machine:
-            settings += [_knob(node, knob) for knob in _polling_knobs(knobs, interface)]
+            settings.append(_knob(node, plan.SocketBuffers(bytes=knobs.socket_buffers)))
     return settings
 
 
+def _has_weights(study: Study, on: Surroundings) -> bool:
+    """Whether guests of this host have CPU weights, which a bench must be made for."""
+    asked = any(
+        getattr(study.knobs, name) is not None or f"knobs.{name}" in study.all_factors
+        for name in ("driver_weight", "guest_weights")
+    )
+    return asked and "guest" in study.sut.platforms and on.chance is None
+
+
 def _weights(knobs: Knobs, guests: Sequence[str]) -> Iterator[plan.KnobSetting]:
-    """In the hypervisor's scheduler: of the driver domain, and of the guests that work."""
+    """Of the driver domain, and of the guests that work: in Xen's scheduler, or of their cgroups."""
     if knobs.driver_weight is not None:
         yield _knob(HOST, plan.SchedulerWeight(weight=knobs.driver_weight))
     for guest, weight in zip(guests, knobs.guest_weights or (), strict=False):
@@ -672,7 +963,7 @@ def warnings(study: Study) -> list[str]:
         return []
     asked = [
         name
-        for name in _POLLING
+        for name in (*_POLLING, "thp")
         if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.all_factors
     ]
     return [
@@ -702,6 +993,21 @@ def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:
         wanted = knobs.defer_hard_irqs.model_dump()
         found.append(plan.DeferHardIrqs(interface=interface, **wanted))
     return found
+
+
+def _memory_knobs(knobs: Knobs, variant: Variant, nodes: Sequence[str]) -> list[plan.KnobSetting]:
+    """Of the kernel that the work runs on, and of the machine below where that is another one."""
+    own = (HOST,) if variant.platform in (BASELINE, "container") else nodes
+    settings: list[plan.KnobSetting] = []
+    if knobs.thp is not None:
+        settings += [_knob(node, plan.Thp(**knobs.thp.model_dump())) for node in own]
+    if variant.platform != "guest":
+        return settings
+    if knobs.host_thp is not None:
+        settings.append(_knob(HOST, plan.Thp(**knobs.host_thp.model_dump())))
+    if knobs.ksm is not None:
+        settings.append(_knob(HOST, plan.Ksm(**knobs.ksm.model_dump())))
+    return settings
 
 
 def _knob(node: str, knob: plan.Knob) -> plan.KnobSetting:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from hypertare.plan import Accelerator, Knob, ProbeName, Seam
+from hypertare.plan import Accelerator, Knob, Paging, ProbeName, Seam
 
 Values = dict[str, float]
 
@@ -31,6 +31,14 @@ class Done(Seam):
     error: str | None = None
 
 
+class Backing(Seam):
+    """Bytes: of a page set aside for the guest or of an ordinary one; touched; of those in huge pages."""
+
+    page_size: int
+    resident: int
+    huge: int
+
+
 class NodeReady(Seam):
     record: Literal["node"] = "node"
     node: str
@@ -40,6 +48,8 @@ class NodeReady(Seam):
     vmm: str | None = None
     vmm_argv: tuple[str, ...] = ()
     cgroup: str | None = None
+    paging: Paging | None = None
+    backing: Backing | None = None
 
 
 class InterfaceState(Seam):
@@ -123,6 +133,7 @@ class ProbeValues(Seam):
     values: Values
     histograms: dict[str, Histogram] = {}
     unavailable: str | None = None
+    absent: dict[str, str] = {}
 
 
 class KnobOutcome(Seam):

@@ -46,6 +46,61 @@ _POLLING = (
 """Of the system under test where it is a whole machine: a guest, or an emulated machine. Rates and
 shares are over the whole phase, with what a stream omits and its end."""
 
+SVM_EXITS = (
+    *("npf", "pf_excp", "interrupt", "vintr", "msr", "io", "cpuid", "hlt", "invlpg", "hypercall"),
+    *("read_cr3", "write_cr3", "pause"),
+)
+VMX_EXITS = (
+    *("ept_violation", "ept_misconfig", "exception_nmi", "external_interrupt", "interrupt_window"),
+    *("msr_read", "msr_write", "io_instruction", "cpuid", "hlt", "invlpg", "vmcall", "cr_access"),
+    *("apic_access", "apic_write", "eoi_induced", "preemption_timer", "pause_instruction"),
+)
+"""Why a guest exits to its hypervisor on AMD's and on Intel's processors, by the kernel's names
+(asm/svm.h, asm/vmx.h): those with a response of their own. All others are `exits_other`."""
+
+_KVM = (
+    _response("exits", "exits", "lower", "exits to the hypervisor"),
+    _response("exit_rate", "exits/s", "lower", "exits to the hypervisor over time"),
+    _response("guest_faults", "faults", "lower", "page faults that came to the hypervisor"),
+    _response("tlb_flushes", "flushes", "lower", "TLB flushes by the hypervisor"),
+    _response("shadow_zapped", "pages", "lower", "the hypervisor's page tables given up"),
+    _response("pte_writes", "writes", "lower", "intercepted writes to the guest's page tables"),
+    _response(
+        "mapped_4k", "pages", "lower", "pages of 4 KB that the guest is mapped by at the end"
+    ),
+    _response(
+        "mapped_2m", "pages", "higher", "pages of 2 MB that the guest is mapped by at the end"
+    ),
+    *(
+        _response(f"exits_{reason}", "exits", "lower", f"exits to the hypervisor: {reason}")
+        for reason in dict.fromkeys((*SVM_EXITS, *VMX_EXITS, "other"))
+    ),
+)
+"""Of a guest under KVM, as its host sees it."""
+
+_MEMORY = (
+    _response("thp_faults", "faults", "higher", "page faults that got a huge page (THP)"),
+    _response("thp_collapsed", "pages", "higher", "huge pages made of small ones by khugepaged"),
+    _response("thp_cpu", "s", "lower", "CPU time of khugepaged"),
+    _response("host_thp_faults", "faults", "higher", "the same page faults below a guest"),
+    _response("host_thp_collapsed", "pages", "higher", "the same huge pages below a guest"),
+    _response("host_thp_cpu", "s", "lower", "CPU time of khugepaged below a guest"),
+    _response("ksm_saved", "B", "higher", "memory that merging saves at the end (KSM)"),
+    _response("ksm_faults", "faults", "lower", "page faults that took a merged page apart"),
+    _response("ksm_scans", "scans", "higher", "times that ksmd came round all memory"),
+    _response("ksm_cpu", "s", "lower", "CPU time of ksmd"),
+)
+
+_HARDWARE = (
+    _response("cycles", "cycles", "lower", "cycles of the CPUs under test"),
+    _response("instructions", "instructions", "lower", "instructions of the CPUs under test"),
+    _response("dtlb_misses", "misses", "lower", "misses of the data TLB"),
+    _response("walk_cycles", "cycles", "lower", "cycles with a page walk under way"),
+)
+"""Of the CPUs' own counters, where there are any; guests included."""
+
+_TRANSLATION = (*_KVM, *_MEMORY, *_HARDWARE)
+
 RESPONSES: dict[str, tuple[Response, ...]] = {
     "command": (
         _response("elapsed", "s", "lower", "elapsed time"),
@@ -57,6 +112,7 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response("involuntary_switches", "switches", "lower", "involuntary context switches"),
         _response("peak_memory", "B", "lower", "largest resident set of a process"),
         *_CPU,
+        *_TRANSLATION,
     ),
     "stream": (
         _response("goodput", "b/s", "higher", "payload received over time"),
@@ -87,10 +143,41 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response("share", "share", "higher", "CPU share received"),
         *_CPU,
     ),
+    "fork": (
+        _response("elapsed", "s", "lower", "elapsed time"),
+        _response(
+            "fork_rate", "forks/s", "higher", "programs forked, executed and ended over time"
+        ),
+        _response("user", "s", "lower", "CPU time in user mode"),
+        _response("system", "s", "lower", "CPU time in the kernel"),
+        _response("minor_faults", "faults", "lower", "minor page faults"),
+        *_CPU,
+        *_TRANSLATION,
+    ),
+    "touch": (
+        _response("access_rate", "reads/s", "higher", "dependent random reads over time"),
+        _response("elapsed", "s", "lower", "elapsed time of the reads"),
+        _response("minor_faults", "faults", "lower", "minor page faults during the reads"),
+        _response("setup_time", "s", "lower", "time to fill the working set"),
+        _response("setup_faults", "faults", "lower", "page faults of filling the working set"),
+        _response("huge_share", "share", "higher", "share of the working set in pages of 2 MB"),
+        *_CPU,
+        *_TRANSLATION,
+    ),
 }
 
 _OWN_MACHINE = ("guest", "xen")
 """Platforms whose system under test has a kernel and counters of its own."""
+ELAPSED = "elapsed"
+WALK_CYCLES, WALK_TIME = "modelled_walk_cycles", "modelled_walk_time"
+TOTAL = "estimated_total"
+
+MODELLED: tuple[Response, ...] = (
+    _response(WALK_CYCLES, "cycles", "lower", "modelled cycles of translating addresses"),
+    _response(WALK_TIME, "s", "lower", "modelled time of translating addresses"),
+    _response(TOTAL, "s", "lower", "elapsed time and modelled time of translating addresses"),
+)
+"""Of workloads whose elapsed time is joined with modelled page walks; see `hypertare.totals`."""
 
 VIRTUAL = " (virtual)"
 """Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
@@ -118,7 +205,24 @@ def of_clock(response: Response, clock: str) -> Response:
     return replace(response, unit=response.unit + mark_of(clock))
 
 
-HEADLINE = {"command": "elapsed", "stream": "goodput", "ping": "rtt_p50", "burn": "work_rate"}
+def of_workload(kind: str, *, walked: bool) -> tuple[Response, ...]:
+    """All responses of a workload of this type, modelled ones among them where it is walked."""
+    return RESPONSES[kind] + (MODELLED if walked else ())
+
+
+def has_elapsed(kind: str) -> bool:
+    """Whether there is an elapsed time that modelled page walks can be added to."""
+    return any(response.name == ELAPSED for response in RESPONSES[kind])
+
+
+HEADLINE = {
+    "command": "elapsed",
+    "stream": "goodput",
+    "ping": "rtt_p50",
+    "burn": "work_rate",
+    "fork": "elapsed",
+    "touch": "access_rate",
+}
 """The response that decides when a workload has been measured precisely enough, and leads a report."""
 
 
@@ -140,6 +244,8 @@ def measure(
         values = _of_one(workload, platform, nodes[0], phase)
     values |= _driver(platform, phase)
     values["machine_cpu"] = _machine_cpu(platform, phase, values)
+    if workload in _TRANSLATED:
+        values |= _translation(phase, platform, nodes)
     received = phase.total("receive", "received_bytes")
     if received and values["machine_cpu"] is not None:
         values["cpu_per_gigabyte"] = values["machine_cpu"] / (received / 1e9)
@@ -261,6 +367,13 @@ def _machine_cpu(platform: str, phase: Phase, values: Found) -> float | None:
     return phase.probe("host", "stat", "busy_s")
 
 
+def _sum(phase: Phase, nodes: Iterable[str], probe: str, value: str) -> float | None:
+    """Over the nodes that worked, for others are not asked; none if none was."""
+    found = [phase.probe(node, probe, value) for node in nodes]
+    known = [one for one in found if one is not None]
+    return sum(known) if known else None
+
+
 def _known(values: Found) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
@@ -287,7 +400,7 @@ def _stream(phase: Phase) -> dict[str, float | None]:
     rtt = phase.total("send", "rtt_s")
     return {
         "goodput": phase.total("receive", "goodput_bps"),
-        "packet_rate": _packet_rate(phase) if lost_known else None,
+        "packet_rate": phase.task_rate("receive", "received_packets") if lost_known else None,
         "sent_rate": phase.total("send", "sent_bps"),
         # Sent is counted at the sender, received at the receiver: what is between is lost, wherever.
         "loss": max(0.0, 1 - received / sent)
@@ -350,15 +463,6 @@ def histogram(records: Iterable[Record], node: str) -> dict[int, int]:
     return dict(sorted(polls.items()))
 
 
-def _packet_rate(phase: Phase) -> float | None:
-    rates = [
-        result.values["received_packets"] / result.values["elapsed_s"]
-        for task, result in phase.results.items()
-        if task.startswith("receive") and result.values.get("elapsed_s")
-    ]
-    return sum(rates) if rates else None
-
-
 def _ping(phase: Phase) -> dict[str, float | None]:
     values: dict[str, float | None] = {}
     for name in ("p50", "mean", "p99", "p999", "jitter"):
@@ -378,4 +482,105 @@ def _burn(phase: Phase) -> dict[str, float | None]:
     }
 
 
-_MEASURES = {"command": _command, "stream": _stream, "ping": _ping, "burn": _burn}
+def _fork(phase: Phase) -> dict[str, float | None]:
+    return {
+        "elapsed": phase.total("fork", "elapsed_s"),
+        "fork_rate": phase.task_rate("fork", "forks"),
+        "user": phase.total("fork", "user_s"),
+        "system": phase.total("fork", "system_s"),
+        "minor_faults": phase.total("fork", "minor_faults"),
+    }
+
+
+def _touch(phase: Phase) -> dict[str, float | None]:
+    memory, huge = phase.total("touch", "memory_bytes"), phase.total("touch", "huge_bytes")
+    return {
+        "access_rate": phase.task_rate("touch", "accesses"),
+        "elapsed": phase.total("touch", "elapsed_s"),
+        "minor_faults": phase.total("touch", "minor_faults"),
+        "setup_time": phase.total("touch", "setup_s"),
+        "setup_faults": phase.total("touch", "setup_faults"),
+        "huge_share": huge / memory if huge is not None and memory else None,
+    }
+
+
+_MEASURES = {
+    "command": _command,
+    "stream": _stream,
+    "ping": _ping,
+    "burn": _burn,
+    "fork": _fork,
+    "touch": _touch,
+}
+
+_TRANSLATED = ("command", "fork", "touch")
+"""Workloads that are asked what translating addresses cost them."""
+
+
+def _translation(phase: Phase, platform: str, nodes: Sequence[str]) -> dict[str, float | None]:
+    """What KVM, both kernels and the CPUs counted of it."""
+    host = ("host",)
+    values = _hardware(phase) | _thp(phase, nodes if platform == "guest" else host, "thp")
+    if platform == "guest":
+        values |= _kvm(phase, nodes) | _thp(phase, host, "host_thp") | _ksm(phase)
+    return values
+
+
+def _kvm(phase: Phase, nodes: Sequence[str]) -> dict[str, float | None]:
+    names = {
+        "exits": "exits",
+        "guest_faults": "pf_taken",
+        "tlb_flushes": "tlb_flush",
+        "shadow_zapped": "mmu_shadow_zapped",
+        "pte_writes": "mmu_pte_write",
+        "mapped_4k": "pages_4k_level",
+        "mapped_2m": "pages_2m_level",
+    }
+    values = {name: _sum(phase, nodes, "kvm", value) for name, value in names.items()}
+    values["exit_rate"] = phase.rate(nodes[0], "kvm", values["exits"])
+    return values | _exits(phase, nodes)
+
+
+def _exits(phase: Phase, nodes: Sequence[str]) -> dict[str, float | None]:
+    """By reason. What was not met while reasons were counted is 0."""
+    counted = [values for node in nodes if (values := phase.values(node, "kvm_exits")) is not None]
+    if len(counted) < len(nodes):
+        return {}
+    by_intel = {f"exits_{reason}" for reason in set(VMX_EXITS) - set(SVM_EXITS)}
+    intel = any(name in by_intel for values in counted for name in values)
+    found = {f"exits_{reason}": 0.0 for reason in (*(VMX_EXITS if intel else SVM_EXITS), "other")}
+    for name, count in (item for values in counted for item in values.items()):
+        if name.startswith("exits_"):
+            found[name if name in found else "exits_other"] += count
+    return dict(found)
+
+
+def _thp(phase: Phase, nodes: Sequence[str], prefix: str) -> dict[str, float | None]:
+    names = {
+        "faults": "thp_fault_alloc",
+        "collapsed": "khugepaged_pages_collapsed",
+        "cpu": "khugepaged_s",
+    }
+    return {f"{prefix}_{name}": _sum(phase, nodes, "memory", v) for name, v in names.items()}
+
+
+def _ksm(phase: Phase) -> dict[str, float | None]:
+    names = {
+        "saved": "ksm_saved_bytes_level",
+        "faults": "cow_ksm",
+        "scans": "ksm_full_scans",
+        "cpu": "ksmd_s",
+    }
+    return {f"ksm_{name}": phase.probe("host", "memory", v) for name, v in names.items()}
+
+
+def _hardware(phase: Phase) -> dict[str, float | None]:
+    def counted(*names: str) -> float | None:
+        return _whole([phase.probe("host", "hardware", name) for name in names])
+
+    return {
+        "cycles": counted("cycles"),
+        "instructions": counted("instructions"),
+        "dtlb_misses": counted("dtlb_load_misses", "dtlb_store_misses"),
+        "walk_cycles": counted("load_walk_cycles", "store_walk_cycles"),
+    }

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, paths, pc, planner
+from hypertare import __version__, capacity, environment, paths, pc, planner, published
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -23,22 +23,37 @@ from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError, writing
+from hypertare.host.loan import Loan, NotPutBackError, recover
+from hypertare.host.needs import NOTHING, Needs, Permissions, check, require_root
+from hypertare.image import bird
+from hypertare.image import programs as real
 from hypertare.image.build import DEFAULT_PROFILE, Image, build
 from hypertare.image.profile import EMULATED
+from hypertare.image.programs import Choice
 from hypertare.laboratory import BenchLaboratory, Laboratory
 from hypertare.machine.emulated import EmulatedMachine
 from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.plan import Accelerator
 from hypertare.planner import Surroundings, files_memory, sut_cpus
-from hypertare.responses import HEADLINE, RESPONSES, of_clock
+from hypertare.published import Point
+from hypertare.responses import HEADLINE, of_clock, of_workload
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
 from hypertare.search.rounds import FIRST, Rounds
 from hypertare.store import Meta, Store
-from hypertare.study import BASELINE, CommandSettings, Study, StudyFile
+from hypertare.study import (
+    BASELINE,
+    LEAST_DRIVER_DOMAIN,
+    LEAST_EMULATED,
+    CommandSettings,
+    Study,
+    StudyFile,
+)
 from hypertare.summarise import summarise
 from hypertare.summary import MachineState
 from hypertare.units import human_size
+from hypertare.walk import stage as walks
+from hypertare.walk.processors import Description
 
 _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 """Variables that belong to the shell that started us, not to the command."""
@@ -54,6 +69,8 @@ class Prepared:
     cpus: tuple[int, ...]
     workdir: Path | None
     search: SearchPlan | None = None
+    processors: tuple[Description, ...] = ()
+    published: tuple[Point, ...] = ()
 
     @property
     def emulated(self) -> bool:
@@ -62,14 +79,16 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Manner:
-    """How an emulated machine's batches are run; it changes no result.
+    """How a run goes about its machine; it changes no result.
 
-    `jobs`: how many at once, by default one a CPU in virtual time and one in all by the wall clock.
-    `fresh`: run what is known already, and compare.
+    Of an emulated machine's batches `jobs`: how many at once, by default one a CPU in virtual time and
+    one in all by the wall clock; `fresh`: run what is known already, and compare. Of this host
+    `allow`: what may be changed for the run.
     """
 
     jobs: int | None = None
     fresh: bool = False
+    allow: Permissions = NOTHING
 
     def checked(self, prepared: Prepared) -> Manner:
         """With the number of jobs filled in.
@@ -84,7 +103,37 @@ class Manner:
                 "same time disturb each other, and none repeats.",
                 "Leave them out, or set machine = 'emulated' and clock = 'virtual'.",
             )
-        return Manner(self.jobs or (1 if alone else len(os.sched_getaffinity(0))), self.fresh)
+        for option, allowed, wanted in (
+            ("--allow-module-reload", self.allow.module_reload, "sut.paging"),
+            ("--allow-huge-pages", self.allow.huge_pages, 'sut.pages = "2M"'),
+        ):
+            if allowed:
+                _check_allowed(option, wanted, prepared)
+        jobs = self.jobs or (1 if alone else len(os.sched_getaffinity(0)))
+        return replace(self, jobs=jobs)
+
+
+def _check_allowed(option: str, wanted: str, prepared: Prepared) -> None:
+    """Raises:
+    InputError: there is nothing for it to do.
+    MachineError: this is not root.
+    """
+    if prepared.emulated:
+        raise InputError(
+            f"{option} is for this host's own KVM; the emulated machine brings a KVM host of its own, "
+            "whose settings the run chooses anyway.",
+            f"Leave {option} out.",
+        )
+    key, _, value = wanted.replace('"', "").partition(" = ")
+    levels = prepared.study.factors.get(key, (getattr(prepared.study.sut, key.partition(".")[2]),))
+    if "guest" not in prepared.study.sut.platforms or not (
+        value in levels if value else any(level is not None for level in levels)
+    ):
+        raise InputError(
+            f"{option} has nothing to do: the study has no guest with {wanted}.",
+            f"Leave {option} out, or set {wanted}{'' if value else ' to nested or shadow'}.",
+        )
+    require_root(option)
 
 
 def prepare(file: StudyFile, seed: int) -> Prepared:
@@ -111,8 +160,24 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         if settings.type == "command" and study.needs_files:
             _check_command(name, settings.argv, workdir)
         elif settings.type == "command":
-            _check_in_image(name, settings)
-    return Prepared(file, study, design, cpus, workdir, searches.plan(file, study))
+            _check_in_image(name, settings, real.choose(programs_of(file, study)))
+    processors = tuple(study.walk.descriptions(file.folder)) if study.walk else ()
+    walks.needs(file, study)
+    return Prepared(
+        file,
+        study,
+        design,
+        cpus,
+        workdir,
+        searches.plan(file, study),
+        processors,
+        tuple(_published(file, study)),
+    )
+
+
+def _published(file: StudyFile, study: Study) -> Iterator[Point]:
+    for wanted in study.published:
+        yield from published.read(wanted, file.folder, BASELINE, tuple(study.workloads))
 
 
 def check_memory(study: Study, host: Host | None = None) -> None:
@@ -180,20 +245,43 @@ def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> No
         )
 
 
-def _check_in_image(name: str, settings: CommandSettings) -> None:
+def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
+    """The study's programs; paths are relative to its file, and absolute here."""
+    names = study.sut.programs
+    return tuple(str(file.folder / name) if real.is_own(name) else name for name in names)
+
+
+def _check_in_image(name: str, settings: CommandSettings, chosen: Choice) -> None:
     """An emulated machine does not see this host's files."""
-    program = "/bin/sh" if settings.prepare else settings.argv[0]
-    if program not in EMULATED.programs:
+    held = (*EMULATED.programs, *chosen.commands)
+    words = ["/bin/sh"] if settings.prepare else []
+    for program in [*words, settings.argv[0]]:
+        folder, _, word = program.rpartition("/")
+        if word in held or (chosen.sets and folder not in _PROGRAM_FOLDERS):
+            continue
         raise InputError(
             f"{name}: the emulated machine has no program '{program}': its image holds "
-            f"{', '.join(EMULATED.programs)} and no other.",
-            "Leave the workload out, give it a command of those, for example command = "
-            '["hypertare-agent", "burn", "--time", "1"], or take machine = "local".',
+            f"{', '.join(held)} and no other.",
+            "Put a set of programs into it (sut.programs, for example "
+            '["build"]: docs/programs.md), leave the workload out, give it a command of those, for '
+            'example command = ["hypertare-agent", "burn", "--time", "1"], or take '
+            'machine = "local".',
         )
 
 
-def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surroundings:
+_PROGRAM_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
+"""What lies elsewhere may be what the commands make."""
+
+
+def surroundings(
+    prepared: Prepared, tell: Callable[[str], None], allow: Permissions = NOTHING
+) -> Surroundings:
     """What the machine gives: guest images, the accelerator that really works, CPUs, environment.
+
+    Args:
+        prepared: the study.
+        tell: hears what is done.
+        allow: what of this host may be changed for the run; nothing is, here.
 
     Raises:
         MachineError: something that a platform needs is missing.
@@ -204,18 +292,72 @@ def surroundings(prepared: Prepared, tell: Callable[[str], None]) -> Surrounding
     if prepared.emulated:
         _require_qemu()
         for kernel in _kernels(prepared.study):
+            programs = programs_of(prepared.file, prepared.study)
             for kind in pc.classes(prepared.study):
-                images[kernel, kind.profile] = build(kernel, kind.profile, progress=tell)
-        return Surroundings(prepared.cpus, accelerator, images, {})
+                images[kernel, kind.profile] = build(
+                    kernel, kind.profile, programs=programs, progress=tell
+                )
+        size = max((image.programs_size for image in images.values()), default=0)
+        _check_memory(prepared, size)
+        if prepared.study.walk is not None:
+            walks.check(prepared.processors, prepared.study.walk)
+        directory = Path(real.WORK) if prepared.study.sut.programs else None
+        return Surroundings(
+            prepared.cpus, accelerator, images, {}, directory=directory, programs=size
+        )
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
         for kernel in _kernels(prepared.study):
             images[kernel, DEFAULT_PROFILE] = build(kernel, progress=tell)
-        if prepared.study.sut.accelerator == "auto":
-            tell("accelerator: KVM counts only if a guest boots with it")
-            accelerator = best_accelerator(next(iter(images.values()))).accelerator
+        # KVM may be what is missing of it.
+        recover(Host(), tell)
+        accelerator = _accelerator(prepared.study, next(iter(images.values())), tell)
     variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
-    return Surroundings(prepared.cpus, accelerator, images, variables, prepared.workdir)
+    daemon = bird.build(tell) if prepared.study.speaks_ospf else None
+    on = Surroundings(
+        prepared.cpus, accelerator, images, variables, prepared.workdir, daemon=daemon
+    )
+    for plot in prepared.design.plots:
+        cells = {v.node: prepared.file.cell({**plot.levels, **v.levels}) for v in plot.variants}
+        bench = planner.make_bench(prepared.file.cell(plot.levels), plot, cells, on)
+        check(Host(), Needs.of(bench), allow)
+    return on
+
+
+def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:
+    """What `auto` means here. That what needs KVM has it is seen to before anything is started."""
+    asked = study.factors.get("sut.accelerator", (study.sut.accelerator,))
+    paging = study.factors.get("sut.paging", (study.sut.paging,))
+    needs = ["sut.paging"] if any(level is not None for level in paging) else []
+    needs += ['sut.accelerator = "kvm"'] if "kvm" in asked else []
+    if "auto" not in asked and not needs:
+        return "tcg"
+    tell("accelerator: KVM counts only if a guest boots with it")
+    choice = best_accelerator(image)
+    if needs and choice.accelerator != "kvm":
+        raise MachineError(
+            f"{' and '.join(needs)} need{'s' * (len(needs) == 1)} KVM, which cannot be used here: "
+            f"{choice.reason}.",
+            choice.do,
+        )
+    return choice.accelerator
+
+
+def _check_memory(prepared: Prepared, programs: int) -> None:
+    """Programs that do not fit are no error to the kernel that unpacks them."""
+    unpacking = pc.UNPACKING * programs
+    for plot in prepared.design.plots if programs else ():
+        sut = prepared.file.cell(plot.levels).sut
+        needs = [("memory", sut.memory, LEAST_EMULATED + unpacking)]
+        if "xen" in sut.platforms:
+            needs.append(("driver_memory", sut.driver_memory, LEAST_DRIVER_DOMAIN + unpacking))
+        for key, given, least in needs:
+            if given < least:
+                raise InputError(
+                    f"sut.{key} is {human_size(given)}, but with the programs "
+                    f"{', '.join(sut.programs)} an emulated machine needs {human_size(least)}.",
+                    "Give it more, or leave programs out of sut.programs.",
+                )
 
 
 def _require_qemu() -> None:
@@ -244,18 +386,26 @@ def carry_out(
 
     Returns:
         Whether Ctrl-C ended the run.
+
+    Raises:
+        NotPutBackError: the run is whole, but a setting of this host is not as it was before.
     """
     manner = (manner or Manner()).checked(prepared)
     store = Store.resume(folder) if resume else create(prepared, on, folder)
     interrupted = complete = False
+    left: NotPutBackError | None = None
     with store:
         try:
+            _model_walks(prepared, store, observer, manner)
             on = with_capacities(prepared, on, store, observer, manner)
             complete = _run_cells(prepared, on, store, observer, manner)
             _run_searches(prepared, on, store, observer, manner)
         except KeyboardInterrupt:
             interrupted = True
             store.add_event("the run was interrupted; `hypertare run --resume` goes on with it")
+        except NotPutBackError as error:
+            left = error
+            store.add_event(str(error))
         except AgentError as error:
             raise AgentError(
                 error.what,
@@ -267,7 +417,26 @@ def carry_out(
         summary = summarise(store)
     with writing(folder):
         (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
+    if left is not None:
+        raise left
     return interrupted
+
+
+def _model_walks(prepared: Prepared, store: Store, observer: Observer, manner: Manner) -> None:
+    """Runs the workloads once under the model of page walks, which virtual time leaves out."""
+    file, study = prepared.file, prepared.study
+    if study.walk is None:
+        return
+    stage = walks.Stage(
+        study.walk,
+        prepared.processors,
+        real.choose(programs_of(file, study)),
+        store,
+        observer.tell,
+        jobs=manner.jobs or 1,
+        fresh=manner.fresh,
+    )
+    stage.carry_out(walks.needs(file, study))
 
 
 def with_capacities(
@@ -361,7 +530,7 @@ def laboratory(
 def _machine(prepared: Prepared, on: Surroundings, manner: Manner) -> Any:
     agent = paths.agent_binary()
     if not prepared.emulated:
-        return LocalMachine(agent)
+        return LocalMachine(agent, Loan(manner.allow))
     return EmulatedMachine(agent, dict(on.images), jobs=manner.jobs or 1, fresh=manner.fresh)
 
 
@@ -384,11 +553,15 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         platforms=study.sut.platforms,
         baseline=BASELINE,
         responses={
-            name: tuple(of_clock(one, study.clock) for one in RESPONSES[work.type])
+            name: tuple(
+                of_clock(one, study.clock)
+                for one in of_workload(work.type, walked=name in study.walked)
+            )
             for name, work in study.workloads.items()
         },
         headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
         threshold=study.design.threshold,
+        published=prepared.published,
     )
     store = Store.create(folder, meta)
     # A busy host cannot change what is measured in virtual time.
@@ -409,7 +582,7 @@ def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:
         hostname="emulated",
         cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}",
         cpus=study.sut.cpus,
-        memory=pc.memory(study),
+        memory=pc.memory(study, on.programs),
         kernel=getattr(image, "kernel_release", "unknown"),
         architecture="x86_64",
         distribution="none: the agent is its init",

@@ -24,13 +24,18 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hypertare.errors import HypertareError, InputError, MachineError
+from hypertare.published import Point
 from hypertare.records import Record, parse
 from hypertare.summary import MachineState
+from hypertare.totals import Walked
 from hypertare.trials import FinishedTrial, PlannedTrial, Response
+from hypertare.walk.result import WalkSummary
 
 FILE_NAME = "run.sqlite"
-SCHEMA_VERSION = 2
-"""2: `guest_value`. Files of version 1 are read as they are; no trial of theirs had several guests."""
+SCHEMA_VERSION = 3
+
+# The first versions with the tables `walk` and `guest_value`.
+_WITH_WALKS, _WITH_GUESTS = 2, 3
 
 # Marks the file as hypertare's own in SQLite's header ("tare").
 APPLICATION_ID = 0x74617265
@@ -106,6 +111,14 @@ CREATE TABLE event (
     text TEXT NOT NULL
 ) STRICT;
 
+CREATE TABLE walk (
+    id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    cell TEXT NOT NULL CHECK (json_valid(cell)),
+    fingerprint TEXT NOT NULL,
+    result TEXT NOT NULL CHECK (json_valid(result))
+) STRICT;
+
 CREATE VIEW measurement AS
     SELECT trial.id AS trial, block, boot, platform, cell ->> 'workload' AS workload, cell,
         response, value
@@ -134,6 +147,7 @@ _KEYS = {
     "guest_value": ("trial", "guest", "response"),
     "record": ("trial",),
     "event": ("id",),
+    "walk": ("id",),
 }
 
 
@@ -143,7 +157,7 @@ class Meta(BaseModel):
     `study_text` is the study file as it was read, `settings` what it came to with the command
     line's changes, `folder` what its paths start from, `argv` the command that started the run.
     `platforms` is the order of display. `responses` and `headline`, the one that leads, are by
-    workload. `threshold` is the least cost that matters, a share.
+    workload. `threshold` is the least cost that matters, a share. `published` are others' figures.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -166,6 +180,7 @@ class Meta(BaseModel):
     headline: dict[str, str]
     threshold: float
     confidence: float = 0.95
+    published: tuple[Point, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -324,6 +339,18 @@ class Store:
             row = (None, _now(), level, trial, text)
             db.execute("INSERT INTO event VALUES (?,?,?,?,?)", row)
 
+    def add_walk(self, walked: Walked, fingerprint: str) -> None:
+        """Adds what the model of page walks said of a workload."""
+        row = (
+            None,
+            _now(),
+            _dump(walked.cell),
+            fingerprint,
+            walked.result.model_dump_json(round_trip=True),
+        )
+        with self._writing() as db:
+            db.execute("INSERT INTO walk VALUES (?,?,?,?,?)", row)
+
     def ended(self, complete: bool) -> None:
         """Notes the run's end. `complete` says that nothing planned is missing."""
         with self._writing() as db:
@@ -374,7 +401,7 @@ class Store:
 
     def _guest_values(self) -> dict[int, dict[int, dict[str, float]]]:
         """By trial and number of the guest."""
-        if self._rows("PRAGMA user_version")[0][0] < 2:
+        if self._rows("PRAGMA user_version")[0][0] < _WITH_GUESTS:
             return {}
         found: dict[int, dict[int, dict[str, float]]] = {}
         rows = self._rows("SELECT trial, guest, response, value FROM guest_value")
@@ -392,6 +419,17 @@ class Store:
         rows = self._rows("SELECT at, level, text, trial FROM event ORDER BY id")
         with _readable(self.path):
             return [Event(datetime.fromisoformat(at), *rest) for at, *rest in rows]
+
+    def walks(self) -> list[Walked]:
+        """What the model of page walks said, one a workload with levels of its own."""
+        if self._rows("PRAGMA user_version")[0][0] < _WITH_WALKS:
+            return []
+        rows = self._rows("SELECT cell, result FROM walk ORDER BY id")
+        with _readable(self.path):
+            return [
+                Walked(json.loads(cell), WalkSummary.model_validate_json(result))
+                for cell, result in rows
+            ]
 
     def _rows(self, query: str, *arguments: object) -> list[Any]:
         with _sentences(self.path):

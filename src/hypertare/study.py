@@ -25,16 +25,21 @@ from pydantic import (
 
 from hypertare.claims import Claim
 from hypertare.errors import InputError
-from hypertare.plan import NicModel
+from hypertare.image.programs import SETS as PROGRAM_SETS
+from hypertare.image.programs import is_own
+from hypertare.plan import HUGE_PAGE, Discipline, NicModel, Pages, Paging, ThpDefrag, ThpEnabled
 from hypertare.plots import Plot
 from hypertare.predictability.settings import PredictabilitySettings
+from hypertare.published import PublishedFile
 from hypertare.quantities import Duration, OfferedRate, Share, Size
-from hypertare.responses import RESPONSES
+from hypertare.responses import has_elapsed, of_workload
+from hypertare.routers import Family
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
 from hypertare.trials import GUESTS
 from hypertare.tune.settings import TuneSettings
 from hypertare.units import human_size
+from hypertare.walk.settings import WalkSettings
 
 Platform = Literal["native", "container", "guest", "xen"]
 BASELINE = "native"
@@ -52,6 +57,9 @@ LEAST_DRIVER_DOMAIN = 384 << 20
 """Bytes with which Xen's driver domain unpacks its image, what its guests boot from in it."""
 
 MOST_GUESTS = 64
+
+LEAST_IPV6_MTU = 1280
+"""RFC 8200, section 5."""
 
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
@@ -72,11 +80,28 @@ class Sut(Settings):
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
+    paging: Paging | None = None
+    pages: Pages | None = None
     boot_limit: Duration = 60.0
     workdir: Path | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
     scheduler: Literal["credit", "credit2"] = "credit"
     driver_memory: Size = 448 << 20
+    programs: tuple[str, ...] = ()
+
+    @field_validator("programs")
+    @classmethod
+    def _known_programs(cls, programs: tuple[str, ...]) -> tuple[str, ...]:
+        for name in programs:
+            if name not in PROGRAM_SETS and not is_own(name):
+                close = difflib.get_close_matches(name, PROGRAM_SETS, n=1)
+                hint = f" Did you mean '{close[0]}'?" if close else ""
+                raise ValueError(
+                    f"there is no set of programs '{name}'.{hint} "
+                    f"There are: {', '.join(PROGRAM_SETS)}. A program of this host is named by its "
+                    f"path, for example './{name}'"
+                )
+        return programs
 
     @field_validator("platforms")
     @classmethod
@@ -100,6 +125,9 @@ class Emulated(Settings):
     host_limit: Annotated[Duration, Field(gt=0)] = 900.0
 
 
+Routing = Literal["static", "ospf"]
+
+
 class BenchSettings(Settings):
     """What lies around the system under test.
 
@@ -108,7 +136,29 @@ class BenchSettings(Settings):
     """
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
+    topology: Literal["hosts", "routers"] = "hosts"
+    family: Family = "ipv4"
+    queue: Discipline | None = None
+    queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    routing: Routing | tuple[Routing, ...] = "static"
     peers: Literal["driver", "guest"] = "driver"
+
+    @model_validator(mode="after")
+    def _of_the_topology(self) -> BenchSettings:
+        if self.topology == "hosts":
+            given = {"family", "queue", "queue_length", "routing"} & self.model_fields_set
+            if given:
+                raise ValueError(
+                    f"{', '.join(sorted(given))}: for the topology 'routers' only; "
+                    'set bench.topology = "routers"'
+                )
+        if self.family == "ipv6" and self.mtu < LEAST_IPV6_MTU:
+            raise ValueError(f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes, not {self.mtu}")
+        return self
+
+    def routing_of(self, router: int) -> Routing:
+        """How the router of this number, from 1, knows of networks."""
+        return self.routing if isinstance(self.routing, str) else self.routing[router - 1]
 
 
 class NeighbourSettings(Settings):
@@ -171,7 +221,7 @@ class CommandSettings(Work):
 class StreamSettings(Work):
     type: Literal["stream"]
     protocol: Literal["tcp", "udp"] = "tcp"
-    direction: Literal["transmit", "receive", "both"] = "transmit"
+    direction: Literal["transmit", "receive", "both", "forward"] = "transmit"
     duration: Duration = 2.0
     omit: Duration = 0.2
     flows: Annotated[int, Field(ge=1, le=256)] = 1
@@ -223,8 +273,39 @@ class BurnSettings(Work):
         return _a_share(share)
 
 
+class ForkSettings(Work):
+    type: Literal["fork"]
+    count: Annotated[int, Field(ge=1, le=1_000_000_000)] = 300
+    touch: Annotated[Size, Field(ge=0, le=1 << 40)] = 1 << 20
+    limit: Duration = 600.0
+
+
+class TouchSettings(Work):
+    type: Literal["touch"]
+    memory: Annotated[Size, Field(ge=4096, le=1 << 46)] = 64 << 20
+    pages: Pages | None = None
+    count: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
+    duration: Annotated[Duration, Field(gt=0, le=86_400)] | None = None
+    limit: Duration = 600.0
+
+    @property
+    def duration_s(self) -> float | None:
+        """None where a count ends it."""
+        return (self.duration or 2.0) if self.count is None else None
+
+    @model_validator(mode="after")
+    def _fits(self) -> TouchSettings:
+        if self.count is not None and self.duration is not None:
+            raise ValueError("'count' and 'duration' both say when to end: give one of them")
+        page = 2 << 20 if self.pages == "2M" else 4096
+        if self.memory % page:
+            raise ValueError(f"'memory' is {self.memory} bytes, which is no multiple of {page}")
+        return self
+
+
 WorkloadSettings = Annotated[
-    CommandSettings | StreamSettings | PingSettings | BurnSettings, Field(discriminator="type")
+    CommandSettings | StreamSettings | PingSettings | BurnSettings | ForkSettings | TouchSettings,
+    Field(discriminator="type"),
 ]
 
 
@@ -264,6 +345,32 @@ class DeferSettings(Settings):
     flush_timeout_ns: Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
 
 
+class ThpSettings(Settings):
+    """Transparent huge pages; a text alone is `enabled`. What is not given stays as it is."""
+
+    enabled: ThpEnabled
+    defrag: ThpDefrag | None = None
+    scan_sleep_ms: Count | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        return {"enabled": given} if isinstance(given, str) else given
+
+
+class KsmSettings(Settings):
+    """Same-page merging; true or false alone is `run`. What is not given stays as it is."""
+
+    run: bool = True
+    pages_to_scan: Annotated[int, Field(ge=1, le=(1 << 31) - 1)] | None = None
+    sleep_ms: Count | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        return {"run": given} if isinstance(given, bool) else given
+
+
 class Knobs(Settings):
     """Settings applied for each trial and put back after it. Those of a link apply to both its ends."""
 
@@ -278,12 +385,18 @@ class Knobs(Settings):
     interrupt_coalescing: CoalescingSettings | None = None
     busy_poll: Count | None = None
     defer_hard_irqs: DeferSettings | None = None
+    thp: ThpSettings | None = None
+    host_thp: ThpSettings | None = None
+    ksm: KsmSettings | None = None
     driver_weight: Weight | None = None
     guest_weights: tuple[Weight, ...] | None = None
 
 
-PollingProbe = Literal["napi", "drops"]
-"""Probes of how a machine takes packets from its NIC; a study may do without."""
+HOST_KNOBS = ("host_thp", "ksm")
+"""Those of the machine below a guest."""
+
+ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "hardware"]
+"""Probes that a study may have or do without; the others are always read."""
 
 
 class DesignSettings(Settings):
@@ -320,7 +433,7 @@ class Study(Settings):
     bench: BenchSettings = BenchSettings()
     workloads: Annotated[dict[str, WorkloadSettings], Field(min_length=1)]
     knobs: Knobs = Knobs()
-    probes: tuple[PollingProbe, ...] = ("napi", "drops")
+    probes: tuple[ChosenProbe, ...] = ("napi", "drops", "kvm")
     factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     design: DesignSettings = DesignSettings()
     claims: tuple[Claim, ...] = ()
@@ -328,6 +441,8 @@ class Study(Settings):
     tune: TuneSettings | None = None
     search: SearchSettings | None = None
     predictability: PredictabilitySettings = PredictabilitySettings()
+    walk: WalkSettings | None = None
+    published: tuple[PublishedFile, ...] = ()
     quick: dict[str, Any] = {}
 
     @model_validator(mode="before")
@@ -348,12 +463,10 @@ class Study(Settings):
                 f"the machine '{self.machine}' has no {self.clock} clock: "
                 f"it has {' or '.join(CLOCKS[self.machine])}"
             )
+        self._maps_memory()
         if self.machine != "emulated":
+            self._leaves_this_host_alone()
             return self
-        if "guest" in self.sut.platforms:
-            raise ValueError(
-                "the machine 'emulated' has the platforms native, container and xen, not guest"
-            )
         if "xen" not in self.sut.platforms and self.sut.memory < LEAST_EMULATED:
             raise ValueError(
                 f"sut.memory is {human_size(self.sut.memory)}, but an emulated machine needs "
@@ -365,6 +478,101 @@ class Study(Settings):
                 "several CPUs would take turns and not work at the same time. Ask for one CPU, or "
                 "for clock = 'wall'"
             )
+        return self
+
+    def _maps_memory(self) -> None:
+        if self.sut.paging is not None and self.sut.accelerator == "tcg":
+            raise ValueError(
+                f"sut.paging is {self.sut.paging}, but nested and shadow page tables are KVM's, and "
+                "sut.accelerator is tcg: leave one of them out"
+            )
+        if self.sut.pages == "2M" and self.sut.memory % HUGE_PAGE:
+            raise ValueError(
+                f"sut.memory is {human_size(self.sut.memory)}, which is no whole number of the pages "
+                "of 2 MB that sut.pages asks for"
+            )
+
+    def _leaves_this_host_alone(self) -> None:
+        for name in HOST_KNOBS:
+            if getattr(self.knobs, name) is not None:
+                raise ValueError(
+                    f"knobs.{name} is a setting of the whole machine below the guests, here of this "
+                    "host, which is left alone: take machine = 'emulated', or set it yourself"
+                )
+
+    @model_validator(mode="after")
+    def _programs_are_of_an_image(self) -> Study:
+        if self.sut.programs and self.machine != "emulated":
+            raise ValueError(
+                "sut.programs are put into the image of an emulated machine; on this host commands "
+                "find its own programs, and what they work on in sut.workdir"
+            )
+        if "sut.programs" in self.factors:
+            raise ValueError(
+                "sut.programs cannot be a factor: all machines of a run have the same image"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _walks_can_be_joined(self) -> Study:
+        if self.walk is None:
+            return self
+        if self.clock != "virtual":
+            raise ValueError(
+                "[walk] is for virtual time: by the wall clock a processor's page walks are in the "
+                "elapsed time already"
+            )
+        for name in self.walk.workloads:
+            if name not in self.workloads:
+                known = ", ".join(self.workloads)
+                raise ValueError(
+                    f"walk.workloads: there is no workload '{name}'; there are: {known}"
+                )
+            if not has_elapsed(self.workloads[name].type):
+                raise ValueError(f"walk.workloads: '{name}' has no elapsed time to add walks to")
+        if not self.walked:
+            raise ValueError("[walk]: no workload has an elapsed time to add walks to")
+        if "guest" in self.sut.platforms:
+            for path, given in (("paging", self.sut.paging), ("pages", self.sut.pages)):
+                if given is None and f"sut.{path}" not in self.factors:
+                    raise ValueError(f"[walk] needs to know sut.{path} of the guest: set it")
+        return self
+
+    @property
+    def walked(self) -> tuple[str, ...]:
+        """The workloads whose page walks are modelled."""
+        if self.walk is None:
+            return ()
+        wanted = self.walk.workloads or tuple(self.workloads)
+        return tuple(name for name in wanted if has_elapsed(self.workloads[name].type))
+
+    @model_validator(mode="after")
+    def _routing_can_be_had(self) -> Study:
+        routing = self.bench.routing
+        if not isinstance(routing, str) and len(routing) < self.bench_guests:
+            raise ValueError(
+                f"bench.routing has {len(routing)} of them for {self.bench_guests} routers: give one "
+                "each, or one word for all"
+            )
+        if self.speaks_ospf and self.machine != "local":
+            raise ValueError("bench.routing = 'ospf' is for containers and guests of this host")
+        return self
+
+    @model_validator(mode="after")
+    def _streams_go_the_topology_s_way(self) -> Study:
+        routed = self.bench.topology == "routers"
+        for name, workload in self.workloads.items():
+            if not isinstance(workload, StreamSettings):
+                continue
+            if routed and workload.direction not in ("forward", "both"):
+                raise ValueError(
+                    f'workloads.{name}: routers forward; set direction = "forward" (from a-K to '
+                    'b-K) or "both"'
+                )
+            if not routed and workload.direction == "forward":
+                raise ValueError(
+                    f'workloads.{name}: only routers forward; set bench.topology = "routers"'
+                )
         return self
 
     @model_validator(mode="after")
@@ -397,6 +605,15 @@ class Study(Settings):
         return self
 
     @model_validator(mode="after")
+    def _paging_is_a_guests(self) -> Study:
+        if "guest" in self.sut.platforms:
+            return self
+        for key in ("paging", "pages"):
+            if getattr(self.sut, key) is not None:
+                raise ValueError(f"sut.{key} is of guests: add 'guest' to sut.platforms")
+        return self
+
+    @model_validator(mode="after")
     def _factors_of_a_workload_are_its_own(self) -> Study:
         for name, workload in self.workloads.items():
             for path in workload.factors:
@@ -410,12 +627,17 @@ class Study(Settings):
 
     @model_validator(mode="after")
     def _plots_show_what_is_there(self) -> Study:
+        walked = self.walked
         responses = {
-            name: [one.name for one in RESPONSES[workload.type]]
+            name: [one.name for one in of_workload(workload.type, walked=name in walked)]
             for name, workload in self.workloads.items()
         }
         bench = {path: v for path, v in self.factors.items() if not path.startswith("workloads.")}
-        factors = {name: {**bench, **self.factors_of(name)} for name in self.workloads}
+        modelled = self.walk.factors if self.walk else {}
+        factors = {
+            name: {**bench, **self.factors_of(name), **(modelled if name in walked else {})}
+            for name in self.workloads
+        }
         for plot in self.plots:
             problem = plot.problem(responses, factors)
             if problem is not None:
@@ -437,10 +659,28 @@ class Study(Settings):
                 found[path] = (*known, *(level for level in levels if level not in known))
         return found
 
+    def setting(self, path: str) -> Any:
+        """What stands at a dotted path; none where nothing does."""
+        found: Any = self
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
+        return found
+
     @property
     def bench_guests(self) -> int:
         """How many stand on a bench: the most that work at once in any cell."""
         return max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+
+    @property
+    def speaks_ospf(self) -> bool:
+        """Whether any router may have a routing daemon."""
+        levels = (self.bench.routing, *self.all_factors.get("bench.routing", ()))
+        return any("ospf" in level for level in levels)
+
+    @property
+    def routed(self) -> bool:
+        """Whether the systems under test are routers between ends of their own."""
+        return self.bench.topology == "routers" and self.needs_network
 
     @property
     def needs_network(self) -> bool:
@@ -610,6 +850,8 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
         "tune": TuneSettings,
         "search": SearchSettings,
         "predictability": PredictabilitySettings,
+        "walk": WalkSettings,
+        "published": PublishedFile,
     }
     if len(location) >= 2 and location[0] == "workloads":
         kind = raw.get("workloads", {}).get(location[1], {}).get("type")
@@ -618,6 +860,8 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
             "stream": StreamSettings,
             "ping": PingSettings,
             "burn": BurnSettings,
+            "fork": ForkSettings,
+            "touch": TouchSettings,
         }.get(kind)
         return list(model.model_fields) if model else []
     model = models.get(location[0] if location else "")

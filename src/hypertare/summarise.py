@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from hypertare.errors import InputError
+from hypertare.plan import HUGE_PAGE
 from hypertare.planner import HOST
-from hypertare.records import Hello, InterfaceState, NodeReady, Record
+from hypertare.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.store import Meta, Store
 from hypertare.study import StudyFile
-from hypertare.summary import Level, LossFreeRate, PlatformState, Summary
+from hypertare.summary import Estimate, Level, LossFreeRate, PlatformState, Published, Summary
 from hypertare.trials import FinishedTrial, Response
 
 if TYPE_CHECKING:
@@ -32,21 +33,27 @@ def summarise(store: Store) -> Summary:
     from hypertare.estimates import estimate
     from hypertare.predictability.findings import predictability
     from hypertare.predictability.settings import PredictabilitySettings
+    from hypertare.totals import joined, totals
 
     meta = store.meta
+    file = StudyFile.restored(meta.study_text, meta.settings, str(store.path), Path(meta.folder))
     milestones = store.milestones()
     last = milestones[-1]
     platforms = _platforms(store, meta)
-    trials = store.trials()
+    rules: dict[str, Any] = {
+        "baseline": meta.baseline,
+        "confidence": meta.confidence,
+        "threshold": meta.threshold,
+        "clock": meta.clock,
+    }
+    trials, walked = store.trials(), store.walks()
     responses = responses_of(meta)
-    found = estimate(
-        trials,
-        responses,
-        baseline=meta.baseline,
-        confidence=meta.confidence,
-        threshold=meta.threshold,
-        clock=meta.clock,
-        platforms=platforms,
+    found = estimate(trials, responses, **rules, platforms=platforms)
+    modelled = joined(file, trials, walked) if walked else ()
+    # Of the same trials once more: what is to be said of these is said already.
+    estimates = (
+        *found.estimates,
+        *estimate(tuple(modelled), responses, **rules).estimates,
     )
     foretold = tuple(
         predictability(
@@ -58,7 +65,7 @@ def summarise(store: Store) -> Summary:
             clock=meta.clock,
         )
     )
-    known = (*found.estimates, *found.guests)
+    known = (*estimates, *found.guests)
     return Summary(
         hypertare=meta.hypertare,
         study=meta.study,
@@ -72,12 +79,14 @@ def summarise(store: Store) -> Summary:
         ended=last.at if last.what in ("stopped", "completed") else None,
         complete=last.what == "completed",
         platforms=platforms,
-        estimates=found.estimates,
+        estimates=estimates,
         guests=found.guests,
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
         predictability=foretold,
-        loss_free=_loss_free(store, meta),
+        loss_free=_loss_free(store, meta, file),
+        totals=tuple(totals(file, estimates, walked)),
+        published=tuple(_published(meta, file, estimates)),
         claims=tuple(judge(claim, known, foretold) for claim in _claims(store, meta)),
         failed=found.failed,
         warnings=tuple(dict.fromkeys([*_warnings(store), *found.warnings])),
@@ -110,12 +119,19 @@ def responses_of(meta: Meta) -> dict[str, Response]:
     return {response.name: response for some in meta.responses.values() for response in some}
 
 
-def _loss_free(store: Store, meta: Meta) -> tuple[LossFreeRate, ...]:
+def _published(meta: Meta, file: StudyFile, estimates: Sequence[Estimate]) -> Iterator[Published]:
+    """Others' figures beside ours."""
+    if meta.published:
+        from hypertare.published import beside
+
+        yield from beside(meta.published, estimates, file.study().setting)
+
+
+def _loss_free(store: Store, meta: Meta, file: StudyFile) -> tuple[LossFreeRate, ...]:
     if not meta.settings.get("search"):
         return ()
     from hypertare.search.findings import loss_free
 
-    file = StudyFile.restored(meta.study_text, meta.settings, str(store.path), Path(meta.folder))
     return tuple(loss_free(file, store.trials()))
 
 
@@ -158,6 +174,8 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             memory=hello.memory,
             accelerator=ready[node].accelerator if node in ready else None,
             vmm=ready[node].vmm if node in ready else None,
+            paging=ready[node].paging if node in ready else None,
+            pages=_pages(ready[node].backing) if node in ready else None,
             clocksource=hello.clocksource,
             interfaces={
                 record.interface: _interface(record)
@@ -165,6 +183,15 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
                 if isinstance(record, InterfaceState) and record.node == node
             },
         )
+
+
+def _pages(backing: Backing | None) -> str | None:
+    """As `sut.pages` calls them."""
+    if backing is None:
+        return None
+    if backing.page_size == HUGE_PAGE:
+        return "2M"
+    return "thp" if backing.huge else "4K"
 
 
 def _platform_of(node: str, meta: Meta) -> str | None:

@@ -103,6 +103,8 @@ class PlatformState(Part):
     memory: int
     accelerator: str | None = None
     vmm: str | None = None
+    paging: str | None = None
+    pages: str | None = None
     clocksource: str
     interfaces: dict[str, dict[str, Level | None]] = {}
 
@@ -218,6 +220,59 @@ class Predictability(Part):
     reason: str | None = None
 
 
+class Total(Part):
+    """What a workload would take on a platform if page walks were not free, with its parts.
+
+    `elapsed` was measured in virtual time, `walk_time` is `walk_cycles` of the model in the same time;
+    `total` is their sum, all in `unit`. `ratio` is `total` over the baseline's, from trials of the same
+    block, with its interval. `cell` also has the modelled processor and its shared cache.
+
+    The model walked tables of this `paging`, `guest_pages` in `host_pages`; `references` are table
+    entries read in `walks`, each of at most `uncached_references`. With several `threads` its counts
+    depend on how these took turns: other hosts may count a few others.
+    """
+
+    platform: str
+    cell: dict[str, Level]
+    unit: str
+    elapsed: float
+    walk_time: float
+    total: float
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    paging: Literal["native", "shadow", "nested"]
+    guest_pages: Literal["4K", "2M"]
+    host_pages: Literal["4K", "2M"] | None = None
+    walks: int
+    references: int
+    uncached_references: int
+    walk_cycles: int
+    threads: int
+
+
+class Published(Part):
+    """Somebody else's figure beside ours, both as ratios to the baseline.
+
+    `published` is theirs, made of `value` and `baseline_value` in `value_unit`, from `source`; `on` says
+    what they measured it on. `ratio` with its interval is ours, of `response` in `cell`; absent where
+    this run has no such cell, or no ratio of it.
+    """
+
+    source: str
+    on: dict[str, str]
+    response: str
+    platform: str
+    cell: dict[str, Level]
+    value: float
+    baseline_value: float
+    value_unit: str
+    published: float
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+
+
 class Summary(Part):
     hypertare: str
     study: str
@@ -237,6 +292,8 @@ class Summary(Part):
     curves: tuple[Curve, ...] = ()
     predictability: tuple[Predictability, ...] = ()
     loss_free: tuple[LossFreeRate, ...] = ()
+    totals: tuple[Total, ...] = ()
+    published: tuple[Published, ...] = ()
     claims: tuple[JudgedClaim, ...] = ()
     failed: tuple[FailedTrial, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -44,6 +44,24 @@ def version(text: str) -> dict[str, Ran]:
 
 
 FAILS = Ran(1, err="mount overlay: Operation not permitted\n")
+
+
+def module(parameter, value):
+    name = "kvm_amd" if parameter == "npt" else "kvm_intel"
+    return {f"/sys/module/{name}/parameters/{parameter}": f"{value}\n"}
+
+
+def pool(total, free, promised):
+    folder = "/sys/kernel/mm/hugepages/hugepages-2048kB"
+    found = {"nr": total, "free": free, "resv": promised}
+    return {f"{folder}/{name}_hugepages": f"{count}\n" for name, count in found.items()}
+
+
+LENT = (
+    '{"module": {"name": "kvm_intel", "parameters": {"ept": "Y"}, "device": null},'
+    ' "huge_pages": null}'
+)
+
 CASES = [
     Case("qemu", "bad", "no QEMU", does="apt-get install qemu-system-x86"),
     Case("qemu", "ok", "QEMU 7.2.22, accelerators: kvm, tcg", answers=version("7.2.22 (Debian)")),
@@ -155,8 +173,16 @@ CASES = [
     Case("swap", "ok", "no swap", meminfo(SwapTotal=0, SwapFree=0)),
     Case("swap", "ok", "unused", meminfo(SwapTotal=4096, SwapFree=4096)),
     Case("swap", "warn", "2 MiB", meminfo(SwapTotal=4096, SwapFree=2048), does="swapoff -a"),
-    Case("huge_pages", "ok", "5 of 8", meminfo(HugePages_Total=8, HugePages_Free=5)),
-    Case("huge_pages", "info", "no huge", meminfo(HugePages_Total=0), does="vm.nr_hugepages"),
+    Case("paging", "ok", r"nested page tables \(kvm_intel with ept=Y\)", module("ept", "Y")),
+    Case("paging", "ok", r"nested page tables \(kvm_amd with npt=1\)", module("npt", "1")),
+    Case("paging", "warn", "shadow", module("ept", "N"), does="modprobe kvm_intel ept=1"),
+    Case("paging", "warn", "shadow", module("npt", "0"), does="modprobe kvm_amd npt=1"),
+    Case("paging", "info", "kvm_intel does not tell", module("pml", "Y")),
+    Case("paging", "info", "KVM is not loaded"),
+    Case("huge_pages", "ok", "5 of 8 .* up to 10 MiB", pool(8, 6, 1)),
+    Case("huge_pages", "info", "all of 8", pool(8, 1, 1), does="--allow-huge-pages"),
+    Case("huge_pages", "info", "no huge", pool(0, 0, 0), does="vm.nr_hugepages"),
+    Case("huge_pages", "info", "kernel has no pages of 2 MB"),
     Case("thp", "ok", "has no"),
     Case(
         *("thp", "ok", "madvise"),
@@ -187,7 +213,36 @@ CASES = [
     Case("tracing", "info", "cannot", does="mount -t tracefs"),
     Case("disk", "ok", "10.0 GiB"),
     Case("disk", "warn", "0.1 GiB", free=100 << 20, does="image gc"),
-    Case("kvm", "warn", "no /dev/kvm", does="modprobe kvm"),
+    Case("kvm", "warn", "shows no virtualisation", does="switch virtualisation on in the firmware"),
+    Case(
+        *("kvm", "warn", "kvm_amd is not loaded"),
+        {"/proc/cpuinfo": "flags\t\t: fpu svm npt\n"},
+        does="modprobe kvm_amd",
+    ),
+    Case(
+        *("kvm", "warn", "shows no virtualisation"),
+        {"/proc/cpuinfo": "flags\t\t: fpu hypervisor\n"},
+        does="nested virtualisation",
+    ),
+    Case("lent", "ok", "no run has left"),
+    Case(
+        *("lent", "warn", "100 pages of 2 MB were set aside, now it is 228"),
+        {
+            **pool(228, 228, 0),
+            "/run/hypertare/before.json": '{"module": null, "huge_pages": 100}',
+        },
+        does="hypertare doctor --put-back",
+    ),
+    Case(
+        *("lent", "warn", "kvm_intel had ept=Y and now has kvm_intel with ept=N"),
+        {**module("ept", "N"), "/run/hypertare/before.json": LENT},
+        does="hypertare doctor --put-back",
+    ),
+    Case(
+        *("lent", "warn", "cannot be read"),
+        {"/run/hypertare/before.json": "{"},
+        does="remove the file",
+    ),
 ]
 BY_NAME = {check.name: check for check in CHECKS}
 

@@ -8,7 +8,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from hypertare.errors import MachineError
-from hypertare.image import xen
+from hypertare.image import kernel, xen
 from hypertare.image.cache import Cache
 
 
@@ -25,7 +25,7 @@ def entry(cache: Cache, files: dict[str, bytes]):
 
 def test_only_what_is_loaded_of_a_kernel_stays() -> None:
     whole = Path("/usr/bin/true").resolve().read_bytes()
-    cut = xen.loadable(whole)
+    cut = kernel.loadable(whole)
     assert len(cut) < len(whole)
     before, after = ELFFile(BytesIO(whole)), ELFFile(BytesIO(cut))
     assert after.num_sections() == 0
@@ -38,7 +38,7 @@ def test_only_what_is_loaded_of_a_kernel_stays() -> None:
 
 def test_what_is_no_kernel_is_refused() -> None:
     with pytest.raises(MachineError, match="cannot boot"):
-        xen.loadable(b"not an ELF file")
+        kernel.loadable(b"not an ELF file")
 
 
 def test_the_hypervisor_is_unpacked(tmp_path) -> None:

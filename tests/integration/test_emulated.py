@@ -171,7 +171,8 @@ def own_cache(lab: Lab, name: str) -> str:
     """All of the shared cache but its records."""
     shared, own = paths.cache_dir(), lab.home / name
     own.mkdir()
-    for kind in ("names", "packages", "kernels", "modules", "images", "scripts"):
+    for kind in ("names", "packages", "sources", "kernels", "modules", "images", "scripts"):
+        (shared / kind).mkdir(parents=True, exist_ok=True)
         (own / kind).symlink_to(shared / kind)
     return str(own)
 

@@ -13,8 +13,8 @@ import pytest
 
 from hypertare import plan
 from hypertare.image import cpio
-from hypertare.image.build import Image, build
-from hypertare.image.xen import GUEST_INITRAMFS, GUEST_KERNEL, quick_to_boot
+from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, Image, build
+from hypertare.image.xen import quick_to_boot
 from hypertare.paths import agent_binary
 from hypertare.plan import Seam
 from tests.integration.lab import Lab, rows, summary

@@ -166,6 +166,7 @@ def _wording(cells: list[tuple[str, Cell]]) -> Wording:
 
 def _summary(meta: Meta):  # type: ignore[no-untyped-def]
     class Empty:
+        estimates = ()
         clock = "wall"
         platforms = ()
 

@@ -9,7 +9,15 @@ from xml.etree import ElementTree
 import pytest
 from pydantic import BaseModel
 
-from hypertare.study import CoalescingSettings, DeferSettings, Knobs, NapiBudgetSettings
+from hypertare.study import (
+    HOST_KNOBS,
+    CoalescingSettings,
+    DeferSettings,
+    Knobs,
+    KsmSettings,
+    NapiBudgetSettings,
+    ThpSettings,
+)
 from hypertare.summary import Level
 from hypertare.tune.commands import System, step, steps
 from hypertare.tune.space import LEFT
@@ -19,6 +27,9 @@ TABLES: dict[str, type[BaseModel]] = {
     "napi_budget": NapiBudgetSettings,
     "interrupt_coalescing": CoalescingSettings,
     "defer_hard_irqs": DeferSettings,
+    "thp": ThpSettings,
+    "host_thp": ThpSettings,
+    "ksm": KsmSettings,
 }
 LEVELS: dict[str, Level] = {"offloads": True, "interrupt_cpus": "0-1", "receive_steering": "0,2-3"}
 
@@ -39,13 +50,22 @@ def paths() -> list[str]:
 def test_every_knob_is_applied_kept_and_undone(path: str, nic: str) -> None:
     level = LEVELS.get(path.split(".")[1], 8192)
     made = step(path, level, LEFT, System(nic=nic))
-    assert made.where == "guest" and made.look_first and made.apply and made.undo
+    where = "host" if path.split(".")[1] in HOST_KNOBS else "guest"
+    assert made.where == where and made.look_first and made.apply and made.undo
     lasting = "modprobe.d" in made.apply[0]
     assert made.persist or lasting
     assert any("OLD" in line for line in made.undo) or lasting
     for line in (*made.look_first, *made.apply, *made.persist, *made.undo):
         checked = subprocess.run(["sh", "-n", "-c", line], capture_output=True)
         assert checked.returncode == 0, line
+
+
+def test_merging_is_switched_off_for_good() -> None:
+    assert "echo 2 > /sys/kernel/mm/ksm/run" in step("knobs.ksm", False, True, GUEST).apply
+    assert "echo 1 > /sys/kernel/mm/ksm/run" in step("knobs.ksm", True, LEFT, GUEST).apply
+    huge = step("knobs.thp", "always", "never", System(platform="container"))
+    assert huge.where == "host"
+    assert huge.apply == ("echo always > /sys/kernel/mm/transparent_hugepage/enabled",)
 
 
 def test_weights_of_a_scheduler_are_the_hypervisor_s() -> None:

@@ -114,6 +114,29 @@ pub const BURN: &[Definition] = &[
     ("loops", "loops", "units of work done: what neighbours left of the CPU"),
 ];
 
+pub const FORK: &[Definition] = &[
+    ("elapsed_s", "s", "from before the first fork to the end of the last program"),
+    ("forks", "processes", "programs that were executed and ended"),
+    ("touched_bytes", "B", "memory that each of them wrote to, one byte a page of 4 KB"),
+    ("minor_faults", "faults", "page faults of the programs and of their parent"),
+    ("major_faults", "faults", "of those that had to read a disk"),
+    ("user_s", "s", "CPU time in user mode of the programs and of their parent"),
+    ("system_s", "s", "CPU time in the kernel of the programs and of their parent"),
+];
+
+pub const TOUCH: &[Definition] = &[
+    ("elapsed_s", "s", "time of the reads"),
+    ("accesses", "reads", "reads, each of another cache line of the working set"),
+    ("minor_faults", "faults", "page faults during the reads"),
+    ("major_faults", "faults", "of those that had to read a disk"),
+    ("user_s", "s", "CPU time in user mode during the reads"),
+    ("system_s", "s", "CPU time in the kernel during the reads"),
+    ("setup_s", "s", "time of mapping and filling the working set before, not in elapsed_s"),
+    ("setup_faults", "faults", "page faults of mapping and filling it, not in minor_faults"),
+    ("memory_bytes", "B", "size of the working set"),
+    ("huge_bytes", "B", "of that in pages of 2 MB, as the kernel says after the reads"),
+];
+
 /// Values of probes: they are differences over a phase unless the meaning says otherwise. In a name
 /// `*` stands for any text and `#` for a number; the first that fits holds.
 pub const PROBES: &[(Probe, &[Definition])] = &[
@@ -127,6 +150,10 @@ pub const PROBES: &[(Probe, &[Definition])] = &[
     (Probe::Outside, OUTSIDE),
     (Probe::Napi, NAPI),
     (Probe::Drops, DROPS),
+    (Probe::Kvm, KVM),
+    (Probe::KvmExits, KVM_EXITS),
+    (Probe::Memory, MEMORY),
+    (Probe::Hardware, HARDWARE),
 ];
 
 /// Each time also by CPU: `cpu0.busy_s`.
@@ -247,6 +274,62 @@ const DROPS: &[Definition] = &[
     ("backlog", "packets", "the CPU's backlog was full; also in `receive` of the interface"),
 ];
 
+/// By the kernel's own names (Documentation/virt/kvm, `kvm_vm_stats_desc`, `kvm_vcpu_stats_desc`).
+const KVM: &[Definition] = &[
+    ("pages_4k_level", "pages", "pages of 4 KB that the guest is mapped by at the end"),
+    ("pages_2m_level", "pages", "pages of 2 MB that the guest is mapped by at the end"),
+    ("pages_1g_level", "pages", "pages of 1 GB that the guest is mapped by at the end"),
+    ("*_level", "", "no counter: how much there is at the end, by the kernel's name"),
+    ("exits", "exits", "from the guest to the hypervisor"),
+    ("pf_taken", "faults", "page faults of the guest that came to the hypervisor"),
+    ("pf_fixed", "faults", "of those that it mended by mapping a page"),
+    ("pf_guest", "faults", "of those that it passed on to the guest's own kernel"),
+    ("tlb_flush", "flushes", "TLB flushes for the guest"),
+    ("mmu_shadow_zapped", "pages", "page tables of the hypervisor that were given up"),
+    ("mmu_pte_write", "writes", "guest writes to its page tables that were intercepted"),
+    ("*_exits", "exits", "from the guest to the hypervisor, of one kind"),
+    ("*_ns", "ns", "time by the kernel's name, for example halt_wait_ns"),
+    ("*", "events", "events by the kernel's name"),
+];
+
+const KVM_EXITS: &[Definition] = &[
+    ("exits_*", "exits", "exits by the kernel's name for their reason, for example exits_npf"),
+    (
+        "page_faults",
+        "faults",
+        "page faults of the guest that came to the hypervisor, MMIO included",
+    ),
+];
+
+const MEMORY: &[Definition] = &[
+    ("*_bytes_level", "B", "memory of a kind at the end: in huge pages, or saved by KSM"),
+    ("*_level", "pages", "pages of a kind at the end: reserved ones of 2 MB, KSM's"),
+    (
+        "thp_*",
+        "events",
+        "transparent huge pages, by the kernel's name, for example thp_fault_alloc",
+    ),
+    ("cow_ksm", "faults", "page faults that copied a page which KSM had merged"),
+    ("ksm_full_scans", "scans", "times that ksmd came round all memory that may be merged"),
+    ("ksm_pages_scanned", "pages", "pages that ksmd looked at"),
+    ("ksm_swpin_copy", "pages", "merged pages copied when they came back from swap"),
+    ("khugepaged_full_scans", "scans", "times that khugepaged came round all memory"),
+    ("khugepaged_pages_collapsed", "pages", "huge pages that khugepaged made of small ones"),
+    ("ksmd_s", "s", "CPU time of ksmd, which merges pages"),
+    ("khugepaged_s", "s", "CPU time of khugepaged, which makes huge pages of small ones"),
+];
+
+/// Of the CPUs that the node may use; everything that runs on them.
+const HARDWARE: &[Definition] = &[
+    ("cycles", "cycles", "of the CPUs while they were not idle"),
+    ("instructions", "instructions", "carried out"),
+    ("dtlb_load_misses", "misses", "reads that missed the data TLB, as the kernel counts them"),
+    ("dtlb_store_misses", "misses", "writes that missed the data TLB, as the kernel counts them"),
+    ("itlb_misses", "misses", "fetches of code that missed the TLB"),
+    ("load_walk_cycles", "cycles", "with a page walk for reads under way"),
+    ("store_walk_cycles", "cycles", "with a page walk for writes under way"),
+];
+
 /// The definition of a value by its name.
 pub fn probe_definition(probe: Probe, name: &str) -> Option<&'static Definition> {
     let (_, definitions) = PROBES.iter().find(|(of, _)| *of == probe)?;
@@ -273,6 +356,8 @@ pub const ALL: &[(&str, &[Definition])] = &[
     ("ping_request", PING_REQUEST),
     ("ping_reply", PING_REPLY),
     ("burn", BURN),
+    ("fork", FORK),
+    ("touch", TOUCH),
 ];
 
 #[cfg(test)]

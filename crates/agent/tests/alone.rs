@@ -90,6 +90,52 @@ fn command_and_burn_tell_what_they_measured() {
     assert!(said(&output.stdout).contains("of CPU time"));
 }
 
+fn values_of(arguments: &[&str]) -> std::collections::BTreeMap<String, f64> {
+    let output = agent(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", said(&output.stderr));
+    let Record::Result(result) = serde_json::from_slice(&output.stdout).unwrap() else { panic!() };
+    result.values
+}
+
+/// Each program faults once for each page that it writes to; the rest of its faults is the same
+/// whatever it writes to.
+#[test]
+fn fork_executes_so_many_programs_and_each_touches_its_pages() {
+    const FORKS: f64 = 20.0;
+    let faults = |touch: &str| {
+        let values = values_of(&["fork", "--count", "20", "--touch", touch, "--json"]);
+        assert_eq!(values["forks"], FORKS);
+        assert!(values["elapsed_s"] > 0.0);
+        (values["minor_faults"] / FORKS, values["touched_bytes"])
+    };
+    let (none, nothing) = faults("0");
+    let (some, bytes) = faults("1M");
+    assert_eq!((nothing, bytes), (0.0, 1_048_576.0));
+    let pages = some - none;
+    assert!((246.0..266.0).contains(&pages), "{pages} page faults of 256 pages ({none} of none)");
+    let (_, rounded) = faults("5000");
+    assert_eq!(rounded, 8192.0);
+    let said = said(&agent(&["fork", "--count", "2"]).stdout);
+    assert!(said.starts_with("2 forks in "), "{said}");
+}
+
+#[test]
+fn touch_reads_as_often_as_asked_in_the_pages_asked_for() {
+    let count = ["touch", "--memory", "4M", "--count", "100000", "--json"];
+    let small = values_of(&[&count[..], &["--pages", "4K"]].concat());
+    assert_eq!((small["accesses"], small["memory_bytes"]), (100_000.0, 4_194_304.0));
+    assert_eq!(small["huge_bytes"], 0.0);
+    assert!(small["setup_faults"] >= 1024.0, "{small:?}");
+    // All of it was there before the reads began.
+    assert!(small["minor_faults"] < 20.0, "{small:?}");
+    let huge = values_of(&[&count[..], &["--pages", "thp"]].concat());
+    let pages = huge["huge_bytes"] / 2_097_152.0;
+    // As many huge pages as the kernel had, each in place of 512 faults.
+    assert!(huge["setup_faults"] <= small["setup_faults"] - 500.0 * pages, "{huge:?} {small:?}");
+    let said = said(&agent(&["touch", "--memory", "1M", "--time", "0.05"]).stdout);
+    assert!(said.contains(" reads in 0.") && said.contains("% of the memory"), "{said}");
+}
+
 #[test]
 fn wrong_calls_are_answered_with_a_sentence() {
     for (arguments, status, word) in [
@@ -102,6 +148,12 @@ fn wrong_calls_are_answered_with_a_sentence() {
         (&["command", "--", "no-such-program"], 1, "`no-such-program`"),
         (&["burn", "--share", "2"], 1, "share"),
         (&["schema", "nothing"], 2, "plan"),
+        (&["fork", "--count", "0"], 1, "count"),
+        (&["fork", "--touch", "much"], 2, "number"),
+        (&["touch", "--memory", "5000"], 1, "4096"),
+        (&["touch", "--count", "5", "--time", "1"], 2, "--time"),
+        (&["touch", "--pages", "1G"], 2, "thp"),
+        (&["touch", "--memory", "65536G", "--pages", "2M"], 1, "hugepages="),
     ] {
         let output = agent(arguments);
         let text = said(&output.stderr);
@@ -115,7 +167,7 @@ fn values_and_schemas_are_json() {
     let values: serde_json::Value =
         serde_json::from_slice(&agent(&["values", "--json"]).stdout).unwrap();
     assert_eq!(values["ping_request"][0]["name"], "elapsed_s");
-    assert_eq!(values.as_object().unwrap().len(), 6);
+    assert_eq!(values.as_object().unwrap().len(), 8);
     for (of, title) in [("plan", "Step"), ("order", "NumberedOrder"), ("record", "Record")] {
         let schema: serde_json::Value =
             serde_json::from_slice(&agent(&["schema", of]).stdout).unwrap();

@@ -41,12 +41,22 @@ fn guest(kernel_args: &[&str]) -> Guest {
         cpu_model: None,
         kernel_args: kernel_args.iter().map(|&word| word.to_owned()).collect(),
         boot_limit_s: LIMIT.as_secs_f64(),
+        paging: None,
+        pages: None,
     }
 }
 
 fn node(name: &str, guest: &Guest, interfaces: Vec<Interface>) -> Node {
     let kind = NodeKind::Guest(guest.clone());
-    Node { name: name.into(), kind, cpus: vec![], interfaces, files: None }
+    Node {
+        name: name.into(),
+        kind,
+        cpus: vec![],
+        interfaces,
+        routes: vec![],
+        router: None,
+        files: None,
+    }
 }
 
 fn start(name: &str, guest: &Guest) -> Result<Vmm> {
@@ -341,6 +351,7 @@ fn boot_with_every_nic() {
         name: format!("eth{number}"),
         link: "lan".into(),
         address: format!("10.77.{number}.2/24"),
+        more_addresses: vec![],
         mac: Some(format!("52:54:00:77:00:0{number}")),
         nic: Some(nic),
         offloads: Default::default(),

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use agent::knob::{Ledger, Setting};
 use agent::net::sysfs::InterfaceDirectory;
-use agent::net::{Link, Links, Namespace, ethtool, tap};
-use hypertare_plan::{Knob, KnobAction};
+use agent::net::{Link, Links, Namespace, ethtool, queue, tap};
+use hypertare_plan::{Discipline, Knob, KnobAction, Queue};
 use rustix::thread::UnshareFlags;
 
 const INSIDE: &str = "HYPERTARE_TEST_INSIDE";
@@ -280,6 +280,28 @@ fn a_tap_lives_as_long_as_its_file() {
         assert!(tap::create("tap0").unwrap_err().to_string().contains("in use"));
         drop(file);
         assert!(links.get("tap0").is_err());
+    });
+}
+
+#[test]
+fn packets_wait_as_they_are_told_to() {
+    inside("packets_wait_as_they_are_told_to", || {
+        let links = veth();
+        let set = |discipline, length| queue::set(&links, "va", &Queue { discipline, length });
+        set(Some(Discipline::Pfifo), Some(300)).unwrap();
+        assert_eq!((get("va").discipline.as_str(), get("va").queue_length), ("pfifo", 300));
+        assert_eq!(sysfs("va", "tx_queue_len"), "300");
+        set(None, Some(50)).unwrap();
+        assert_eq!((get("va").discipline.as_str(), get("va").queue_length), ("pfifo", 50));
+        set(Some(Discipline::Noqueue), None).unwrap();
+        assert_eq!((get("va").discipline.as_str(), get("va").queue_length), ("noqueue", 50));
+        // Not every kernel has it.
+        if let Err(error) = set(Some(Discipline::FqCodel), Some(400)) {
+            let error = format!("{error:#}");
+            assert!(error.contains("modprobe sch_fq_codel"), "{error}");
+        } else {
+            assert_eq!((get("va").discipline.as_str(), get("va").queue_length), ("fq_codel", 400));
+        }
     });
 }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{Route, Router};
+
 /// Nodes and links that the host agent makes, and removes again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -14,6 +16,10 @@ pub struct Bench {
     pub nodes: Vec<Node>,
     #[serde(default)]
     pub links: Vec<Link>,
+    /// Virtual CPUs of guests under QEMU, and what moves their packets, are groups with a CPU weight
+    /// each, which the knob `scheduler_weight` of the node `host` turns.
+    #[serde(default)]
+    pub weights: bool,
 }
 
 /// One endpoint. Its name is unique on the bench.
@@ -28,6 +34,12 @@ pub struct Node {
     pub cpus: Vec<u32>,
     #[serde(default)]
     pub interfaces: Vec<Interface>,
+    /// How it reaches networks that it is not on.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+    /// Given when the node forwards between its interfaces; else it does not.
+    #[serde(default)]
+    pub router: Option<Router>,
     /// Given when the node runs programs of the machine's own root.
     #[serde(default)]
     pub files: Option<Files>,
@@ -74,6 +86,34 @@ pub struct Guest {
     pub kernel_args: Vec<String>,
     /// Time from starting the VMM to the agent's first record, in seconds; longer fails the node.
     pub boot_limit_s: f64,
+    /// How KVM is to translate the guest's addresses; none takes it as it is.
+    #[serde(default)]
+    pub paging: Option<Paging>,
+    /// By which pages the machine is to map the guest's memory; none leaves that to the machine.
+    #[serde(default)]
+    pub pages: Option<Pages>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Paging {
+    /// The hardware walks the guest's page tables and KVM's (AMD: NPT, Intel: EPT).
+    Nested,
+    /// KVM keeps tables of its own in step with the guest's.
+    Shadow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Pages {
+    /// Never huge ones.
+    #[serde(rename = "4K")]
+    Small,
+    /// From the machine's pool of huge pages.
+    #[serde(rename = "2M")]
+    Huge,
+    /// Transparent huge pages, where the machine finds room for them.
+    #[serde(rename = "thp")]
+    Transparent,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -112,6 +152,9 @@ pub struct Interface {
     pub link: String,
     /// Address with prefix length, for example `10.77.0.2/24`.
     pub address: String,
+    /// Further ones, IPv4 or IPv6, in the same form.
+    #[serde(default)]
+    pub more_addresses: Vec<String>,
     #[serde(default)]
     pub mac: Option<String>,
     /// Model of a guest's NIC, or of the machine's on a hub; other nodes have a veth.
@@ -158,6 +201,10 @@ pub struct Uplink {
     pub mac: String,
     #[serde(default)]
     pub nic: Option<NicModel>,
+    /// What it is plugged into: a hub of the bench, or a wire whose name other uplinks have too. The
+    /// first hub when absent.
+    #[serde(default)]
+    pub wire: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

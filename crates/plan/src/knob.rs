@@ -55,11 +55,55 @@ pub enum Knob {
     /// Polls without packets before an interface's interrupt is switched on again, and the time, in
     /// ns, after which a timer polls; both 0 is the default.
     DeferHardIrqs { interface: String, polls: u32, flush_timeout_ns: u64 },
+    /// Transparent huge pages of a machine (sysfs, transparent_hugepage): who gets them, how hard the
+    /// kernel tries in a page fault, and how long khugepaged sleeps between looks for small pages to
+    /// turn into huge ones; what is not given stays as it is.
+    Thp {
+        enabled: ThpEnabled,
+        #[serde(default)]
+        defrag: Option<ThpDefrag>,
+        #[serde(default)]
+        scan_sleep_ms: Option<u32>,
+    },
+    /// Same-page merging of a machine (sysfs, ksm), of memory that asks for it. Switching it off takes
+    /// apart what was merged.
+    Ksm {
+        run: bool,
+        #[serde(default)]
+        pages_to_scan: Option<u32>,
+        #[serde(default)]
+        sleep_ms: Option<u32>,
+    },
     /// Weight in Xen's scheduler, 1 to 65535, of a guest of the bench or, without one, of the driver
-    /// domain; on the node `host` only.
+    /// domain; on the node `host` only. Elsewhere of cgroups, if the bench has `weights`: of a guest's
+    /// virtual CPUs, or of the threads that move packets for guests.
     SchedulerWeight {
         weight: u32,
         #[serde(default)]
         guest: Option<String>,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ThpEnabled {
+    Always,
+    /// Where a program asks for it.
+    Madvise,
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ThpDefrag {
+    /// A page fault waits until a huge page is made free.
+    Always,
+    /// It does not wait, but wakes who makes some.
+    Defer,
+    /// As `defer`; where a program asks for it, as `always`.
+    #[serde(rename = "defer+madvise")]
+    DeferMadvise,
+    /// As `always` where a program asks for it.
+    Madvise,
+    Never,
 }

@@ -13,6 +13,7 @@ mod limits;
 mod order;
 mod probe;
 mod record;
+mod router;
 mod step;
 mod workload;
 
@@ -22,6 +23,7 @@ pub use limits::*;
 pub use order::*;
 pub use probe::*;
 pub use record::*;
+pub use router::*;
 pub use step::*;
 pub use workload::*;
 

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Files, Interface, Knob, Probe, Task};
+use crate::{Files, Interface, Knob, Probe, Route, Router, Task};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -16,8 +16,18 @@ pub struct NumberedOrder {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Order {
-    /// Take this name, set the interfaces up, build the view of the files. First order, once.
-    Setup { node: String, interfaces: Vec<Interface>, mtu: u32, files: Option<Files> },
+    /// Take this name, set the interfaces and routes up, build the view of the files. First order,
+    /// once.
+    Setup {
+        node: String,
+        interfaces: Vec<Interface>,
+        #[serde(default)]
+        routes: Vec<Route>,
+        #[serde(default)]
+        router: Option<Router>,
+        mtu: u32,
+        files: Option<Files>,
+    },
     /// Probe, apply, and remember how it was.
     Apply { trial: u64, knob: Knob },
     /// Put every applied knob back, the last one first.

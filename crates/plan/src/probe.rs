@@ -39,4 +39,20 @@ pub enum Probe {
     Napi,
     /// Packets dropped, by place: NIC ring, driver, qdisc, backlog, socket buffer.
     Drops,
+    /// KVM's own counters of a guest, read on its host: exits, page faults, TLB flushes, shadow pages.
+    Kvm,
+    /// Exits of a KVM guest by reason and page faults by error code, counted on its host by the
+    /// kernel's own tracepoints kvm:kvm_exit and kvm:kvm_page_fault. That takes time in every exit.
+    KvmExits,
+    /// Huge pages, THP and KSM: /proc/vmstat, /sys/kernel/mm; CPU time of ksmd and khugepaged.
+    Memory,
+    /// Counters of the node's CPUs: instructions, cycles, TLB misses, cycles of page walks.
+    Hardware,
+}
+
+impl Probe {
+    /// Read by the host agent about the node, not by the node itself.
+    pub fn is_outside(self) -> bool {
+        matches!(self, Probe::Outside | Probe::Kvm | Probe::KvmExits)
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Accelerator, Knob, Probe};
+use crate::{Accelerator, Knob, Paging, Probe};
 
 /// Measured quantities by name. Names and units: `values.rs` of the agent.
 pub type Values = BTreeMap<String, f64>;
@@ -104,6 +104,24 @@ pub struct NodeReady {
     pub vmm_argv: Vec<String>,
     /// Whether a cgroup accounts for the node, and which version.
     pub cgroup: Option<String>,
+    /// The page tables that KVM gives its guests, as its module says; guests under KVM only.
+    #[serde(default)]
+    pub paging: Option<Paging>,
+    /// By which pages the machine maps the guest's memory; guests only.
+    #[serde(default)]
+    pub backing: Option<Backing>,
+}
+
+/// How the machine's own page tables map a guest's memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Backing {
+    /// Of the pages that it is made of: 2 MB from the pool of huge pages, else 4 KB.
+    pub page_size: u64,
+    /// Touched by now.
+    pub resident: u64,
+    /// Of those, what is mapped by huge pages, from the pool or transparent ones.
+    pub huge: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -177,6 +195,9 @@ pub struct ProbeValues {
     pub histograms: BTreeMap<String, Histogram>,
     /// Given when the probe is not available here; `values` is then empty.
     pub unavailable: Option<String>,
+    /// Values that this machine cannot give, by name (`*` for any text), each with the reason.
+    #[serde(default)]
+    pub absent: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Pages;
+
 /// One workload on one node. Its `id` is unique in its phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +32,8 @@ pub enum Workload {
     PingRequest(PingRequest),
     PingReply(PingReply),
     Burn(Burn),
+    Fork(Fork),
+    Touch(Touch),
 }
 
 /// A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured.
@@ -164,6 +168,33 @@ pub struct Burn {
     pub duration_s: f64,
     #[serde(default = "one")]
     pub threads: u32,
+}
+
+/// Forks, executes a program that writes to memory and ends, and waits for it, again and again: what
+/// makes and unmakes page tables.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fork {
+    pub count: u64,
+    /// Bytes that each program writes to, one byte a page of 4 KB.
+    #[serde(default)]
+    pub touch: u64,
+}
+
+/// Reads memory in random order, each read after the one before: what needs page tables and changes
+/// none. Ends after `count` reads or after `duration_s`; exactly one of them is given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Touch {
+    /// Bytes of the working set.
+    pub memory: u64,
+    /// Pages of the working set in the node; none leaves them to its kernel.
+    #[serde(default)]
+    pub pages: Option<Pages>,
+    #[serde(default)]
+    pub count: Option<u64>,
+    #[serde(default)]
+    pub duration_s: Option<f64>,
 }
 
 fn one() -> u32 {

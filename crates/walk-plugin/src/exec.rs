@@ -34,6 +34,36 @@ pub fn follow(thread: u32, path: u64, arguments: u64, environment: u64) {
         path
     };
     let Some(program) = resolve(path, arguments) else { return };
+    execute(session, thread, program, &environment);
+}
+
+/// The same of a file that is open and need have no name (`fexecve`): QEMU opens it by a descriptor
+/// that outlives the call, which the program then has too.
+pub fn follow_open_file(thread: u32, file: i32, (path, arguments, environment): (u64, u64, u64)) {
+    let Some((path, arguments, environment)) = take_over(path, arguments, environment) else {
+        return;
+    };
+    let session = Session::get();
+    if !path.is_empty() || !session.asked() {
+        return;
+    }
+    // SAFETY: of a number that need be no descriptor.
+    let kept = unsafe { libc::dup(file) };
+    let name = format!("/proc/self/fd/{kept}");
+    if let Ok(path) = CString::new(name)
+        && matches!(
+            kind_of(Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()))),
+            Some(Kind::Program)
+        )
+    {
+        execute(session, thread, Program { path, arguments }, &environment);
+    }
+    // SAFETY: ours, or -1.
+    unsafe { libc::close(kept) };
+}
+
+/// Returns if the program cannot be executed.
+fn execute(session: &Session, thread: u32, program: Program, environment: &[CString]) {
     let Some(all) = under_qemu(session, program) else { return };
     if session.end(Some(thread)).is_err() {
         return;
@@ -45,7 +75,7 @@ pub fn follow(thread: u32, path: u64, arguments: u64, environment: u64) {
     };
     // SAFETY: arrays of C strings that end in null and live until the call returns, if it does.
     unsafe {
-        libc::execve(all[0].as_ptr(), pointers(&all).as_ptr(), pointers(&environment).as_ptr())
+        libc::execve(all[0].as_ptr(), pointers(&all).as_ptr(), pointers(environment).as_ptr())
     };
 }
 

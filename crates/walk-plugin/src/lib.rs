@@ -18,6 +18,7 @@ use session::{Session, thread};
 const EXECVE: i64 = 59;
 const EXECVEAT: i64 = 322;
 const AT_FDCWD: i32 = -100;
+const AT_EMPTY_PATH: u64 = 0x1000;
 /// Exit status of a process that cannot go on as asked.
 const GAVE_UP: i32 = 125;
 
@@ -137,6 +138,9 @@ extern "C" fn system_call(
         EXECVEAT if first as i32 == AT_FDCWD && fifth == 0 => {
             exec::follow(thread, second, third, fourth);
         }
+        EXECVEAT if fifth == AT_EMPTY_PATH => {
+            exec::follow_open_file(thread, first as i32, (second, third, fourth));
+        }
         _ => {}
     }
 }
@@ -181,13 +185,13 @@ fn map_progress(path: &Path) -> Result<&'static AtomicU64, String> {
 }
 
 /// The program that QEMU was started for: the first argument after QEMU's options, all of which, as
-/// this product starts QEMU, have a value.
+/// this product starts QEMU, have a value. (The library knows QEMU's arguments by itself: a root of a
+/// command's own need have no /proc.)
 fn program_of_this_process() -> String {
-    let text = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let mut words = text.split(|&byte| byte == 0).skip(1);
+    let mut words = std::env::args_os().skip(1);
     while let Some(word) = words.next() {
-        if !word.starts_with(b"-") {
-            return String::from_utf8_lossy(word).into_owned();
+        if !word.as_encoded_bytes().starts_with(b"-") {
+            return word.to_string_lossy().into_owned();
         }
         words.next();
     }

@@ -11,6 +11,14 @@ _STYLES = {"ok": "green", "info": "cyan", "warn": "yellow", "bad": "bold red"}
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
+    put_back: Annotated[
+        bool,
+        typer.Option(
+            "--put-back",
+            metavar="",
+            help="As root: put back the settings of this host that a killed run has left changed.",
+        ),
+    ] = False,
 ) -> None:
     """Look at this machine: what can be weighed here, and what disturbs the numbers.
 
@@ -19,6 +27,9 @@ def doctor(
     from hypertare.doctor.checks import examine, verdict
     from hypertare.doctor.host import Host
 
+    if put_back:
+        _put_back()
+        return
     findings = examine(Host())
     if as_json:
         import json
@@ -30,6 +41,19 @@ def doctor(
         _print(verdict(findings), findings)
     if any(finding.status == "bad" for finding in findings):
         raise typer.Exit(3)
+
+
+def _put_back() -> None:
+    from hypertare.doctor.host import Host
+    from hypertare.host.loan import left_behind, recover
+    from hypertare.host.needs import require_root
+
+    host = Host()
+    if not left_behind(host):
+        print("no run has left a setting of this host changed")
+        return
+    require_root("hypertare doctor --put-back")
+    recover(host, print)
 
 
 def _print(verdict: str, findings: list) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import stat
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import typer
@@ -20,9 +22,13 @@ def build(
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Take the distribution's newest kernel.")
     ] = False,
+    programs: Annotated[
+        str, typer.Option(help="Sets of programs to put into it, by names with commas.")
+    ] = "",
     shell: Annotated[
         bool, typer.Option("--shell", help="Print them as variables, for `eval` in a shell.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Make a guest's kernel and initramfs, or find them in the cache."""
     import shlex
@@ -32,13 +38,87 @@ def build(
     from hypertare.image.build import build as build_image
 
     with Console(stderr=True).status("image") as status:
-        image = build_image(kernel, profile, progress=status.update, refresh=refresh)
+        image = build_image(
+            kernel,
+            profile,
+            programs=_names(programs),
+            progress=status.update,
+            refresh=refresh,
+        )
+    if as_json:
+        import json
+
+        found = {
+            "kernel": str(image.kernel),
+            "kernel_name": image.kernel_name,
+            "initramfs": str(image.initramfs),
+            "digest": image.digest,
+            "programs": image.programs,
+            "programs_size": image.programs_size,
+        }
+        print(json.dumps(found, indent=2))
+        return
     if shell:
         print(f"HYPERTARE_KERNEL={shlex.quote(str(image.kernel))}")
         print(f"HYPERTARE_INITRAMFS={shlex.quote(str(image.initramfs))}")
         return
     print(f"kernel     {image.kernel}  ({image.kernel_name})")
     print(f"initramfs  {image.initramfs}  ({image.initramfs.stat().st_size / 1e6:.1f} MB)")
+    if image.programs:
+        print(f"programs   {image.programs}")
+
+
+@app.command()
+def programs(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    work: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write what the sets work on into this new directory."),
+    ] = None,
+) -> None:
+    """Sets of real programs that an image can hold (sut.programs in a study)."""
+    from hypertare.image.programs import SETS
+
+    if work is not None:
+        _write_work(work)
+        return
+    if as_json:
+        import json
+
+        found = {
+            one.name: {"what": one.what, "commands": one.commands, "packages": one.packages}
+            for one in SETS.values()
+        }
+        print(json.dumps(found, indent=2))
+        return
+    for one in SETS.values():
+        print(f"{one.name}: {one.what}")
+
+
+def _write_work(place: Path) -> None:
+    """The same bytes as on an emulated machine, for the same study on this host."""
+    from rich.console import Console
+
+    from hypertare.errors import InputError, writing
+    from hypertare.image.cache import Cache
+    from hypertare.image.programs import SETS, WORK, fetch_sources, work
+
+    if place.exists():
+        raise InputError(f"{place} is there already.", "Name a directory that is not.")
+    cache, sets = Cache(), tuple(SETS.values())
+    with Console(stderr=True).status("sources") as status, cache.building(status.update):
+        members = list(work(sets, fetch_sources(sets, cache, status.update)))
+    with writing(place):
+        for member in members:
+            path = place / PurePosixPath(member.path).relative_to(WORK)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(member.data)
+            path.chmod(stat.S_IMODE(member.mode))
+    print(f"{len(members)} files in {place}")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 @app.command("list")

@@ -83,6 +83,24 @@ def run(
             help="In virtual time, run also what is known already; exit status 5 if it differs.",
         ),
     ] = False,
+    allow_module_reload: Annotated[
+        bool,
+        typer.Option(
+            "--allow-module-reload",
+            metavar="",
+            help="For sut.paging, as root: load this host's KVM module anew while no guest runs; it is "
+            "put back at the end.",
+        ),
+    ] = False,
+    allow_huge_pages: Annotated[
+        bool,
+        typer.Option(
+            "--allow-huge-pages",
+            metavar="",
+            help='For sut.pages = "2M", as root: set pages of 2 MB aside on this host; they are given '
+            "back at the end.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -106,6 +124,7 @@ def run(
     """
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
+    from hypertare.host.needs import Permissions
     from hypertare.store import Store
 
     if resume:
@@ -115,14 +134,15 @@ def run(
         file = asked_study(study)
         file.override(set_ or [], quick)
     prepared = session.prepare(file, 1 if seed is None else seed)
-    manner = session.Manner(jobs, fresh).checked(prepared)
+    allow = Permissions(allow_module_reload, allow_huge_pages)
+    manner = session.Manner(jobs, fresh, allow).checked(prepared)
     if dry_run:
         show_design(prepared, json, manner)
         return
     if out is not None and not resume:
         Store.check_vacant(out)
     with Watch() as watch:
-        on = session.surroundings(prepared, watch.tell)
+        on = session.surroundings(prepared, watch.tell, allow)
         folder = out or session.new_folder(prepared.study.name, paths.runs_dir())
         interrupted = session.carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
     finish(folder, interrupted=interrupted, as_json=json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,12 +58,7 @@ def without_boot(host: Host) -> Choice | None:
     """The answer where it needs no boot: KVM is not there, or not for this user."""
     device = host.at("/dev/kvm")
     if not device.exists():
-        return Choice(
-            "tcg",
-            "there is no /dev/kvm",
-            "as root: modprobe kvm_intel (or kvm_amd), with virtualisation switched on in the "
-            "firmware; in a virtual machine see `nested`",
-        )
+        return _without_device(host)
     if not os.access(device, os.R_OK | os.W_OK):
         return Choice(
             "tcg",
@@ -70,6 +66,32 @@ def without_boot(host: Host) -> Choice | None:
             "as root: adduser USER kvm, then log in again",
         )
     return None
+
+
+def _without_device(host: Host) -> Choice:
+    """Is it the module that is missing, or the processor's part?"""
+    flags = cpu_flags(host)
+    module = "kvm_amd" if "svm" in flags else "kvm_intel" if "vmx" in flags else None
+    if module is not None:
+        return Choice(
+            "tcg",
+            f"there is no /dev/kvm: the processor can virtualise, but {module} is not loaded",
+            f"as root: modprobe {module}; in a container: docker run --device /dev/kvm",
+        )
+    if "hypervisor" in flags:
+        do = "a virtual machine needs nested virtualisation for it, see `nested`"
+    else:
+        do = (
+            "switch virtualisation on in the firmware (Intel VT-x, AMD SVM), then as root: "
+            "modprobe kvm_intel (or kvm_amd)"
+        )
+    return Choice("tcg", "there is no /dev/kvm: the processor shows no virtualisation", do)
+
+
+def cpu_flags(host: Host) -> frozenset[str]:
+    """What /proc/cpuinfo says that the processor can do."""
+    flags = re.search(r"^flags\s*:(.*)$", host.read("/proc/cpuinfo") or "", re.MULTILINE)
+    return frozenset(flags[1].split() if flags else ())
 
 
 def _boot(host: Host, image: Image, agent: Path) -> Choice:

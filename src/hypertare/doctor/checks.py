@@ -46,12 +46,14 @@ CHECKS = (
     Check(quiet.time_sync, quick=True),
     Check(memory.memory, quick=True),
     Check(memory.swap, quick=True, disturbs=True),
+    Check(memory.paging, quick=True),
     Check(memory.huge_pages, quick=True),
     Check(memory.thp, quick=True),
     Check(memory.ksm, quick=True, disturbs=True),
     Check(measuring.perf_events),
     Check(measuring.tracing, quick=True),
     Check(own.disk, quick=True),
+    Check(own.lent, quick=True, disturbs=True),
 )
 
 

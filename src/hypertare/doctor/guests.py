@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypertare.doctor.accelerator import QEMU
+from hypertare.doctor.accelerator import QEMU, cpu_flags
 from hypertare.doctor.finding import Finding
 from hypertare.doctor.host import Host
 
@@ -45,8 +45,7 @@ def compiler(host: Host) -> Finding:
 
 def nested(host: Host) -> Finding:
     """Whether guests here are guests in a guest."""
-    flags = re.search(r"^flags\s*:(.*)$", host.read("/proc/cpuinfo") or "", re.MULTILINE)
-    words = flags[1].split() if flags else []
+    words = cpu_flags(host)
     if "hypervisor" not in words:
         return Finding("nested", "ok", "this machine is not a virtual machine itself")
     if "vmx" in words or "svm" in words:

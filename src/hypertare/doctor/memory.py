@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from hypertare.doctor.finding import Finding
 from hypertare.doctor.host import Host
+from hypertare.host import huge_pages as pool
+from hypertare.host import kvm
+from hypertare.units import human_size
 
 _LEAST = 512 << 20
 _COMFORTABLE = 2 << 30
@@ -37,15 +40,40 @@ def swap(host: Host) -> Finding:
 
 
 def huge_pages(host: Host) -> Finding:
-    """Whether 2 MiB pages are set aside."""
-    total, free = host.memory.get("HugePages_Total", 0), host.memory.get("HugePages_Free", 0)
-    if total:
-        return Finding("huge_pages", "ok", f"{free} of {total} huge pages are free")
+    """Whether pages of 2 MB are set aside, and for how much of a guest's memory."""
+    found = pool.find(host)
+    if found is None:
+        return Finding("huge_pages", "info", "the kernel has no pages of 2 MB to set aside")
+    do = (
+        'for sut.pages = "2M", as root: sysctl vm.nr_hugepages=512 (1 GiB), '
+        "or hypertare run --allow-huge-pages"
+    )
+    if not found.total:
+        return Finding("huge_pages", "info", "no huge pages are set aside", do)
+    room = human_size(found.free * pool.SIZE)
+    what = f"{found.free} of {found.total} huge pages are free: guests of up to {room} in all"
+    if not found.free:
+        return Finding("huge_pages", "info", f"all of {found.total} huge pages are in use", do)
+    return Finding("huge_pages", "ok", what)
+
+
+def paging(host: Host) -> Finding:
+    """Which page tables KVM gives its guests."""
+    module = kvm.find(host)
+    if module is None:
+        return Finding("paging", "info", f"no page tables of guests: {kvm.why_missing(host)}")
+    if module.paging is None:
+        return Finding("paging", "info", f"{module.name} does not tell which page tables it gives")
+    what = f"guests under KVM have {module.paging} page tables ({module.described})"
+    if module.paging == "nested":
+        return Finding("paging", "ok", what)
     return Finding(
-        "huge_pages",
-        "info",
-        "no huge pages are set aside: guests have ordinary pages",
-        "to weigh guests in 2 MiB pages, as root: sysctl vm.nr_hugepages=512",
+        "paging",
+        "warn",
+        f"{what}: each of their changes leaves the guest",
+        f"as root, with no guest running: rmmod {module.name}; "
+        f"modprobe {module.name} {module.option('nested')}; if that changes nothing, "
+        "the processor has none",
     )
 
 

@@ -8,6 +8,9 @@ from hypertare.doctor.accelerator import best_accelerator, without_boot
 from hypertare.doctor.finding import Finding
 from hypertare.doctor.host import Host
 from hypertare.errors import HypertareError
+from hypertare.host import journal
+from hypertare.host.lending import PUT_BACK
+from hypertare.host.loan import left_behind
 from hypertare.paths import agent_binary
 
 if TYPE_CHECKING:
@@ -67,6 +70,20 @@ def kvm(host: Host) -> Finding:
         return Finding("kvm", "ok", choice.reason)
     what = f"{choice.reason}; guests are emulated (tcg), many times slower"
     return Finding("kvm", "warn", what, choice.do)
+
+
+def lent(host: Host) -> Finding:
+    """Whether runs that were killed have left settings of this host changed."""
+    try:
+        left = left_behind(host)
+    except HypertareError as error:
+        return Finding("lent", "warn", error.what, error.do)
+    if left:
+        what = f"a run that was killed has left this host changed: {'; '.join(left)}"
+        return Finding("lent", "warn", what, f"as root: {PUT_BACK}")
+    if journal.is_held(host):
+        return Finding("lent", "info", "a run has changed settings of this host, for its time")
+    return Finding("lent", "ok", "no run has left a setting of this host changed")
 
 
 def cached_image(host: Host) -> Image | None:

@@ -10,14 +10,16 @@ from io import BytesIO
 from pathlib import Path
 
 from hypertare.errors import InputError, MachineError
-from hypertare.image import cpio, kernel_module
+from hypertare.image import cpio, kernel_module, qemu, xen
 from hypertare.image import kernel as kernels
-from hypertare.image import xen as hypervisor
+from hypertare.image import programs as real
 from hypertare.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.image.kernel import Kernel, KernelSource
 from hypertare.image.kernel_module import Built
 from hypertare.image.modules import ModuleTree, unsigned
-from hypertare.image.profile import Profile, find_profile
+from hypertare.image.profile import Profile, Vmm, find_profile
+from hypertare.image.programs import Choice, Programs
+from hypertare.image.qemu import Qemu
 from hypertare.image.xen import Xen
 from hypertare.paths import agent_binary
 
@@ -28,13 +30,19 @@ INITRAMFS = "initramfs.cpio"
 DEFAULT_KERNEL = "debian"
 DEFAULT_PROFILE = "guest"
 
+GUEST_KERNEL = "guest/kernel"
+GUEST_INITRAMFS = "guest/initramfs"
+"""What the guests of a machine boot from, in its own initramfs."""
+
 
 @dataclass(frozen=True)
 class Image:
     """What a guest boots from. As long as this object lives, `image gc` leaves the files alone.
 
     `digest` names everything that went into it. `modules` are those that the guest can have, in
-    the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain.
+    the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain. `programs`
+    tells versions of the programs that it was asked to have, for people; they take `programs_size`
+    bytes of memory once they are unpacked, where the work is done: of its guests, where it has some.
     """
 
     kernel: Path
@@ -44,6 +52,8 @@ class Image:
     digest: str
     modules: frozenset[str]
     hypervisor: Path | None = None
+    programs: str = ""
+    programs_size: int = 0
     _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
 
 
@@ -57,26 +67,29 @@ def build(
     agent: Path | None = None,
     progress: Progress = silent,
     *,
+    programs: Sequence[str] = (),
     cache: Cache | None = None,
     refresh: bool = False,
 ) -> Image:
     """The image, from the cache or made now.
 
     `kernel` is `debian`, `debian:PACKAGE`, `host` or a path. A kernel once fetched stays the same
-    until `refresh`: a run of next week shall not meet another kernel unasked.
+    until `refresh`: a run of next week shall not meet another kernel unasked. The same holds for
+    `programs`, which are names of sets or paths of this host (`hypertare.image.programs`).
 
     Raises:
-        InputError: no such profile, or the path is no kernel.
-        MachineError: no agent, no network, no room, or no way to get the kernel on this host.
+        InputError: no such profile or set of programs, or a path is no kernel or program.
+        MachineError: no agent, no network, no room, or no way to get the kernel or the programs on
+            this host.
     """
-    wanted = find_profile(profile)
+    asked = _Asked(kernel, find_profile(profile), real.choose(programs))
     init = _agent(agent or agent_binary())
     store = cache or Cache()
-    found = None if refresh else _open(kernel, wanted, init, store)
+    found = None if refresh else _open(asked, init, store)
     if found:
         return found
     with store.building(progress):
-        return _make(kernel, wanted, init, store, progress, refresh)
+        return _make(asked, init, store, progress, refresh)
 
 
 def ready(
@@ -84,6 +97,7 @@ def ready(
     profile: str = DEFAULT_PROFILE,
     agent: Path | None = None,
     *,
+    programs: Sequence[str] = (),
     cache: Cache | None = None,
 ) -> Image | None:
     """The image when it is already made.
@@ -92,7 +106,15 @@ def ready(
         HypertareError: as `build`, where the input is wrong or there is no agent.
     """
     init = _agent(agent or agent_binary())
-    return _open(kernel, find_profile(profile), init, cache or Cache())
+    asked = _Asked(kernel, find_profile(profile), real.choose(programs))
+    return _open(asked, init, cache or Cache())
+
+
+@dataclass(frozen=True)
+class _Asked:
+    kernel: str
+    profile: Profile
+    programs: Choice
 
 
 @dataclass(frozen=True)
@@ -103,7 +125,8 @@ class _Parts:
     wanted: Profile
     init: bytes
     own: tuple[Built, ...]
-    xen: Xen | None
+    vmm: Xen | Qemu | None
+    programs: Programs | None
 
     @property
     def key(self) -> str:
@@ -113,15 +136,17 @@ class _Parts:
             "modules": self.source.modules_digest,
             "profile": [_signature(self.wanted)],
             "own": [[built.name, built.digest] for built in self.own],
-            "xen": self.xen.digest if self.xen else [],
+            "vmm": self.vmm.digest if self.vmm else [],
+            "programs": self.programs.digest if self.programs else [],
             "init": hashlib.sha256(self.init).hexdigest(),
         }
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
 
     @property
     def what(self) -> str:
-        under = f" under {self.xen.name}" if self.xen else ""
-        return f"{self.wanted.name} initramfs for {self.source.name}{under}"
+        beside = [one.name for one in (self.vmm, self.programs) if one]
+        names = f" with {', '.join(beside)}" if beside else ""
+        return f"{self.wanted.name} initramfs for {self.source.name}{names}"
 
 
 def _signature(wanted: Profile) -> list[object]:
@@ -129,14 +154,18 @@ def _signature(wanted: Profile) -> list[object]:
     return [wanted.name, wanted.required, wanted.wanted, wanted.directories, *guests]
 
 
-def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | None:
-    source = kernels.find_source(asked, store)
+def _open(asked: _Asked, init: bytes, store: Cache) -> Image | None:
+    wanted = asked.profile
+    source = kernels.find_source(asked.kernel, store)
     made = source and kernels.open_kernel(source, store)
     own = source and _found_own(source, wanted, store)
-    xen = hypervisor.find(store) if wanted.guests else None
-    if source is None or made is None or own is None or (wanted.guests and xen is None):
+    vmm = _found_vmm(wanted.vmm, store)
+    programs = real.find(asked.programs, store) if asked.programs.sets else None
+    if source is None or made is None or own is None or (wanted.vmm and vmm is None):
         return None
-    parts = _Parts(source, wanted, init, tuple(own), xen)
+    if asked.programs.sets and programs is None:
+        return None
+    parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
     entry = store.find("images", parts.key)
     try:
         return entry and _image(parts, made, entry)
@@ -144,18 +173,19 @@ def _open(asked: str, wanted: Profile, init: bytes, store: Cache) -> Image | Non
         return None
 
 
-def _make(
-    asked: str, wanted: Profile, init: bytes, store: Cache, progress: Progress, refresh: bool
-) -> Image:
+def _make(asked: _Asked, init: bytes, store: Cache, progress: Progress, refresh: bool) -> Image:
     """Makes what is missing or damaged; what is sound stays, for another process may use it."""
+    wanted = asked.profile
     for first in (True, False):
         newest = refresh and first
-        source = kernels.source(asked, store, progress, newest)
+        source = kernels.source(asked.kernel, store, progress, newest)
         try:
             made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
             own = _own(source, wanted, store, progress, newest)
-            xen = hypervisor.fetch(store, progress, newest) if wanted.guests else None
-            parts = _Parts(source, wanted, init, tuple(own), xen)
+            vmm = _vmm(wanted.vmm, store, progress, newest)
+            chosen = asked.programs
+            programs = real.fetch(chosen, store, progress, newest) if chosen.sets else None
+            parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
             entry = _sound_files(parts.key, store) or _write(parts, made, store, progress)
             return _image(parts, made, entry)
         except DamagedError as damage:
@@ -171,26 +201,57 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
     def fill(place: Path) -> dict[str, str]:
         progress("writing the initramfs")
         members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
-        if parts.xen:
-            kernel = hypervisor.quick_to_boot(hypervisor.loadable(made.path().read_bytes()))
-            members += _driver_domain(parts, kernel)
-            (place / hypervisor.FILE).write_bytes(parts.xen.kernel())
-            (place / hypervisor.DRIVER_KERNEL).write_bytes(kernel)
-        (place / INITRAMFS).write_bytes(cpio.archive(members))
-        return {"modules": " ".join(modules), "profile": parts.wanted.name, "release": made.release}
+        programs = parts.programs.members() if parts.programs else []
+        # A second archive behind the first: where both have a file, the second one's counts.
+        further = cpio.archive(programs) if programs else b""
+        kernel = kernels.loadable(made.path().read_bytes()) if parts.vmm else b""
+        if isinstance(parts.vmm, Xen):
+            kernel = xen.quick_to_boot(kernel)
+            (place / xen.FILE).write_bytes(parts.vmm.kernel())
+            (place / xen.DRIVER_KERNEL).write_bytes(kernel)
+        if parts.vmm:
+            members += [*parts.vmm.members(), *_guest(parts, kernel, further)]
+            further = b""
+        (place / INITRAMFS).write_bytes(cpio.archive(members) + further)
+        return {
+            "modules": " ".join(modules),
+            "profile": parts.wanted.name,
+            "release": made.release,
+            "programs_size": str(cpio.unpacked(programs)),
+        }
 
     return store.make("images", parts.key, parts.what, fill)
 
 
-def _driver_domain(parts: _Parts, kernel: bytes) -> list[cpio.Member]:
-    """Xen's tools, and what its guests boot from."""
-    assert parts.xen and parts.wanted.guests
-    guest, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
+def _guest(parts: _Parts, kernel: bytes, further: bytes) -> list[cpio.Member]:
+    """What the guests of the machine boot from: it is they who work, so theirs are the programs."""
+    assert parts.wanted.guests
+    members, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
     files = {
-        hypervisor.GUEST_KERNEL: kernel,
-        hypervisor.GUEST_INITRAMFS: cpio.archive(guest),
+        GUEST_KERNEL: kernel,
+        GUEST_INITRAMFS: cpio.archive(members) + further,
     }
-    return [*parts.xen.members(), *(cpio.file(path, data) for path, data in files.items())]
+    return [cpio.file(path, data) for path, data in files.items()]
+
+
+def _found_vmm(wanted: Vmm | None, store: Cache) -> Xen | Qemu | None:
+    """What runs the machine's guests, where its packages were fetched before."""
+    match wanted:
+        case "xen":
+            return xen.find(store)
+        case "qemu":
+            return qemu.find(store)
+    return None
+
+
+def _vmm(wanted: Vmm | None, store: Cache, progress: Progress, refresh: bool) -> Xen | Qemu | None:
+    """The same, fetched where it is not there."""
+    match wanted:
+        case "xen":
+            return xen.fetch(store, progress, refresh)
+        case "qemu":
+            return qemu.fetch(store, progress, refresh)
+    return None
 
 
 def _found_own(source: KernelSource, wanted: Profile, store: Cache) -> list[Built] | None:
@@ -233,13 +294,15 @@ def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
     package = parts.source.package
     held = (made.entry, entry, *([package] if package else []))
     return Image(
-        kernel=entry.file(hypervisor.DRIVER_KERNEL) if parts.xen else made.path(),
+        kernel=entry.file(xen.DRIVER_KERNEL) if isinstance(parts.vmm, Xen) else made.path(),
         initramfs=entry.file(INITRAMFS),
         kernel_release=made.release,
         kernel_name=parts.source.name,
         digest=entry.key,
         modules=frozenset(entry.facts["modules"].split()),
-        hypervisor=entry.file(hypervisor.FILE) if parts.xen else None,
+        hypervisor=entry.file(xen.FILE) if isinstance(parts.vmm, Xen) else None,
+        programs=parts.programs.versions if parts.programs else "",
+        programs_size=int(entry.facts["programs_size"]),
         _held=held,
     )
 

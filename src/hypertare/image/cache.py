@@ -1,4 +1,5 @@
-"""Things made once and kept: packages, kernels, initramfs archives, records of virtual time.
+"""Things made once and kept: packages, sources, kernels, initramfs archives, records of virtual time,
+modelled page walks.
 
 An entry is a directory that appears whole, by a rename, or not at all. It holds `entry.json` with
 what it is and the SHA-256 of every file in it; a file is checked when it is opened, so a damaged
@@ -21,13 +22,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from hypertare.errors import MachineError
 from hypertare.paths import cache_dir
 
-Kind = Literal["names", "packages", "kernels", "modules", "images", "virtual"]
-KINDS: tuple[Kind, ...] = ("names", "packages", "kernels", "modules", "images", "virtual")
+Kind = Literal["names", "packages", "sources", "kernels", "modules", "images", "virtual", "walks"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Progress = Callable[[str], None]
 _META = "entry.json"
 _DAY_S = 86400.0

@@ -10,12 +10,13 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from hypertare.errors import InputError
 
 _TRAILER = "TRAILER!!!"
 _LIMIT = 0xFFFFFFFF
+_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,33 @@ def archive(members: Iterable[Member]) -> bytes:
     ordered = sorted(tree.items(), key=lambda item: item[0].parts)
     records = [_record(str(path), member, ino) for ino, (path, member) in enumerate(ordered, 1)]
     return b"".join(records) + _record(_TRAILER, Member(_TRAILER, 0), 0)
+
+
+def unpack(members: Iterable[Member], folder: Path) -> None:
+    """Puts files, directories and links into a folder of this host, as the kernel would at its root.
+
+    Links come last, so that nothing is written through one: they lead to places of that root.
+
+    Raises:
+        InputError: an unsafe name.
+        OSError: it cannot be written.
+    """
+    for member in sorted(members, key=lambda one: stat.S_ISLNK(one.mode)):
+        path = folder / _inside(member.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if stat.S_ISLNK(member.mode):
+            path.symlink_to(member.data.decode())
+        elif stat.S_ISDIR(member.mode):
+            path.mkdir(exist_ok=True)
+        elif stat.S_ISREG(member.mode):
+            path.write_bytes(member.data)
+            path.chmod(stat.S_IMODE(member.mode))
+
+
+def unpacked(members: Iterable[Member]) -> int:
+    """Bytes of memory that the files take once the kernel has unpacked them: whole pages."""
+    sizes = (len(member.data) for member in members if stat.S_ISREG(member.mode))
+    return sum(-(-size // _PAGE) * _PAGE for size in sizes)
 
 
 def _inside(path: str) -> PurePosixPath:

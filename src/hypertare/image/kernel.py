@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 from hypertare.errors import InputError, MachineError
@@ -246,3 +247,26 @@ def _tree_digest(root: Path) -> str:
                 found = (Path(place) / name).stat()
                 digest.update(f"{place}/{name} {found.st_size} {found.st_mtime_ns}\n".encode())
     return digest.hexdigest()
+
+
+def loadable(vmlinux: bytes) -> bytes:
+    """The kernel without what is never loaded: symbols and the like are half of the file.
+
+    Cut behind the last segment; the section headers, which stood behind it, are struck out.
+
+    Raises:
+        MachineError: it is no ELF file of 64 bits.
+    """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        segments = list(ELFFile(BytesIO(vmlinux)).iter_segments())
+    except ELFError as error:
+        raise MachineError(f"A machine's guest cannot boot this kernel: {error}.") from error
+    end = max((segment["p_offset"] + segment["p_filesz"] for segment in segments), default=0)
+    cut = bytearray(vmlinux[:end])
+    # e_shoff, and e_shnum with e_shstrndx, of the ELF header (System V ABI, chapter 4).
+    cut[0x28:0x30] = bytes(8)
+    cut[0x3C:0x40] = bytes(4)
+    return bytes(cut)

@@ -23,12 +23,19 @@ _REWRITTEN = "could not be parsed or opened"
 _RETRIES = 5
 _RETRY_S = 1.0
 # As root, apt hands downloads to a user that cannot enter private directories, and complains.
-_APT_GET = ("apt-get", "-q", "-o", "APT::Sandbox::User=root", "download")
+_AS_ROOT = ("-o", "APT::Sandbox::User=root")
+_APT_GET = ("apt-get", "-q", *_AS_ROOT, "download")
+_APT_HELPER = "/usr/lib/apt/apt-helper"
+_ADDRESS = re.compile(r"^'([^']+)/[^/']+' ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package as the distribution's lists describe it. `size` is of the archive, in bytes."""
+    """A package as the distribution's lists describe it. `size` is of the archive, in bytes.
+
+    `depends` has what must be there before it is unpacked, too: essential packages name their
+    libraries so.
+    """
 
     name: str
     version: str
@@ -81,6 +88,27 @@ def fetched(asked: str, cache: Cache) -> Entry | None:
     return name and cache.find("packages", name.facts["key"])
 
 
+def download_beside(name: str, file: str, place: Path) -> Path:
+    """A file that lies beside a package in the distribution's archive, such as its source.
+
+    It comes by apt's own ways (mirrors, proxies, credentials), but no list vouches for it: whoever
+    asks for it has to know its hash.
+
+    Raises:
+        MachineError: the package is unknown, or there is no such file beside it.
+    """
+    listed = _run(["apt-get", "-q", "--print-uris", "download", name], f"find the package {name}")
+    folder = _ADDRESS.search(listed)
+    if folder is None:
+        raise MachineError(
+            f"apt-get does not tell where it has the package {name} from.",
+            "Run `apt-get update` as root and try again.",
+        )
+    argv = [_APT_HELPER, *_AS_ROOT, "download-file", f"{folder[1]}/{file}", str(place / file)]
+    _run(argv, f"download {file}")
+    return place / file
+
+
 def _unpack(package: Package, cache: Cache, progress: Progress) -> Entry:
     def fill(place: Path) -> dict[str, str]:
         progress(f"downloading {package.name} {package.version} ({package.size >> 20} MB)")
@@ -104,7 +132,7 @@ def _package(stanza: Message) -> Package:
         architecture=stanza["Architecture"],
         sha256=stanza["SHA256"],
         size=int(stanza.get("Size", "0")),
-        depends=stanza.get("Depends", ""),
+        depends=", ".join(filter(None, (stanza.get(f) for f in ("Depends", "Pre-Depends")))),
     )
 
 
@@ -128,7 +156,8 @@ def _run(argv: list[str], aim: str, cwd: Path | None = None) -> str:
     if shutil.which(argv[0]) is None:
         raise MachineError(
             f"Cannot {aim}: this host has no {argv[0]} (it is not Debian or a relative of it).",
-            "Use this host's own kernel with `--kernel host`, or name one with `--kernel PATH`.",
+            "Of kernels, use this host's own with `--kernel host`, or name one with `--kernel PATH`; "
+            "of programs, name this host's by their paths in sut.programs.",
         )
     done = _once(argv, aim, cwd)
     for _ in range(_RETRIES):

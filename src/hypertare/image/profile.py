@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from hypertare.errors import InputError
+
+Vmm = Literal["xen", "qemu"]
+"""What runs a machine's guests: Xen below it, or QEMU on it."""
 
 
 @dataclass(frozen=True)
@@ -12,8 +16,8 @@ class Profile:
     """`required` modules must be there; of the `wanted` ones what the kernel offers is taken.
 
     `own` are the project's own modules (`kernel/`), built where that is possible. `programs` are
-    those that a command finds there. With `guests`, the machine is Xen's driver domain: it holds the
-    tools, and what its guests boot from, whose initramfs is of that profile.
+    those that a command finds there. A machine that runs guests of its own holds its `vmm`, and what
+    they boot from, whose initramfs is of the profile `guests`.
     """
 
     name: str
@@ -21,6 +25,7 @@ class Profile:
     wanted: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    vmm: Vmm | None = None
     guests: Profile | None = None
     directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
 
@@ -60,11 +65,30 @@ XEN = Profile(
         "bridge",
     ),
     wanted=EMULATED.wanted,
+    vmm="xen",
     guests=DOMAIN,
 )
 """The same PC under Xen, as its driver domain."""
 
-PROFILES = {profile.name: profile for profile in (GUEST, EMULATED, XEN)}
+INNER = Profile(
+    name="inner",
+    required=("virtio_pci", "virtio_console"),
+    wanted=("virtio_net", "af_packet", "veth", "bridge"),
+)
+"""A guest of an emulated machine: it sees nothing of the host's files."""
+
+KVM = Profile(
+    name="kvm",
+    required=(*EMULATED.required, "kvm_amd", "tun"),
+    wanted=EMULATED.wanted,
+    own=EMULATED.own,
+    programs=EMULATED.programs,
+    vmm="qemu",
+    guests=INNER,
+)
+"""The same PC as a host of KVM."""
+
+PROFILES = {profile.name: profile for profile in (GUEST, EMULATED, XEN, KVM)}
 
 
 def find_profile(name: str) -> Profile:

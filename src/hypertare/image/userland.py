@@ -44,6 +44,14 @@ class Userland:
             for soname, name in _libraries(entry):
                 self._libraries.setdefault(soname, (entry, name))
 
+    def has(self, soname: str) -> bool:
+        """Whether a package has this library."""
+        return soname in self._libraries
+
+    def content(self, soname: str) -> bytes:
+        """A library; raises as `members`."""
+        return self._file(soname)[1]
+
     def members(self, programs: Iterable[str], loaded: Iterable[str] = ()) -> list[cpio.Member]:
         """The programs, by their paths in the packages, and their libraries.
 
@@ -89,13 +97,28 @@ class Userland:
         return cpio.link(loader.lstrip("/"), f"/{LIBRARIES}/{PurePosixPath(loader).name}")
 
 
-def fetched_all(names: Iterable[str], cache: Cache) -> list[Entry] | None:
+Follow = Callable[[str], bool]
+"""Whether of what a package depends on this one comes with it."""
+
+
+def is_library(name: str) -> bool:
+    """Whether a program may need the package to run; not those of whoever compiles."""
+    return _LIBRARY_PACKAGE.fullmatch(name) is not None and not name.endswith("-dev")
+
+
+def fetched_all(
+    names: Iterable[str], cache: Cache, follow: Follow = is_library
+) -> list[Entry] | None:
     """Packages and those of the libraries that they depend on, where all were fetched before."""
-    return _all(names, lambda name: fetched(name, cache))
+    return _all(names, lambda name: fetched(name, cache), follow)
 
 
 def fetch_all(
-    names: Iterable[str], cache: Cache, progress: Progress, refresh: bool = False
+    names: Iterable[str],
+    cache: Cache,
+    progress: Progress,
+    refresh: bool = False,
+    follow: Follow = is_library,
 ) -> list[Entry]:
     """The same, fetched where they are not there; `refresh` asks for the newest.
 
@@ -111,12 +134,14 @@ def fetch_all(
             return known
         return fetch(look_up(name), cache, name, progress)
 
-    entries = _all(names, one)
+    entries = _all(names, one, follow)
     assert entries is not None, "what is not there is fetched, or it is an error"
     return entries
 
 
-def _all(names: Iterable[str], find: Callable[[str], Entry | None]) -> list[Entry] | None:
+def _all(
+    names: Iterable[str], find: Callable[[str], Entry | None], follow: Follow
+) -> list[Entry] | None:
     entries: dict[str, Entry] = {}
     asked = deque(names)
     while asked:
@@ -129,7 +154,7 @@ def _all(names: Iterable[str], find: Callable[[str], Entry | None]) -> list[Entr
         if entry is None or "depends" not in entry.facts:
             return None
         entries[name] = entry
-        asked.extend(filter(_is_library, depends(entry.facts["depends"])))
+        asked.extend(filter(follow, depends(entry.facts["depends"])))
     return list(entries.values())
 
 
@@ -173,7 +198,3 @@ def _libraries(entry: Entry) -> Iterator[tuple[str, str]]:
         place = path.resolve()
         if place.is_file() and place.is_relative_to(root):
             yield path.name, str(Path(place).relative_to(root))
-
-
-def _is_library(name: str) -> bool:
-    return _LIBRARY_PACKAGE.fullmatch(name) is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import zlib
 from dataclasses import dataclass
-from io import BytesIO
 
 from hypertare.errors import MachineError
 from hypertare.image import cpio
@@ -23,10 +22,8 @@ FILE = "xen"
 DRIVER_KERNEL = "vmlinux"
 """The hypervisor and the driver domain's kernel in an image's cache entry."""
 
-GUEST_KERNEL = "xen/kernel"
-GUEST_INITRAMFS = "xen/initramfs"
 _VIF_SCRIPT = "xen/vif"
-"""Paths in the driver domain; the agent knows the last one."""
+"""Path in the driver domain; the agent knows it."""
 
 RELEASE = "4.17"
 _HYPERVISOR_PACKAGE = f"xen-hypervisor-{RELEASE}-amd64"
@@ -94,29 +91,6 @@ class Xen:
         # Without it every `xl` complains.
         members.append(cpio.file("etc/xen/xl.conf", b""))
         return members
-
-
-def loadable(vmlinux: bytes) -> bytes:
-    """The kernel without what is never loaded: symbols and the like are half of the file.
-
-    Cut behind the last segment; the section headers, which stood behind it, are struck out.
-
-    Raises:
-        MachineError: it is no ELF file of 64 bits.
-    """
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        segments = list(ELFFile(BytesIO(vmlinux)).iter_segments())
-    except ELFError as error:
-        raise MachineError(f"A guest of Xen cannot boot this kernel: {error}.") from error
-    end = max((segment["p_offset"] + segment["p_filesz"] for segment in segments), default=0)
-    cut = bytearray(vmlinux[:end])
-    # e_shoff, and e_shnum with e_shstrndx, of the ELF header (System V ABI, chapter 4).
-    cut[0x28:0x30] = bytes(8)
-    cut[0x3C:0x40] = bytes(4)
-    return bytes(cut)
 
 
 _P2M_TABLE = re.compile(

@@ -10,6 +10,7 @@ import contextlib
 import queue
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -20,6 +21,8 @@ from pydantic import ValidationError
 
 from hypertare import plan
 from hypertare.errors import HypertareError, MachineError
+from hypertare.host.loan import Loan, NotPutBackError
+from hypertare.host.needs import NOTHING, Needs
 from hypertare.records import (
     BenchReady,
     Hello,
@@ -40,14 +43,22 @@ class AgentError(HypertareError):
     """The host agent ended, or did not answer."""
 
 
+def _not_to_be_had(bench: plan.Bench, error: HypertareError) -> BenchReady:
+    """Guests are to blame: nobody else needs anything of the host's settings."""
+    guest = next((node.name for node in bench.nodes if isinstance(node.kind, plan.Guest)), None)
+    text = " ".join(filter(None, (error.what, error.do)))
+    return BenchReady(bench=bench.name, seconds_s=0.0, error=text, node=guest)
+
+
 class LocalMachine:
     """Runs benches and trials on this host. Use as a context manager."""
 
     kind = "local"
     clock = "wall"
 
-    def __init__(self, agent: Path) -> None:
+    def __init__(self, agent: Path, loan: Loan | None = None) -> None:
         self.agent = agent
+        self.loan = loan or Loan(NOTHING)
         self.hello: Hello | None = None
 
     def __enter__(self) -> LocalMachine:
@@ -82,15 +93,30 @@ class LocalMachine:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Raises:
+        NotPutBackError: a setting of this host could not be put back.
+        """
         self.close()
+        try:
+            self.loan.close()
+        except NotPutBackError as left:
+            if error is None:
+                raise
+            print(f"hypertare: {left}", file=sys.stderr)
 
     def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]:
         """Makes a bench; the last record is its `BenchReady`, with an error if it could not be made.
 
+        What it needs of this host's settings is seen to first.
+
         Raises:
             AgentError: the agent is gone or silent.
         """
+        try:
+            self.loan.provide(Needs.of(bench))
+        except HypertareError as error:
+            return [_not_to_be_had(bench, error)]
         self._send(plan.BenchStep(bench=bench))
         return list(self._until(BenchReady, limit_s + _ANSWER_MARGIN_S))
 

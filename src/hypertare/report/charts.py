@@ -16,7 +16,9 @@ from altair.utils import schemapi
 
 from hypertare.report import units, verdict
 from hypertare.report.model import CpuTime, EcdfPoint, Point, Polls, Report, SeriesPoint
-from hypertare.responses import mark_of
+from hypertare.report.totals import Bar
+from hypertare.report.translation import Part
+from hypertare.responses import VIRTUAL, mark_of
 from hypertare.summary import Estimate
 
 # Legible on white and on near-black, and apart for the colour-blind (after Okabe and Ito, 2008).
@@ -278,6 +280,99 @@ def cpu(times: Sequence[CpuTime], report: Report) -> alt.Chart:
                 alt.Tooltip("name:N"),
                 alt.Tooltip("mode:N"),
                 alt.Tooltip("seconds:Q", format=".3~g", title=f"s{_mark(report)}"),
+            ],
+        ),
+        height=36 * len(order),
+    )
+
+
+def totals(bars: Sequence[Bar]) -> Any:
+    """Totals in parts of the baseline's, a pane for each workload; crosses are what others found."""
+    workloads = list(dict.fromkeys(bar.workload for bar in bars))
+    panes = [_total_pane(name, [bar for bar in bars if bar.workload == name]) for name in workloads]
+    return alt.vconcat(*panes, spacing=18)
+
+
+PARTS = {"elapsed": "#3f8fd2", "walks": "#e07b39"}
+
+
+def _total_pane(workload: str, bars: Sequence[Bar]) -> Any:
+    order = list(dict.fromkeys(bar.name for bar in bars))
+    rows = [
+        {"name": bar.name, "part": bar.part, "ratio": bar.ratio, "place": place}
+        for bar in bars
+        for place, part in enumerate(PARTS)
+        if part == bar.part
+    ]
+    theirs = [
+        {"name": bar.name, "part": bar.part, "ratio": bar.ratio}
+        for bar in bars
+        if bar.part == "published"
+    ]
+    y = alt.Y("name:N", sort=order, title=None, axis=_name_axis(1))
+    x = alt.X("ratio:Q", title=f"{workload}, native is 1{VIRTUAL}", stack="zero", axis=_FEW_TICKS)
+    tips = [
+        *(alt.Tooltip(f"{field}:N") for field in ("name", "part")),
+        alt.Tooltip("ratio:Q", format=".4~g"),
+    ]
+    ours = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_bar(height=16, cornerRadius=1)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.Color(
+                "part:N",
+                scale=alt.Scale(domain=list(PARTS), range=list(PARTS.values())),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            order="place:Q",
+            tooltip=tips,
+        )
+    )
+    one = alt.Chart(alt.InlineData(values=[{"ratio": 1}])).mark_rule(strokeDash=[4, 3], size=1.5)
+    layers = [ours, one.encode(x=alt.X("ratio:Q"))]
+    if theirs:
+        points = alt.Chart(alt.InlineData(values=theirs))
+        layers.append(
+            points.mark_point(size=80, strokeWidth=2.5, shape="cross", color="#d1495b").encode(
+                x=alt.X("ratio:Q"), y=y, tooltip=tips
+            )
+        )
+    return alt.layer(*layers).properties(width=520, height=30 * len(order))
+
+
+def parts(found: Sequence[Part], unit: str, report: Report) -> alt.Chart:
+    """Counts of a trial in their parts, a bar for each platform in a cell."""
+    several = len({one.platform for one in found}) > 1
+    rows = [
+        {
+            "name": f"{one.cell} · {one.platform}" if several else one.cell,
+            "part": one.part,
+            "count": one.count,
+            "place": place,
+        }
+        for place, one in enumerate(found)
+    ]
+    order = list(dict.fromkeys(row["name"] for row in rows))
+    named = list(dict.fromkeys(one.part for one in found))
+    return _sized(
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_bar(height=18, cornerRadius=1)
+        .encode(
+            x=alt.X("count:Q", title=f"{unit}{_mark(report)}", axis=_FEW_TICKS),
+            y=alt.Y("name:N", sort=order, title=None, axis=_name_axis(2 if several else 1)),
+            color=alt.Color(
+                "part:N",
+                scale=alt.Scale(
+                    domain=named, range=[PALETTE[i % len(PALETTE)] for i in range(len(named))]
+                ),
+                legend=alt.Legend(title=None, orient="top", columns=4),
+            ),
+            order="place:Q",
+            tooltip=[
+                *(alt.Tooltip(f"{field}:N") for field in ("name", "part")),
+                alt.Tooltip("count:Q", format=",.1~f"),
             ],
         ),
         height=36 * len(order),

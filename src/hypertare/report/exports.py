@@ -6,7 +6,16 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hypertare.report import curves, foretold, searches, together, together_cpu, verdict
+from hypertare.report import (
+    curves,
+    foretold,
+    published,
+    searches,
+    together,
+    together_cpu,
+    totals,
+    verdict,
+)
 from hypertare.report.model import Report
 from hypertare.responses import meaning
 from hypertare.summarise import responses_of
@@ -154,11 +163,13 @@ def _markdown(report: Report) -> Iterator[str]:
             yield "|---|---|---:|---:|---:|---:|---:|"
             yield from (_line(report, estimate) for estimate in estimates)
     yield from _plots(report)
-    yield from _found(together, together.groups(report.summary))
-    yield from _found(together_cpu, together.groups(report.summary))
-    yield from _found(foretold, report.summary.predictability)
-    yield from _found(curves, report.summary.curves)
-    yield from _found(searches, report.summary.loss_free)
+    yield from _found(together, together.groups(summary))
+    yield from _found(together_cpu, together.groups(summary))
+    yield from _found(foretold, summary.predictability)
+    yield from _found(totals, totals.lines(summary, report.wording))
+    yield from _found(published, summary.published)
+    yield from _found(curves, summary.curves)
+    yield from _found(searches, summary.loss_free)
     if report.warnings:
         yield ""
         yield "## Warnings"

@@ -23,16 +23,19 @@ from hypertare.report import (
     curves,
     foretold,
     plots,
+    published,
     searches,
     together,
     together_cpu,
+    totals,
+    translation,
     units,
     verdict,
 )
 from hypertare.report.library import charting_library
 from hypertare.report.model import Failure, Point, Report
 from hypertare.responses import mark_of, meaning
-from hypertare.summary import Estimate, Level
+from hypertare.summary import Estimate, Level, PlatformState
 from hypertare.units import human_duration, human_size
 
 _FOLDER = Path(__file__).parent
@@ -173,9 +176,35 @@ def render(report: Report) -> str:
 
 
 def _plots(report: Report) -> Iterator[Chart]:
-    """What the study asks to be drawn."""
+    """What stands above the cells: totals, what the study asks to be drawn, what guests left for."""
+    lines = totals.lines(report.summary, report.wording)
+    bars = list(totals.bars(lines, report.summary.published))
+    if bars:
+        head = ("workload", "setting", "part", "native is 1 (virtual)")
+        shown = ((b.workload, b.name, b.part, units.significant(b.ratio, 4)) for b in bars)
+        note = f"{totals.NOTE} Crosses: published ratios, each from measurements of one's own."
+        yield _chart("totals-plot", "Against native", note, charts.totals(bars), head, tuple(shown))
     for number, one in enumerate(plots.drawn(report)):
         yield _chart(f"plot{number}", one.plot.title, one.note, one.chart, one.head, one.rows)
+
+    for kind in (translation.EXITS, translation.FAULTS, translation.MAPPINGS):
+        yield from _translations(report, kind)
+
+
+def _translations(report: Report, kind: str) -> Iterator[Chart]:
+    """One chart a workload: their counts differ by far."""
+    mine = [one for one in report.translation if one.kind == kind]
+    for workload in dict.fromkeys(one.workload for one in mine):
+        parts = [one for one in mine if one.workload == workload]
+        rows = tuple(
+            (p.cell, p.platform, p.part, units.quantity(p.count, "", digits=5), str(p.trials))
+            for p in parts
+        )
+        unit = translation.UNITS[kind]
+        head = ("cell", "platform", kind, f"{unit}{mark_of(report.summary.clock)}", "trials")
+        chart = charts.parts(translation.largest(parts), unit, report)
+        title = f"{translation.TITLES[kind]}: {workload}"
+        yield _chart(f"{kind}-{workload}", title, translation.NOTES[kind], chart, head, rows)
 
 
 def _findings(report: Report) -> Iterator[Finding]:
@@ -184,6 +213,8 @@ def _findings(report: Report) -> Iterator[Finding]:
         (together, together.groups(report.summary)),
         (together_cpu, together.groups(report.summary)),
         (foretold, report.summary.predictability),
+        (totals, totals.lines(report.summary, report.wording)),
+        (published, report.summary.published),
         (curves, report.summary.curves),
         (searches, report.summary.loss_free),
     )
@@ -282,12 +313,16 @@ def _groups(report: Report, key: str, label: str, workload: str) -> Iterator[Gro
         if not points:
             continue
         name = verdict.word(response.name)
+        # Nothing is to be seen of what is nought in every trial; a chart takes a tenth of a second.
+        chart = None
+        if any(point.value for point in points):
+            chart = _trials_chart(report, f"{key}r{number}", name, points, chosen, response.unit)
         yield Group(
             name,
             response.title,
             f"{response.better} is better",
             tuple(_row(report, estimate) for estimate in chosen),
-            _trials_chart(report, f"{key}r{number}", name, points, chosen, response.unit),
+            chart,
         )
 
 
@@ -443,10 +478,17 @@ def _platforms(report: Report) -> Iterator[tuple[str, ...]]:
             state.accelerator or "–",
             str(state.cpus),
             human_size(state.memory),
+            _mapping(state),
             state.kernel,
             state.clocksource,
             interfaces or "–",
         )
+
+
+def _mapping(state: PlatformState) -> str:
+    """How a guest's memory is mapped: `shadow page tables, 4K`."""
+    tables = f"{state.paging} page tables" if state.paging else ""
+    return ", ".join(filter(None, (tables, state.pages))) or "–"
 
 
 def _setting(key: str, value: Level | None) -> str:

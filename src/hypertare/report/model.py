@@ -21,6 +21,7 @@ from hypertare.records import (
     TaskResult,
 )
 from hypertare.report import verdict
+from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.responses import histogram
 from hypertare.store import Meta, Store
@@ -126,6 +127,7 @@ class Report:
     ecdf: tuple[EcdfPoint, ...]
     polls: tuple[Polls, ...]
     cpu: tuple[CpuTime, ...]
+    translation: tuple[Part, ...]
     failures: tuple[Failure, ...]
     warnings: tuple[str, ...]
     vmm_commands: dict[str, str]
@@ -178,6 +180,7 @@ def gather(store: Store, summary: Summary) -> Report:
     ecdf = _EcdfMaker()
     polls = _PollsMaker()
     cpu = _CpuMaker(summary)
+    translation = Tally()
     failures: list[Failure] = []
     for trial in trials:
         place = _Place.of(trial, wording)
@@ -190,6 +193,7 @@ def gather(store: Store, summary: Summary) -> Report:
             ecdf.add(place, records)
             polls.add(place, records)
             cpu.add(trial, place, records)
+            translation.add(place.platform, place.cell, trial.planned.workload, records)
     return Report(
         source=store.path,
         meta=meta,
@@ -201,6 +205,7 @@ def gather(store: Store, summary: Summary) -> Report:
         ecdf=tuple(ecdf.points()),
         polls=tuple(polls.polls()),
         cpu=tuple(cpu.times()),
+        translation=tuple(translation.parts()),
         failures=tuple(failures),
         warnings=summary.warnings,
         vmm_commands=_vmm_commands(store),

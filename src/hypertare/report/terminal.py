@@ -12,10 +12,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hypertare.report import curves, foretold, searches, together, together_cpu, units, verdict
+from hypertare.report import (
+    curves,
+    foretold,
+    published,
+    searches,
+    together,
+    together_cpu,
+    totals,
+    units,
+    verdict,
+)
 from hypertare.report.model import Failure, Report
 from hypertare.report.verdict import Sentence, Tone
-from hypertare.responses import meaning
+from hypertare.responses import MODELLED, meaning
 from hypertare.summary import Estimate
 from hypertare.units import human_size
 
@@ -36,6 +46,7 @@ _MARKS: dict[Tone, str] = {
 _JUDGEMENTS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 _MOST_FAILURES = 5
 _MOST_WARNINGS = 8
+_LEAST_NAME = 16
 
 
 def show(report: Report, console: Console | None = None, *, every: bool = False) -> None:
@@ -59,6 +70,8 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts += _found(together, together.groups(report.summary))
     parts += _found(together_cpu, together.groups(report.summary))
     parts += _found(foretold, report.summary.predictability)
+    parts += _found(totals, totals.lines(report.summary, report.wording))
+    parts += _found(published, report.summary.published)
     parts += _found(curves, report.summary.curves)
     parts += _found(searches, report.summary.loss_free)
     parts += _claims(report)
@@ -123,7 +136,10 @@ def _telling(estimate: Estimate, report: Report) -> bool:
 
 
 def _left_out(report: Report, shown: Sequence[Estimate]) -> Iterator[RenderableType]:
-    names = {one.response for one in report.estimates()} - {one.response for one in shown}
+    # Of what a processor or a kernel could count, most is nought.
+    met = {one.response for one in report.estimates() if one.estimate}
+    names = met - {one.response for one in shown}
+    names -= {response.name for response in MODELLED}
     if names:
         known = dict.fromkeys(one.response for one in report.estimates())
         listed = ", ".join(verdict.word(name) for name in known if name in names)
@@ -174,7 +190,9 @@ def _found(words: Any, found: Sequence[Any]) -> Iterator[RenderableType]:
     # Notes stand below, where they have room.
     for place, name in enumerate(words.HEAD[:-1]):
         left = place in words.TEXTS
-        table.add_column(name, justify="left" if left else "right", no_wrap=not left)
+        least = _LEAST_NAME if place == 0 else None
+        side: Any = "left" if left else "right"
+        table.add_column(name, justify=side, no_wrap=not left, min_width=least)
     rows = list(words.rows(found))
     for row in rows:
         table.add_row(*map(plain, row.cells[:-1]), style="" if row.sure else "yellow")

@@ -28,6 +28,8 @@ _AS_FACTOR = 900.0
 EXACT = "exact"
 """In place of an interval: in virtual time, what did not vary at all."""
 
+_OF_ANYTHING = frozenset({"none", "own", "always", "never", "madvise"})
+
 Bounds = Sequence[float | None]
 
 Tone = Literal["costs", "gains", "same", "failed", "unknown"]
@@ -65,6 +67,11 @@ class Wording:
             factors = frozenset(trial.planned.cell)
             shared[workload] = shared.get(workload, factors) & factors
             for factor, level in trial.planned.cell.items():
+                levels.setdefault((workload, factor), set()).add(_level(level))
+        for estimate in summary.estimates:
+            # What is modelled of a trial may have factors that no trial has.
+            for factor, level in estimate.cell.items():
+                workload = str(estimate.cell.get("workload", ""))
                 levels.setdefault((workload, factor), set()).add(_level(level))
         return cls(
             titles={
@@ -110,8 +117,9 @@ def word(response: str) -> str:
 
 
 def named(factor: str, level: Level) -> str:
-    """A level that is a word speaks for itself; a number needs its factor's name."""
-    if isinstance(level, str) and level[:1].isalpha():
+    """A level that is a word speaks for itself; a number needs its factor's name, and so do words that
+    are said of anything."""
+    if isinstance(level, str) and level[:1].isalpha() and level not in _OF_ANYTHING:
         return level
     return f"{factor.rpartition('.')[2].replace('_', ' ')} {_level(level)}"
 

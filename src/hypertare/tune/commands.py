@@ -6,7 +6,8 @@ DOMAIN. Values and names come from study files, so they are quoted for the shell
 
 Sources: sysctl net.core.*: Documentation/admin-guide/sysctl/net.rst; napi_defer_hard_irqs and
 gro_flush_timeout: Documentation/networking/napi.rst; steering: Documentation/networking/scaling.rst;
-ethtool(8), virsh(1), modprobe.d(5), systemd.service(5); libvirt's domain XML format.
+huge pages and KSM: Documentation/admin-guide/mm; ethtool(8), virsh(1), modprobe.d(5),
+systemd.service(5); libvirt's domain XML format.
 """
 
 from __future__ import annotations
@@ -288,6 +289,30 @@ def _sysfs(file: str, note: str | None = None) -> Maker:
     )
 
 
+def _memory_setting(file: str, where: Where | None = None, note: str | None = None) -> Maker:
+    """A file below /sys/kernel/mm, the same for all of a machine."""
+    path = f"/sys/kernel/mm/{file}"
+
+    def entry(change: Change) -> Entry:
+        made = _commanded(
+            f"cat {path}", lambda _, value: f"echo {shlex.quote(value)} > {path}", note=note
+        )(change)
+        shared = "host" if change.system.name == "container" else None
+        return replace(made, where=where or shared)
+
+    return entry
+
+
+_THP = "transparent_hugepage"
+
+
+def _ksm_run(change: Change) -> Entry:
+    """0 alone would leave merged pages merged."""
+    made = _memory_setting("ksm/run", "host", "2 takes apart what was merged, and stops it.")
+    number = {"true": "1", "false": "2"}
+    return made(change.shown(lambda text: number.get(text, text)))
+
+
 def _mtu(change: Change) -> Entry:
     entry = _commanded(
         "ip link show dev IFACE",
@@ -498,6 +523,20 @@ _TABLE: dict[str, Maker] = {
     "knobs.busy_poll": _sysctls(("net.core.busy_poll", "net.core.busy_read")),
     "knobs.defer_hard_irqs.polls": _sysfs("napi_defer_hard_irqs"),
     "knobs.defer_hard_irqs.flush_timeout_ns": _sysfs("gro_flush_timeout", "In nanoseconds."),
+    "knobs.thp": _memory_setting(f"{_THP}/enabled"),
+    "knobs.thp.enabled": _memory_setting(f"{_THP}/enabled"),
+    "knobs.thp.defrag": _memory_setting(f"{_THP}/defrag"),
+    "knobs.thp.scan_sleep_ms": _memory_setting(f"{_THP}/khugepaged/scan_sleep_millisecs"),
+    "knobs.host_thp": _memory_setting(f"{_THP}/enabled", "host"),
+    "knobs.host_thp.enabled": _memory_setting(f"{_THP}/enabled", "host"),
+    "knobs.host_thp.defrag": _memory_setting(f"{_THP}/defrag", "host"),
+    "knobs.host_thp.scan_sleep_ms": _memory_setting(
+        f"{_THP}/khugepaged/scan_sleep_millisecs", "host"
+    ),
+    "knobs.ksm": _ksm_run,
+    "knobs.ksm.run": _ksm_run,
+    "knobs.ksm.pages_to_scan": _memory_setting("ksm/pages_to_scan", "host"),
+    "knobs.ksm.sleep_ms": _memory_setting("ksm/sleep_millisecs", "host"),
     "knobs.driver_weight": _driver_weight,
     "knobs.guest_weights": _guest_weights,
     "sut.cpus": _by_hypervisor(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hypertare.errors import InputError
+from hypertare.units import human_size, parse_size
 
 DEFAULT = "zen4"
 ALL = "all"
+OWN = "own"
+"""The shared caches that the description has."""
+NONE = "none"
+_LINE = 64
 _FOLDER = Path(__file__).resolve().parent / "processors"
 
 
@@ -25,6 +31,32 @@ class Description:
     name: str
     title: str
     raw: dict[str, Any]
+    shared_cache: str = OWN
+
+    @property
+    def key(self) -> str:
+        """What the model calls it: the name, and the shared cache where that is not its own."""
+        return self.name if self.shared_cache == OWN else f"{self.name} {self.shared_cache}"
+
+    def with_shared_cache(self, asked: str) -> Description:
+        """The same processor with another shared cache: `own`, `none` or a size such as `2M`.
+
+        A cache of another size keeps its sets and its time and has more or fewer ways, as where parts
+        of one are switched off.
+
+        Raises:
+            InputError: it is neither, or the processor cannot have it.
+        """
+        if asked == OWN:
+            return self
+        raw = copy.deepcopy(self.raw)
+        caches = [cache for cache in raw.get("caches", []) if not cache.get("shared")]
+        shared = [cache for cache in raw.get("caches", []) if cache.get("shared")]
+        if asked != NONE:
+            caches += [_resized(self.name, shared, asked)]
+        # As the model is told it, and under the name that it is asked for.
+        made = replace(self, raw=raw | {"caches": caches}, shared_cache=asked)
+        return replace(made, raw=made.raw | {"name": made.key})
 
     @property
     def nested(self) -> bool:
@@ -33,6 +65,28 @@ class Description:
     @property
     def assumed(self) -> list[str]:
         return list(self.raw.get("assumed", []))
+
+
+def _resized(name: str, shared: list[dict[str, Any]], asked: str) -> dict[str, Any]:
+    try:
+        size = parse_size(asked)
+    except ValueError as error:
+        raise InputError(f"shared cache: {error}, or 'own', or 'none'") from None
+    if len(shared) != 1:
+        has = "no shared cache" if not shared else f"{len(shared)} shared caches"
+        raise InputError(
+            f"{name} has {has}, so that none can be of {human_size(size)}.",
+            "Ask for 'own' or 'none', or describe the processor in a file of your own.",
+        )
+    (cache,) = shared
+    way = cache["size"] // cache["ways"]
+    if size < way or size % way:
+        raise InputError(
+            f"{name}: {cache['name']} cannot be of {human_size(size)}: its ways are of "
+            f"{human_size(way)} each ({cache['size'] // cache['ways'] // _LINE} sets).",
+            f"Ask for a multiple of {human_size(way)}.",
+        )
+    return cache | {"size": size, "ways": size // way}
 
 
 def names() -> list[str]:

@@ -75,23 +75,26 @@ class Cost(_Strict):
     @computed_field
     @property
     def cycles_per_access(self) -> float:
-        return self._cycles / self.accesses if self.accesses else 0.0
+        return self.cycles / self.accesses if self.accesses else 0.0
 
     @computed_field
     @property
     def slow_down(self) -> float:
         """Elapsed time relative to the same program with free translation: 1 is none. Cycles of walks
         are taken to delay the program by their full length."""
-        return 1 + self._cycles / self.base_cycles if self.base_cycles else 1.0
+        return 1 + self.cycles / self.base_cycles if self.base_cycles else 1.0
 
     @property
-    def _cycles(self) -> int:
+    def cycles(self) -> int:
+        """Of translation: hits of the second-level TLB, and walks."""
         return self.counts.second_tlb_cycles + self.counts.cycles
 
 
 class ProcessorCosts(_Strict):
     name: str
     title: str
+    shared_cache: str = "own"
+    """`own`: as the description has it; `none`, or a size."""
     assumed: list[str]
     layouts: list[Cost]
 
@@ -108,6 +111,9 @@ class WalkSummary(_Strict):
     lost: list[str]
     """Programs not seen to their end, because they were killed or executed what cannot be followed:
     what they accessed is in no figure."""
+    threads: int = 1
+    """The most of one program. Programs of one thread give the same counts in every run; threads take
+    turns as this host lets them."""
     instructions: int
     accesses: int
     processors: list[ProcessorCosts]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 from hypertare import paths
 from hypertare.errors import HypertareError, InputError, MachineError
@@ -35,10 +37,60 @@ class Options:
     cache_share: float
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a command runs: with the files, the environment and the terminal of whoever asks; or with
+    `root` as its files (`hypertare.walk.root`), in `directory` there, with an environment of its own,
+    without input and with its output in a file.
+    """
+
+    root: Path | None = None
+    directory: str = "/"
+    environment: Mapping[str, str] | None = None
+    output: IO[bytes] | None = None
+
+    def start(self) -> list[str]:
+        """What a command line begins with."""
+        if self.root is None:
+            return []
+        enter = _ENTER.format(mount=_program("mount"), chroot=_program("chroot"))
+        shell = [_program("sh"), "-c", enter, "sh"]
+        return [_program("unshare"), "--map-root-user", "--mount", *shell, str(self.root)]
+
+    @property
+    def options(self) -> list[str]:
+        """Of `env`."""
+        return [] if self.root is None else [f"--chdir={self.directory}"]
+
+    def inside(self, path: Path) -> Path:
+        """A path as the command sees it."""
+        return path if self.root is None else Path("/") / path.relative_to(self.root)
+
+    def program(self, name: str) -> str:
+        if self.root is None:
+            return _program(name)
+        # A link in it may lead to where only the command gets.
+        if not os.path.lexists(self.root / _BINARIES / name):
+            raise MachineError(f"The program {name} is not in {self.root / _BINARIES}.")
+        return f"/{_BINARIES}/{name}"
+
+
+_BINARIES = "usr/bin"
+
+_ENTER = '{mount} --rbind /proc "$1/proc" && exec {chroot} "$@"'
+"""QEMU looks into /proc for addresses that are free; without it a program's are not QEMU's own, which
+the plugin needs."""
+
+
 def walk(
-    command: list[str], processors: list[Description], options: Options, progress: Progress
+    command: list[str],
+    processors: list[Description],
+    options: Options,
+    progress: Progress,
+    place: Place | None = None,
 ) -> WalkSummary:
-    """Runs a command once and says what translation cost it. Its input and output are the caller's.
+    """Runs a command once and says what translation cost it. Its input and output are the caller's,
+    unless a place says otherwise.
 
     `progress` is told the accesses so far and the seconds.
 
@@ -47,14 +99,14 @@ def walk(
         MachineError: QEMU is not there or does not take the plugin.
         HypertareError: the command ran, but nothing of it was seen to its end.
     """
-    if shutil.which(command[0]) is None:
+    place = place or Place()
+    if place.root is None and shutil.which(command[0]) is None:
         raise InputError(
             f"{command[0]}: there is no such program.",
             "Check the spelling; what the shell alone knows needs bash -c '...'.",
         )
-    qemu, plugin = _qemu(), paths.walk_plugin()
-    with tempfile.TemporaryDirectory(prefix="hypertare-walk-") as folder:
-        site = _Site(Path(folder) / "site", qemu, plugin, processors, options)
+    with tempfile.TemporaryDirectory(prefix="hypertare-walk-", dir=place.root) as folder:
+        site = _Site(Path(folder) / "site", *_parts(place), processors, options, place)
         site.folder.mkdir()
         try:
             site.try_out()
@@ -67,7 +119,23 @@ def walk(
             site.folder.rename(Path(folder) / "over")
 
 
-def _qemu() -> Path:
+def _parts(place: Place) -> tuple[Path, Path]:
+    """QEMU and the plugin."""
+    if place.root is None:
+        return qemu(), paths.walk_plugin()
+    return (place.root / OWN_FILES / QEMU, place.root / OWN_FILES / paths.WALK_PLUGIN)
+
+
+OWN_FILES = ".hypertare"
+"""Where QEMU and the plugin lie in a root."""
+
+
+def qemu() -> Path:
+    """Of the user mode.
+
+    Raises:
+        MachineError: it is not installed.
+    """
     found = shutil.which(QEMU)
     if found is None:
         raise MachineError(
@@ -84,11 +152,12 @@ class _Site:
     plugin: Path
     processors: list[Description]
     options: Options
+    place: Place
 
     def try_out(self) -> None:
         """Runs nothing but `true`: that QEMU takes the plugin and the plugin the processors is known
         before the user's command has begun."""
-        argv = [*self._prepare("try"), _program("true")]
+        argv = [*self._prepare("try"), self.place.program("true")]
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=_TRY_LIMIT_S)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -108,8 +177,9 @@ class _Site:
     def run(self, command: list[str], progress: Progress) -> int:
         """The command's exit status, as a shell has it. `env` starts it, so that a script is found and
         started as anywhere, through the plugin."""
-        argv = [*self._prepare("results"), _program("env"), "--", *command]
-        with _running(argv) as process:
+        env = [self.place.program("env"), *self.place.options]
+        argv = [*self._prepare("results"), *env, "--", *command]
+        with _running(argv, self.place) as process:
             began = time.monotonic()
             while True:
                 try:
@@ -133,22 +203,24 @@ class _Site:
         progress = self._progress()
         progress.write_bytes(bytes(8))
         job = self.folder / f"{name}.job"
+        inside = self.place.inside
         # A comma separates QEMU's options; two are one.
-        plugin = ",".join(str(part).replace(",", ",,") for part in (self.plugin, f"job={job}"))
+        parts = (inside(self.plugin), f"job={inside(job)}")
+        plugin = ",".join(str(part).replace(",", ",,") for part in parts)
         job.write_text(
             json.dumps(
                 {
                     "processors": [processor.raw for processor in self.processors],
                     "cache_share": self.options.cache_share,
-                    "results": str(results),
-                    "progress": str(progress),
-                    "qemu": str(self.qemu),
+                    "results": str(inside(results)),
+                    "progress": str(inside(progress)),
+                    "qemu": str(inside(self.qemu)),
                     "plugin": plugin,
                 },
                 default=str,
             )
         )
-        return [str(self.qemu), "-plugin", plugin]
+        return [*self.place.start(), str(inside(self.qemu)), "-plugin", plugin]
 
     def _progress(self) -> Path:
         return self.folder / "progress"
@@ -160,14 +232,21 @@ class _Site:
 def _program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise MachineError(f"The program {name} is not on this system.", "Install coreutils.")
+        raise MachineError(
+            f"The program {name} is not on this system.",
+            "Install coreutils and util-linux; root's programs must be in PATH.",
+        )
     return found
 
 
 @contextmanager
-def _running(argv: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def _running(argv: list[str], place: Place) -> Iterator[subprocess.Popen[bytes]]:
     """A process with our input and output. What interrupts us, interrupts it too: it is waited for."""
-    process = subprocess.Popen(argv)
+    ends: dict[str, Any] = {}
+    if place.output is not None:
+        ends = {"stdin": subprocess.DEVNULL, "stdout": place.output, "stderr": place.output}
+    environment = None if place.environment is None else dict(place.environment)
+    process = subprocess.Popen(argv, env=environment, **ends)
     try:
         yield process
     except BaseException:
@@ -204,16 +283,18 @@ def _summary(
         cache_share=options.cache_share,
         programs=len(answers),
         lost=lost,
+        threads=max(answer.threads for answer in ended),
         instructions=instructions,
         accesses=accesses,
         processors=[
             ProcessorCosts(
                 name=processor.name,
                 title=processor.title,
+                shared_cache=processor.shared_cache,
                 assumed=processor.assumed,
                 layouts=[
                     Cost(counts=counts, accesses=accesses, base_cycles=base)
-                    for counts in sums[processor.name]
+                    for counts in sums[processor.key]
                 ],
             )
             for processor in processors

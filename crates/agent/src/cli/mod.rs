@@ -3,8 +3,10 @@
 
 pub mod burn;
 pub mod command;
+pub mod fork;
 pub mod ping;
 pub mod schema;
+pub mod touch;
 pub mod values;
 
 use std::io::{self, Write};

@@ -12,6 +12,7 @@
 //!   distrust it on a busy host and fall back to reading an emulated device. Likewise its test of
 //!   the timer interrupt fails on a busy host. KVM guests have paravirtual means for both.
 //! - NICs have no option ROM: nobody boots from them.
+//! - Huge pages from the machine's pool are claimed when QEMU starts, and come when they are touched.
 //! - `vhost=off` is said aloud: the packets of every model are then moved by QEMU itself.
 
 use std::ffi::{OsStr, OsString};
@@ -19,7 +20,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Guest, Interface, NicModel};
+use hypertare_plan::{Accelerator, Guest, Interface, NicModel, Pages};
 
 use super::vmm::Spec;
 use super::{MODULES_PARAMETER, PORT, SHARE_TAG};
@@ -41,6 +42,10 @@ pub const FIRST_TAP_FD: i32 = 6;
 
 /// A PC without the devices that nobody here has a use for.
 pub const MACHINE: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off";
+
+/// Memory is the object that is named so: of huge pages from the machine's pool. Transparent ones, or
+/// none, need no object: see [`super::backing`].
+const FROM_POOL: &str = ",memory-backend=ram";
 
 /// What every kernel here is told; under TCG also [`TCG_KERNEL_ARGUMENTS`].
 pub const KERNEL_ARGUMENTS: [&str; 5] =
@@ -121,11 +126,21 @@ fn machine(line: &mut Line, guest: &Guest) -> Result<()> {
     let cpu = guest.cpu_model.as_deref().unwrap_or(default_cpu);
     line.0.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
     line.option("-display", ["none"]);
-    line.option("-machine", [MACHINE]);
+    line.option(
+        "-machine",
+        [MACHINE, if guest.pages == Some(Pages::Huge) { FROM_POOL } else { "" }],
+    );
     line.option("-accel", [accelerator]);
     line.option("-cpu", [cpu]);
     line.option("-smp", [format!("cpus={0},sockets=1,cores={0},threads=1", guest.cpus)]);
     line.option("-m", [format!("{}B", guest.memory)]);
+    if guest.pages == Some(Pages::Huge) {
+        let pool = "hugetlb=on,hugetlbsize=2M";
+        line.option(
+            "-object",
+            [format!("memory-backend-memfd,id=ram,size={}B,{pool}", guest.memory)],
+        );
+    }
     Ok(())
 }
 
@@ -235,6 +250,8 @@ mod tests {
             cpu_model: None,
             kernel_args: vec!["loglevel=7".into()],
             boot_limit_s: 10.0,
+            paging: None,
+            pages: None,
         }
     }
 
@@ -243,6 +260,7 @@ mod tests {
             name: "eth0".into(),
             link: "lan".into(),
             address: "10.77.0.2/24".into(),
+            more_addresses: vec![],
             mac: Some(mac.into()),
             nic: model,
             offloads: Default::default(),
@@ -255,6 +273,8 @@ mod tests {
             kind: NodeKind::Guest(guest()),
             cpus: vec![],
             interfaces,
+            routes: vec![],
+            router: None,
             files: None,
         }
     }
@@ -324,6 +344,17 @@ mod tests {
         assert_eq!(after("-accel"), Some("kvm"));
         assert_eq!(after("-cpu"), Some("host"));
         assert!(!after("-append").unwrap().contains("tsc="));
+    }
+
+    #[test]
+    fn only_pages_of_the_pool_need_an_object() {
+        let with = |pages| line(&node(vec![]), &Guest { pages, ..guest() }, None).unwrap();
+        let huge = with(Some(Pages::Huge));
+        let object = "memory-backend-memfd,id=ram,size=268435456B,hugetlb=on,hugetlbsize=2M";
+        assert!(huge.windows(2).any(|pair| pair == ["-object", object]));
+        assert!(huge.iter().any(|word| word.ends_with(",memory-backend=ram")));
+        assert_eq!(with(Some(Pages::Small)), with(None));
+        assert_eq!(with(Some(Pages::Transparent)), with(None));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use hypertare_plan::{
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
+use super::paging;
 use super::vmm::{Spec, Vmm};
 use crate::emit::Emitter;
 
@@ -96,6 +97,8 @@ fn boot(options: &Boot) -> Result<()> {
         vmm: Some(state.version),
         vmm_argv: state.argv,
         cgroup: None,
+        paging: paging::of_guest(state.accelerator),
+        backing: vmm.backing()?,
     }))?;
     end(vmm)
 }
@@ -123,9 +126,19 @@ fn describe(options: &Boot) -> (Node, Guest) {
         cpu_model: options.cpu_model.clone(),
         kernel_args: options.kernel_arg.clone(),
         boot_limit_s: options.limit,
+        paging: None,
+        pages: None,
     };
     let kind = NodeKind::Guest(guest.clone());
-    let node = Node { name: NAME.into(), kind, cpus: vec![], interfaces: vec![], files: None };
+    let node = Node {
+        name: NAME.into(),
+        kind,
+        cpus: vec![],
+        interfaces: vec![],
+        routes: vec![],
+        router: None,
+        files: None,
+    };
     (node, guest)
 }
 

@@ -101,7 +101,8 @@ pub struct Emulate {
     /// QEMU's CPU model
     #[arg(long)]
     cpu_model: Option<String>,
-    /// A NIC on the hub, MODEL=MAC; may be repeated
+    /// A NIC, MODEL=MAC or MODEL=MAC@HUB; those on the hub of the same number (0 when none is given)
+    /// hear each other; may be repeated
     #[arg(long, value_parser = parse_nic)]
     nic: Vec<Nic>,
     /// A further kernel module to load
@@ -134,16 +135,19 @@ enum Scheduler {
 struct Nic {
     model: NicModel,
     mac: String,
+    hub: u8,
 }
 
 fn parse_nic(text: &str) -> Result<Nic, String> {
-    let (model, mac) = text.split_once('=').ok_or("write it like e1000=52:54:00:77:00:01")?;
+    let (model, place) = text.split_once('=').ok_or("write it like e1000=52:54:00:77:00:01")?;
+    let (mac, hub) = place.split_once('@').unwrap_or((place, "0"));
+    let hub = hub.parse().map_err(|_| format!("{hub:?} is no hub's number, 0 to 255"))?;
     let model = serde_json::from_value(model.into())
         .map_err(|_| format!("there is no NIC model {model:?}"))?;
     if !argv::is_mac(mac) {
         return Err(format!("{mac:?} is no MAC address, write it like 52:54:00:77:00:01"));
     }
-    Ok(Nic { model, mac: mac.to_owned() })
+    Ok(Nic { model, mac: mac.to_owned(), hub })
 }
 
 pub fn main(options: &Emulate) -> ExitCode {
@@ -220,8 +224,10 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
             NicModel::VirtioNet if is_virtual => ",ioeventfd=off,tx=timer",
             _ => "",
         };
-        option("-netdev", format!("hubport,id=net{index},hubid=0"));
-        option("-device", format!("{device},netdev=net{index},mac={},romfile={timing}", nic.mac));
+        option("-netdev", format!("hubport,id=net{index},hubid={}", nic.hub));
+        let place = place(index, options.nic.len());
+        let mac = &nic.mac;
+        option("-device", format!("{device},netdev=net{index},mac={mac},romfile={timing}{place}"));
     }
     let arguments = kernel_arguments(options)?;
     if options.hypervisor.is_some() {
@@ -236,6 +242,19 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
     }
     line.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(String::from));
     Ok(line)
+}
+
+/// Few NICs have a slot each, where the bus has one for them. Many are functions of the same devices,
+/// eight of each, behind what else is on the bus.
+fn place(index: usize, count: usize) -> String {
+    const SLOTS: usize = 16;
+    const FIRST: usize = 8;
+    const FUNCTIONS: usize = 8;
+    if count <= SLOTS {
+        return String::new();
+    }
+    let (slot, function) = (FIRST + index / FUNCTIONS, index % FUNCTIONS);
+    format!(",multifunction=on,addr={slot:x}.{function}")
 }
 
 /// One virtual CPU for the driver domain, whatever the machine has; and memory that is zero already

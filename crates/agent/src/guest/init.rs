@@ -64,7 +64,10 @@ fn run() -> Result<()> {
     mount_all()?;
     set_environment();
     bring_loopback_up().context("setting up the loopback interface")?;
-    load_modules()?;
+    let command_line = fs::read_to_string("/proc/cmdline")?;
+    load_modules(&command_line)?;
+    seed_random_numbers(&command_line)?;
+    offer_program()?;
     let port = match xen::role() {
         Some(xen::Role::Guest) => xen::console::open(Path::new(xen::console::DEVICE))?,
         Some(xen::Role::Driver) => {
@@ -75,10 +78,8 @@ fn run() -> Result<()> {
     };
     let agent = match File::open(PLAN) {
         Ok(plan) => {
-            let command_line = fs::read_to_string("/proc/cmdline")?;
-            seed_random_numbers(&command_line)?;
             mount_cgroups();
-            offer_program()?;
+            mount_debugging();
             let agent = start_child(|| host::carry_out_alone(plan, port.into()))?;
             end_after(&command_line)?;
             agent
@@ -136,13 +137,12 @@ fn bring_loopback_up() -> io::Result<()> {
     }
 }
 
-fn load_modules() -> Result<()> {
-    let command_line = fs::read_to_string("/proc/cmdline")?;
+fn load_modules(command_line: &str) -> Result<()> {
     let directory = Path::new(DIRECTORY);
     let index = Index::read(directory)?;
-    modules::wanted(&command_line)
+    modules::wanted(command_line)
         .into_iter()
-        .try_for_each(|name| index.load(directory, name, &command_line))
+        .try_for_each(|name| index.load(directory, name, command_line))
 }
 
 /// Opens the virtio-serial port once its other end is there: until then it reads as ended.
@@ -198,6 +198,14 @@ fn mount_cgroups() {
     // What a host's init does; without it no container's memory can be limited.
     if let Err(error) = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory +cpu") {
         eprintln!("{CONSOLE_PREFIX}no cgroup controllers: {error}");
+    }
+}
+
+/// Where KVM counts what its guests do. Without it a probe of that says that it is not there.
+fn mount_debugging() {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    if let Err(error) = mount("debugfs", "/sys/kernel/debug", "debugfs", flags, None) {
+        eprintln!("{CONSOLE_PREFIX}no debugfs: {error}");
     }
 }
 

@@ -1,7 +1,9 @@
 //! Guests: VMs started and watched from the host agent, and the init that runs inside them.
 //!
 //! - outside: [`vmm`] runs one QEMU ([`argv`] is its command line, [`qmp`] how it is asked,
-//!   [`console`] what it prints); [`boot`] does that for one guest alone.
+//!   [`console`] what it prints, [`backing`] and [`paging`] how its memory is mapped); [`boot`] does
+//!   that for one guest alone. On a machine of an experiment's own, [`kvm_module`] and
+//!   [`huge_pages`] see to it that a guest can have what it is to have.
 //! - inside: [`init`] is PID 1; it loads [`modules`] and hands over to the node agent, which may
 //!   want the machine's files from [`share`].
 //!
@@ -12,11 +14,15 @@
 //! the plan in the initramfs and carries it out; records go out, nothing comes in.
 
 pub mod argv;
+pub mod backing;
 pub mod boot;
 pub mod console;
 pub mod emulated;
+pub mod huge_pages;
 pub mod init;
+pub mod kvm_module;
 pub mod modules;
+pub mod paging;
 pub mod qmp;
 pub mod share;
 pub mod vmm;

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Guest, Interface, MAX_CONSOLE_LINES, Node};
+use hypertare_plan::{Accelerator, Backing, Guest, Interface, MAX_CONSOLE_LINES, Node, Pages};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -25,8 +25,10 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::argv::{self, CHANNEL_FD, FIRST_TAP_FD, INITRAMFS_FD, PROGRAM, QMP_FD};
+use super::backing;
 use super::console::Tail;
 use super::init::CONSOLE_PREFIX;
+use super::paging;
 use super::qmp::{Ending, Qmp};
 
 /// Lines kept of QEMU's own messages.
@@ -83,6 +85,8 @@ pub struct Vmm {
     child: Child,
     pidfd: OwnedFd,
     argv: Vec<String>,
+    memory: u64,
+    pages: Option<Pages>,
     channel: UnixStream,
     qmp: Qmp,
     printed: Arc<Mutex<Printed>>,
@@ -98,6 +102,7 @@ impl Vmm {
     /// Starts QEMU and returns at once: whether the guest boots is seen on its channel.
     pub fn start(spec: Spec) -> Result<Vmm> {
         check_files(&spec)?;
+        check_memory(spec.guest)?;
         let words = argv::argv(&spec)?;
         let argv = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (channel, qemus_channel) = UnixStream::pair()?;
@@ -111,8 +116,13 @@ impl Vmm {
         inherited.extend((FIRST_TAP_FD..).zip(spec.taps.into_iter().map(|tap| tap.fd)));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
+        if spec.guest.pages == Some(Pages::Small) {
+            // SAFETY: one system call, between fork and exec.
+            unsafe { command.pre_exec(backing::forbid_huge_pages) };
+        }
         let (child, pidfd, printed) = spawn_watched(command, inherited)?;
-        Ok(Vmm { child, pidfd, argv, channel, qmp, printed, ended: None })
+        let (memory, pages) = (spec.guest.memory, spec.guest.pages);
+        Ok(Vmm { child, pidfd, argv, memory, pages, channel, qmp, printed, ended: None })
     }
 
     /// The control channel: orders in, records out. It ends when QEMU does; while the guest's agent
@@ -136,6 +146,23 @@ impl Vmm {
             cpu_threads: self.qmp.cpu_threads()?,
             argv: self.argv.clone(),
         })
+    }
+
+    /// How the machine maps the guest's memory, as far as the guest has used it; nothing where that
+    /// cannot be seen.
+    ///
+    /// # Errors
+    /// It is not mapped as was asked for, or that cannot be seen.
+    pub fn backing(&self) -> Result<Option<Backing>> {
+        let found = backing::read(self.pid().as_raw_nonzero().get(), self.memory);
+        match self.pages {
+            None => Ok(found.ok()),
+            Some(asked) => {
+                let found = found?;
+                backing::check(&found, asked)?;
+                Ok(Some(found))
+            }
+        }
     }
 
     /// Binds the threads of the virtual CPUs to CPUs of the machine, one to one. No CPUs: no bond.
@@ -283,6 +310,17 @@ fn check_files(spec: &Spec) -> Result<()> {
         bail!("guest {} has no initramfs", spec.node.name);
     }
     spec.guest.initramfs.iter().try_for_each(|path| check_readable("initramfs", path))
+}
+
+/// What would be found out only from what the guest does.
+fn check_memory(guest: &Guest) -> Result<()> {
+    if let Some(asked) = guest.paging {
+        if guest.accelerator == Accelerator::Tcg {
+            bail!("nested and shadow page tables are KVM's, but the guest is to be emulated (tcg)");
+        }
+        paging::check(asked)?;
+    }
+    backing::check_machine(guest.pages, guest.memory)
 }
 
 /// Archives as one, in memory: the kernel takes them one after the other, each at a multiple of

@@ -177,7 +177,7 @@ pub fn sweep() {
     for (name, path) in ours() {
         if !is_alive(&name) {
             // Still populated means that it is not dead, only not visible from here.
-            let _ = fs::remove_dir(&path);
+            remove_tree(&path);
         }
     }
 }
@@ -218,7 +218,7 @@ fn set(file: &Path, limit: u64) -> bool {
     opened.is_ok_and(|mut file| write!(file, "{limit}").is_ok())
 }
 
-fn make_in(place: &Path, name: &str) -> Option<PathBuf> {
+pub(super) fn make_in(place: &Path, name: &str) -> Option<PathBuf> {
     let directory = place.join(name);
     match fs::create_dir(&directory) {
         Ok(()) => Some(directory),
@@ -227,7 +227,16 @@ fn make_in(place: &Path, name: &str) -> Option<PathBuf> {
     }
 }
 
+/// Removes a group and those in it, if they are empty.
+pub(super) fn remove_tree(directory: &Path) {
+    remove_directory(directory, Instant::now());
+}
+
 fn remove_directory(directory: &Path, deadline: Instant) {
+    let inner = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in inner.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        remove_directory(&entry.path(), deadline);
+    }
     while let Err(error) = fs::remove_dir(directory) {
         if error.raw_os_error() != Some(libc::EBUSY) || Instant::now() > deadline {
             return;
@@ -241,19 +250,19 @@ fn remove_directory(directory: &Path, deadline: Instant) {
 /// one that holds processes hands no controller down, so that only one above can limit memory: for a
 /// user of systemd the slice that `systemd-run --user --scope` makes scopes in.
 #[derive(Debug, PartialEq)]
-struct Hierarchy {
-    kind: String,
-    controllers: Vec<String>,
-    places: Vec<PathBuf>,
+pub(super) struct Hierarchy {
+    pub(super) kind: String,
+    pub(super) controllers: Vec<String>,
+    pub(super) places: Vec<PathBuf>,
 }
 
 impl Hierarchy {
-    fn controls(&self, controller: &str) -> bool {
+    pub(super) fn controls(&self, controller: &str) -> bool {
         self.controllers.iter().any(|name| name == controller)
     }
 }
 
-fn hierarchies() -> Result<Vec<Hierarchy>> {
+pub(super) fn hierarchies() -> Result<Vec<Hierarchy>> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let memberships = fs::read_to_string("/proc/self/cgroup")?;
     Ok(parse_hierarchies(&mounts, &memberships))

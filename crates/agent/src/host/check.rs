@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use hypertare_plan::{Bench, Interface, LinkKind, NodeKind, Trial};
+use hypertare_plan::{Bench, Interface, LinkKind, NodeKind, Route, Router, Trial};
 
 /// The kernel's limit, without the terminating zero.
 const LONGEST_INTERFACE_NAME: usize = 15;
@@ -44,6 +44,11 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
                 ));
             }
         }
+        let routes = node.routes.iter().try_for_each(check_route);
+        let router = node.router.as_ref();
+        routes
+            .and_then(|()| router.map_or(Ok(()), |one| check_router(one, node.interfaces.len())))
+            .map_err(|why| format!("node {}: {why}", node.name))?;
         match &node.kind {
             NodeKind::Guest(guest) => seconds("boot_limit_s", guest.boot_limit_s)?,
             NodeKind::Domain(domain) => seconds("boot_limit_s", domain.boot_limit_s)?,
@@ -86,21 +91,41 @@ fn seconds(name: &str, value: f64) -> Result<(), String> {
 
 fn check_interface(interface: &Interface) -> Result<(), String> {
     interface_name(&interface.name)?;
-    let valid = interface.address.split_once('/').is_some_and(|(address, length)| {
-        let bits = match address.parse() {
-            Ok(IpAddr::V4(_)) => 32,
-            Ok(IpAddr::V6(_)) => 128,
-            Err(_) => return false,
-        };
-        length.parse::<u8>().is_ok_and(|length| length <= bits)
+    let mut addresses = std::iter::once(&interface.address).chain(&interface.more_addresses);
+    addresses.try_for_each(|address| with_length(address).map(drop))
+}
+
+fn with_length(text: &str) -> Result<IpAddr, String> {
+    let valid = text.split_once('/').and_then(|(address, length)| {
+        let address: IpAddr = address.parse().ok()?;
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        (length.parse::<u8>().ok()? <= bits).then_some(address)
     });
-    if !valid {
-        return Err(format!(
-            "{:?} is not an address with a prefix length, like 10.77.0.2/24",
-            interface.address
-        ));
+    valid.ok_or_else(|| {
+        format!("{text:?} is not an address with a prefix length, like 10.77.0.2/24")
+    })
+}
+
+fn check_route(route: &Route) -> Result<(), String> {
+    let network = with_length(&route.to)?;
+    let via: IpAddr =
+        route.via.parse().map_err(|_| format!("{:?} is not the address of a router", route.via))?;
+    if network.is_ipv4() == via.is_ipv4() {
+        return Ok(());
     }
-    Ok(())
+    Err(format!("the route to {} goes via {via}, which is of another family", route.to))
+}
+
+fn check_router(router: &Router, interfaces: usize) -> Result<(), String> {
+    if interfaces < 2 {
+        return Err(format!("it is to forward and has {interfaces} interfaces: it needs two"));
+    }
+    match router.queue.as_ref().and_then(|queue| queue.length) {
+        Some(length @ (0 | 1_000_001..)) => {
+            Err(format!("its queues are to hold {length} packets: 1 to 1000000 can be held"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn interface_name(name: &str) -> Result<(), String> {

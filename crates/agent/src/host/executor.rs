@@ -267,6 +267,7 @@ impl<M: Machine> Executor<M> {
     fn announce(&mut self, index: usize) -> Outcome {
         let member = &mut self.members[index];
         let about = member.link.about().map_err(|error| {
+            self.blamed = Some(member.node.name.clone());
             Stop::Failed(format!("node {} cannot be used: {error:#}", member.node.name))
         })?;
         let record = Record::Node(NodeReady {
@@ -277,6 +278,8 @@ impl<M: Machine> Executor<M> {
             vmm: about.vmm,
             vmm_argv: about.vmm_argv,
             cgroup: about.cgroup,
+            paging: about.paging,
+            backing: about.backing,
         });
         self.emit(record);
         Ok(())
@@ -527,18 +530,19 @@ impl<M: Machine> Executor<M> {
             let order = Order::ProbeBegin { trial, phase: phase.name.clone(), probes };
             self.order_and_wait(&node, "reading probes", order, Instant::now() + ORDER_LIMIT)?;
         }
-        let outside = phase.probes.iter().filter(|request| request.probe == Probe::Outside);
-        Ok(outside
-            .map(|request| {
-                let index = self.index(&request.node);
-                (index, self.begin_outside(index))
+        Ok(by_node(phase, Probe::is_outside)
+            .into_iter()
+            .map(|(node, probes)| {
+                let index = self.index(&node);
+                (index, self.begin_outside(index, &probes))
             })
             .collect())
     }
 
-    fn begin_outside(&mut self, index: usize) -> Reading {
+    fn begin_outside(&mut self, index: usize, probes: &[Probe]) -> Reading {
         let outside = self.members[index].link.outside();
-        probe::begin(&[Probe::Outside], &Surroundings { outside, ..Surroundings::default() })
+        let machine_proc = super::sandbox::machine_proc();
+        probe::begin(probes, &Surroundings { outside, machine_proc, ..Surroundings::default() })
     }
 
     fn end_probes(&mut self, trial: u64, phase: &Phase, outside: Outsides) -> Outcome {
@@ -733,10 +737,15 @@ fn setup_deadline(member: &Member) -> Instant {
     member.begun + limit
 }
 
-/// What each node reads by itself, in the order of the plan.
+/// What each node reads by itself.
 fn inside_probes(phase: &Phase) -> Vec<(String, Vec<Probe>)> {
+    by_node(phase, |probe| !probe.is_outside())
+}
+
+/// Some of the phase's probes by their nodes, in the order of the plan.
+fn by_node(phase: &Phase, some: impl Fn(Probe) -> bool) -> Vec<(String, Vec<Probe>)> {
     let mut nodes: Vec<(String, Vec<Probe>)> = Vec::new();
-    for request in phase.probes.iter().filter(|request| request.probe != Probe::Outside) {
+    for request in phase.probes.iter().filter(|request| some(request.probe)) {
         match nodes.iter_mut().find(|(node, _)| *node == request.node) {
             Some((_, probes)) => probes.push(request.probe),
             None => nodes.push((request.node.clone(), vec![request.probe])),

@@ -273,9 +273,16 @@ fn bench(nodes: &[&str]) -> Bench {
         kind: NodeKind::Host,
         cpus: vec![],
         interfaces: vec![],
+        routes: vec![],
+        router: None,
         files: None,
     };
-    Bench { name: "bench".to_owned(), nodes: nodes.iter().map(node).collect(), links: vec![] }
+    Bench {
+        name: "bench".to_owned(),
+        nodes: nodes.iter().map(node).collect(),
+        links: vec![],
+        weights: false,
+    }
 }
 
 fn task(id: &str, node: &str, background: bool) -> Task {

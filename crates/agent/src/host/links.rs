@@ -10,12 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder};
+use hypertare_plan::{MAX_CONSOLE_LINES, Node, NumberedOrder};
 
 use super::cgroup::Cgroup;
 use super::event::{Inbox, News};
 use super::machine::{About, NodeLink};
 use super::spawn::Child;
+use super::weights::Groups;
+use crate::guest::huge_pages::Reserved;
+use crate::guest::paging;
 use crate::guest::vmm::Vmm;
 use crate::probe::{Outside, Processes};
 use crate::xen;
@@ -189,18 +192,37 @@ impl Drop for ProcessLink {
 pub struct GuestLink {
     vmm: Option<Vmm>,
     orders: Orders,
+    name: String,
     cpus: Vec<u32>,
-    cgroup: Option<Cgroup>,
+    held: Held,
     last_words: Vec<String>,
 }
 
+/// What is made for a guest's VMM, and given back after its end.
+pub struct Held {
+    pub cgroup: Option<Cgroup>,
+    /// Held for their ends alone.
+    #[allow(dead_code)]
+    pub kvm: Option<File>,
+    #[allow(dead_code)]
+    pub memory: Option<Reserved>,
+    pub groups: Option<Groups>,
+}
+
 impl GuestLink {
-    pub fn new(vmm: Vmm, inbox: Inbox, cpus: Vec<u32>, cgroup: Option<Cgroup>) -> Result<Self> {
+    pub fn new(vmm: Vmm, inbox: Inbox, node: &Node, held: Held) -> Result<Self> {
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
         let orders = vmm.channel().try_clone()?;
         std::thread::spawn(move || inbox.read(File::from(records)));
         let orders = Orders::new(orders);
-        Ok(GuestLink { vmm: Some(vmm), orders, cpus, cgroup, last_words: Vec::new() })
+        Ok(GuestLink {
+            vmm: Some(vmm),
+            orders,
+            name: node.name.clone(),
+            cpus: node.cpus.clone(),
+            held,
+            last_words: Vec::new(),
+        })
     }
 }
 
@@ -213,11 +235,16 @@ impl NodeLink for GuestLink {
         let Some(vmm) = &mut self.vmm else { return Ok(About::default()) };
         vmm.pin(&self.cpus)?;
         let state = vmm.describe()?;
+        if let Some(groups) = &self.held.groups {
+            groups.place(&self.name, vmm.pid().as_raw_nonzero().get(), &state.cpu_threads)?;
+        }
         Ok(About {
             accelerator: Some(state.accelerator),
             vmm: Some(state.version),
             vmm_argv: state.argv,
-            cgroup: self.cgroup.as_ref().and_then(Cgroup::version),
+            cgroup: self.held.cgroup.as_ref().and_then(Cgroup::version),
+            paging: paging::of_guest(state.accelerator),
+            backing: vmm.backing()?,
         })
     }
 
@@ -234,7 +261,7 @@ impl NodeLink for GuestLink {
         Some(Outside::Processes(Processes {
             pid: vmm.pid().as_raw_nonzero().get(),
             vcpu_tids: vmm.describe().map(|state| state.cpu_threads).unwrap_or_default(),
-            cgroup: self.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
+            cgroup: self.held.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
         }))
     }
 
@@ -253,7 +280,7 @@ impl NodeLink for GuestLink {
 
 impl Drop for GuestLink {
     fn drop(&mut self) {
-        // Before its cgroup, which cannot be removed while it lives.
+        // Before its cgroup, which cannot be removed while it lives, and before its memory.
         self.kill();
     }
 }

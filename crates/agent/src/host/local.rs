@@ -8,18 +8,21 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{
-    Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
+    Accelerator, Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
+    Pages,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::cgroup::{Cgroup, Scope};
 use super::event::Inbox;
-use super::links::{DomainLink, GuestLink, Pipes, ProcessLink};
+use super::links::{DomainLink, GuestLink, Held, Pipes, ProcessLink};
 use super::machine::{Machine, Started};
 use super::sandbox;
 use super::spawn::Spawn;
+use super::weights::Weights;
 use crate::guest::vmm::{Spec, Tap, Vmm};
-use crate::net::{Links, Namespace, tap};
+use crate::guest::{huge_pages, kvm_module};
+use crate::net::{Links, Namespace, forwarding, tap};
 use crate::xen::domain::Domain;
 
 /// From a NIC's being set up to frames passing it.
@@ -31,6 +34,8 @@ const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes 
 pub struct Local {
     scope: Scope,
     links: Links,
+    /// Of the bench that asks for them.
+    weights: Option<Weights>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
     /// For names and addresses that are used once only: the kernel may still be removing those of
@@ -42,7 +47,7 @@ impl Local {
     pub fn new(scope: Scope) -> Result<Self> {
         let links = Links::open()?;
         links.set_up("lo")?;
-        Ok(Local { scope, links, made: Vec::new(), next: 0 })
+        Ok(Local { scope, links, weights: None, made: Vec::new(), next: 0 })
     }
 
     fn number(&mut self) -> u32 {
@@ -63,11 +68,13 @@ impl Local {
         if memory.is_some() {
             namespaces |= libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC;
         }
-        let spawn = Spawn {
-            arguments: vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()],
-            namespaces,
-            descriptors: vec![&theirs[0], &theirs[1], &theirs[2]],
-        };
+        let mut arguments: Vec<String> =
+            vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()];
+        if let (None, Some(weights)) = (memory, &self.weights) {
+            arguments.extend(["--weights".into(), weights.groups().text()]);
+        }
+        let spawn =
+            Spawn { arguments, namespaces, descriptors: vec![&theirs[0], &theirs[1], &theirs[2]] };
         let child = spawn.start(|pid| {
             bind(pid, &node.cpus)?;
             if let Some(cgroup) = &cgroup {
@@ -138,6 +145,7 @@ impl Local {
         guest: &Guest,
         inbox: Inbox,
     ) -> Result<Started> {
+        let (kvm, memory) = prepare_machine(guest)?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         let mut taps = Vec::new();
@@ -151,13 +159,16 @@ impl Local {
             taps.push(Tap { interface, fd });
         }
         let mut warnings = Vec::new();
-        let cgroup = self.cgroup(node, None, &mut warnings);
+        let groups = self.weights.as_ref().map(|weights| weights.groups().clone());
+        // With a weight its threads are in groups with others', so that none accounts for it alone.
+        let cgroup = if groups.is_none() { self.cgroup(node, None, &mut warnings) } else { None };
         let share = node.files.as_ref().map(|_| Path::new("/"));
         let vmm = Vmm::start(Spec { node, guest, taps, share })?;
         if let Some(cgroup) = &cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
         }
-        let link = GuestLink::new(vmm, inbox, node.cpus.clone(), cgroup)?;
+        let held = Held { cgroup, kvm, memory, groups };
+        let link = GuestLink::new(vmm, inbox, node, held)?;
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
@@ -222,9 +233,11 @@ impl Local {
 
 impl Machine for Local {
     fn prepare(&mut self, bench: &Bench) -> Result<()> {
+        self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Bridge) {
             self.links.bridge(&link.name, link.mtu)?;
             self.made.push(link.name.clone());
+            forwarding::trust_own_address(&link.name)?;
             self.links.set_up(&link.name)?;
             if let Some(uplink) = &link.uplink {
                 self.lift(link, &uplink.mac)?;
@@ -253,7 +266,23 @@ impl Machine for Local {
             // A veth is gone already when its other end's namespace is.
             let _ = self.links.delete(&name);
         }
+        self.weights = None;
     }
+}
+
+/// What an experiment's own machine lacks for a guest; the user's is taken as it is.
+fn prepare_machine(guest: &Guest) -> Result<(Option<File>, Option<huge_pages::Reserved>)> {
+    let (mut kvm, mut memory) = (None, None);
+    if !kvm_module::is_own_machine() {
+        return Ok((kvm, memory));
+    }
+    if guest.accelerator == Accelerator::Kvm {
+        kvm = Some(kvm_module::ensure(guest.paging)?);
+    }
+    if guest.pages == Some(Pages::Huge) {
+        memory = Some(huge_pages::reserve(Path::new(huge_pages::POOL), guest.memory)?);
+    }
+    Ok((kvm, memory))
 }
 
 /// The MTU of the node's links.

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use hypertare_plan::{Accelerator, Bench, Interface, NumberedOrder};
+use hypertare_plan::{Accelerator, Backing, Bench, Interface, NumberedOrder, Paging};
 
 use super::event::Inbox;
 use crate::probe::Outside;
@@ -63,4 +63,6 @@ pub struct About {
     pub vmm: Option<String>,
     pub vmm_argv: Vec<String>,
     pub cgroup: Option<String>,
+    pub paging: Option<Paging>,
+    pub backing: Option<Backing>,
 }

@@ -50,6 +50,8 @@ impl Member {
         let setup = Order::Setup {
             node: node.name.clone(),
             interfaces: started.interfaces,
+            routes: node.routes.clone(),
+            router: node.router.clone(),
             mtu: started.mtu,
             files: node.files.clone(),
         };

@@ -15,6 +15,7 @@ mod machine;
 mod member;
 pub mod sandbox;
 pub mod spawn;
+pub mod weights;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;

@@ -7,7 +7,8 @@
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -173,6 +174,14 @@ pub fn take_signal(signals: &OwnedFd) -> Option<libc::c_int> {
     (read == info.len()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
 }
 
+static MACHINE_PROC: OnceLock<OwnedFd> = OnceLock::new();
+
+/// The /proc of whoever started the sandbox, where that is not this one's.
+pub fn machine_proc() -> Option<PathBuf> {
+    let machine = MACHINE_PROC.get()?;
+    Some(format!("/proc/self/fd/{}", machine.as_raw_fd()).into())
+}
+
 /// First thing inside: become independent of the terminal, and arrange mounts and `/proc`.
 pub fn enter() -> Result<OwnedFd> {
     // SAFETY: the outside has put it there; nobody else owns this number.
@@ -182,6 +191,10 @@ pub fn enter() -> Result<OwnedFd> {
     // Ctrl-C in a terminal reaches the outside, which passes it on.
     let _ = rustix::process::setsid();
     make_private()?;
+    // Its own files are read by whoever may read them anyway.
+    if let Ok(machine) = fs::File::open("/proc") {
+        let _ = MACHINE_PROC.set(machine.into());
+    }
     mount(
         "proc",
         "/proc",

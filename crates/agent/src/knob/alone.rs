@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use hypertare_plan::Knob;
+use hypertare_plan::{Knob, ThpDefrag, ThpEnabled};
 
 use super::Setting;
 use crate::net::ethtool;
@@ -46,7 +46,7 @@ pub fn run(args: &KnobArgs) -> Result<()> {
 }
 
 /// What is asked for does not matter to a look, but for CPUs: one that is there.
-fn knobs(interface: &str) -> [Knob; 12] {
+fn knobs(interface: &str) -> [Knob; 14] {
     let interface = interface.to_owned();
     [
         Knob::Mtu { interface: interface.clone(), bytes: 1500 },
@@ -61,6 +61,12 @@ fn knobs(interface: &str) -> [Knob; 12] {
         coalescing(&interface, false),
         Knob::BusyPoll { microseconds: 0 },
         Knob::DeferHardIrqs { interface, polls: 0, flush_timeout_ns: 0 },
+        Knob::Thp {
+            enabled: ThpEnabled::Always,
+            defrag: Some(ThpDefrag::Always),
+            scan_sleep_ms: Some(0),
+        },
+        Knob::Ksm { run: true, pages_to_scan: Some(1), sleep_ms: Some(0) },
     ]
 }
 
@@ -90,6 +96,8 @@ fn name(knob: &Knob) -> String {
         Knob::DevWeight { .. } => "dev_weight".to_owned(),
         Knob::InterruptCoalescing { rx_usecs: Some(_), .. } => "coalescing rx_usecs".to_owned(),
         Knob::InterruptCoalescing { .. } => "coalescing rx_frames".to_owned(),
+        Knob::Thp { .. } => "thp".to_owned(),
+        Knob::Ksm { .. } => "ksm".to_owned(),
         Knob::BusyPoll { .. } => "busy_poll".to_owned(),
         Knob::DeferHardIrqs { .. } => "defer_hard_irqs".to_owned(),
     }

@@ -58,6 +58,14 @@ pub fn core_sysctl(sysctls: &Path, name: &str, value: u32) -> Result<Wanted> {
     Ok(Wanted { place: Box::new(place), value: value.to_string() })
 }
 
+/// `missing` says why a kernel may lack it.
+pub fn check_present(place: &File, missing: &str) -> Result<()> {
+    match place.path.exists() {
+        true => Ok(()),
+        false => bail!("{} is not there: {missing}", place.path.display()),
+    }
+}
+
 /// The kernel shows what may not be set here as read-only, or (before Linux 6.13) not at all.
 pub fn check_writable(place: &File) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;

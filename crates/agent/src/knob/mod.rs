@@ -15,6 +15,7 @@ mod dev_weight;
 mod file;
 mod interrupt_coalescing;
 mod interrupt_cpus;
+mod ksm;
 mod mtu;
 mod napi_budget;
 mod napi_weight;
@@ -22,12 +23,14 @@ mod offload;
 mod receive_steering;
 mod scheduler_weight;
 mod socket_buffers;
+mod thp;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use hypertare_plan::{Knob, KnobAction, KnobOutcome};
 
+use crate::host::weights::Groups;
 use crate::net::napi::Deferral;
 
 /// Something that holds one value, as text in one form: equal values are equal texts.
@@ -71,7 +74,13 @@ impl Setting {
     /// # Errors
     /// This node lacks them, and why.
     pub fn of(knob: &Knob) -> Result<Self> {
+        Self::among(knob, None)
+    }
+
+    /// The same where there may be groups of CPU weights.
+    fn among(knob: &Knob, groups: Option<&Groups>) -> Result<Self> {
         let sysctls = Path::new("/proc/sys/net");
+        let mm = Path::new("/sys/kernel/mm");
         let wanted = match knob {
             Knob::Mtu { interface, bytes } => mtu::places(interface, *bytes),
             Knob::Offload { interface, offload, on } => offload::places(interface, offload, *on),
@@ -100,8 +109,14 @@ impl Setting {
                     ("tx-frames", *tx_frames),
                 ],
             ),
+            Knob::Thp { enabled, defrag, scan_sleep_ms } => {
+                thp::places(mm, *enabled, *defrag, *scan_sleep_ms)
+            }
+            Knob::Ksm { run, pages_to_scan, sleep_ms } => {
+                ksm::places(mm, *run, *pages_to_scan, *sleep_ms)
+            }
             Knob::SchedulerWeight { weight, guest } => {
-                scheduler_weight::places(*weight, guest.as_deref())
+                scheduler_weight::places(*weight, guest.as_deref(), groups)
             }
             Knob::BusyPoll { microseconds } => busy_poll::places(sysctls, *microseconds),
             Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } => {
@@ -160,6 +175,7 @@ impl Change {
 #[derive(Default)]
 pub struct Ledger {
     changes: Vec<Change>,
+    groups: Option<Groups>,
 }
 
 impl Ledger {
@@ -167,10 +183,15 @@ impl Ledger {
         Self::default()
     }
 
+    /// Where guests' CPU weights can be turned.
+    pub fn with(groups: Option<Groups>) -> Self {
+        Ledger { changes: Vec::new(), groups }
+    }
+
     /// Turns a knob and remembers how it was. What went wrong is in the outcome.
     pub fn apply(&mut self, node: &str, trial: u64, knob: &Knob) -> KnobOutcome {
         let mut outcome = outcome(node, trial, knob, KnobAction::Applied);
-        let setting = match Setting::of(knob) {
+        let setting = match Setting::among(knob, self.groups.as_ref()) {
             Ok(setting) => setting,
             Err(error) => return failed(outcome, &error.context("not available here")),
         };

@@ -47,6 +47,10 @@ pub struct Link {
     /// Queues that the kernel reserved; how many are used is the driver's matter.
     pub rx_queues: u32,
     pub tx_queues: u32,
+    /// Queue discipline at its root, `noqueue` for most that are not hardware.
+    pub discipline: String,
+    /// Packets that may wait to be sent (`txqueuelen`).
+    pub queue_length: u32,
 }
 
 /// Another network namespace.
@@ -101,6 +105,12 @@ impl Links {
         let index = master.map(|master| self.get(master)).transpose()?.map_or(0, |link| link.index);
         self.set(name, vec![LinkAttribute::Controller(index)])
             .with_context(|| format!("making {name} a port of {}", master.unwrap_or("nothing")))
+    }
+
+    /// Disciplines take it as their limit when they are attached.
+    pub fn set_queue_length(&self, name: &str, packets: u32) -> Result<()> {
+        self.set(name, vec![LinkAttribute::TxQueueLen(packets)])
+            .with_context(|| format!("letting {packets} packets wait on {name}"))
     }
 
     pub fn set_mtu(&self, name: &str, bytes: u32) -> Result<()> {
@@ -205,6 +215,19 @@ impl Links {
         }
     }
 
+    /// Waits until the link's addresses answer, though nobody may be there to ask.
+    pub fn wait_for_addresses(&self, name: &str, limit: Duration) -> Result<()> {
+        let link = self.get(name)?;
+        let deadline = Instant::now() + limit;
+        while let Some(missing) = self.missing_address(&link)? {
+            if Instant::now() >= deadline {
+                bail!("{name} is of no use after {:.1} s: {missing}", limit.as_secs_f64());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
     /// What a link still lacks to be of use.
     fn missing(&self, name: &str) -> Result<Option<String>> {
         let link = self.get(name)?;
@@ -214,7 +237,11 @@ impl Links {
         if !link.carrier {
             return Ok(Some("its other end is not up".to_owned()));
         }
-        let addresses = self.address_messages(&link)?;
+        self.missing_address(&link)
+    }
+
+    fn missing_address(&self, link: &Link) -> Result<Option<String>> {
+        let addresses = self.address_messages(link)?;
         for address in addresses.iter().filter_map(given_without_dad) {
             if !self.is_local(address)? {
                 return Ok(Some(format!("the kernel does not answer for {address} yet")));
@@ -319,6 +346,8 @@ fn link(message: &RouteNetlinkMessage) -> Option<Link> {
         carrier: flags.contains(LinkFlags::Up | LinkFlags::LowerUp | LinkFlags::Running),
         rx_queues: 0,
         tx_queues: 0,
+        discipline: String::new(),
+        queue_length: 0,
     };
     for attribute in &message.attributes {
         match attribute {
@@ -328,6 +357,8 @@ fn link(message: &RouteNetlinkMessage) -> Option<Link> {
             LinkAttribute::Controller(index) => link.master = Some(*index),
             LinkAttribute::NumRxQueues(queues) => link.rx_queues = *queues,
             LinkAttribute::NumTxQueues(queues) => link.tx_queues = *queues,
+            LinkAttribute::Qdisc(name) => link.discipline = name.clone(),
+            LinkAttribute::TxQueueLen(packets) => link.queue_length = *packets,
             LinkAttribute::LinkInfo(info) => {
                 link.kind = info.iter().find_map(|info| match info {
                     LinkInfo::Kind(kind) => Some(kind.to_string()),
@@ -367,7 +398,7 @@ fn given_without_dad(message: &AddressMessage) -> Option<Ipv6Addr> {
     }
 }
 
-fn parse_cidr(cidr: &str) -> Result<(IpAddr, u8)> {
+pub(super) fn parse_cidr(cidr: &str) -> Result<(IpAddr, u8)> {
     let parsed = cidr.split_once('/').and_then(|(address, prefix)| {
         let address: IpAddr = address.parse().ok()?;
         let prefix: u8 = prefix.parse().ok()?;

@@ -1,13 +1,16 @@
-//! Links, taps and interfaces of a network namespace.
+//! Links, routes, queues, taps and interfaces of a network namespace.
 
 pub mod coalescing;
 pub mod drops;
 pub mod ethtool;
+pub mod forwarding;
 mod generic;
 pub mod interrupts;
 pub mod link;
 pub mod napi;
 mod netlink;
+pub mod queue;
+pub mod route;
 pub mod sysfs;
 pub mod tap;
 

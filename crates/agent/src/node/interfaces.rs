@@ -7,6 +7,7 @@ use hypertare_plan::{Interface, Record};
 
 use super::desk::Desk;
 use crate::net::ethtool::{self, Ethtool};
+use crate::net::forwarding;
 use crate::net::link::{Link, Links};
 
 /// A guest's NIC may be announced a little later than its agent.
@@ -34,8 +35,13 @@ fn set_up_one(desk: &Desk, links: &Links, interface: &Interface, mtu: u32) -> Re
     if found.mtu != mtu {
         links.set_mtu(name, mtu)?;
     }
-    if !links.addresses(name)?.contains(&interface.address) {
-        links.add_address(name, &interface.address)?;
+    let has_ipv6 = addresses(interface).any(|address| address.contains(':'));
+    if has_ipv6 {
+        forwarding::trust_own_address(name)?;
+    }
+    let known = links.addresses(name)?;
+    for address in addresses(interface).filter(|address| !known.contains(address)) {
+        links.add_address(name, address)?;
     }
     links.set_up(name)?;
     set_offloads(interface)?;
@@ -45,10 +51,17 @@ fn set_up_one(desk: &Desk, links: &Links, interface: &Interface, mtu: u32) -> Re
     {
         desk.warn(format!("{error:#}"));
     }
+    if has_ipv6 && interface.nic.is_none() {
+        links.wait_for_addresses(name, APPEAR_LIMIT)?;
+    }
     let mut state = ethtool::state(name)?;
     state.node = desk.node().to_owned();
     desk.emit(Record::Interface(state));
     Ok(())
+}
+
+fn addresses(interface: &Interface) -> impl Iterator<Item = &String> {
+    std::iter::once(&interface.address).chain(&interface.more_addresses)
 }
 
 /// By its MAC address, which is how a guest knows its NICs apart, else by its name.

@@ -6,12 +6,14 @@
 
 pub mod hello;
 
+mod bird;
 mod copy;
 mod desk;
 mod files;
 mod interfaces;
 mod keep;
 mod opened;
+mod router;
 pub mod shortage;
 mod task;
 
@@ -24,16 +26,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record};
+use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record, Router};
 
 use crate::emit::Emitter;
 use crate::guest::share::mount_share;
+use crate::host::weights::Groups;
 use crate::knob::Ledger;
 use crate::lines::Lines;
 use crate::probe::{self, Reading, Surroundings};
 use crate::workload::descendants;
 use crate::workload::process::Assignment;
 
+use bird::Bird;
 use desk::Desk;
 use files::View;
 use hello::hello;
@@ -55,11 +59,14 @@ pub struct Arguments {
     /// Empty directory in memory, for the view of the files
     #[arg(long, value_name = "DIR")]
     place: PathBuf,
+    /// Where the groups of guests' CPU weights are
+    #[arg(long, value_name = "VERSION:DIR", value_parser = Groups::at)]
+    weights: Option<Groups>,
 }
 
 /// Runs the agent of a host or container node, as the first process of its PID namespace.
 pub fn main(arguments: Arguments) -> ExitCode {
-    match serve(arguments.place) {
+    match serve(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hypertare-agent node: {error:#}");
@@ -68,7 +75,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn serve(place: PathBuf) -> Result<()> {
+fn serve(Arguments { place, weights }: Arguments) -> Result<()> {
     use rustix::mount::{MountFlags, mount};
     let mut surroundings = Surroundings::default();
     let machine_proc: OwnedFd;
@@ -85,6 +92,7 @@ fn serve(place: PathBuf) -> Result<()> {
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     let mut node = Node::new(output, Origin::Own, place);
     node.surroundings = surroundings;
+    node.ledger = Ledger::with(weights);
     node.work(input)
 }
 
@@ -111,6 +119,7 @@ struct Node {
     desk: Option<Arc<Desk>>,
     view: Option<Arc<View>>,
     ledger: Ledger,
+    bird: Option<Bird>,
     reading: Option<Reading>,
     surroundings: Surroundings,
     running: BTreeMap<u64, Arc<Running>>,
@@ -128,6 +137,7 @@ impl Node {
             desk: None,
             view: None,
             ledger: Ledger::default(),
+            bird: None,
             reading: None,
             surroundings: Surroundings::default(),
             running: BTreeMap::new(),
@@ -168,14 +178,17 @@ impl Node {
 
     fn carry_out(&mut self, order: NumberedOrder, sender: &Sender<Event>) -> Result<()> {
         let NumberedOrder { number, order } = order;
-        if let Order::Setup { node, interfaces, mtu, files } = order {
+        if let Order::Setup { node, interfaces, routes, router, mtu, files } = order {
             if self.desk.is_some() {
                 bail!("the node was set up already");
             }
             let desk = Arc::new(Desk::new(node, self.emitter.clone()));
             desk.emit(Record::Hello(hello(desk.node())));
             self.desk = Some(desk.clone());
-            let outcome = self.set_up(&desk, &interfaces, mtu, files.as_ref());
+            let outcome = interfaces::set_up(&desk, &interfaces, mtu)
+                .and_then(|()| router::set_up(&interfaces, &routes, router.as_ref()))
+                .and_then(|()| self.start_daemon(&interfaces, router.as_ref()))
+                .and_then(|()| self.show_files(&desk, files.as_ref()));
             desk.done(number, outcome);
             return Ok(());
         }
@@ -224,14 +237,16 @@ impl Node {
         Ok(())
     }
 
-    fn set_up(
-        &mut self,
-        desk: &Desk,
-        interfaces: &[Interface],
-        mtu: u32,
-        files: Option<&Files>,
-    ) -> Result<()> {
-        interfaces::set_up(desk, interfaces, mtu)?;
+    fn start_daemon(&mut self, interfaces: &[Interface], router: Option<&Router>) -> Result<()> {
+        let Some((router, daemon)) = router.and_then(|one| Some((one, one.daemon.as_ref()?)))
+        else {
+            return Ok(());
+        };
+        self.bird = Some(Bird::start(&self.place, interfaces, router, daemon)?);
+        Ok(())
+    }
+
+    fn show_files(&mut self, desk: &Desk, files: Option<&Files>) -> Result<()> {
         let Some(files) = files else { return Ok(()) };
         let lower = match self.origin {
             Origin::Own => PathBuf::from("/"),
@@ -267,7 +282,7 @@ impl Node {
         let Some(desk) = self.desk.clone() else { return };
         if self.running.is_empty() {
             // What a task that was killed from elsewhere has left behind.
-            if let Err(error) = descendants::end() {
+            if let Err(error) = descendants::end_but(self.bird.as_ref().and_then(Bird::pid)) {
                 desk.warn(format!("{error:#}"));
             }
         }
@@ -285,7 +300,7 @@ impl Node {
         for running in self.running.values() {
             running.kill("the node ends");
         }
-        self.ledger = Ledger::new();
+        self.ledger = Ledger::default();
     }
 }
 

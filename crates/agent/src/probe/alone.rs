@@ -17,13 +17,14 @@ use crate::values::probe_definition;
 /// Read counters, wait, read them again, print the differences.
 #[derive(Args, Debug)]
 pub struct ProbeArgs {
-    /// stat, softirqs, interrupts, net_dev, vmstat, schedstat, net_snmp, outside, napi, drops.
+    /// stat, softirqs, interrupts, net_dev, vmstat, schedstat, net_snmp, outside, napi, drops, kvm,
+    /// kvm_exits, memory, hardware.
     #[arg(value_parser = parse_probe, default_values = ["stat", "softirqs", "net_dev"])]
     probes: Vec<Probe>,
     /// Seconds between the two readings.
     #[arg(long, default_value_t = 1.0)]
     time: f64,
-    /// The process that `outside` is about, with its descendants.
+    /// The process that `outside`, `kvm` and `kvm_exits` are about, with its descendants.
     #[arg(long)]
     pid: Option<i32>,
     /// Threads of that process that are virtual CPUs.
@@ -97,6 +98,9 @@ fn table(measured: &[Measured], args: &ProbeArgs, out: &mut impl Write) -> io::R
                 writeln!(out, "  {value:>32} {count:>16}")?;
             }
         }
+        for (name, why) in &measured.absent {
+            writeln!(out, "  {name:<32} {:>16} {why}", "absent")?;
+        }
         for note in &measured.notes {
             writeln!(out, "  {note}")?;
         }
@@ -141,6 +145,7 @@ mod tests {
                 values: Ok([("busy_s".to_owned(), 0.25), ("forks".to_owned(), 0.0)].into()),
                 histograms: Default::default(),
                 notes: vec!["a note".to_owned()],
+                absent: [("steal_s".to_owned(), "nobody steals".to_owned())].into(),
             },
             Measured {
                 probe: Probe::Schedstat,
@@ -148,6 +153,7 @@ mod tests {
                 values: Err("no such thing".to_owned()),
                 histograms: Default::default(),
                 notes: vec![],
+                absent: Default::default(),
             },
         ];
         let mut out = Vec::new();
@@ -164,6 +170,7 @@ mod tests {
         table(&measured, &parse(&[]).unwrap(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("0.250 s\n") && text.contains("a note"), "{text}");
+        assert!(text.contains("absent nobody steals"), "{text}");
         assert!(text.contains("not available: no such thing") && !text.contains("forks"), "{text}");
     }
 }

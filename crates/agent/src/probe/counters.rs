@@ -45,12 +45,19 @@ pub struct Sample {
     pub entries: Vec<Entry>,
     /// If given and not equal in two readings, they are not about the same thing.
     pub identity: Option<String>,
+    /// Values that this machine cannot give, by name, and why.
+    pub absent: BTreeMap<String, String>,
 }
 
 impl Sample {
     /// Adds a number with a value of its own.
     pub fn count(&mut self, name: &str, raw: u64, kind: Kind, scale: f64) {
         self.share(name, &[name], raw, kind, scale);
+    }
+
+    /// Says that there is no such value here.
+    pub fn lacks(&mut self, name: &str, why: impl Into<String>) {
+        self.absent.insert(name.to_owned(), why.into());
     }
 
     /// Adds a number that has a part in several values.

@@ -8,7 +8,12 @@
 pub mod alone;
 pub mod counters;
 pub mod drops;
+pub mod hardware;
 pub mod interrupts;
+pub mod kvm;
+pub mod kvm_exits;
+mod machine;
+pub mod memory;
 pub mod napi;
 pub mod net_dev;
 pub mod net_snmp;
@@ -16,6 +21,8 @@ pub mod outside;
 pub mod schedstat;
 pub mod softirqs;
 pub mod stat;
+mod threads;
+mod tracing;
 pub mod vmstat;
 
 use std::collections::BTreeMap;
@@ -33,24 +40,58 @@ pub use outside::{Outside, Processes};
 pub struct Surroundings {
     /// A procfs; `/proc`, but for tests.
     pub proc: PathBuf,
+    /// A sysfs; `/sys`, but for tests.
+    pub sys: PathBuf,
     /// One that shows the machine's kernel threads, where `proc` does not.
     pub machine_proc: Option<PathBuf>,
-    /// What [`Probe::Outside`] is about; that probe is unavailable without it.
+    /// What the probes that are read from outside are about; they are unavailable without it.
     pub outside: Option<Outside>,
 }
 
 impl Default for Surroundings {
     fn default() -> Self {
-        Surroundings { proc: PathBuf::from("/proc"), machine_proc: None, outside: None }
+        Surroundings {
+            proc: PathBuf::from("/proc"),
+            sys: PathBuf::from("/sys"),
+            machine_proc: None,
+            outside: None,
+        }
+    }
+}
+
+impl Surroundings {
+    fn outside(&self) -> Result<&Outside> {
+        self.outside.as_ref().context(
+            "nothing is known of this node from outside: it is neither a guest nor a container",
+        )
     }
 }
 
 /// The first of two readings.
 pub struct Reading {
     surroundings: Surroundings,
-    /// Where polls are counted, if that was asked for and works.
-    watch: Option<Result<napi::Watch, String>>,
+    /// What counts only while it is asked to, or why it does not.
+    watches: BTreeMap<Probe, Result<Box<dyn Watch>, String>>,
     taken: Vec<(Probe, Taken)>,
+}
+
+/// Something that has to be set up to be counted. Dropping it takes that away.
+trait Watch {
+    /// Counters beside it that count anyway.
+    fn sample(&self) -> Result<Sample> {
+        Ok(Sample::default())
+    }
+    /// What it has counted since it was set up.
+    fn counted(&self) -> Result<Counted>;
+}
+
+/// What was counted since the first reading.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counted {
+    pub values: Values,
+    pub histograms: BTreeMap<String, Histogram>,
+    pub notes: Vec<String>,
+    pub absent: BTreeMap<String, String>,
 }
 
 /// What one probe counted between two readings.
@@ -64,6 +105,8 @@ pub struct Measured {
     pub histograms: BTreeMap<String, Histogram>,
     /// What was left out, and why; for a person to read.
     pub notes: Vec<String>,
+    /// Values that this machine cannot give, and why.
+    pub absent: BTreeMap<String, String>,
 }
 
 struct Taken {
@@ -79,12 +122,27 @@ enum Captured {
 
 /// Takes the first reading of every probe. A probe that is unavailable is told by [`Reading::end`].
 pub fn begin(probes: &[Probe], surroundings: &Surroundings) -> Reading {
-    let watch = probes
-        .contains(&Probe::Napi)
-        .then(|| napi::Watch::start(surroundings).map_err(|error| format!("{error:#}")));
-    let mut reading = Reading { surroundings: surroundings.clone(), watch, taken: Vec::new() };
+    let watches = probes.iter().filter_map(|&probe| {
+        let watch = watch(probe, surroundings)?;
+        Some((probe, watch.map_err(|error| format!("{error:#}"))))
+    });
+    let watches = watches.collect();
+    let mut reading = Reading { surroundings: surroundings.clone(), watches, taken: Vec::new() };
     reading.taken = probes.iter().map(|&probe| (probe, reading.take(probe))).collect();
     reading
+}
+
+/// Sets up what a probe has to have set up; most have nothing.
+fn watch(probe: Probe, surroundings: &Surroundings) -> Option<Result<Box<dyn Watch>>> {
+    fn boxed<W: Watch + 'static>(watch: Result<W>) -> Option<Result<Box<dyn Watch>>> {
+        Some(watch.map(|watch| Box::new(watch) as Box<dyn Watch>))
+    }
+    match probe {
+        Probe::Napi => boxed(napi::Watch::start(surroundings)),
+        Probe::KvmExits => boxed(kvm_exits::Watch::start(surroundings)),
+        Probe::Hardware => boxed(hardware::Watch::start(surroundings)),
+        _ => None,
+    }
 }
 
 impl Reading {
@@ -103,16 +161,12 @@ impl Reading {
         let after: Vec<Taken> = ending.iter().map(|(probe, _)| self.take(*probe)).collect();
         let measured = ending.into_iter().zip(after).map(|((probe, a), b)| {
             let measured = measure(probe, a, b);
-            match (probe, &self.watch) {
-                (Probe::Napi, Some(Ok(watch))) => measured.with_polls(watch.polls()),
+            match self.watches.remove(&probe) {
+                Some(Ok(watch)) => measured.with_counted(watch.counted()),
                 _ => measured,
             }
         });
-        let measured = measured.collect();
-        if probes.contains(&Probe::Napi) {
-            self.watch = None;
-        }
-        measured
+        measured.collect()
     }
 
     /// Whether a probe waits for its second reading.
@@ -121,24 +175,25 @@ impl Reading {
     }
 
     fn take(&self, probe: Probe) -> Taken {
-        let captured = match (probe, &self.watch) {
-            (Probe::Napi, Some(Err(why))) => Err(why.clone()),
-            (Probe::Napi, Some(Ok(watch))) => {
+        let captured = match self.watches.get(&probe) {
+            Some(Err(why)) => Err(why.clone()),
+            Some(Ok(watch)) => {
                 watch.sample().map(Captured::Sample).map_err(|error| format!("{error:#}"))
             }
-            _ => capture(probe, &self.surroundings).map_err(|error| format!("{error:#}")),
+            None => capture(probe, &self.surroundings).map_err(|error| format!("{error:#}")),
         };
         Taken { at: Instant::now(), captured }
     }
 }
 
 impl Measured {
-    fn with_polls(mut self, polls: Result<napi::Polls>) -> Self {
-        match (&mut self.values, polls) {
-            (Ok(values), Ok(polls)) => {
-                values.extend(polls.values);
-                self.histograms = polls.histograms;
-                self.notes.extend(polls.notes);
+    fn with_counted(mut self, counted: Result<Counted>) -> Self {
+        match (&mut self.values, counted) {
+            (Ok(values), Ok(counted)) => {
+                values.extend(counted.values);
+                self.histograms = counted.histograms;
+                self.notes.extend(counted.notes);
+                self.absent.extend(counted.absent);
             }
             (values @ Ok(_), Err(error)) => *values = Err(format!("{error:#}")),
             (Err(_), _) => {}
@@ -157,19 +212,21 @@ impl Measured {
             values: self.values.clone().unwrap_or_default(),
             histograms: self.histograms.clone(),
             unavailable: self.values.as_ref().err().cloned(),
+            absent: self.absent.clone(),
         }
     }
 }
 
 fn capture(probe: Probe, surroundings: &Surroundings) -> Result<Captured> {
-    if probe == Probe::Outside {
-        let outside = surroundings.outside.as_ref().context(
-            "nothing is known of this node from outside: it is neither a guest nor a container",
-        )?;
-        return Ok(Captured::Sample(outside.sample(&surroundings.proc)?));
-    }
-    if probe == Probe::Drops {
-        return Ok(Captured::Sample(drops::sample(&surroundings.proc)?));
+    let sample = match probe {
+        Probe::Outside => Some(surroundings.outside()?.sample(&surroundings.proc)),
+        Probe::Kvm => Some(kvm::sample(surroundings)),
+        Probe::Memory => Some(memory::sample(surroundings)),
+        Probe::Drops => Some(drops::sample(&surroundings.proc)),
+        _ => None,
+    };
+    if let Some(sample) = sample {
+        return sample.map(Captured::Sample);
     }
     let texts = files(probe).iter().map(|(name, why)| read(&surroundings.proc, name, why));
     Ok(Captured::Texts(texts.collect::<Result<_>>()?))
@@ -201,15 +258,25 @@ fn files(probe: Probe) -> &'static [(&'static str, &'static str)] {
         Probe::NetSnmp => {
             &[("net/snmp", NETWORK), ("net/netstat", NETWORK), ("net/softnet_stat", NETWORK)]
         }
-        Probe::Outside | Probe::Napi | Probe::Drops => &[],
+        Probe::Outside
+        | Probe::Napi
+        | Probe::Drops
+        | Probe::Kvm
+        | Probe::KvmExits
+        | Probe::Memory
+        | Probe::Hardware => &[],
     }
 }
 
 fn measure(probe: Probe, before: Taken, after: Taken) -> Measured {
     let elapsed_s = after.at.duration_since(before.at).as_secs_f64();
     let mut notes = Vec::new();
+    let absent = match &after.captured {
+        Ok(Captured::Sample(sample)) => sample.absent.clone(),
+        _ => BTreeMap::new(),
+    };
     let values = difference(probe, before.captured, after.captured, &mut notes);
-    Measured { probe, elapsed_s, values, histograms: BTreeMap::new(), notes }
+    Measured { probe, elapsed_s, values, histograms: BTreeMap::new(), notes, absent }
 }
 
 fn difference(
@@ -335,6 +402,14 @@ mod tests {
         names.push((Probe::Napi, "ksoftirqd_s".to_owned()));
         let drops = drops::tests::captured(1, 1).entries.into_iter().flat_map(|entry| entry.names);
         names.extend(drops.map(|name| (Probe::Drops, name)));
+        for (probe, sample) in
+            [(Probe::Kvm, kvm::tests::captured()), (Probe::Memory, memory::tests::captured())]
+        {
+            let all = sample.entries.into_iter().flat_map(|entry| entry.names);
+            names.extend(all.map(|name| (probe, name)));
+        }
+        let exits = kvm_exits::tests::captured().values;
+        names.extend(exits.into_keys().map(|name| (Probe::KvmExits, name)));
         assert!(names.len() > 50);
         for (probe, name) in names {
             assert!(crate::values::probe_definition(probe, &name).is_some(), "{probe:?} {name}");

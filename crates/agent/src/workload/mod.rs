@@ -7,10 +7,13 @@ pub mod clock;
 pub mod command;
 pub mod context;
 pub mod descendants;
+pub mod fork;
 mod output;
 pub mod ping;
 pub mod process;
 pub mod stream;
+pub mod touch;
+mod usage;
 
 use anyhow::Result;
 use hypertare_plan::{Task, TaskResult, Workload};
@@ -31,6 +34,8 @@ fn run(workload: &Workload, context: &Context) -> Result<Outcome> {
         Workload::PingRequest(spec) => ping::request(spec, context),
         Workload::PingReply(spec) => ping::reply(spec, context),
         Workload::Burn(spec) => burn::run(spec, context),
+        Workload::Fork(spec) => fork::run(spec, context),
+        Workload::Touch(spec) => touch::run(spec, context),
     }
 }
 

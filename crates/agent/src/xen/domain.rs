@@ -187,6 +187,7 @@ mod tests {
             name: "eth0".into(),
             link: "br0".into(),
             address: "10.77.0.3/24".into(),
+            more_addresses: vec![],
             mac: Some("52:54:00:01:02:03".into()),
             nic: None,
             offloads: Default::default(),
@@ -196,13 +197,15 @@ mod tests {
             kind: NodeKind::Domain(plan()),
             cpus: vec![0],
             interfaces: vec![interface],
+            routes: vec![],
+            router: None,
             files: None,
         }
     }
 
     fn bench() -> Bench {
         let link = Link { name: "br0".into(), kind: LinkKind::Bridge, mtu: 1400, uplink: None };
-        Bench { name: "b".into(), nodes: vec![node()], links: vec![link] }
+        Bench { name: "b".into(), nodes: vec![node()], links: vec![link], weights: false }
     }
 
     #[test]

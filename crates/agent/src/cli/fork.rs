@@ -1,0 +1,40 @@
+//! `hypertare-agent fork`.
+
+use std::io::{self, Write};
+
+use agent::workload::fork;
+use anyhow::Result;
+use hypertare_plan::Fork;
+
+/// Fork, execute a program that writes to memory, wait for its end, again and again
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// How often
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    count: u64,
+    /// Memory that each program writes to, for example 1M
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = agent::guest::boot::parse_size)]
+    touch: u64,
+    /// Print the result record
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn main(arguments: &Arguments) -> Result<()> {
+    let context = super::context("fork", super::stop_by_signal()?, || ());
+    let spec = Fork { count: arguments.count, touch: arguments.touch };
+    let outcome = fork::run(&spec, &context)?;
+    if arguments.json {
+        return super::print_record(&context, outcome);
+    }
+    let values = &outcome.values;
+    let (forks, elapsed_s) = (values["forks"], values["elapsed_s"]);
+    writeln!(
+        io::stdout(),
+        "{forks} forks in {elapsed_s:.3} s: {:.0} a second, each {}, {:.1} page faults",
+        forks / elapsed_s,
+        super::time(elapsed_s / forks * 1e9),
+        (values["minor_faults"] + values["major_faults"]) / forks,
+    )?;
+    Ok(())
+}

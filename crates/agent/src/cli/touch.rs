@@ -1,0 +1,68 @@
+//! `hypertare-agent touch`.
+
+use std::io::{self, Write};
+
+use agent::workload::touch;
+use anyhow::Result;
+use hypertare_plan::{Pages, Touch};
+
+/// Read memory in random order, each read after the one before
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The working set, for example 64M
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = agent::guest::boot::parse_size)]
+    memory: u64,
+    /// Pages of the working set [default: as the kernel has it]
+    #[arg(long)]
+    pages: Option<Size>,
+    /// End after so many reads, in place of a time
+    #[arg(long, value_name = "N", conflicts_with = "time")]
+    count: Option<u64>,
+    /// Seconds after which to end [default: 2]
+    #[arg(long, value_name = "SECONDS")]
+    time: Option<f64>,
+    /// Print the result record
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Size {
+    #[value(name = "4K")]
+    Small,
+    #[value(name = "2M")]
+    Huge,
+    Thp,
+}
+
+pub fn main(arguments: &Arguments) -> Result<()> {
+    let context = super::context("touch", super::stop_by_signal()?, || ());
+    let outcome = touch::run(&spec(arguments), &context)?;
+    if arguments.json {
+        return super::print_record(&context, outcome);
+    }
+    let values = &outcome.values;
+    let (accesses, elapsed_s) = (values["accesses"], values["elapsed_s"]);
+    writeln!(
+        io::stdout(),
+        "{accesses} reads in {elapsed_s:.3} s: {:.2} million a second, each {}; {:.0} % of the \
+         memory is in pages of 2 MB",
+        accesses / elapsed_s / 1e6,
+        super::time(elapsed_s / accesses * 1e9),
+        100.0 * values["huge_bytes"] / values["memory_bytes"],
+    )?;
+    Ok(())
+}
+
+fn spec(arguments: &Arguments) -> Touch {
+    let pages = arguments.pages.map(|size| match size {
+        Size::Small => Pages::Small,
+        Size::Huge => Pages::Huge,
+        Size::Thp => Pages::Transparent,
+    });
+    let duration_s = match arguments.count {
+        Some(_) => None,
+        None => Some(arguments.time.unwrap_or(2.0)),
+    };
+    Touch { memory: arguments.memory, pages, count: arguments.count, duration_s }
+}

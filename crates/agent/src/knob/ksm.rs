@@ -1,0 +1,93 @@
+//! Kernel same-page merging (Documentation/admin-guide/mm/ksm.rst): one setting for a whole machine.
+//! It looks at memory only that was offered with MADV_MERGEABLE, as a VMM does with its guest's.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+
+use super::file::{File, check_present, sysctl};
+use super::{Place, Wanted};
+
+const MISSING: &str = "the kernel is built without CONFIG_KSM";
+
+/// `mm` is `/sys/kernel/mm`, but for tests.
+pub fn places(
+    mm: &Path,
+    run: bool,
+    pages_to_scan: Option<u32>,
+    sleep_ms: Option<u32>,
+) -> Result<Vec<Wanted>> {
+    let directory = mm.join("ksm");
+    let numbers = [("pages_to_scan", pages_to_scan), ("sleep_millisecs", sleep_ms)];
+    let mut wanted = Vec::new();
+    for (name, number) in numbers {
+        let Some(number) = number else { continue };
+        let place = sysctl(directory.join(name), name);
+        check_present(&place, MISSING)?;
+        wanted.push(Wanted { place: Box::new(place), value: number.to_string() });
+    }
+    // Last, so that it begins as fast as it is to go on, and is the first to be put back.
+    let place = Run(sysctl(directory.join("run"), "run"));
+    check_present(&place.0, MISSING)?;
+    wanted.push(Wanted { place: Box::new(place), value: u8::from(run).to_string() });
+    Ok(wanted)
+}
+
+/// Whether ksmd runs: 1 or 0. Merged pages stay merged when it merely stops: 2 takes them apart, so
+/// that no trial begins with what another one has merged.
+struct Run(File);
+
+impl Place for Run {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn read(&self) -> Result<String> {
+        self.0.read()
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        if value == "0" {
+            self.0.write("2")?;
+            ensure!(self.0.read()? == "2", "merged pages could not be taken apart");
+        }
+        self.0.write(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Setting;
+    use super::*;
+
+    fn mm() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("ksm")).unwrap();
+        for (name, text) in
+            [("run", "0\n"), ("pages_to_scan", "100\n"), ("sleep_millisecs", "20\n")]
+        {
+            std::fs::write(root.path().join("ksm").join(name), text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn it_is_set_and_put_back() {
+        let root = mm();
+        let knob =
+            hypertare_plan::Knob::Ksm { run: true, pages_to_scan: Some(4000), sleep_ms: Some(0) };
+        let wanted = places(root.path(), true, Some(4000), Some(0)).unwrap();
+        let change = Setting { knob, wanted }.apply().unwrap();
+        assert_eq!(change.after, "pages_to_scan=4000 sleep_millisecs=0 run=1");
+        assert_eq!(change.put_back().unwrap(), "pages_to_scan=100 sleep_millisecs=20 run=0");
+    }
+
+    #[test]
+    fn speed_is_left_alone_unless_asked_for() {
+        let root = mm();
+        assert_eq!(places(root.path(), true, None, None).unwrap().len(), 1);
+        std::fs::remove_dir_all(root.path().join("ksm")).unwrap();
+        let error = places(root.path(), false, None, None).err().unwrap().to_string();
+        assert!(error.contains("CONFIG_KSM"), "{error}");
+    }
+}

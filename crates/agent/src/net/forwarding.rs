@@ -1,0 +1,74 @@
+//! Whether a network namespace forwards between its interfaces. There is no netlink message for all
+//! of it, so these are files of /proc/sys/net, which shows the namespace of who opens it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+const SYSCTLS: &str = "/proc/sys/net";
+
+/// Switches forwarding on or off. A new namespace takes IPv4's from the machine, so that it is set
+/// in any case.
+pub fn set(ipv4: bool, ipv6: bool) -> Result<()> {
+    set_in(Path::new(SYSCTLS), ipv4, ipv6)
+}
+
+/// Whether packets are dropped whose source is not reached through the interface that they came from
+/// (strict, RFC 3704). IPv6 has no such switch.
+pub fn check_sources(interface: &str) -> Result<()> {
+    let conf = Path::new(SYSCTLS).join("ipv4/conf");
+    // The greater one of all interfaces' and this one's is what counts.
+    write(&conf.join("all/rp_filter"), "0")?;
+    write(&conf.join(interface).join("rp_filter"), "1")
+}
+
+/// The kernel's own IPv6 address of an interface is of use at once: it does not ask first whether
+/// somebody else has it. A router that has none yet asks for nobody's address, and drops.
+pub fn trust_own_address(interface: &str) -> Result<()> {
+    let file = Path::new(SYSCTLS).join("ipv6/conf").join(interface).join("accept_dad");
+    if file.exists() { write(&file, "0") } else { Ok(()) }
+}
+
+fn set_in(sysctls: &Path, ipv4: bool, ipv6: bool) -> Result<()> {
+    let number = |on: bool| if on { "1" } else { "0" };
+    write(&sysctls.join("ipv4/ip_forward"), number(ipv4))?;
+    let all = sysctls.join("ipv6/conf/all/forwarding");
+    // A kernel without IPv6 forwards none.
+    if ipv6 || all.exists() { write(&all, number(ipv6)) } else { Ok(()) }
+}
+
+/// Only what is not so already: each write of the first two goes over every interface.
+fn write(file: &Path, value: &str) -> Result<()> {
+    let now = std::fs::read_to_string(file)
+        .with_context(|| format!("{} cannot be read: does the kernel have it?", file.display()))?;
+    if now.trim() == value {
+        return Ok(());
+    }
+    std::fs::write(file, value)
+        .with_context(|| format!("{} cannot be set to {value}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_families_are_set_and_a_kernel_without_ipv6_forwards_none() {
+        let root = tempfile::tempdir().unwrap();
+        let file = |name: &str| root.path().join(name);
+        let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
+        std::fs::create_dir_all(file("ipv4")).unwrap();
+        std::fs::write(file("ipv4/ip_forward"), "1\n").unwrap();
+        set_in(root.path(), false, false).unwrap();
+        assert_eq!(read("ipv4/ip_forward"), "0");
+        let error = set_in(root.path(), true, true).unwrap_err();
+        assert!(format!("{error:#}").contains("does the kernel have it"), "{error:#}");
+        std::fs::create_dir_all(file("ipv6/conf/all")).unwrap();
+        std::fs::write(file("ipv6/conf/all/forwarding"), "0\n").unwrap();
+        set_in(root.path(), true, true).unwrap();
+        assert_eq!(
+            (read("ipv4/ip_forward"), read("ipv6/conf/all/forwarding")),
+            ("1".into(), "1".into())
+        );
+    }
+}

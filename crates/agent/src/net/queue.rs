@@ -1,0 +1,107 @@
+//! Queues in which packets wait to be sent: the discipline at the root of an interface, and how many
+//! may wait.
+//!
+//! Source: tc(8), rtnetlink(7); `struct tcmsg` and TCA_* of linux/rtnetlink.h.
+
+use anyhow::{Context, Result, bail, ensure};
+use hypertare_plan::{Discipline, Queue};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcQdiscFqCodelOption};
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use super::link::{Links, is};
+use super::netlink::Netlink;
+
+/// # Errors
+/// The kernel lacks the discipline, refuses the length, or has something else afterwards.
+pub fn set(links: &Links, interface: &str, queue: &Queue) -> Result<()> {
+    // First: a discipline takes the length that it finds when it is attached.
+    if let Some(packets) = queue.length {
+        links.set_queue_length(interface, packets)?;
+    }
+    if let Some(discipline) = queue.discipline {
+        attach(links, interface, discipline, queue.length)?;
+    }
+    let now = links.get(interface)?;
+    let discipline = queue.discipline.map_or(&*now.discipline, |chosen| name(chosen));
+    let length = queue.length.unwrap_or(now.queue_length);
+    ensure!(
+        now.discipline == discipline && now.queue_length == length,
+        "{interface} was to have the queue {discipline} of {length} packets, and has {} of {}",
+        now.discipline,
+        now.queue_length
+    );
+    Ok(())
+}
+
+fn attach(links: &Links, interface: &str, to: Discipline, length: Option<u32>) -> Result<()> {
+    let index = links.get(interface)?.index;
+    let message = RouteNetlinkMessage::NewQueueDiscipline(message(index, to, length)?);
+    let netlink = Netlink::<RouteNetlinkMessage>::open(NETLINK_ROUTE)?;
+    match netlink.execute(message, NLM_F_CREATE | NLM_F_REPLACE) {
+        Err(error) if is(&error, libc::ENOENT) => bail!(
+            "the kernel has no queue discipline {0}: load its module (`modprobe sch_{0}`), or \
+             choose another",
+            name(to)
+        ),
+        outcome => {
+            outcome.with_context(|| format!("giving {interface} the queue discipline {}", name(to)))
+        }
+    }
+}
+
+fn message(index: u32, discipline: Discipline, length: Option<u32>) -> Result<TcMessage> {
+    let mut message = TcMessage::with_index(i32::try_from(index)?);
+    message.header.parent = TcHandle::ROOT;
+    message.attributes.push(TcAttribute::Kind(name(discipline).to_owned()));
+    // The others go by the interface's length.
+    if let (Discipline::FqCodel, Some(packets)) = (discipline, length) {
+        let limit = TcOption::FqCodel(TcQdiscFqCodelOption::Limit(packets));
+        message.attributes.push(TcAttribute::Options(vec![limit]));
+    }
+    Ok(message)
+}
+
+fn name(discipline: Discipline) -> &'static str {
+    match discipline {
+        Discipline::Pfifo => "pfifo",
+        Discipline::PfifoFast => "pfifo_fast",
+        Discipline::FqCodel => "fq_codel",
+        Discipline::Noqueue => "noqueue",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
+
+    use super::*;
+
+    fn bytes(discipline: Discipline, length: Option<u32>) -> Vec<u8> {
+        let inner =
+            RouteNetlinkMessage::NewQueueDiscipline(message(7, discipline, length).unwrap());
+        let mut whole =
+            NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::InnerMessage(inner));
+        whole.finalize();
+        let mut bytes = vec![0; whole.buffer_len()];
+        whole.serialize(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_discipline_on_the_wire() {
+        let tcmsg: Vec<u8> = [0, 7, 0, u32::MAX, 0].map(u32::to_ne_bytes).concat();
+        let bytes = bytes(Discipline::Pfifo, Some(500));
+        assert_eq!(bytes[4..6], 36u16.to_ne_bytes(), "RTM_NEWQDISC");
+        assert_eq!(bytes[16..36], tcmsg);
+        assert_eq!(bytes[36..], *b"\x0a\0\x01\0pfifo\0\0\0");
+    }
+
+    #[test]
+    fn a_limit_of_its_own_goes_with_it() {
+        let bytes = bytes(Discipline::FqCodel, Some(500));
+        // TCA_OPTIONS with TCA_FQ_CODEL_LIMIT in it.
+        assert_eq!(bytes[bytes.len() - 12..], *b"\x0c\0\x02\0\x08\0\x02\0\xf4\x01\0\0");
+    }
+}

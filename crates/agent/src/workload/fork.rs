@@ -1,0 +1,105 @@
+//! Forks, executes, waits: the extreme of work that makes and unmakes page tables.
+//!
+//! Method: the process part of lmbench's `lat_proc exec` (McVoy & Staelin, USENIX 1996), with memory
+//! written by the executed program as a short-lived process of a build does. The fork is the C
+//! library's own, with the copy of the page tables that `vfork` and `posix_spawn` leave out.
+
+mod child;
+
+use std::io;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use hypertare_plan::Fork;
+
+use super::clock::{now_ns, to_seconds};
+use super::usage::Usage;
+use super::{Context, Outcome};
+use child::Program;
+
+/// More would not fit into any machine's process numbers and patience.
+const MOST_FORKS: u64 = 1_000_000_000;
+
+/// Executes the program `count` times, one after the other.
+///
+/// Fails when a program cannot be executed or does not end well, and when it is stopped: half the
+/// work must not count as a fast trial.
+pub fn run(spec: &Fork, context: &Context) -> Result<Outcome> {
+    ensure!(
+        (1..=MOST_FORKS).contains(&spec.count),
+        "count is {}, but must be from 1 to {MOST_FORKS}",
+        spec.count
+    );
+    let program = Program::new(spec.touch)?;
+    context.ready();
+    let before = Usage::now();
+    let begin = now_ns();
+    for done in 0..spec.count {
+        if context.stopped() {
+            bail!("stopped after {done} of {} forks", spec.count);
+        }
+        execute(&program).with_context(|| format!("fork {} of {}", done + 1, spec.count))?;
+    }
+    let elapsed_s = to_seconds(now_ns() - begin);
+    let usage = Usage::now().since(&before);
+    let mut outcome = Outcome::default();
+    outcome
+        .set("elapsed_s", elapsed_s)
+        .set("forks", spec.count as f64)
+        .set("touched_bytes", program.touched() as f64);
+    usage.tell(&mut outcome);
+    Ok(outcome)
+}
+
+/// One program, from fork to end.
+fn execute(program: &Program) -> Result<()> {
+    // SAFETY: the child calls nothing but `execveat` and `_exit`, which may be called after the
+    // fork of a process with several threads.
+    let pid = match unsafe { libc::fork() } {
+        -1 => return Err(io::Error::last_os_error()).context("cannot fork"),
+        0 => unsafe {
+            program.execute();
+            libc::_exit(*libc::__errno_location())
+        },
+        pid => pid,
+    };
+    let mut status = 0;
+    // SAFETY: the pointer is to a live variable of the right type.
+    while unsafe { libc::waitpid(pid, &mut status, 0) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error).context("cannot wait for the program");
+        }
+    }
+    match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
+        (true, 0) => Ok(()),
+        (true, error) => Err(io::Error::from_raw_os_error(error))
+            .context("the program cannot be executed (is vm.memfd_noexec set?)"),
+        (false, _) => bail!(
+            "the program was ended by signal {}: is there memory for what it touches?",
+            libc::WTERMSIG(status)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::emit::Emitter;
+
+    fn context(stop: bool) -> Context {
+        let emitter = Arc::new(Emitter::new(std::io::sink()));
+        let stop = Arc::new(AtomicBool::new(stop));
+        Context::new(("node", 1, "phase", "task"), emitter, stop, || {})
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_a_stop_is_no_result() {
+        let fork = |count, touch, stop| run(&Fork { count, touch }, &context(stop)).unwrap_err();
+        assert!(fork(0, 0, false).to_string().contains("count"));
+        assert!(fork(1, u64::MAX, false).to_string().contains("touch"));
+        assert_eq!(fork(3, 0, true).to_string(), "stopped after 0 of 3 forks");
+    }
+}

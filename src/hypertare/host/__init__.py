@@ -1,0 +1,1 @@
+"""Settings of this host that a run may change when it is asked to: lent, and given back exactly."""

@@ -1,0 +1,52 @@
+"""Pages of 2 MB that this host has set aside (hugetlb), and setting aside some more.
+
+Linux, Documentation/admin-guide/mm/hugetlbpage.rst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypertare.doctor.host import Host
+from hypertare.errors import MachineError
+from hypertare.plan import HUGE_PAGE as SIZE
+
+_FOLDER = "/sys/kernel/mm/hugepages/hugepages-2048kB"
+
+
+@dataclass(frozen=True)
+class HugePages:
+    """Counts of pages: set aside in all, and of those neither used nor promised to anybody."""
+
+    total: int
+    free: int
+
+
+def find(host: Host) -> HugePages | None:
+    """None where the kernel or the processor has none of 2 MB."""
+    total, free, promised = (
+        host.read(f"{_FOLDER}/{name}_hugepages") for name in ("nr", "free", "resv")
+    )
+    if total is None or free is None:
+        return None
+    return HugePages(int(total), max(0, int(free) - int(promised or 0)))
+
+
+def needed(memory: int) -> int:
+    """Pages for a guest of that many bytes."""
+    return -(-memory // SIZE)
+
+
+def set_total(host: Host, total: int) -> None:
+    """Sets so many pages aside; fewer where the kernel does not find them.
+
+    Raises:
+        MachineError: the kernel does not let us.
+    """
+    try:
+        host.at(f"{_FOLDER}/nr_hugepages").write_text(f"{total}\n")
+    except OSError as error:
+        raise MachineError(
+            f"pages of 2 MB cannot be set aside: {error.strerror} ({_FOLDER}/nr_hugepages)",
+            "Run as root, on a host whose /sys may be written.",
+        ) from None

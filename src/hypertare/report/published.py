@@ -1,0 +1,61 @@
+"""What others have published beside what this run found, as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hypertare.report.searches import Row
+from hypertare.report.units import significant
+from hypertare.report.verdict import named
+from hypertare.summary import Published
+from hypertare.walk.settings import PROCESSOR
+
+ID = "published"
+TITLE = "Published, and here"
+NOTE = (
+    "Ratios to native, each from measurements of one's own: other machines, kernels and programs. "
+    "Compare which is larger, not the digits."
+)
+HEAD = ("setting", "response", "published", "here", "interval", "on", "source")
+TEXTS = (0, 1, 5, 6)
+"""Columns that hold text; the others hold numbers."""
+
+
+def rows(found: Sequence[Published]) -> Iterator[Row]:
+    """Of what this run has too; the source stands once, with the first of its figures."""
+    said: set[str] = set()
+    for one in found:
+        if one.ratio is None:
+            continue
+        source = "" if one.source in said else one.source
+        said.add(one.source)
+        yield Row(
+            (
+                _setting(one),
+                one.response.replace("_", " "),
+                significant(one.published, 3),
+                significant(one.ratio, 3),
+                _interval(one),
+                ", ".join(one.on.values()),
+                source,
+            ),
+            True,
+        )
+
+
+def workloads(found: Sequence[Published]) -> str:
+    return ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+
+
+def _setting(one: Published) -> str:
+    left_out = ("workload", PROCESSOR)
+    levels = (named(factor, v) for factor, v in one.cell.items() if factor not in left_out)
+    return " ".join([str(one.cell["workload"]), one.platform, *levels])
+
+
+def _interval(one: Published) -> str:
+    if one.ratio_low is None or one.ratio_high is None:
+        return ""
+    if one.ratio_low == one.ratio_high:
+        return "exact"
+    return f"{significant(one.ratio_low, 3)} to {significant(one.ratio_high, 3)}"

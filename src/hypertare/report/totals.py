@@ -1,0 +1,151 @@
+"""Elapsed time and modelled page walks as rows of a table and as one picture; everywhere the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hypertare.report.searches import Row
+from hypertare.report.units import number, quantity, significant
+from hypertare.report.verdict import Wording
+from hypertare.series import key
+from hypertare.summary import Level, Published, Summary, Total
+
+ID = "totals"
+TITLE = "Elapsed time and page walks (virtual)"
+NOTE = (
+    "In virtual time page walks are free. elapsed was measured without them; walks is what a model of "
+    "the processor's TLBs, walk caches and caches adds for the same program's own accesses (the kernel's "
+    "are in neither), in cycles that are as long as its instructions; total is their sum; native and "
+    "ratio: against the same sum of native."
+)
+HEAD = ("setting", "exits", "elapsed", "walks", "total", "native", "ratio", "note")
+TEXTS = (0, len(HEAD) - 1)
+"""Columns that hold text; the others hold numbers."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A total with its name, the exits of the same trials where they were counted, and the total of the
+    baseline that it is compared with."""
+
+    name: str
+    workload: str
+    total: Total
+    exits: float | None
+    native: float | None = None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A part of a total as a ratio to the baseline's total; `published` is somebody else's."""
+
+    workload: str
+    name: str
+    part: str
+    ratio: float
+
+
+def lines(summary: Summary, wording: Wording) -> list[Line]:
+    """By workload; the baseline's own only where nothing is compared with it.
+
+    What is the same with every processor and cache stands once.
+    """
+    exits = {
+        (one.platform, key(one.cell)): one.estimate
+        for one in summary.estimates
+        if one.response == "exits"
+    }
+    natives = {key(one.cell): one.total for one in summary.totals if one.paging == "native"}
+    compared = {str(one.cell["workload"]) for one in summary.totals if one.ratio is not None}
+    groups: dict[tuple[str, object], list[Line]] = {}
+    for total in summary.totals:
+        workload = str(total.cell["workload"])
+        if total.paging == "native" and workload in compared:
+            continue
+        place = (total.platform, key(_plain(total.cell)))
+        native = None if total.ratio is None else natives.get(key(total.cell))
+        line = Line(_name(total, wording), workload, total, exits.get(place), native)
+        groups.setdefault(place, []).append(line)
+    found = [line for group in groups.values() for line in _once(group, wording)]
+    workloads = list(dict.fromkeys(line.workload for line in found))
+    return sorted(found, key=lambda line: workloads.index(line.workload))
+
+
+def _once(group: list[Line], wording: Wording) -> list[Line]:
+    """One line without its processor and cache where these change nothing that is shown."""
+    if len({_cells(line)[1:] for line in group}) > 1 or len(group) == 1:
+        return group
+    one = group[0]
+    plain = one.total.model_copy(update={"cell": _plain(one.total.cell)})
+    return [replace(one, name=_name(plain, wording))]
+
+
+def _name(total: Total, wording: Wording) -> str:
+    label = wording.label(total.cell)
+    workload = str(total.cell["workload"])
+    named = label if label.split(" ")[0] == workload else f"{workload} {label}"
+    return f"{named} {wording.platform(total.platform, total.cell)}"
+
+
+def rows(found: Sequence[Line]) -> Iterator[Row]:
+    for line in found:
+        threads = line.total.threads
+        note = (
+            f"{threads} threads: other hosts may count a few walks more or less"
+            if threads > 1
+            else ""
+        )
+        yield Row((*_cells(line), note), True)
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    one = line.total
+    return (
+        line.name,
+        "" if line.exits is None else number(line.exits, 0),
+        *(_time(part) for part in (one.elapsed, one.walk_time, one.total)),
+        "" if line.native is None else _time(line.native),
+        "" if one.ratio is None else _ratio(one.ratio, one.ratio_low, one.ratio_high),
+    )
+
+
+def _time(seconds: float) -> str:
+    """Of virtual time, as the title says of all of them."""
+    return quantity(seconds, "s")
+
+
+def _ratio(ratio: float, low: float | None, high: float | None) -> str:
+    text = significant(ratio, 3)
+    if low is None or high is None or low == high:
+        return text
+    return f"{text} ({significant(low, 3)} to {significant(high, 3)})"
+
+
+def workloads(found: Sequence[Line]) -> str:
+    return ", ".join(dict.fromkeys(line.workload for line in found))
+
+
+def bars(found: Sequence[Line], published: Sequence[Published]) -> Iterator[Bar]:
+    """Every line but the baseline's in parts of the baseline's total, and what others found."""
+    names: dict[tuple[str, object], str] = {}
+    for line in found:
+        one = line.total
+        if one.ratio is None:
+            continue
+        share = one.ratio / one.total
+        short = line.name.removeprefix(f"{line.workload} ")
+        names[one.platform, key(one.cell)] = short
+        names.setdefault((one.platform, key(_plain(one.cell))), short)
+        yield Bar(line.workload, short, "elapsed", one.elapsed * share)
+        yield Bar(line.workload, short, "walks", one.walk_time * share)
+    for theirs in published:
+        places = ((theirs.platform, key(cell)) for cell in (theirs.cell, _plain(theirs.cell)))
+        name = next((names[place] for place in places if place in names), None)
+        if name is not None:
+            yield Bar(str(theirs.cell["workload"]), name, "published", theirs.published)
+
+
+def _plain(cell: Mapping[str, Level]) -> dict[str, Level]:
+    """A cell without what was modelled: that of its trials."""
+    return {factor: level for factor, level in cell.items() if not factor.startswith("walk.")}

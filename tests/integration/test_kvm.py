@@ -1,0 +1,130 @@
+"""Real KVM in virtual time: an emulated machine that is a KVM host, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from hypertare import paths, pc, plan
+from hypertare.batch import Batch
+from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, build
+from hypertare.image.cache import Cache
+from hypertare.machine.emulated import EmulatedMachine, Output
+from hypertare.pc import Pc
+from hypertare.planner import INNER_CPU
+from hypertare.records import BenchReady, NodeReady, ProbeValues
+from hypertare.store import Store
+from tests.integration.lab import Lab
+from tests.integration.test_emulated import own_cache
+
+pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
+
+STUDY = """
+name = "kvm"
+question = "What does a guest cost, by its page tables?"
+machine = "emulated"
+[sut]
+platforms = ["native", "guest"]
+memory = "192M"
+pages = "2M"
+[workloads.spin]
+type = "burn"
+duration = "20ms"
+[workloads.program]
+type = "command"
+command = ["hypertare-agent", "burn", "--time", "0.02"]
+[factors]
+"sut.paging" = ["nested", "shadow"]
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+"""
+
+
+@pytest.mark.timeout(300)
+def test_guests_with_either_page_tables_are_weighed_and_repeat(lab: Lab) -> None:
+    """A known fingerprint that is run afresh and tells something else ends a run with status 5."""
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
+    one_of_both = STUDY.replace('["nested", "shadow"]', '["nested"]')
+    for name, text, jobs in (("both", STUDY, "2"), ("nested", one_of_both, "1")):
+        study = lab.study(text, f"{name}.toml")
+        ran = lab.run("run", study, "--jobs", jobs, "--fresh", "--out", name, "--json")
+        assert ran.status == 0, ran.said
+        assert ran.json["clock"] == "virtual" and ran.json["failed"] == []
+    with Store.open(lab.work / "nested") as store:
+        again = {trial.fingerprint for trial in store.trials()}
+    with Store.open(lab.work / "both") as store:
+        assert len(again) == 2 and again < {trial.fingerprint for trial in store.trials()}
+        records = [record for _, bench in store.benches() for record in bench]
+        trials = [*store.trials()]
+        outside = [
+            (trial.planned.cell["sut.paging"], one.values["cpu_s"], one.values["guest_s"])
+            for trial in trials
+            for one in store.records(trial.planned.id)
+            if isinstance(one, ProbeValues) and one.probe == "outside"
+        ]
+    nodes = [one for one in records if isinstance(one, NodeReady) and one.accelerator]
+    assert {one.paging for one in nodes} == {"nested", "shadow"}
+    assert all(one.accelerator == "kvm" for one in nodes)
+    # All that the guest has touched is in huge pages.
+    assert all(one.backing and one.backing.huge == one.backing.resident > 0 for one in nodes)
+    assert {trial.planned.platform for trial in trials} == {"native", "guest"}
+    assert {paging for paging, _, _ in outside} == {"nested", "shadow"}
+    # All of the work is in what the VMM used; what of it was the guest's is told in hundredths.
+    assert all(cpu > 0.02 and 0.01 <= guest <= cpu + 0.02 for _, cpu, guest in outside)
+
+
+def guest(name: str, paging: plan.Paging, pages: Literal["4K", "2M"], memory: int) -> plan.Node:
+    kind = plan.Guest(
+        cpus=1,
+        memory=memory,
+        accelerator="kvm",
+        kernel=Path("/") / GUEST_KERNEL,
+        initramfs=(Path("/") / GUEST_INITRAMFS,),
+        cpu_model=INNER_CPU,
+        boot_limit_s=60,
+        paging=paging,
+        pages=pages,
+    )
+    return plan.Node(name=name, kind=kind)
+
+
+def batch(nodes: tuple[plan.Node, ...], cpu_model: str | None = None) -> Batch:
+    """One that only makes a bench, on a PC of little memory."""
+    bench = plan.Bench(name="b", nodes=nodes)
+    machine = Pc(
+        *("virtual", 3, 1, 768 << 20, 1, "debian", 120, 200.0),
+        cpu_model=cpu_model,
+        profile=pc.KVM.profile,
+        modules=pc.KVM.modules,
+    )
+    return Batch(0, machine, bench, (), ())
+
+
+def said(output: Output) -> str:
+    (ready,) = [one for one in output.records if isinstance(one, BenchReady)]
+    return ready.error or ""
+
+
+@pytest.mark.timeout(300)
+def test_what_a_kvm_host_cannot_give_is_said(tmp_path: Path) -> None:
+    """A processor without nested paging, too few huge pages, and a module in use."""
+    images = {("debian", pc.KVM.profile): build("debian", pc.KVM.profile)}
+    machine = EmulatedMachine(paths.agent_binary(), images, jobs=3, cache=Cache(tmp_path / "cache"))
+    mixed = (guest("one", "nested", "4K", 128 << 20), guest("two", "shadow", "4K", 128 << 20))
+    with machine:
+        unnested, short, in_use = machine.run(
+            [
+                batch((guest("one", "nested", "4K", 128 << 20),), cpu_model="max,-npt"),
+                batch((guest("one", "nested", "2M", 600 << 20),)),
+                batch(mixed),
+            ]
+        )
+    assert "no nested paging (NPT)" in said(unnested), unnested
+    assert "300 huge pages of 2 MB are needed" in said(short), short
+    assert "are free and no more could be had" in said(short), short
+    assert "cannot be loaded anew, for it is in use" in said(in_use), in_use

@@ -1,0 +1,113 @@
+"""What translating addresses costs a guest under KVM, in virtual time: workloads and probes of memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hypertare.records import KnobOutcome, ProbeValues
+from hypertare.store import Store
+from hypertare.trials import FinishedTrial
+from tests.integration.lab import Lab
+
+pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
+
+FORKS = 10
+STUDY = f"""
+name = "memory"
+question = "Who counts what?"
+machine = "emulated"
+probes = ["kvm", "kvm_exits", "memory", "hardware"]
+[sut]
+platforms = ["native", "guest"]
+memory = "192M"
+[workloads.fork]
+type = "fork"
+count = {FORKS}
+touch = "256K"
+[workloads.touch]
+type = "touch"
+memory = "8M"
+count = 50000
+[workloads.touch.factors]
+"knobs.thp" = ["never", "always"]
+[factors]
+"sut.paging" = ["nested", "shadow"]
+[design]
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+warmup = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lab = Lab(tmp_path_factory.mktemp("memory"))
+    started = lab.start("run", lab.study(STUDY), "--fresh", "--out", "run", "--json")
+    # Half a minute on a calm machine; boots of guests in machines are what a busy one is slow at.
+    started.process.wait(400)
+    ran = started.end()
+    assert ran.status == 0, ran.said
+    assert ran.json["failed"] == []
+    return lab.work / "run"
+
+
+def trials(run: Path, platform: str, **cell: str) -> list[FinishedTrial]:
+    with Store.open(run) as store:
+        found = [one for one in store.trials() if one.planned.platform == platform]
+    wanted = {path.replace("__", "."): level for path, level in cell.items()}
+    chosen = [one for one in found if wanted.items() <= one.planned.cell.items()]
+    assert chosen, wanted
+    return chosen
+
+
+def test_shadow_paging_exits_for_each_page_and_nested_paging_for_none(run: Path) -> None:
+    nested, shadow = (
+        trials(run, "guest", workload="fork", sut__paging=paging)[0].values
+        for paging in ("nested", "shadow")
+    )
+    pages = FORKS * 64
+    assert shadow["exits"] > 10 * nested["exits"] and shadow["exits"] > pages
+    assert shadow["elapsed"] > 1.5 * nested["elapsed"]
+    assert shadow["guest_faults"] > pages > 10 * nested["guest_faults"]
+    assert shadow["shadow_zapped"] > 0 and nested["exits_pf_excp"] == 0
+    for values in (nested, shadow):
+        by_reason = [values[name] for name in values if name.startswith("exits_")]
+        # The last of them may fall between the two readings.
+        assert abs(sum(by_reason) - values["exits"]) <= 2 + 0.01 * values["exits"]
+        # One start of the agent's own process asks the processor; no program of the workload does.
+        assert 0 < values["exits_cpuid"] < 2 * FORKS + 35
+    native = trials(run, "native", workload="fork")[0].values
+    assert not any(name.startswith("exits") for name in native)
+    assert abs(native["minor_faults"] - nested["minor_faults"]) < 0.2 * pages
+
+
+def test_huge_pages_are_those_that_were_asked_for(run: Path) -> None:
+    for platform in ("native", "guest"):
+        small, huge = (
+            trials(run, platform, workload="touch", knobs__thp=enabled)[0].values
+            for enabled in ("never", "always")
+        )
+        assert (small["huge_share"], huge["huge_share"]) == (0.0, 1.0)
+        assert small["thp_faults"] == 0 and huge["thp_faults"] >= 4
+        assert small["setup_faults"] > 2048 > 100 > huge["setup_faults"]
+        # The same reads take the same number of instructions, wherever and in whatever pages.
+        assert huge["access_rate"] == pytest.approx(small["access_rate"], rel=0.2)
+
+
+def test_what_an_emulated_processor_does_not_count_is_named(run: Path) -> None:
+    one = trials(run, "guest", workload="touch", knobs__thp="always")[0]
+    with Store.open(run) as store:
+        records = store.records(one.planned.id)
+    (hardware,) = [r for r in records if isinstance(r, ProbeValues) and r.probe == "hardware"]
+    assert hardware.values == {} and hardware.unavailable is None
+    assert {"cycles", "instructions", "dtlb_load_misses", "load_walk_cycles"} <= set(
+        hardware.absent
+    )
+    assert all(hardware.absent.values())
+    knobs = [r for r in records if isinstance(r, KnobOutcome)]
+    assert [k.action for k in knobs] == ["applied", "put_back"]
+    assert knobs[0].after == "always" and knobs[0].before == knobs[1].after

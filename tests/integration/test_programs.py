@@ -1,0 +1,129 @@
+"""Real programs on an emulated machine: a parallel build and a compression, exactly repeated.
+
+What they work on is small, so that the test is short; the compiler, make and pbzip2 are whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hypertare.records import TaskResult
+from hypertare.store import Store
+from tests.integration.lab import Lab
+from tests.integration.test_emulated import own_cache, told
+
+pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
+
+REAL = """
+name = "real"
+question = "What does a build cost in a container?"
+machine = "emulated"
+[sut]
+platforms = ["native", "container"]
+programs = ["build", "compress", "./mine", "./project"]
+[workloads.build]
+type = "command"
+prepare = "rm -rf /tmp/b && cp -r bzip2-1.0.8 /tmp/b"
+command = '''
+make -s -C /tmp/b -j2 CFLAGS=-O0 randtable.o crctable.o bzip2recover &&
+stat -c %Y /tmp/b/crctable.o && sha256sum < /tmp/b/crctable.o'''
+[workloads.compress]
+type = "command"
+command = '''
+head -c 200000 bzip2-1.0.8.tar > /tmp/t && pbzip2 -f -k -p2 -b1 /tmp/t && pbzip2 -t /tmp/t.bz2 &&
+bzip2 -dc /tmp/t.bz2 | sha256sum'''
+[workloads.mine]
+type = "command"
+command = ["mine", "project/text"]
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 1
+min_boots = 2
+"""
+
+
+def outputs(folder: Path) -> dict[str, set[str]]:
+    """What each workload printed, in all of its trials."""
+    found: dict[str, set[str]] = {}
+    with Store.open(folder) as store:
+        for trial in store.trials():
+            for one in store.records(trial.planned.id):
+                if isinstance(one, TaskResult) and one.task == "command":
+                    found.setdefault(trial.planned.workload, set()).add(one.text["stdout"])
+    return found
+
+
+def test_a_build_and_a_compression_are_right_and_repeat(lab: Lab) -> None:
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
+    cat = shutil.which("cat")
+    assert cat is not None
+    shutil.copy(cat, lab.work / "mine")
+    (lab.work / "project").mkdir()
+    (lab.work / "project/text").write_text("of this host\n")
+    study = lab.study(REAL)
+    first = lab.run("run", study, "--jobs", "2", "--json", "--out", "first")
+    assert first.status == 0, first.said
+    assert first.json["failed"] == []
+    again = lab.run("run", study, "--jobs", "2", "--fresh", "--out", "again")
+    assert again.status == 0, again.said
+    assert told(lab.work / "first") == told(lab.work / "again")
+    seen = outputs(lab.work / "first")
+    assert seen["mine"] == {"of this host\n"}
+    plain = lab.run("image", "programs", "--work", "plain")
+    assert plain.status == 0, plain.said
+    tar = (lab.work / "plain/bzip2-1.0.8.tar").read_bytes()[:200000]
+    assert seen["compress"] == {f"{hashlib.sha256(tar).hexdigest()}  -\n"}
+    _the_object_is_a_compilers(lab, seen["build"])
+    elapsed = {
+        (one["cell"]["workload"], one["platform"]): one["estimate"]
+        for one in first.json["estimates"]
+        if one["response"] == "elapsed"
+    }
+    # Processes cost more in a container, and arithmetic hardly does.
+    assert elapsed["build", "container"] > elapsed["build", "native"]
+    with Store.open(lab.work / "first") as store:
+        assert "gcc 4:" in store.meta.versions["programs"]
+
+
+def _the_object_is_a_compilers(lab: Lab, printed: set[str]) -> None:
+    """All trials made the same one, at the machine's own time; where this host has the same compiler,
+    it makes it, too."""
+    lines = [text.splitlines() for text in printed]
+    assert len({digest for _, digest in lines}) == 1
+    # 2026-01-01, when every emulated machine's clock begins.
+    assert all(0 <= int(seconds) - 1767225600 < 3600 for seconds, _ in lines)
+    ours = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=False).stdout
+    if "(Debian 12.2.0-14+deb12u1)" in ours:
+        place = lab.work / "plain/bzip2-1.0.8"
+        argv = ["make", "-s", "-C", str(place), "CFLAGS=-O0", "crctable.o"]
+        subprocess.run(argv, check=True, capture_output=True)
+        made = hashlib.sha256((place / "crctable.o").read_bytes()).hexdigest()
+        assert lines[0][1].split()[0] == made
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('"./mine", ', '"./absent", '), "absent: No such file"),
+        (('command = ["mine"', 'command = ["lua"'), "has no program 'lua'"),
+        (("[sut]", "[sut]\nmemory = '200M'"), "an emulated machine needs 3"),
+    ],
+    ids=["absent", "command", "memory"],
+)
+def test_what_cannot_be_is_said_before_anything_boots(
+    lab: Lab, change: tuple[str, str], said: str
+) -> None:
+    shutil.copy("/usr/bin/true", lab.work / "mine")
+    (lab.work / "project").mkdir()
+    assert change[0] in REAL
+    ran = lab.run("run", lab.study(REAL.replace(*change)), "--out", "run")
+    assert ran.status == 2, ran.said
+    assert said in ran.said
+    assert not (lab.work / "run/run.sqlite").exists()
