@@ -248,6 +248,7 @@ def test_a_study_of_two_guests_is_the_same_for_any_number_of_jobs(lab: Lab) -> N
     goodput = next(
         one
         for one in found["estimates"]
-        if (one["workload"], one["response"], one["platform"]) == ("transmit", "goodput", "xen")
+        if (one["cell"]["workload"], one["response"], one["platform"])
+        == ("transmit", "goodput", "xen")
     )
     assert goodput["n"] == 2
