@@ -13,9 +13,11 @@ from hypertare import study
 from hypertare.claims import Claim
 from hypertare.plots import Plot
 from hypertare.predictability.settings import PredictabilitySettings
+from hypertare.published import PublishedFile
 from hypertare.search.settings import SearchSettings
 from hypertare.study import StudyFile
 from hypertare.tune.settings import TuneSettings
+from hypertare.walk.settings import WalkSettings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
@@ -37,13 +39,15 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[design]`": study.DesignSettings,
     "`[search]`": SearchSettings,
     "`[tune]`": TuneSettings,
+    "`[walk]`": WalkSettings,
+    "`[[published]]`": PublishedFile,
     "`[predictability]`": PredictabilitySettings,
     "`[[claims]]`": Claim,
     "`[[plots]]`": Plot,
 }
 TABLES = {
     *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
-    *("tune", "predictability"),
+    *("tune", "walk", "published", "predictability"),
     *("claims", "plots", "quick"),
 }
 """Keys of the top level that are sections of their own."""
@@ -70,7 +74,7 @@ def test_every_key_is_documented_and_no_other(title: str) -> None:
     assert keys(title) == known - {"type"}
 
 
-@pytest.mark.parametrize("name", sorted(TABLES - {"workloads", "claims", "plots"}))
+@pytest.mark.parametrize("name", sorted(TABLES - {"workloads", "published", "claims", "plots"}))
 def test_every_table_has_its_section(name: str) -> None:
     assert section(f"`[{name}]`").strip()
 

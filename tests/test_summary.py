@@ -56,6 +56,8 @@ HEADINGS = {
     "Prediction": "Prediction",
     "LossFreeRate": "Loss-free rate",
     "RateBound": "Bound of a rate",
+    "Total": "Total",
+    "Published": "Published",
     "JudgedClaim": "Claim",
     "PlatformState": "Platform",
     "MachineState": "Machine",

@@ -136,8 +136,12 @@ def _telling(estimate: Estimate, report: Report) -> bool:
 
 
 def _left_out(report: Report, shown: Sequence[Estimate]) -> Iterator[RenderableType]:
-    # Of what a processor or a kernel could count, most is nought.
-    met = {one.response for one in report.estimates() if one.estimate}
+    # Of the reasons that there are for exits, most are never met.
+    met = {
+        one.response
+        for one in report.estimates()
+        if one.estimate or not one.response.startswith("exits_")
+    }
     names = met - {one.response for one in shown}
     names -= {response.name for response in MODELLED}
     if names:

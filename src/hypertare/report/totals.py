@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hypertare.report.searches import Row
 from hypertare.report.units import number, quantity, significant
-from hypertare.report.verdict import Wording
+from hypertare.report.verdict import EXACT, Wording
 from hypertare.series import key
 from hypertare.summary import Level, Published, Summary, Total
 
@@ -16,24 +16,22 @@ TITLE = "Elapsed time and page walks (virtual)"
 NOTE = (
     "In virtual time page walks are free. elapsed was measured without them; walks is what a model of "
     "the processor's TLBs, walk caches and caches adds for the same program's own accesses (the kernel's "
-    "are in neither), in cycles that are as long as its instructions; total is their sum; native and "
-    "ratio: against the same sum of native."
+    "are in neither), in cycles that are as long as its instructions; total is their sum; ratio "
+    "is to the same sum of native, with its interval."
 )
-HEAD = ("setting", "exits", "elapsed", "walks", "total", "native", "ratio", "note")
+HEAD = ("setting", "exits", "elapsed", "walks", "total", "ratio", "95 %", "note")
 TEXTS = (0, len(HEAD) - 1)
 """Columns that hold text; the others hold numbers."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A total with its name, the exits of the same trials where they were counted, and the total of the
-    baseline that it is compared with."""
+    """A total with its name, and the exits of the same trials where they were counted."""
 
     name: str
     workload: str
     total: Total
     exits: float | None
-    native: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,6 @@ def lines(summary: Summary, wording: Wording) -> list[Line]:
         for one in summary.estimates
         if one.response == "exits"
     }
-    natives = {key(one.cell): one.total for one in summary.totals if one.paging == "native"}
     compared = {str(one.cell["workload"]) for one in summary.totals if one.ratio is not None}
     groups: dict[tuple[str, object], list[Line]] = {}
     for total in summary.totals:
@@ -64,8 +61,7 @@ def lines(summary: Summary, wording: Wording) -> list[Line]:
         if total.paging == "native" and workload in compared:
             continue
         place = (total.platform, key(_plain(total.cell)))
-        native = None if total.ratio is None else natives.get(key(total.cell))
-        line = Line(_name(total, wording), workload, total, exits.get(place), native)
+        line = Line(_name(total, wording), workload, total, exits.get(place))
         groups.setdefault(place, []).append(line)
     found = [line for group in groups.values() for line in _once(group, wording)]
     workloads = list(dict.fromkeys(line.workload for line in found))
@@ -89,14 +85,13 @@ def _name(total: Total, wording: Wording) -> str:
 
 
 def rows(found: Sequence[Line]) -> Iterator[Row]:
+    """What is to be known of a workload stands once, with its first line."""
+    said: set[str] = set()
     for line in found:
-        threads = line.total.threads
-        note = (
-            f"{threads} threads: other hosts may count a few walks more or less"
-            if threads > 1
-            else ""
-        )
-        yield Row((*_cells(line), note), True)
+        threads = 1 if line.workload in said else line.total.threads
+        said.add(line.workload)
+        note = f"{threads} threads: other hosts may count a few walks more or less"
+        yield Row((*_cells(line), note if threads > 1 else ""), True)
 
 
 def _cells(line: Line) -> tuple[str, ...]:
@@ -105,8 +100,8 @@ def _cells(line: Line) -> tuple[str, ...]:
         line.name,
         "" if line.exits is None else number(line.exits, 0),
         *(_time(part) for part in (one.elapsed, one.walk_time, one.total)),
-        "" if line.native is None else _time(line.native),
-        "" if one.ratio is None else _ratio(one.ratio, one.ratio_low, one.ratio_high),
+        "" if one.ratio is None else significant(one.ratio, 3),
+        _interval(one),
     )
 
 
@@ -115,11 +110,12 @@ def _time(seconds: float) -> str:
     return quantity(seconds, "s")
 
 
-def _ratio(ratio: float, low: float | None, high: float | None) -> str:
-    text = significant(ratio, 3)
-    if low is None or high is None or low == high:
-        return text
-    return f"{text} ({significant(low, 3)} to {significant(high, 3)})"
+def _interval(one: Total) -> str:
+    if one.ratio_low is None or one.ratio_high is None:
+        return ""
+    if one.ratio_low == one.ratio_high:
+        return EXACT
+    return f"{significant(one.ratio_low, 3)} to {significant(one.ratio_high, 3)}"
 
 
 def workloads(found: Sequence[Line]) -> str:
