@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from hypertare.claims import Claim, judge
-from hypertare.summary import Estimate, JudgedClaim
+from hypertare.predictability.settings import LawName
+from hypertare.stats.laws import LAWS
+from hypertare.summary import Estimate, JudgedClaim, Predictability, Prediction
 
 CELL = {"workload": "tcp", "message": 64}
 
@@ -320,11 +323,110 @@ def test_two_responses_of_one_cell() -> None:
         {"measure": "correlation", "with_response": "packets", "against": {"weight": 2}},
         {"against_response": "packets"},
         {"measure": "ratio", "against_response": "packets", "against": {"weight": 2}},
+        {"measure": "error"},
+        {"law": "fair rate"},
+        {"measure": "error", "law": "unfair rate"},
+        {"measure": "error", "law": "fair rate", "against": {"weight": 2}},
+        {"measure": "efficiency", "guest": 1},
+        {"guest": 1},
+        {"measure": "ratio", "guest": 1},
+        {"measure": "value", "guest": 0},
     ],
 )
 def test_what_does_not_go_together_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         claim(**fields)
+
+
+def test_efficiency_is_the_way_round_in_which_more_is_better() -> None:
+    above = claim(measure="efficiency", op="within", value=[0.47, 0.53])
+    assert said(above, seen()) == "holds"
+    # CPU time +100 % is an efficiency of a half; its ends are the other way round.
+    cpu = seen(response="cpu", better="lower", unit="s", cost=1.0, cost_low=0.9, cost_high=1.1)
+    half = claim(response="cpu", measure="efficiency", op="within", value=[0.47, 0.53])
+    assert said(half, cpu) == "holds"
+    assert "efficiency 0.5 (95 % interval 0.4762 to 0.5263)" in judge(half, [cpu]).evidence
+    assert said(claim(response="cpu", measure="efficiency", value=0.5), cpu) == "undecided"
+
+
+def test_efficiencies_of_two_cells() -> None:
+    """As of forwarding: 0.40 by default and 0.70 with a weight."""
+    low = seen(cell={**CELL, "weight": 256}, cost=0.6, cost_low=0.58, cost_high=0.62)
+    high = seen(cell={**CELL, "weight": 2048}, cost=0.3, cost_low=0.28, cost_high=0.32)
+    gain = claim(
+        where={"weight": 2048}, against={"weight": 256}, measure="efficiency", op="above", value=0.2
+    )
+    assert said(gain, low, high) == "holds"
+    assert "difference of efficiency against weight 256 0.3" in judge(gain, [low, high]).evidence
+
+
+def of_guest(number: int, rate: float) -> Estimate:
+    bare = {"cost": None, "cost_low": None, "cost_high": None, "verdict": None, "baseline": None}
+    return seen(guest=number, estimate=rate, low=0.99 * rate, high=1.01 * rate, **bare)
+
+
+def test_the_earlier_a_guest_was_made_the_more_it_gets() -> None:
+    each = [seen(), *(of_guest(n, rate) for n, rate in enumerate((318e6, 291e6, 87e6), start=1))]
+    earlier = claim(guest=1, against={"guest": 3}, measure="ratio", op="above", value=2)
+    assert said(earlier, *each) == "holds"
+    assert "guest 1" in judge(earlier, each).evidence
+    assert said(claim(guest=3, measure="value", op="below", value=1e8), *each) == "holds"
+    # A claim that names no guest is of all of them together.
+    assert said(claim(measure="value", op="above", value=4e9), *each) == "holds"
+    nobody = claim(guest=1, against={"guest": 9}, measure="ratio", op="above", value=2)
+    assert said(nobody, *each) == "undecided"
+    assert (
+        "this cell itself"
+        in judge(claim(guest=1, against={"guest": 1}, measure="value"), each).evidence
+    )
+
+
+def law(error: float, low: float, high: float, guests: int = 8) -> Predictability:
+    found = Prediction(
+        guests=guests,
+        predicted=1e8,
+        measured=1e8 / (1 + error),
+        error=error,
+        error_low=low,
+        error_high=high,
+    )
+    return Predictability(
+        law="fair rate",
+        formula="R / N",
+        platform="xen",
+        cell={"workload": "tcp"},
+        response="least_rate",
+        unit="b/s",
+        fitted=(1, 2, 4),
+        predictions=(found,),
+        most=0.1,
+        verdict="predictable",
+    )
+
+
+def test_what_a_law_foretold_is_a_claim() -> None:
+    one = claim(
+        response="least_rate",
+        platform="xen",
+        law="fair rate",
+        measure="error",
+        op="within",
+        value=["-10 %", "10 %"],
+    )
+    assert judge(one, [], [law(0.02, -0.01, 0.05)]).judgement == "holds"
+    assert judge(one, [], [law(0.5, 0.4, 0.6)]).judgement == "fails"
+    assert judge(one, [], [law(0.02, -0.2, 0.3)]).judgement == "undecided"
+    assert "fitted to 1, 2, 4, foretells 1e+08 b/s" in judge(one, [], [law(0, 0, 0)]).evidence
+    assert judge(one, [], []).judgement == "undecided"
+    at = claim(**{**one.model_dump(), "where": {"sut.guests": 4}})
+    assert judge(at, [], [law(0.02, -0.01, 0.05)]).judgement == "undecided"
+    assert judge(at, [], [law(0.02, -0.01, 0.05, guests=4)]).judgement == "holds"
+    unfitted = law(0, 0, 0).model_copy(update={"predictions": (), "reason": "it needs 3 numbers"})
+    assert "needs 3" in judge(one, [], [unfitted]).evidence
+
+
+def test_claims_know_every_law() -> None:
+    assert set(get_args(LawName)) == set(LAWS)
 
 
 # --- several second cells, and cells of the same trials

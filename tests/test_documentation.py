@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from hypertare import study
 from hypertare.claims import Claim
 from hypertare.plots import Plot
+from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.published import PublishedFile
 from hypertare.search.settings import SearchSettings
 from hypertare.study import StudyFile
@@ -40,13 +41,13 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[tune]`": TuneSettings,
     "`[walk]`": WalkSettings,
     "`[[published]]`": PublishedFile,
+    "`[predictability]`": PredictabilitySettings,
     "`[[claims]]`": Claim,
     "`[[plots]]`": Plot,
 }
 TABLES = {
     *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
-    "tune",
-    *("walk", "published"),
+    *("tune", "walk", "published", "predictability"),
     *("claims", "plots", "quick"),
 }
 """Keys of the top level that are sections of their own."""

@@ -289,7 +289,7 @@ def test_unlike_platforms() -> None:
 
 def test_nothing_measured() -> None:
     found = estimate([], RESPONSES)
-    assert found == Estimates((), (), (), ())
+    assert found == Estimates((), (), (), (), ())
     failed = estimate([trial("native", 0, None)], RESPONSES)
     assert failed.estimates == () and len(failed.failed) == 1
 

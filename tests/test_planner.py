@@ -128,11 +128,11 @@ def test_a_command_starts_where_the_machines_own_programs_work() -> None:
     file = StudyFile(TEXT, "probe.toml")
     study = file.study()
     plot = make(study, 1).plots[0]
-    on = dataclasses.replace(ON, workdir=None, directory=Path("/work"))
+    on = dataclasses.replace(ON, workdir=None, directory=Path("/projects"))
     planned = planner.make_trial(7, study, "build", plot.variants[0], plot, on)
     work = planned.phases[-1].tasks[0].workload
     assert isinstance(work, plan.Command)
-    assert work.cwd == Path("/work") and not work.in_files
+    assert work.cwd == Path("/projects") and not work.in_files
 
 
 # --- several at once

@@ -60,3 +60,42 @@ def test_plots_of_the_built_in_studies_fit_them(name: str, quick: bool) -> None:
     file = find(name)
     file.override([], quick)
     file.study()
+
+
+PING = {"latency": ["rtt_p50"], "tcp": ["goodput"]}
+GUESTS = {"latency": ["sut.guests"], "tcp": ["sut.guests"]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"shape": "stacked", "lines": "sut.guests", "x": "knobs.mtu"}, "no 'lines'"),
+        ({"shape": "distribution"}, "x = 'rtt' and y = 'share'"),
+        ({"shape": "distribution", "x": "rtt", "y": "share"}, "tcp has none"),
+        (
+            {
+                "shape": "distribution",
+                "workload": "latency",
+                "x": "rtt",
+                "y": "share",
+                "lines": "sut.nic",
+            },
+            "is no factor",
+        ),
+    ],
+)
+def test_other_shapes_ask_for_what_there_is(fields: dict[str, str], said: str) -> None:
+    plot = Plot.model_validate(
+        {"title": "t", "workload": "tcp", "x": "sut.guests", "y": "goodput", **fields}
+    )
+    problem = plot.problem(PING, GUESTS)
+    assert problem is not None and said in problem
+
+
+def test_other_shapes_that_can_be_drawn() -> None:
+    stacked = Plot(title="t", workload="tcp", shape="stacked", x="sut.guests", y="goodput")
+    assert stacked.problem(PING, GUESTS) is None
+    trips = Plot(
+        title="t", workload="latency", shape="distribution", x="rtt", y="share", lines="sut.guests"
+    )
+    assert trips.problem(PING, GUESTS) is None and trips.factors == ("sut.guests",)

@@ -52,7 +52,9 @@ def made(
     file = StudyFile(text, "routed.toml")
     study = file.study()
     plot = make(study, 1).plots[0]
-    variants = tuple(v for v in plot.variants if class_of(v.platform).name == kind)
+    variants = plot.variants
+    if on.chance is not None:
+        variants = tuple(v for v in variants if class_of(v.platform).name == kind)
     plot = replace(plot, variants=variants)
     return study, plot, planner.make_bench(study, plot, {v.node: study for v in variants}, on)
 

@@ -52,6 +52,8 @@ HEADINGS = {
     "NoiseFloor": "Noise floor",
     "FailedTrial": "Failed trial",
     "Curve": "Curve",
+    "Predictability": "Predictability",
+    "Prediction": "Prediction",
     "LossFreeRate": "Loss-free rate",
     "RateBound": "Bound of a rate",
     "Total": "Total",

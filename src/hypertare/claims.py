@@ -22,12 +22,21 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from hypertare.predictability.settings import LawName
 from hypertare.series import key, same
 from hypertare.stats.correlation import correlation
 from hypertare.stats.practical import unanimous
-from hypertare.summary import Estimate, JudgedClaim, Judgement, Level
+from hypertare.summary import (
+    Estimate,
+    JudgedClaim,
+    Judgement,
+    Level,
+    Predictability,
+    Prediction,
+)
+from hypertare.trials import GUESTS
 from hypertare.wording import figure, listing, percent, place
 
 MODELLED = "walk."
@@ -58,14 +67,17 @@ class Claim(BaseModel):
     `measure` is what is bounded:
     - `cost`: of the platform against the baseline, a share;
     - `value`: the response itself, in its unit;
-    - `ratio`: platform over baseline.
-
+    - `ratio`: platform over baseline;
+    - `efficiency`: the same the way round in which more is better: 1 loses nothing;
     - `correlation`: Pearson's of the response with the response `with_response`, over the cells that
-      `where` fits, by their means.
+      `where` fits, by their means;
+    - `error`: of what the `law` foretold, predicted / measured - 1, for every number of guests that its
+      fit had not seen and `where` fits.
 
-    With `against_response` the response is compared with another one of the same cell. With
-    `against`, levels that differ in a second cell (`platform` may be among them), the first cell's is
-    compared with the second's: the difference of the costs or of the values, or the ratio of the
+    With `guest` the response is that of one guest, by its number, of several that work at once. With
+    `against_response` it is compared with another response of the same cell. With `against`, levels that
+    differ in a second cell (`platform` and `guest` may be among them), the first cell's is compared with
+    the second's: the difference of the costs, the efficiencies or the values, or the ratio of the
     values. Of a list of such levels the claim must hold against each. `value` is one bound for `above`
     and `below`, two for `within`.
     """
@@ -80,7 +92,9 @@ class Claim(BaseModel):
     against: dict[str, Level] | tuple[dict[str, Level], ...] | None = None
     against_response: str | None = None
     with_response: str | None = None
-    measure: Literal["cost", "value", "ratio", "correlation"] = "cost"
+    guest: Annotated[int, Field(ge=1)] | None = None
+    law: LawName | None = None
+    measure: Literal["cost", "value", "ratio", "efficiency", "correlation", "error"] = "cost"
     op: Literal["above", "below", "within"]
     value: Bound | tuple[Bound, Bound]
 
@@ -97,7 +111,19 @@ class Claim(BaseModel):
             raise ValueError("'correlation' needs 'with_response', and nothing else has it")
         if self.measure == "correlation" and (self.against or self.against_response):
             raise ValueError("a correlation is over cells: it has neither 'against' nor the like")
-        if self.against_response is not None and (self.against or self.measure == "cost"):
+        if (self.measure == "error") != (self.law is not None):
+            raise ValueError("'error' needs a 'law', and nothing else has one")
+        if self.measure == "error" and (self.against or self.against_response or self.guest):
+            raise ValueError("an error is of a law: it has neither 'against' nor a 'guest'")
+        if self.guest and self.measure in ("cost", "efficiency", "correlation"):
+            raise ValueError(
+                f"no '{self.measure}' is of one guest: measure its 'value', or a 'ratio' against another"
+            )
+        if self.guest and self.measure == "ratio" and not (self.against or self.against_response):
+            raise ValueError("a 'ratio' of one guest needs what it is against")
+        if self.against_response is not None and (
+            self.against or self.measure in ("cost", "efficiency")
+        ):
             raise ValueError(
                 "'against_response' compares within a cell: leave 'against' out, and measure "
                 "'value' or 'ratio'"
@@ -129,8 +155,11 @@ class Seen:
     sure: bool = False
 
 
-def judge(claim: Claim, estimates: Iterable[Estimate]) -> JudgedClaim:
-    """Whether a claim holds.
+def judge(
+    claim: Claim, estimates: Iterable[Estimate], foretold: Iterable[Predictability] = ()
+) -> JudgedClaim:
+    """Whether a claim holds, by a run's estimates, those of single guests among them, and by what laws
+    foretold.
 
     In one cell it holds where the whole interval lies within the bounds, fails where all of it lies
     outside on one side, and is undecided where a bound lies in the interval. Values without any
@@ -138,6 +167,8 @@ def judge(claim: Claim, estimates: Iterable[Estimate]) -> JudgedClaim:
 
     Over several cells it holds if it holds in each, and fails if it fails in any.
     """
+    if claim.measure == "error":
+        return _judge_law(claim, foretold)
     known = list(estimates)
     matching = [one for one in known if _fits(claim, one)]
     if not matching:
@@ -148,7 +179,7 @@ def judge(claim: Claim, estimates: Iterable[Estimate]) -> JudgedClaim:
     evidence: list[str] = []
     for one, against in product(matching, claim.seconds):
         seen = _measure(claim, against, one, known)
-        where = place(one.platform, one.cell)
+        where = _place(one.platform, one.cell, one.guest)
         if isinstance(seen, str):
             verdicts.append("undecided")
             evidence.append(f"{where}: {seen}")
@@ -161,13 +192,55 @@ def judge(claim: Claim, estimates: Iterable[Estimate]) -> JudgedClaim:
 
 
 def _fits(claim: Claim, one: Estimate) -> bool:
-    wanted = dict(claim.where)
-    if claim.workload is not None:
-        wanted["workload"] = claim.workload
     return (
         one.response == claim.response
         and one.platform == claim.platform
-        and all(f in one.cell and same(one.cell[f], level) for f, level in wanted.items())
+        and one.guest == claim.guest
+        and _is_where(claim, one.cell)
+    )
+
+
+def _is_where(claim: Claim, cell: Mapping[str, Level]) -> bool:
+    wanted = dict(claim.where)
+    if claim.workload is not None:
+        wanted["workload"] = claim.workload
+    return all(f in cell and same(cell[f], level) for f, level in wanted.items())
+
+
+def _judge_law(claim: Claim, foretold: Iterable[Predictability]) -> JudgedClaim:
+    """Each number of guests that was foretold is a cell."""
+    verdicts: list[Judgement] = []
+    evidence: list[str] = []
+    for one in foretold:
+        if (one.law, one.response, one.platform) != (claim.law, claim.response, claim.platform):
+            continue
+        if one.reason is not None and _is_where(claim, {**claim.where, **one.cell}):
+            verdicts.append("undecided")
+            evidence.append(f"{place(one.platform, one.cell)}: {one.reason}")
+        for found in one.predictions:
+            cell = {**one.cell, GUESTS: found.guests}
+            if _is_where(claim, cell):
+                seen = Seen(found.error, found.error_low, found.error_high)
+                verdicts.append(_judgement(seen, claim.bounds))
+                evidence.append(f"{place(one.platform, cell)}: {_law_words(claim, one, found)}")
+    if not verdicts:
+        return _undecided(claim, f"no prediction of {claim.response} for {_cells(claim)}")
+    return JudgedClaim(
+        text=claim.text, judgement=_all(verdicts), evidence=_evidence(verdicts, evidence)
+    )
+
+
+def _law_words(claim: Claim, one: Predictability, found: Prediction) -> str:
+    fitted = ", ".join(map(str, one.fitted))
+    around = "no interval"
+    if found.error_low is not None and found.error_high is not None:
+        around = f"interval {percent(found.error_low)} to {percent(found.error_high)}"
+        if found.error_low == found.error_high:
+            around = "exact"
+    return (
+        f"{one.law}, fitted to {fitted}, foretells {figure(found.predicted, one.unit)}, measured "
+        f"{figure(found.measured, one.unit)}, error {percent(found.error)} ({around}), "
+        f"{_wanted(claim, percent)}"
     )
 
 
@@ -186,7 +259,9 @@ def _measure(
     same_trials = _same_trials(one, other)
     if claim.measure == "ratio":
         return _quotient(_value(one), _value(other), same_trials=same_trials)
-    pair = [_cost(e) if claim.measure == "cost" else _value(e) for e in (one, other)]
+    pair = [
+        _value(e) if claim.measure == "value" else _single(claim.measure, e) for e in (one, other)
+    ]
     for seen in pair:
         if isinstance(seen, str):
             return seen
@@ -200,7 +275,8 @@ def _same_cell(response: str, one: Estimate, known: list[Estimate]) -> Estimate 
     found = [
         e
         for e in known
-        if e.response == response and e.platform == one.platform and key(e.cell) == key(one.cell)
+        if (e.response, e.platform, e.guest) == (response, one.platform, one.guest)
+        and key(e.cell) == key(one.cell)
     ]
     if not found:
         return f"this run has no {response} of {place(one.platform, one.cell)}"
@@ -229,23 +305,31 @@ def _judge_correlation(
 
 
 def _second(against: Mapping[str, Level], one: Estimate, known: list[Estimate]) -> Estimate | str:
-    levels = {**one.cell, **{f: level for f, level in against.items() if f != "platform"}}
+    named = ("platform", "guest")
+    levels = {**one.cell, **{f: level for f, level in against.items() if f not in named}}
     platform = str(against.get("platform", one.platform))
-    if platform == one.platform and key(levels) == key(one.cell):
+    guest = against.get("guest", one.guest)
+    if platform == one.platform and guest == one.guest and key(levels) == key(one.cell):
         return "'against' names this cell itself"
     found = [
         e
         for e in known
         if e.response == one.response
         and e.platform == platform
+        and e.guest == guest
         # Another platform need not have every factor: native has no NIC model.
         and all(f in levels and same(level, levels[f]) for f, level in e.cell.items())
         and (platform != one.platform or len(e.cell) == len(levels))
     ]
     if len(found) != 1:
         many = "several estimates" if found else "no estimate"
-        return f"{many} of {one.response} for {place(platform, levels)}"
+        number = guest if isinstance(guest, int) else None
+        return f"{many} of {one.response} for {_place(platform, levels, number)}"
     return found[0]
+
+
+def _place(platform: str, cell: Mapping[str, Level], guest: int | None) -> str:
+    return place(platform, cell if guest is None else {**cell, "guest": guest})
 
 
 def _single(measure: str, one: Estimate) -> Seen | str:
@@ -257,7 +341,14 @@ def _single(measure: str, one: Estimate) -> Seen | str:
     sign = 1 if one.better == "lower" else -1
     ends = [None if end is None else 1 + sign * end for end in (cost.low, cost.high)]
     low, high = ends if sign > 0 else reversed(ends)
-    return Seen(1 + sign * cost.estimate, low, high, cost.sure)
+    ratio = Seen(1 + sign * cost.estimate, low, high, cost.sure)
+    return _inverse(ratio) if measure == "efficiency" and one.better == "lower" else ratio
+
+
+def _inverse(seen: Seen) -> Seen:
+    """1 / x; a ratio is above 0, and so are its ends."""
+    ends = [None if end is None else 1 / end for end in (seen.high, seen.low)]
+    return Seen(1 / seen.estimate, ends[0], ends[1], seen.sure)
 
 
 def _value(one: Estimate) -> Seen:

@@ -12,6 +12,7 @@ from scipy import special
 from hypertare.advice import many_comparisons
 from hypertare.errors import InputError
 from hypertare.likeness import unlike_runs
+from hypertare.responses import HEADLINE
 from hypertare.series import Series, key, series
 from hypertare.stats import boots, interval, practical, ratio
 from hypertare.stats.interval import Interval
@@ -34,7 +35,8 @@ class Run(Protocol):
 
 
 class Change(Part):
-    """A response of one platform in one cell, in run B against run A.
+    """A response of one platform in one cell, in run B against run A; of one `guest` of several, or of
+    all of them.
 
     `a` and `b` are means over trials in `unit`. `ratio` is b/a of the geometric means; `loss` is
     the same as a share of A, positive where B is worse. With a value of zero or below there is no
@@ -46,6 +48,7 @@ class Change(Part):
     better: Better
     platform: str
     cell: dict[str, Level]
+    guest: int | None = None
     n_a: int
     n_b: int
     a: float
@@ -62,12 +65,15 @@ class Change(Part):
 
 
 class Comparison(Part):
-    """All changes, what only one run has, and what to know before believing it."""
+    """All changes, what only one run has, laws that foretell in one and not in the other, and what to
+    know before believing it.
+    """
 
     threshold: float
     changes: tuple[Change, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
+    foretold: tuple[str, ...] = ()
     warnings: tuple[str, ...]
 
     @property
@@ -96,7 +102,8 @@ def compare(
         if at in its
         for name, response in a.responses.items()
         if name in b.responses
-        and (change := _change(one, its[at], response, threshold, confidence, virtual))
+        for guest in _guests(one, its[at], name)
+        if (change := _change(one, its[at], response, threshold, confidence, virtual, guest))
     ]
     if not made:
         raise InputError(
@@ -109,6 +116,7 @@ def compare(
         changes=tuple(changes),
         only_a=tuple(place(*_named(one)) for at, one in mine.items() if at not in its),
         only_b=tuple(place(*_named(one)) for at, one in its.items() if at not in mine),
+        foretold=tuple(_foretold(a.summary, b.summary)),
         warnings=tuple(_warnings(a, b, made, list(mine.values()) + list(its.values()))),
     )
 
@@ -133,12 +141,34 @@ def welch(a: Interval, b: Interval, confidence: float = 0.95) -> Interval:
     return interval.around(estimate, math.sqrt(total), freedom, n, confidence)
 
 
+def _guests(a: Series, b: Series, response: str) -> list[int | None]:
+    """All guests, and each by itself of what leads: more comparisons would drown the change in chance."""
+    both = range(1, 1 + min(len(a.guests), len(b.guests)))
+    return [None, *(both if response in HEADLINE.values() else ())]
+
+
+def _foretold(a: Summary, b: Summary) -> Iterator[str]:
+    """Laws whose verdict differs."""
+    before = {(one.law, one.response, one.platform, key(one.cell)): one for one in a.predictability}
+    for one in b.predictability:
+        old = before.get((one.law, one.response, one.platform, key(one.cell)))
+        if old is not None and old.verdict != one.verdict:
+            where = place(one.platform, one.cell)
+            yield f"{one.law}, {one.response} of {where}: {old.verdict} in A, {one.verdict} in B"
+
+
 def _change(
-    a: Series, b: Series, response: Response, threshold: float, confidence: float, virtual: bool
+    a: Series,
+    b: Series,
+    response: Response,
+    threshold: float,
+    confidence: float,
+    virtual: bool,
+    guest: int | None,
 ) -> tuple[Change, float | None] | None:
     """A change and its p-value."""
-    before, boots_before = a.values(response.name)
-    after, boots_after = b.values(response.name)
+    before, boots_before = a.values(response.name, guest)
+    after, boots_after = b.values(response.name, guest)
     if not before or not after:
         return None
     log = min(*before, *after) > 0
@@ -178,6 +208,7 @@ def _change(
         better=response.better,
         platform=a.platform,
         cell=a.cell,
+        guest=guest,
         n_a=len(before),
         n_b=len(after),
         a=float(np.mean(before)),

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hypertare.errors import InputError
-from hypertare.study import BASELINE, GUEST_ONLY, GUESTS, Study, combinations
-from hypertare.trials import Cell, PlannedTrial
+from hypertare.study import BASELINE, GUEST_ONLY, Study, combinations
+from hypertare.trials import GUESTS, Cell, PlannedTrial
 
 HARD_TABLES = ("sut", "bench", "emulated")
 """Tables of a study whose settings need a new bench, but for what guests of one bench may differ in."""

@@ -6,7 +6,7 @@ The order of work is `estimate` -> `_compare` (one response of one platform agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +26,7 @@ class Estimates:
     """What a run found, ready for its summary."""
 
     estimates: tuple[Estimate, ...]
+    guests: tuple[Estimate, ...]
     noise: tuple[NoiseFloor, ...]
     failed: tuple[FailedTrial, ...]
     warnings: tuple[str, ...]
@@ -100,6 +101,7 @@ def estimate(
             tests.append(Judged(made, _p(comparison), floor, value, comparison and comparison.mean))
     return Estimates(
         tuple(found),
+        tuple(_of_guests(every, responses, rules)),
         tuple(
             NoiseFloor(
                 response=name,
@@ -117,6 +119,20 @@ def estimate(
         tuple(_failed(trial) for trial in trials if trial.status == "failed"),
         tuple(advice.warnings(every, responses, tests, rules.baseline, clock, platforms)),
     )
+
+
+def _of_guests(
+    every: Sequence[Series], responses: Mapping[str, Response], rules: Rules
+) -> Iterator[Estimate]:
+    """Every response of each guest of several. No guest has a baseline of its own."""
+    for one in every:
+        for guest in one.guests:
+            for response in responses.values():
+                values, where = one.values(response.name, guest)
+                if values:
+                    value = boots.mean(values, where, rules.confidence)
+                    made = _estimate(one, response, value, None, None, rules)
+                    yield made.model_copy(update={"guest": guest})
 
 
 def _compare(sut: Series, base: Series, response: Response, rules: Rules) -> Comparison | None:
@@ -147,6 +163,8 @@ def _estimate(
     virtual = rules.clock == "virtual"
     compared = comparison is None or comparison.mean.interval.constant
     low, high = _ends(value, virtual)
+    if response.is_index and low is not None and high is not None:
+        low, high = max(0.0, low), min(1.0, high)
     return Estimate(
         response=response.name,
         unit=response.unit,

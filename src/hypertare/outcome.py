@@ -30,10 +30,12 @@ def outcome(
         fingerprint: of the batch that it was part of, on an emulated machine.
     """
     values: dict[str, float] = {}
+    guests: tuple[dict[str, float], ...] = ()
     if error is None:
         values = responses.measure(kind, planned.platform, nodes, records)
+        guests = responses.of_guests(kind, planned.platform, nodes, records)
         if responses.HEADLINE[kind] not in values:
-            error = f"the trial ended without its {responses.HEADLINE[kind]}"
+            error = responses.why_not(kind, records)
     console = [r.lines for r in records if isinstance(r, Console) and r.node in nodes]
     return FinishedTrial(
         planned,
@@ -43,6 +45,7 @@ def outcome(
         values if error is None else {},
         console[-1] if console and error is not None else (),
         fingerprint,
+        guests if error is None else (),
     )
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from hypertare.records import ProbeValues, Record, TaskResult
+from hypertare.plan import SchedulerWeight
+from hypertare.records import Interval, KnobOutcome, ProbeValues, Record, TaskResult
 
 PHASE = "measure"
 """The phase that responses come from; others prepare it."""
+
+LOAD = "load"
+"""The role of a guest's task that is there to disturb the others."""
+
+_OF_GUEST = re.compile(r"^(?P<task>.+)\.(?P<guest>[0-9]+)$")
 
 
 @dataclass(frozen=True)
@@ -17,17 +24,55 @@ class Phase:
 
     results: dict[str, TaskResult]
     probes: dict[tuple[str, str], ProbeValues]
+    intervals: dict[str, list[Interval]] = field(default_factory=dict)
+    """By task, in the order of time."""
+    weights: dict[str, float] = field(default_factory=dict)
+    """By node, where the trial set one; that of the driver domain by the node that set it."""
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Phase:
-        results: dict[str, TaskResult] = {}
-        probes: dict[tuple[str, str], ProbeValues] = {}
+        phase = cls({}, {})
         for record in records:
-            if isinstance(record, TaskResult) and record.phase == PHASE:
-                results[record.task] = record
-            elif isinstance(record, ProbeValues) and record.phase == PHASE:
-                probes[record.node, record.probe] = record
-        return cls(results, probes)
+            if isinstance(record, KnobOutcome):
+                phase._note_weight(record)
+            elif getattr(record, "phase", None) != PHASE:
+                continue
+            elif isinstance(record, TaskResult):
+                phase.results[record.task] = record
+            elif isinstance(record, ProbeValues):
+                phase.probes[record.node, record.probe] = record
+            elif isinstance(record, Interval):
+                phase.intervals.setdefault(record.task, []).append(record)
+        return phase
+
+    def _note_weight(self, outcome: KnobOutcome) -> None:
+        knob = outcome.knob
+        if isinstance(knob, SchedulerWeight) and outcome.action == "applied" and not outcome.error:
+            self.weights[knob.guest or outcome.node] = float(knob.weight)
+
+    @property
+    def guests(self) -> tuple[int, ...]:
+        """Numbers of the systems under test that were there at once; none where there was one.
+
+        Ids of tasks end in the number of their guest: `send.3`.
+        """
+        found = (_OF_GUEST.match(task) for task in self.results)
+        return tuple(sorted({int(match["guest"]) for match in found if match}))
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """Those of them that only disturb."""
+        works = {task.rpartition(".")[2] for task in self.results if not task.startswith(LOAD)}
+        return tuple(guest for guest in self.guests if str(guest) not in works)
+
+    def of_guest(self, guest: int, node: str) -> Phase:
+        """What concerns one guest and its node, as if it had been the only one: ids lack its number."""
+        end = f".{guest}"
+        return Phase(
+            {task.removesuffix(end): r for task, r in self.results.items() if task.endswith(end)},
+            {at: values for at, values in self.probes.items() if at[0] == node},
+            {task.removesuffix(end): i for task, i in self.intervals.items() if task.endswith(end)},
+        )
 
     def total(self, prefix: str, value: str) -> float | None:
         """Sum of a value over the tasks of a role (their ids begin with it); none if none has it."""

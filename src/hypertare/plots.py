@@ -14,6 +14,7 @@ In a study file:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,6 +23,9 @@ class Plot(BaseModel):
     """`x`, `lines` and `facet` are factors by their paths, `y` is a response of the workload.
 
     `published` says, in words and with its source, what somebody found before.
+
+    Other shapes: `stacked` has a bar for each level of `x`, a part of it for each of several guests.
+    `distribution` has the share of round trips (`y` is "share") that took at most so long (`x` is "rtt").
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -32,11 +36,13 @@ class Plot(BaseModel):
     y: str
     lines: str | None = None
     facet: str | None = None
+    shape: Literal["lines", "stacked", "distribution"] = "lines"
     published: str = ""
 
     @property
     def factors(self) -> tuple[str, ...]:
-        return tuple(factor for factor in (self.x, self.lines, self.facet) if factor is not None)
+        x = None if self.shape == "distribution" else self.x
+        return tuple(factor for factor in (x, self.lines, self.facet) if factor is not None)
 
     def problem(
         self, responses: Mapping[str, Collection[str]], factors: Mapping[str, Collection[str]]
@@ -44,9 +50,16 @@ class Plot(BaseModel):
         """What it asks for and the study has not; both by workload."""
         if self.workload not in responses:
             return f"there is no workload '{self.workload}'; there are: {', '.join(responses)}"
-        if self.y not in responses[self.workload]:
+        if self.shape == "distribution":
+            if (self.x, self.y) != ("rtt", "share"):
+                return "a distribution has x = 'rtt' and y = 'share'"
+            if "rtt_p50" not in responses[self.workload]:
+                return f"a distribution is of round trips, and {self.workload} has none"
+        elif self.y not in responses[self.workload]:
             known = ", ".join(responses[self.workload])
             return f"{self.workload} has no response '{self.y}'; it has: {known}"
+        if self.shape == "stacked" and self.lines is not None:
+            return "stacked bars have no 'lines'; take 'facet'"
         for factor in self.factors:
             if factor not in factors[self.workload]:
                 known = ", ".join(factors[self.workload]) or "none"

@@ -100,6 +100,8 @@ class Interval(Seam):
     begin_s: float
     end_s: float
     values: Values
+    heard_s: float | None = None
+    """When the host agent heard it, on the clock of `t_s`; the other times are of the task's own clock."""
 
 
 class Histogram(Seam):

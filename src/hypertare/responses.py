@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hypertare import packets
-from hypertare.phase import Phase
+from hypertare import packets, together
+from hypertare.phase import LOAD, Phase
 from hypertare.records import Record
 from hypertare.trials import Response
 
@@ -22,6 +22,7 @@ _CPU = (
     _response("machine_cpu", "s", "lower", "CPU time of the whole machine while it ran"),
     _response("outside_cpu", "s", "lower", "CPU time of the platform as its machine sees it"),
     _response("own_cpu", "s", "lower", "CPU time as the guest itself sees it"),
+    *together.OF_CPU,
 )
 
 _POLLING = (
@@ -124,6 +125,7 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response(
             "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
         ),
+        *together.OF_STREAMS,
         *_CPU,
         *_POLLING,
     ),
@@ -164,6 +166,8 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
     ),
 }
 
+_OWN_MACHINE = ("guest", "xen")
+"""Platforms whose system under test has a kernel and counters of its own."""
 ELAPSED = "elapsed"
 WALK_CYCLES, WALK_TIME = "modelled_walk_cycles", "modelled_walk_time"
 TOTAL = "estimated_total"
@@ -234,23 +238,133 @@ def measure(
         records: all records of the trial.
     """
     phase = Phase.of(records)
-    values = _MEASURES[workload](phase)
-    values["machine_cpu"] = phase.probe("host", "stat", "busy_s")
-    if platform != "native":
-        values["outside_cpu"] = _sum(phase, nodes, "outside", "cpu_s")
-    if platform in ("guest", "xen"):
-        values["own_cpu"] = _sum(phase, nodes, "stat", "busy_s")
-    if platform == "xen":
-        # What the driver domain sees of itself is not the machine's.
-        values["machine_cpu"] = _sum(phase, ("host", *nodes), "outside", "cpu_s")
-    if workload == "stream" and len(nodes) == 1 and phase.has_counters_of(nodes[0]):
-        values |= _polling(phase, nodes[0])
+    if phase.guests:
+        values = _of_all(workload, platform, nodes, phase)
+    else:
+        values = _of_one(workload, platform, nodes[0], phase)
+    values |= _driver(platform, phase)
+    values["machine_cpu"] = _machine_cpu(platform, phase, values)
     if workload in _TRANSLATED:
         values |= _translation(phase, platform, nodes)
     received = phase.total("receive", "received_bytes")
     if received and values["machine_cpu"] is not None:
         values["cpu_per_gigabyte"] = values["machine_cpu"] / (received / 1e9)
-    return {name: value for name, value in values.items() if value is not None}
+    return _known(values)
+
+
+def of_guests(
+    workload: str, platform: str, nodes: Sequence[str], records: Iterable[Record]
+) -> tuple[dict[str, float], ...]:
+    """The same of each guest where several worked at once, the first one's first; else nothing.
+
+    One that was there to disturb has its CPU time and no more.
+    """
+    phase = Phase.of(records)
+    if not phase.guests:
+        return ()
+    parts = _parts(workload, platform, nodes, phase)
+    due = together.entitlements(_working(parts, phase), _weights(nodes, phase))
+    for guest, share in due.items():
+        parts[guest]["entitlement"] = share
+    return tuple(parts.get(guest, {}) for guest in range(1, max(phase.guests) + 1))
+
+
+def why_not(workload: str, records: Iterable[Record]) -> str:
+    """Why a trial that ended in good order has not its leading response."""
+    phase = Phase.of(records)
+    if workload == "stream" and phase.guests and together.common_of(phase) is None:
+        return "its guests' streams never ran all at the same time; give them more time with 'duration'"
+    return f"the trial ended without its {HEADLINE[workload]}"
+
+
+Found = dict[str, float | None]
+
+
+def _of_one(workload: str, platform: str, node: str, phase: Phase) -> Found:
+    """Of a phase that one system under test had for itself, or of one guest's part of it."""
+    values: Found = {} if _only_disturbs(phase) else _MEASURES[workload](phase)
+    if platform != "native":
+        values["outside_cpu"] = phase.probe(node, "outside", "cpu_s")
+        if workload == "stream":
+            share = phase.rate(node, "outside", values["outside_cpu"])
+            values["outside_cpu_share"] = share
+    if platform in _OWN_MACHINE:
+        values["own_cpu"] = phase.probe(node, "stat", "busy_s")
+    if workload == "stream" and phase.has_counters_of(node):
+        values |= _polling(phase, node)
+    return values
+
+
+def _of_all(workload: str, platform: str, nodes: Sequence[str], phase: Phase) -> Found:
+    """Of all guests together."""
+    parts = _parts(workload, platform, nodes, phase)
+    working = _working(parts, phase)
+    values: Found = {**together.join(working)}
+    if workload == "stream":
+        found = together.common_of(phase)
+        values |= {**_stream(phase), "goodput": values.get("goodput")}
+        values |= together.of_streams(working, found)
+        if len(nodes) == 1 and phase.has_counters_of(nodes[0]):
+            values |= _polling(phase, nodes[0])
+    elif workload == "ping":
+        values |= together.round_trips(phase)
+    values |= together.of_cpu(working, _weights(nodes, phase))
+    for name in ("outside_cpu", "outside_cpu_share"):
+        if any(name in part for part in parts.values()):
+            values[name] = _whole([part.get(name) for part in parts.values()])
+    if phase.neighbours:
+        loads = [parts[guest].get("outside_cpu") for guest in phase.neighbours]
+        values["neighbours_cpu"] = _whole(loads)
+    return values
+
+
+def _parts(
+    workload: str, platform: str, nodes: Sequence[str], phase: Phase
+) -> dict[int, dict[str, float]]:
+    """By guest; a stream's goodput is over the common interval."""
+    parts = {
+        guest: _known(_of_one(workload, platform, node, phase.of_guest(guest, node)))
+        for guest, node in _node_of(nodes, phase).items()
+    }
+    if workload == "stream":
+        together.with_common_rates(parts, together.common_of(phase))
+    return parts
+
+
+def _working(parts: dict[int, dict[str, float]], phase: Phase) -> dict[int, dict[str, float]]:
+    return {guest: part for guest, part in parts.items() if guest not in phase.neighbours}
+
+
+def _node_of(nodes: Sequence[str], phase: Phase) -> dict[int, str]:
+    """By guest. A baseline's one node does the work of all; what it used belongs to none of them."""
+    if len(nodes) == 1:
+        return dict.fromkeys(phase.guests, "")
+    return {guest: nodes[guest - 1] for guest in phase.guests}
+
+
+def _weights(nodes: Sequence[str], phase: Phase) -> dict[int, float]:
+    """By guest, of those to which the trial gave one."""
+    named = {guest: phase.weights.get(node) for guest, node in _node_of(nodes, phase).items()}
+    return {guest: weight for guest, weight in named.items() if weight is not None}
+
+
+def _only_disturbs(phase: Phase) -> bool:
+    return all(task.startswith(LOAD) for task in phase.results) and bool(phase.results)
+
+
+def _driver(platform: str, phase: Phase) -> Found:
+    """CPU time of the domain that moves the guests' packets, as the hypervisor counts it."""
+    if platform != "xen":
+        return {}
+    used = phase.probe("host", "outside", "cpu_s")
+    return {"driver_cpu": used, "driver_cpu_share": phase.rate("host", "outside", used)}
+
+
+def _machine_cpu(platform: str, phase: Phase, values: Found) -> float | None:
+    """No kernel sees all of a hypervisor's CPUs: it is the sum of its domains."""
+    if platform == "xen":
+        return _whole([values.get("outside_cpu"), values.get("driver_cpu")])
+    return phase.probe("host", "stat", "busy_s")
 
 
 def _sum(phase: Phase, nodes: Iterable[str], probe: str, value: str) -> float | None:
@@ -258,6 +372,10 @@ def _sum(phase: Phase, nodes: Iterable[str], probe: str, value: str) -> float | 
     found = [phase.probe(node, probe, value) for node in nodes]
     known = [one for one in found if one is not None]
     return sum(known) if known else None
+
+
+def _known(values: Found) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _command(phase: Phase) -> dict[str, float | None]:
@@ -309,7 +427,6 @@ def _polling(phase: Phase, node: str) -> dict[str, float | None]:
         "ksoftirqd_share": phase.rate(node, "napi", ksoftirqd),
         **_drops(phase, node),
         "own_cpu_share": phase.rate(node, "stat", phase.probe(node, "stat", "busy_s")),
-        "outside_cpu_share": phase.rate(node, "outside", phase.probe(node, "outside", "cpu_s")),
     }
 
 

@@ -23,13 +23,19 @@ class Series:
         """The trials that may enter an estimate."""
         return tuple(trial for trial in self.trials if trial.counts)
 
-    def values(self, response: str) -> tuple[list[float], list[int]]:
-        """The values of a response, in order, and the boot of each."""
-        having = [trial for trial in self.good if _has(trial, response)]
-        return (
-            [trial.values[response] for trial in having],
-            [trial.planned.boot for trial in having],
-        )
+    def values(self, response: str, guest: int | None = None) -> tuple[list[float], list[int]]:
+        """The values of a response, in order, and the boot of each; of one guest, or of all."""
+        found = [
+            (value, trial.planned.boot)
+            for trial in self.good
+            if (value := _of(trial, guest).get(response)) is not None and math.isfinite(value)
+        ]
+        return [value for value, _ in found], [boot for _, boot in found]
+
+    @property
+    def guests(self) -> range:
+        """Numbers of the guests of which something was measured by itself."""
+        return range(1, 1 + max((len(trial.guests) for trial in self.good), default=0))
 
     def by_block(self, response: str) -> dict[int, list[float]]:
         """The values of a response by block; a planned block that gave none is there, and empty."""
@@ -79,6 +85,12 @@ def baseline_of(sut: Series, every: Sequence[Series], baseline: str) -> list[Ser
 def same(one: Level, other: Level) -> bool:
     """Whether two levels are the same; `True` is not 1."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _of(trial: FinishedTrial, guest: int | None) -> Mapping[str, float]:
+    if guest is None:
+        return trial.values
+    return trial.guests[guest - 1] if guest <= len(trial.guests) else {}
 
 
 def _has(trial: FinishedTrial, response: str) -> bool:

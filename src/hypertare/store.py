@@ -32,10 +32,10 @@ from hypertare.trials import FinishedTrial, PlannedTrial, Response
 from hypertare.walk.result import WalkSummary
 
 FILE_NAME = "run.sqlite"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
-# The first version with the table `walk`.
-_WITH_WALKS = 2
+# The first versions with the tables `walk` and `guest_value`.
+_WITH_WALKS, _WITH_GUESTS = 2, 3
 
 # Marks the file as hypertare's own in SQLite's header ("tare").
 APPLICATION_ID = 0x74617265
@@ -88,6 +88,14 @@ CREATE TABLE value (
     PRIMARY KEY (trial, response)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE guest_value (
+    trial INTEGER NOT NULL REFERENCES trial (id),
+    guest INTEGER NOT NULL CHECK (guest >= 1),
+    response TEXT NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (trial, guest, response)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE record (
     trial INTEGER PRIMARY KEY REFERENCES trial (id),
     lines INTEGER NOT NULL,
@@ -136,6 +144,7 @@ _KEYS = {
     "bench": ("id",),
     "trial": ("id",),
     "value": ("trial", "response"),
+    "guest_value": ("trial", "guest", "response"),
     "record": ("trial",),
     "event": ("id",),
     "walk": ("id",),
@@ -301,11 +310,18 @@ class Store:
             finished.fingerprint,
         )
         values = [(planned.id, name, float(value)) for name, value in finished.values.items()]
+        of_guests = [
+            (planned.id, number, name, float(value))
+            for number, one in enumerate(finished.guests, start=1)
+            for name, value in one.items()
+        ]
         packed = _pack(records)
         try:
             with self._writing() as db:
                 db.execute("INSERT INTO trial VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", row)
                 db.executemany("INSERT INTO value VALUES (?,?,?)", values)
+                if of_guests:
+                    db.executemany("INSERT INTO guest_value VALUES (?,?,?,?)", of_guests)
                 db.execute("INSERT INTO record VALUES (?,?,?,?)", (planned.id, *packed))
         except sqlite3.IntegrityError as error:
             raise ValueError(f"trial {planned.id} cannot enter {self.path}: {error}") from error
@@ -375,12 +391,23 @@ class Store:
         values: dict[int, dict[str, float]] = {}
         for trial, response, value in self._rows("SELECT trial, response, value FROM value"):
             values.setdefault(trial, {})[response] = value
+        guests = self._guest_values()
         rows = self._rows(
             "SELECT id, block, boot, platform, cell, kind, status, error, elapsed_s, console, fingerprint "
             "FROM trial ORDER BY id"
         )
         with _readable(self.path):
-            return [_finished(row, values.get(row[0], {})) for row in rows]
+            return [_finished(row, values.get(row[0], {}), guests.get(row[0], {})) for row in rows]
+
+    def _guest_values(self) -> dict[int, dict[int, dict[str, float]]]:
+        """By trial and number of the guest."""
+        if self._rows("PRAGMA user_version")[0][0] < _WITH_GUESTS:
+            return {}
+        found: dict[int, dict[int, dict[str, float]]] = {}
+        rows = self._rows("SELECT trial, guest, response, value FROM guest_value")
+        for trial, guest, response, value in rows:
+            found.setdefault(trial, {}).setdefault(guest, {})[response] = value
+        return found
 
     def records(self, trial: int) -> list[Record]:
         """The records of a trial as they came; empty when there is no such trial."""
@@ -575,11 +602,14 @@ def _add_milestone(db: sqlite3.Connection, what: str) -> None:
 # --- rows
 
 
-def _finished(row: Sequence[Any], values: dict[str, float]) -> FinishedTrial:
+def _finished(
+    row: Sequence[Any], values: dict[str, float], guests: dict[int, dict[str, float]]
+) -> FinishedTrial:
     id_, block, boot, platform, cell, kind, status, error, elapsed_s, console, fingerprint = row
     planned = PlannedTrial(id_, block, boot, platform, json.loads(cell), kind)
     lines = tuple(json.loads(console))
-    return FinishedTrial(planned, status, error, elapsed_s, values, lines, fingerprint)
+    each = tuple(guests.get(number, {}) for number in range(1, max(guests, default=0) + 1))
+    return FinishedTrial(planned, status, error, elapsed_s, values, lines, fingerprint, each)
 
 
 def _dump(value: Any) -> str:

@@ -29,12 +29,14 @@ from hypertare.image.programs import SETS as PROGRAM_SETS
 from hypertare.image.programs import is_own
 from hypertare.plan import HUGE_PAGE, Discipline, NicModel, Pages, Paging, ThpDefrag, ThpEnabled
 from hypertare.plots import Plot
+from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.published import PublishedFile
 from hypertare.quantities import Duration, OfferedRate, Share, Size
 from hypertare.responses import has_elapsed, of_workload
 from hypertare.routers import Family
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import Level
+from hypertare.trials import GUESTS
 from hypertare.tune.settings import TuneSettings
 from hypertare.units import human_size
 from hypertare.walk.settings import WalkSettings
@@ -58,9 +60,6 @@ MOST_GUESTS = 64
 
 LEAST_IPV6_MTU = 1280
 """RFC 8200, section 5."""
-
-GUESTS = "sut.guests"
-"""How many work at once; a bench has as many as any cell needs, so it needs no bench of its own."""
 
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
@@ -441,6 +440,7 @@ class Study(Settings):
     plots: tuple[Plot, ...] = ()
     tune: TuneSettings | None = None
     search: SearchSettings | None = None
+    predictability: PredictabilitySettings = PredictabilitySettings()
     walk: WalkSettings | None = None
     published: tuple[PublishedFile, ...] = ()
     quick: dict[str, Any] = {}
@@ -849,6 +849,7 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
         "plots": Plot,
         "tune": TuneSettings,
         "search": SearchSettings,
+        "predictability": PredictabilitySettings,
         "walk": WalkSettings,
         "published": PublishedFile,
     }

@@ -31,6 +31,8 @@ def summarise(store: Store) -> Summary:
     from hypertare.claims import judge
     from hypertare.curves import curves
     from hypertare.estimates import estimate
+    from hypertare.predictability.findings import predictability
+    from hypertare.predictability.settings import PredictabilitySettings
     from hypertare.totals import joined, totals
 
     meta = store.meta
@@ -45,13 +47,25 @@ def summarise(store: Store) -> Summary:
         "clock": meta.clock,
     }
     trials, walked = store.trials(), store.walks()
-    found = estimate(trials, responses_of(meta), **rules, platforms=platforms)
+    responses = responses_of(meta)
+    found = estimate(trials, responses, **rules, platforms=platforms)
     modelled = joined(file, trials, walked) if walked else ()
     # Of the same trials once more: what is to be said of these is said already.
     estimates = (
         *found.estimates,
-        *estimate(tuple(modelled), responses_of(meta), **rules).estimates,
+        *estimate(tuple(modelled), responses, **rules).estimates,
     )
+    foretold = tuple(
+        predictability(
+            trials,
+            responses,
+            PredictabilitySettings.model_validate(meta.settings.get("predictability", {})),
+            baseline=meta.baseline,
+            confidence=meta.confidence,
+            clock=meta.clock,
+        )
+    )
+    known = (*estimates, *found.guests)
     return Summary(
         hypertare=meta.hypertare,
         study=meta.study,
@@ -66,12 +80,14 @@ def summarise(store: Store) -> Summary:
         complete=last.what == "completed",
         platforms=platforms,
         estimates=estimates,
+        guests=found.guests,
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
+        predictability=foretold,
         loss_free=_loss_free(store, meta, file),
         totals=tuple(totals(file, estimates, walked)),
         published=tuple(_published(meta, file, estimates)),
-        claims=tuple(judge(claim, estimates) for claim in _claims(store, meta)),
+        claims=tuple(judge(claim, known, foretold) for claim in _claims(store, meta)),
         failed=found.failed,
         warnings=tuple(dict.fromkeys([*_warnings(store), *found.warnings])),
     )

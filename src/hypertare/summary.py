@@ -13,6 +13,7 @@ Verdict = Literal["costs", "gains", "no difference shown"]
 Judgement = Literal["holds", "fails", "undecided"]
 Clock = Literal["wall", "virtual"]
 SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
+Foretelling = Literal["predictable", "not predictable", "undecided"]
 CurveKind = Literal["keeps up", "levels off", "livelock", "undecided"]
 
 
@@ -35,6 +36,9 @@ class Estimate(Part):
 
     `exact`: in virtual time, every trial gave the same; the ends of an interval are the estimate
     itself. On the wall clock values without any spread have no interval.
+
+    `guest` is given where the response is of one guest of several that work at once: its number,
+    from 1. It is then compared with nothing.
     """
 
     response: str
@@ -42,6 +46,7 @@ class Estimate(Part):
     better: Better
     cell: dict[str, Level]
     platform: str
+    guest: int | None = None
     baseline: str | None = None
     n: int
     estimate: float
@@ -180,6 +185,41 @@ class Curve(Part):
     last: float
 
 
+class Prediction(Part):
+    """What a law foretold of `guests` that its fit had not seen, and what was measured.
+
+    Both in the unit of the response, geometric means over trials. `error` is predicted / measured - 1.
+    """
+
+    guests: int
+    predicted: float
+    measured: float
+    error: float
+    error_low: float | None = None
+    error_high: float | None = None
+
+
+class Predictability(Part):
+    """Whether a law, fitted to some numbers of guests, foretells the others.
+
+    `cell` is without the number of guests. `verdict` is "predictable" where every error lies within
+    ±`most` with its whole interval, "not predictable" where one lies outside with all of it;
+    `reason` says why nothing could be foretold.
+    """
+
+    law: str
+    formula: str
+    platform: str
+    cell: dict[str, Level]
+    response: str
+    unit: str
+    fitted: tuple[int, ...]
+    predictions: tuple[Prediction, ...] = ()
+    most: float
+    verdict: Foretelling
+    reason: str | None = None
+
+
 class Total(Part):
     """What a workload would take on a platform if page walks were not free, with its parts.
 
@@ -247,8 +287,10 @@ class Summary(Part):
     complete: bool
     platforms: tuple[PlatformState, ...]
     estimates: tuple[Estimate, ...]
+    guests: tuple[Estimate, ...] = ()
     noise: tuple[NoiseFloor, ...] = ()
     curves: tuple[Curve, ...] = ()
+    predictability: tuple[Predictability, ...] = ()
     loss_free: tuple[LossFreeRate, ...] = ()
     totals: tuple[Total, ...] = ()
     published: tuple[Published, ...] = ()

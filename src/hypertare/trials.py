@@ -8,6 +8,10 @@ from typing import Literal
 from hypertare.summary import Better, Level
 
 Cell = dict[str, Level]
+
+GUESTS = "sut.guests"
+"""How many work at once; a bench has as many as any cell needs, so it needs no bench of its own."""
+
 Kind = Literal["warmup", "measured", "search", "capacity"]
 """`warmup` counts for nothing; `search` was asked for by a search, `capacity` to know what a share of
 it is. None of the three is in an estimate.
@@ -25,6 +29,11 @@ class Response:
     unit: str
     better: Better
     title: str
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it lies between 0 and 1 by its definition, and so does what is known of it."""
+        return self.unit.startswith("index")
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,9 @@ class PlannedTrial:
 class FinishedTrial:
     """A planned trial with its outcome. `values` holds responses by name, empty when it failed.
 
-    `fingerprint` names everything that decided a trial in virtual time.
+    `fingerprint` names everything that decided a trial in virtual time. `guests` holds, where several
+    guests worked at once, the responses of each, the first one's first; what `values` has is of all
+    of them.
     """
 
     planned: PlannedTrial
@@ -66,6 +77,7 @@ class FinishedTrial:
     values: dict[str, float] = field(default_factory=dict)
     console: tuple[str, ...] = ()
     fingerprint: str | None = None
+    guests: tuple[dict[str, float], ...] = ()
 
     @property
     def counts(self) -> bool:

@@ -98,8 +98,8 @@ def test_a_set_comes_with_libraries_links_shell_and_what_it_works_on(cache) -> N
     assert members["usr/bin/dash"].mode & 0o111 and "bin/dash" in links
     assert {f"{LIBRARIES}/{name}" for name in needed()} <= set(members)
     assert members["usr/include/a.h"].data == b"a" and "usr/share/doc/a" not in members
-    assert members["work/thing-1/main.c"].data == FILES["thing-1/main.c"][0]
-    assert len(members["work/thing-1.tar"].data) > len(TAR)
+    assert members["projects/thing-1/main.c"].data == FILES["thing-1/main.c"][0]
+    assert len(members["projects/thing-1.tar"].data) > len(TAR)
 
 
 def test_versions_are_told_and_the_order_asked_for_does_not_matter(cache) -> None:
@@ -155,7 +155,7 @@ def test_an_image_with_programs_is_another_one_behind_the_first(bench, cache) ->
     assert plain.digest != filled.digest
     before, after = plain.initramfs.read_bytes(), filled.initramfs.read_bytes()
     assert after.startswith(before)
-    assert "work/thing-1.tar" in read(after[len(before) :])
+    assert "projects/thing-1.tar" in read(after[len(before) :])
     assert plain.programs_size == 0
     # Whole pages, without the names.
     assert filled.programs_size > len(after) - len(before)

@@ -68,9 +68,9 @@ def test_it_is_fetched_once_and_unpacked(mirror, tmp_path) -> None:
     entry = fetch(wanted, cache)
     (mirror / wanted.file).unlink()
     assert fetch(wanted, cache).path == entry.path
-    members = source.tree(wanted, entry, "/work")
+    members = source.tree(wanted, entry, "/projects")
     found = {member.path: (member.data, member.mode & 0o777) for member in members}
-    assert found == {f"/work/{name}": content for name, content in FILES.items()}
+    assert found == {f"/projects/{name}": content for name, content in FILES.items()}
     assert source.archive(wanted, entry) == gzip.decompress(data)
 
 
@@ -116,7 +116,7 @@ def test_what_is_no_such_project_is_refused(mirror, tmp_path, data, said) -> Non
     wanted, cache = thing(data), Cache(tmp_path / "cache")
     (mirror / wanted.file).write_bytes(data)
     with pytest.raises(MachineError, match=said):
-        source.tree(wanted, fetch(wanted, cache), "/work")
+        source.tree(wanted, fetch(wanted, cache), "/projects")
 
 
 def test_a_bomb_is_refused(mirror, tmp_path, monkeypatch) -> None:

@@ -85,9 +85,15 @@ class Lab:
     def start(self, *argv: str | Path, wrap: tuple[str, ...] = (), **env: str) -> Started:
         return Started(self, [*wrap, sys.executable, "-m", "hypertare", *map(str, argv)], env)
 
-    def run(self, *argv: str | Path, wrap: tuple[str, ...] = (), **env: str) -> Ran:
+    def run(
+        self,
+        *argv: str | Path,
+        wrap: tuple[str, ...] = (),
+        patience_s: float = PATIENCE_S,
+        **env: str,
+    ) -> Ran:
         """Runs `hypertare` to its end. Whatever happens, there is no traceback."""
-        return self.start(*argv, wrap=wrap, **env).end()
+        return self.start(*argv, wrap=wrap, **env).end(patience_s)
 
     def study(self, text: str, name: str = "study.toml") -> Path:
         path = self.work / name
@@ -163,9 +169,9 @@ class Started:
         self.process.wait(PATIENCE_S)
         return time.monotonic() - begun
 
-    def end(self) -> Ran:
+    def end(self, patience_s: float = PATIENCE_S) -> Ran:
         try:
-            status = self.process.wait(PATIENCE_S)
+            status = self.process.wait(patience_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()

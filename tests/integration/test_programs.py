@@ -92,6 +92,24 @@ def test_a_build_and_a_compression_are_right_and_repeat(lab: Lab) -> None:
         assert "gcc 4:" in store.meta.versions["programs"]
 
 
+def test_in_a_guest_the_same_programs_do_the_same_work(lab: Lab) -> None:
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
+    text = REAL.replace('"native", "container"', '"native", "guest"')
+    text = text.replace(', "./mine", "./project"', "").replace(
+        "crctable.o bzip2recover", "crctable.o"
+    )
+    text = text[: text.index("[workloads.mine]")] + text[text.index("[design]") :]
+    text = text.replace("blocks_per_boot = 1\nmin_boots = 2", "blocks_per_boot = 2\nmin_boots = 1")
+    ran = lab.run("run", lab.study(text), "--jobs", "2", "--json", "--out", "run")
+    assert ran.status == 0, ran.said
+    assert ran.json["failed"] == []
+    seen = outputs(lab.work / "run")
+    assert len(seen["compress"]) == 1
+    assert len({text.split()[1] for text in seen["build"]}) == 1
+    counts = {(one["cell"]["workload"], one["platform"]) for one in ran.json["estimates"]}
+    assert counts == {(w, p) for w in ("build", "compress") for p in ("native", "guest")}
+
+
 def _the_object_is_a_compilers(lab: Lab, printed: set[str]) -> None:
     """All trials made the same one, at the machine's own time; where this host has the same compiler,
     it makes it, too."""

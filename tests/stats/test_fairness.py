@@ -55,18 +55,6 @@ def test_entitlements_weighted_by_what_is_due_make_one(pairs) -> None:
     assert float((fairness.entitlements(shares, weights) * due).sum()) == pytest.approx(1)
 
 
-def test_guests_that_starve_in_turns_are_treated_unfairly() -> None:
-    interval = fairness.of_trials([[10, 0], [0, 10], [10, 0], [0, 9]])
-    assert interval.estimate == pytest.approx(0.5)
-    assert fairness.jain([20, 19]) > 0.99
-
-
-def test_interval_stays_within_what_an_index_can_be() -> None:
-    interval = fairness.of_trials([[1, 1], [1, 0.5], [1, 1]])
-    assert interval.high == 1
-    assert interval.low is not None and 0.5 <= interval.low < interval.estimate
-
-
 @pytest.mark.parametrize(
     ("shares", "weights"),
     [([], None), ([1, -1], None), ([1, float("nan")], None), ([1, 2], [1]), ([1, 2], [1, 0])],
@@ -76,8 +64,6 @@ def test_what_is_no_share_is_refused(shares, weights) -> None:
         fairness.jain(shares, weights)
 
 
-def test_trials_of_other_guests_are_refused() -> None:
-    with pytest.raises(ValueError, match="different numbers"):
-        fairness.of_trials([[1, 2], [1, 2, 3]])
+def test_nobody_is_entitled_to_nothing() -> None:
     with pytest.raises(ValueError, match="nobody"):
         fairness.entitlements([0, 0], [1, 1])

@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypertare.stats import laws
-from hypertare.stats.laws import DRIVER_CPU, FAIR_RATE, LAWS, UNIVERSAL_SCALABILITY
+from hypertare.stats.laws import (
+    DRIVER_CPU,
+    FAIR_RATE,
+    LAWS,
+    LOADED_RATE,
+    UNIVERSAL_SCALABILITY,
+)
 from hypertare.stats.predictability import Prediction, judge, predict
 
 POSITIVE = st.floats(1e-3, 1e9)
@@ -24,8 +29,8 @@ def noisy(truth: dict[int, float], spread: float, trials: int, seed: int) -> dic
 def test_laws_of_one_constant_by_hand(constant: float) -> None:
     assert FAIR_RATE.fit({1: constant})(8) == pytest.approx(constant / 8)
     assert FAIR_RATE.fit({1: constant, 2: constant / 2})(4) == pytest.approx(constant / 4)
-    # (log2 8 + 1) 8 = 32
-    assert DRIVER_CPU.fit({1: constant})(8) == pytest.approx(32 * constant)
+    assert DRIVER_CPU.fit({1: constant})(8) == pytest.approx(4 * constant)
+    assert LOADED_RATE.fit({1: constant})(8) == pytest.approx(constant)
 
 
 @given(POSITIVE, st.floats(0, 0.5), st.floats(0, 0.1))
@@ -35,12 +40,6 @@ def test_the_universal_law_finds_itself(first: float, contention: float, coheren
 
     fitted = UNIVERSAL_SCALABILITY.fit({n: truth(n) for n in (1, 2, 4)})
     assert fitted(8) == pytest.approx(truth(8), rel=1e-6)
-
-
-def test_beside_load_a_rate_falls_as_the_cpu_share() -> None:
-    assert laws.loaded_rate(0.2, 0.8, 900.0) == pytest.approx(225)
-    with pytest.raises(ValueError, match="no CPU"):
-        laws.loaded_rate(0.2, 0, 900)
 
 
 @pytest.mark.parametrize("name", LAWS)

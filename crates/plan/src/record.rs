@@ -148,6 +148,10 @@ pub struct Interval {
     pub begin_s: f64,
     pub end_s: f64,
     pub values: Values,
+    /// When the host agent heard it, on the clock of `t_s`. Whatever a node says here is replaced.
+    /// Nodes have clocks of their own: this is what sets those of tasks against each other.
+    #[serde(default)]
+    pub heard_s: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -20,10 +20,10 @@ from hypertare.image.own import Own
 from hypertare.image.source import BZIP2, Source
 from hypertare.image.userland import LIBRARIES, Userland, fetch_all, fetched_all, is_library
 
-VERSION = 1
+VERSION = 2
 """Of what is taken from the packages; part of an image's key."""
 
-WORK = "/work"
+WORK = "/projects"
 """Where commands start, and what they work on lies."""
 
 

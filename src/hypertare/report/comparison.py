@@ -31,11 +31,16 @@ def sentence(change: Change, wording: Wording) -> str:
     """For example: worse: guest goodput in tcp −12 % (95 % interval 10 to 14)"""
     text, interval = change_text(change)
     around = f" ({change.confidence * 100:g} % interval {interval})" if interval else ""
-    platform = wording.platform(change.platform, change.cell)
+    platform = _platform(change, wording)
     where = wording.label(change.cell)
     return (
         f"{change.direction}: {platform} {verdict.word(change.response)} in {where} {text}{around}"
     )
+
+
+def _platform(change: Change, wording: Wording) -> str:
+    name = wording.platform(change.platform, change.cell)
+    return name if change.guest is None else f"{name}, guest {change.guest}"
 
 
 def change_text(change: Change) -> tuple[str, str]:
@@ -70,6 +75,10 @@ def _parts(comparison: Comparison, a: Found, wording: Wording) -> Iterator[Rende
     for title, places in (("only in A", comparison.only_a), ("only in B", comparison.only_b)):
         if places:
             yield Text(f"{title}: {plain('; '.join(places))}")
+    if comparison.foretold:
+        yield Text("predictability", style="bold")
+        for line in comparison.foretold:
+            yield Padding(Text(plain(line)), (0, 0, 0, 2), expand=False)
     if comparison.warnings:
         yield Text()
         yield Text("warnings", style="bold yellow")
@@ -95,12 +104,13 @@ def _in_order(changes: Sequence[Change], a: Found, wording: Wording) -> list[Cha
     cells = list(dict.fromkeys(wording.label(change.cell) for change in changes))
     responses, platforms = list(a.responses), list(a.meta.platforms)
 
-    def place(change: Change) -> tuple[int, int, int, str]:
+    def place(change: Change) -> tuple[int, int, int, str, int]:
         return (
             cells.index(wording.label(change.cell)),
             responses.index(change.response),
             platforms.index(change.platform),
             wording.platform(change.platform, change.cell),
+            change.guest or 0,
         )
 
     return sorted(changes, key=place)
@@ -110,7 +120,7 @@ def _row(change: Change, wording: Wording) -> tuple[str, ...]:
     unit = "" if units.counted(_plain_unit(change)) else _plain_unit(change)
     text, interval = change_text(change)
     return (
-        f"  {plain(wording.platform(change.platform, change.cell))}",
+        f"  {plain(_platform(change, wording))}",
         str(change.n_a),
         units.quantity(change.a, unit),
         str(change.n_b),

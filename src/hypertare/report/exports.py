@@ -6,11 +6,21 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hypertare.report import curves, published, searches, totals, verdict
+from hypertare.report import (
+    curves,
+    foretold,
+    published,
+    searches,
+    together,
+    together_cpu,
+    totals,
+    verdict,
+)
 from hypertare.report.model import Report
 from hypertare.responses import meaning
 from hypertare.summarise import responses_of
 from hypertare.summary import Estimate, Level
+from hypertare.trials import FinishedTrial
 
 if TYPE_CHECKING:
     import polars
@@ -38,7 +48,8 @@ def parquet(report: Report) -> bytes:
 def frame(report: Report) -> polars.DataFrame:
     """Every value of every trial as a row, factors as columns by their paths.
 
-    A failed trial is a row too: its `status` and `error` say so, `response` and `value` are absent.
+    A failed trial is a row too: its `status` and `error` say so, `response` and `value` are absent. What
+    is of one guest of several has its number in `guest`.
     A factor with levels of several types is given as text.
     """
     import polars
@@ -49,8 +60,7 @@ def frame(report: Report) -> polars.DataFrame:
     rows = []
     for place, trial in enumerate(report.trials):
         planned = trial.planned
-        values: list[tuple[str | None, float | None]] = [*trial.values.items()] or [(None, None)]
-        for response, value in values:
+        for guest, response, value in _values(trial):
             of = known.get(response) if response else None
             rows.append(
                 (
@@ -63,6 +73,7 @@ def frame(report: Report) -> polars.DataFrame:
                     trial.error,
                     trial.elapsed_s,
                     *(levels[factor][place] for factor in factors),
+                    guest,
                     response,
                     of.unit if of else None,
                     of.better if of else None,
@@ -80,6 +91,7 @@ def frame(report: Report) -> polars.DataFrame:
         "error": text,
         "trial_elapsed_s": real,
         **{factor: _type(levels[factor]) for factor in factors},
+        "guest": whole,
         "response": text,
         "unit": text,
         "better": text,
@@ -94,6 +106,17 @@ def markdown(report: Report) -> str:
 
 
 # --- parts
+
+
+def _values(trial: FinishedTrial) -> Iterator[tuple[int | None, str | None, float | None]]:
+    """Of all guests, then of each."""
+    if not trial.values:
+        yield None, None, None
+    for response, value in trial.values.items():
+        yield None, response, value
+    for guest, values in enumerate(trial.guests, start=1):
+        for response, value in values.items():
+            yield guest, response, value
 
 
 def _column(report: Report, factor: str) -> list[Level | None]:
@@ -140,6 +163,9 @@ def _markdown(report: Report) -> Iterator[str]:
             yield "|---|---|---:|---:|---:|---:|---:|"
             yield from (_line(report, estimate) for estimate in estimates)
     yield from _plots(report)
+    yield from _found(together, together.groups(summary))
+    yield from _found(together_cpu, together.groups(summary))
+    yield from _found(foretold, summary.predictability)
     yield from _found(totals, totals.lines(summary, report.wording))
     yield from _found(published, summary.published)
     yield from _found(curves, summary.curves)

@@ -21,9 +21,12 @@ from hypertare.errors import MachineError
 from hypertare.report import (
     charts,
     curves,
+    foretold,
     plots,
     published,
     searches,
+    together,
+    together_cpu,
     totals,
     translation,
     units,
@@ -207,6 +210,9 @@ def _translations(report: Report, kind: str) -> Iterator[Chart]:
 def _findings(report: Report) -> Iterator[Finding]:
     """Tables of what was found of settings, in the words of the modules that say it."""
     every: tuple[tuple[Any, Sequence[Any]], ...] = (
+        (together, together.groups(report.summary)),
+        (together_cpu, together.groups(report.summary)),
+        (foretold, report.summary.predictability),
         (totals, totals.lines(report.summary, report.wording)),
         (published, report.summary.published),
         (curves, report.summary.curves),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
 import altair as alt
 
 from hypertare.plots import Plot
-from hypertare.report import charts, units, verdict
+from hypertare.report import charts, distributions, levels, stacks, units, verdict
+from hypertare.report.levels import OF_CAPACITY
 from hypertare.report.model import Report
-from hypertare.summary import Estimate, Level
-from hypertare.units import parse_of_capacity, parse_rate, parse_size
+from hypertare.summary import Estimate
+from hypertare.units import parse_of_capacity
 
-_OF_CAPACITY = "% of capacity"
+_FEW_LEVELS = 10
+"""So many an axis of numbers names one by one."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,25 @@ def drawn(report: Report) -> Iterator[Drawn]:
     """Every plot of the run's study of which there are figures."""
     for raw in report.meta.settings.get("plots", []):
         plot = Plot.model_validate(raw)
-        estimates = [one for one in report.summary.estimates if _is_of(plot, one)]
-        if estimates:
-            estimates.sort(key=lambda one: [_order(one.cell[f]) for f in _by(plot)])
-            yield _drawn(plot, report, estimates)
+        if plot.shape == "lines":
+            estimates = [one for one in report.summary.estimates if _is_of(plot, one)]
+            if estimates:
+                estimates.sort(key=lambda one: [levels.order(one.cell[f]) for f in _by(plot)])
+                yield _drawn(plot, report, estimates)
+            continue
+        other = stacks if plot.shape == "stacked" else distributions
+        if found := other.found(plot, report):
+            yield Drawn(
+                plot,
+                _note(plot, other.NOTE),
+                other.chart(plot, report, found),
+                other.head(plot),
+                tuple(other.rows(plot, found)),
+            )
+
+
+def _note(plot: Plot, note: str) -> str:
+    return f"{note} Published: {plot.published}" if plot.published else note
 
 
 def _is_of(plot: Plot, one: Estimate) -> bool:
@@ -57,19 +75,17 @@ def _drawn(plot: Plot, report: Report, estimates: Sequence[Estimate]) -> Drawn:
     others = _others(plot, estimates)
     rows = tuple(
         (
-            *(_shown(one.cell[factor]) for factor in _by(plot)),
-            *(_shown(one.cell[factor]) for factor in others),
+            *(levels.shown(one.cell[factor]) for factor in _by(plot)),
+            *(levels.shown(one.cell[factor]) for factor in others),
             one.platform,
             *verdict.mean_text(one, one.unit),
         )
         for one in estimates
     )
-    names = [_name(factor) for factor in (*_by(plot), *others)]
+    names = [levels.name(factor) for factor in (*_by(plot), *others)]
     interval = f"{report.meta.confidence * 100:g} % interval"
     head = (*names, "platform", verdict.word(plot.y), interval)
-    note = "Means with their intervals."
-    if plot.published:
-        note += f" Published: {plot.published}"
+    note = _note(plot, "Means with their intervals.")
     title = f"{verdict.word(plot.y)}, {unit}" if unit else verdict.word(plot.y)
     return Drawn(plot, note, _chart(plot, estimates, others, divisor, title), head, rows)
 
@@ -92,27 +108,29 @@ def _chart(
     divisor: float,
     title: str,
 ) -> Any:
-    numeric = all(_number(one.cell[plot.x]) is not None for one in estimates)
+    numeric = all(levels.number(one.cell[plot.x]) is not None for one in estimates)
     platforms = len({one.platform for one in estimates})
     rows = [_row(plot, one, others, divisor, platforms > 1) for one in estimates]
     lines = list(dict.fromkeys(row["line"] for row in rows))
     colour = alt.Color(
         "line:N",
         scale=alt.Scale(domain=lines, range=[charts.PALETTE[i % 8] for i in range(len(lines))]),
-        legend=alt.Legend(title=_name(plot.lines) if plot.lines else None, orient="top"),
+        legend=alt.Legend(title=levels.name(plot.lines) if plot.lines else None, orient="top"),
     )
-    positive = numeric and min(row["x"] for row in rows) > 0
-    wide = positive and max(row["x"] for row in rows) / min(row["x"] for row in rows) > 30
+    at = sorted({row["x"] for row in rows}) if numeric else []
+    wide = numeric and at[0] > 0 and (at[-1] / at[0] > 30 or _doubles(at))
     x: Any = alt.X("level:N", title=_axis(plot, estimates), sort=None)
     if numeric:
         scale = alt.Scale(type="log", nice=False, padding=12) if wide else alt.Scale(padding=12)
-        x = alt.X("x:Q", title=_axis(plot, estimates), scale=scale)
+        few = {"values": at, "format": "~g"} if len(at) <= _FEW_LEVELS else {}
+        axis = alt.Axis(grid=False, labelOverlap="greedy", **few)
+        x = alt.X("x:Q", title=_axis(plot, estimates), scale=scale, axis=axis)
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=x,
         color=colour,
         tooltip=[
-            alt.Tooltip("level:N", title=_name(plot.x)),
-            alt.Tooltip("line:N", title=_name(plot.lines) if plot.lines else "line"),
+            alt.Tooltip("level:N", title=levels.name(plot.x)),
+            alt.Tooltip("line:N", title=levels.name(plot.lines) if plot.lines else "line"),
             *(alt.Tooltip(f"{end}:Q", format=".4~g") for end in ("mean", "low", "high")),
         ],
     )
@@ -127,26 +145,31 @@ def _chart(
     facets = list(dict.fromkeys(row["facet"] for row in rows))
     panes = [
         layers.transform_filter(alt.datum.facet == name).properties(
-            width=300, height=240, title=f"{_name(plot.facet)} {name}"
+            width=300, height=240, title=f"{levels.name(plot.facet)} {name}"
         )
         for name in facets
     ]
     return alt.concat(*panes, columns=2)
 
 
+def _doubles(at: Sequence[float]) -> bool:
+    """Whether levels grow by a factor, so that an axis of factors shows them apart."""
+    return len(at) > 2 and all(high >= 1.9 * low for low, high in pairwise(at))
+
+
 def _row(
     plot: Plot, one: Estimate, others: Sequence[str], divisor: float, platforms: bool
 ) -> dict[str, Any]:
     level = one.cell[plot.x]
-    parts = [_shown(one.cell[plot.lines])] if plot.lines else []
-    parts += [_shown(one.cell[factor]) for factor in others]
+    parts = [levels.shown(one.cell[plot.lines])] if plot.lines else []
+    parts += [levels.shown(one.cell[factor]) for factor in others]
     parts += [one.platform] if platforms or not parts else []
     low, high = verdict.mean_ends(one)
     return {
-        "x": _number(level),
-        "level": _shown(level),
+        "x": levels.number(level),
+        "level": levels.shown(level),
         "line": ", ".join(parts),
-        "facet": _shown(one.cell[plot.facet]) if plot.facet else "",
+        "facet": levels.shown(one.cell[plot.facet]) if plot.facet else "",
         "mean": one.estimate / divisor,
         "low": (one.estimate if low is None else low) / divisor,
         "high": (one.estimate if high is None else high) / divisor,
@@ -155,44 +178,7 @@ def _row(
 
 def _axis(plot: Plot, estimates: Sequence[Estimate]) -> str:
     if all(parse_of_capacity(one.cell[plot.x]) is not None for one in estimates):
-        return f"offered {_name(plot.x)}, {_OF_CAPACITY}"
+        return f"offered {levels.name(plot.x)}, {OF_CAPACITY}"
     if plot.x.endswith(".rate"):
         return "offered rate, b/s"
-    return _name(plot.x)
-
-
-def _name(factor: str) -> str:
-    return factor.rpartition(".")[2].replace("_", " ")
-
-
-def _shown(level: Level) -> str:
-    return (
-        str(level).replace(f" {_OF_CAPACITY}", " %")
-        if not isinstance(level, bool)
-        else ("on" if level else "off")
-    )
-
-
-def _number(level: Level) -> float | None:
-    """What an axis of numbers has for a level: per cent of a capacity, b/s, bytes, or the number."""
-    if isinstance(level, bool):
-        return None
-    if isinstance(level, int | float):
-        return float(level)
-    share = parse_of_capacity(level)
-    if share is not None:
-        return 100 * share
-    return None
-
-
-def _order(level: Level) -> tuple[int, float, str]:
-    """Sorts levels by what they mean; words after numbers, by their letters."""
-    number = _number(level)
-    if number is None and isinstance(level, str):
-        for parse in (parse_rate, parse_size):
-            try:
-                number = float(parse(level))
-                break
-            except ValueError:
-                continue
-    return (1, 0.0, str(level)) if number is None else (0, number, "")
+    return levels.name(plot.x)

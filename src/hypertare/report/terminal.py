@@ -12,7 +12,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hypertare.report import curves, published, searches, totals, units, verdict
+from hypertare.report import (
+    curves,
+    foretold,
+    published,
+    searches,
+    together,
+    together_cpu,
+    totals,
+    units,
+    verdict,
+)
 from hypertare.report.model import Failure, Report
 from hypertare.report.verdict import Sentence, Tone
 from hypertare.responses import MODELLED, meaning
@@ -57,6 +67,9 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts: list[RenderableType] = [_head(report), *map(_sentence, report.sentences)]
     parts += _tables(report, shown)
     parts += _left_out(report, shown)
+    parts += _found(together, together.groups(report.summary))
+    parts += _found(together_cpu, together.groups(report.summary))
+    parts += _found(foretold, report.summary.predictability)
     parts += _found(totals, totals.lines(report.summary, report.wording))
     parts += _found(published, report.summary.published)
     parts += _found(curves, report.summary.curves)

@@ -61,9 +61,14 @@ FAIR_RATE = Law("fair rate", "R / N", 1, _scaled(lambda n: 1 / n))
 """Each of N guests gets the N-th part. Source: Anhalt & Vicat-Blanc Primet (2008), INRIA RR-6658."""
 
 DRIVER_CPU = Law(
-    "driver domain CPU", "(log2 N + 1) N w", 1, _scaled(lambda n: (np.log2(n) + 1) * n)
+    "driver domain CPU", "(log2 N + 1) N w", 1, _scaled(lambda n: float(np.log2(n)) + 1)
 )
-"""CPU of the driver domain while N guests transmit. Source: the same."""
+"""CPU of the driver domain over N w, what N guests of CPU w each take while they transmit. The study
+has no constant before it (it is 1); here it is fitted. Source: the same.
+"""
+
+LOADED_RATE = Law("loaded rate", "C_loaded / C_alone R_alone", 1, _scaled(lambda n: 1.0))
+"""Rate of a guest over its CPU share: the same beside loaded neighbours as alone. Source: the same."""
 
 UNIVERSAL_SCALABILITY = Law(
     "universal scalability law",
@@ -75,20 +80,7 @@ UNIVERSAL_SCALABILITY = Law(
 of massively parallel transaction systems", CMG Conference; Gunther (2007), Guerrilla Capacity Planning.
 """
 
-LAWS = {law.name: law for law in (FAIR_RATE, DRIVER_CPU, UNIVERSAL_SCALABILITY)}
-
-
-def loaded_rate(cpu_loaded: float, cpu_unloaded: float, rate_unloaded: float) -> float:
-    """A guest's rate beside loaded neighbours, if it falls as its CPU share does: C_l / C_u R_u.
-
-    Needs no fit. Source: Anhalt & Vicat-Blanc Primet (2008), INRIA RR-6658.
-
-    Raises:
-        ValueError: the unloaded guest used no CPU.
-    """
-    if not cpu_unloaded > 0:
-        raise ValueError("the unloaded guest used no CPU")
-    return cpu_loaded / cpu_unloaded * rate_unloaded
+LAWS = {law.name: law for law in (FAIR_RATE, DRIVER_CPU, LOADED_RATE, UNIVERSAL_SCALABILITY)}
 
 
 def _checked(points: Points, least: int) -> Points:

@@ -10,6 +10,9 @@ from hypertare.quantities import Share
 from hypertare.summary import Level
 
 Goal = Literal["goodput", "cpu", "balance"]
+BY_GUESTS = "by guests"
+"""A guess that follows from how many guests there are."""
+
 PHASE = "tune.phase"
 """Stands in the cell of every trial of a tuning: what it was for."""
 
@@ -71,12 +74,15 @@ class TuneSettings(Table):
     """What may be changed, from where, for which workload.
 
     `knobs` by path; `default` gives the level that a recommendation has to beat, where it is not what
-    the study says. `threshold` is the least gain that matters. `loss` is what still counts as no
-    loss for knobs whose goal is the smallest without.
+    the study says. `guess` gives a level that is held to be good: it is what the screening puts against
+    the default; "by guests" is the weight of a driver domain that follows from `sut.guests`. `threshold`
+    is the least gain that matters. `loss` is what still counts as no loss for knobs whose goal is the
+    smallest without.
     """
 
     knobs: dict[str, KnobLevels] = {}
     default: dict[str, Level] = {}
+    guess: dict[str, Level] = {}
     workload: str | None = None
     platform: Literal["native", "container", "guest", "xen"] | None = None
     goal: Goal = "goodput"

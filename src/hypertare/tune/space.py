@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hypertare.design import HARD_TABLES, is_hard
 from hypertare.errors import InputError
+from hypertare.stats.driver_weight import driver_weight
 from hypertare.study import GUEST_ONLY, Study, StudyFile
 from hypertare.summary import Level
 from hypertare.trials import Cell
-from hypertare.tune.settings import Ladder, Range, TuneSettings
+from hypertare.tune.settings import BY_GUESTS, Ladder, Range, TuneSettings
 
 Setting = dict[str, Level]
 """A level of every knob, by path."""
+
+DRIVER_WEIGHT = "knobs.driver_weight"
 
 LEFT = "default"
 """The level of a knob that is left as the system has it: nothing is set."""
@@ -24,12 +27,16 @@ LEFT = "default"
 
 @dataclass(frozen=True)
 class Knob:
-    """Something that can be set. `levels` are those of a list, in its order, or empty for a range."""
+    """Something that can be set. `levels` are those of a list, in its order, or empty for a range.
+
+    `guess` is a level that somebody holds to be good.
+    """
 
     path: str
     default: Level
     levels: tuple[Level, ...] = ()
     range: Range | None = None
+    guess: Level | None = None
 
     @property
     def ordered(self) -> bool:
@@ -37,11 +44,13 @@ class Knob:
 
     @property
     def far(self) -> Level:
-        """The level farthest from the default: what the screening puts against it.
+        """What the screening puts against the default: the guess, or the level farthest from it.
 
         By size for numbers (on a log scale where a range says so, and always between levels of a
         list, which are usually spaced by factors), else by place in the list; the later of two.
         """
+        if self.guess is not None and self.guess != self.default:
+            return self.guess
         if self.range is not None:
             ends = (self.range.low, self.range.high)
             return max(ends, key=lambda end: (self._apart(end), end))
@@ -110,13 +119,16 @@ def make(file: StudyFile, study: Study, settings: TuneSettings, platform: str) -
             'Add for example [tune.knobs] with "workloads.tcp.message" = ["4K", "64K"] '
             "(docs/tune.md), or take a study that has one: tcp-knobs.",
         )
-    for path in settings.default:
-        if path not in given:
-            raise InputError(f'{file.source}: tune.default: "{path}" is no knob of this tuning.')
+    for key, named in (("default", settings.default), ("guess", settings.guess)):
+        for path in named:
+            if path not in given:
+                raise InputError(f'{file.source}: tune.{key}: "{path}" is no knob of this tuning.')
     knobs, ladders = [], []
     for path, levels in given.items():
         _check_path(file, study, path, platform)
         knob = _knob(file, path, levels, settings.default)
+        if path in settings.guess:
+            knob = replace(knob, guess=_guess(file, study, knob, settings.guess[path]))
         (ladders if isinstance(levels, Ladder) else knobs).append(knob)
     return Space(tuple(knobs), tuple(ladders))
 
@@ -165,6 +177,30 @@ def _knob(file: StudyFile, path: str, given: Any, defaults: Mapping[str, Level])
     if len(levels) < 2:
         raise InputError(f"{where} has one level; there is no choice.")
     return Knob(path, default, levels)
+
+
+def _guess(file: StudyFile, study: Study, knob: Knob, given: Level) -> Level:
+    """The level that is nearest to a guess by factors.
+
+    Raises:
+        InputError: it is none of the knob's levels.
+    """
+    where = f"{file.source}: tune.guess: {knob.path}"
+    if given == BY_GUESTS:
+        if knob.path != DRIVER_WEIGHT:
+            raise InputError(f"{where}: '{BY_GUESTS}' is for {DRIVER_WEIGHT}; give a level.")
+        wanted = driver_weight(study.sut.guests)
+        if knob.range is not None:
+            return round(min(max(wanted, knob.range.low), knob.range.high))
+        numbers = [level for level in knob.levels if _is_number(level) and float(level) > 0]
+        if numbers:
+            return min(numbers, key=lambda level: abs(math.log(float(level) / wanted)))
+    elif knob.range is not None and isinstance(given, int):
+        if knob.range.low <= given <= knob.range.high:
+            return given
+    elif given in knob.levels:
+        return given
+    raise InputError(f"{where}: {given} is none of its levels.")
 
 
 def _resolved(file: StudyFile, path: str, level: Level) -> Level:

@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
-    Bench, Hello, Level, NodeKind, NodeReady, Order, PROTOCOL, Phase, Probe, Record, Step, Task,
-    Trial,
+    Bench, Hello, Interval, Level, NodeKind, NodeReady, Order, PROTOCOL, Phase, Probe, Record,
+    Step, Task, Trial,
 };
 
 use super::check;
@@ -643,6 +643,10 @@ impl<M: Machine> Executor<M> {
             News::Gone(why) => return self.lose(index, why),
         };
         match self.members[index].hear(record, bytes, self.trial) {
+            Ok(Heard::Record(Record::Interval(interval))) => {
+                let heard_s = Some(self.seconds());
+                self.emit(Record::Interval(Interval { heard_s, ..interval }));
+            }
             Ok(Heard::Record(record)) => self.emit(record),
             Ok(Heard::Failed(record, why)) => {
                 self.emit(record);

@@ -524,6 +524,7 @@ fn what_comes_too_late_is_left_out() {
                     begin_s: 0.0,
                     end_s: 1.0,
                     values: Default::default(),
+                    heard_s: None,
                 };
                 actor.say(&Record::Interval(old));
                 None
@@ -535,6 +536,35 @@ fn what_comes_too_late_is_left_out() {
     assert_eq!(told.trial_error(2), None);
     assert_eq!((told.results(1).len(), told.results(2).len()), (1, 1));
     assert_eq!(told.warnings().iter().filter(|text| text.contains("too late")).count(), 2);
+}
+
+#[test]
+fn when_an_interval_was_heard_is_for_the_host_agent_to_say() {
+    let told = with_script(
+        |order, actor| match &order.order {
+            Order::Start { trial, .. } => {
+                actor.trial = (*trial, "p".to_owned());
+                actor.say(&Record::Interval(Interval {
+                    node: "a".to_owned(),
+                    trial: *trial,
+                    phase: "p".to_owned(),
+                    task: "work".to_owned(),
+                    begin_s: 0.0,
+                    end_s: 1.0,
+                    values: Default::default(),
+                    heard_s: Some(1e9),
+                }));
+                None
+            }
+            _ => None,
+        },
+        vec![on_a(1)],
+    );
+    let heard = told.records.iter().find_map(|record| match record {
+        Record::Interval(interval) => interval.heard_s,
+        _ => None,
+    });
+    assert!(heard.is_some_and(|heard| (0.0..=told.seconds).contains(&heard)), "{heard:?}");
 }
 
 #[test]

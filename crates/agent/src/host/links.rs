@@ -315,7 +315,7 @@ fn tell_end(domain: u32, inbox: Inbox) {
             if domain::failure(domain).is_some() {
                 return inbox.tell(News::Gone("it has ended".to_owned()));
             }
-            if let Err(error) = ends.next() {
+            if let Err(error) = ends.await_next() {
                 return inbox.tell(News::Gone(format!("{error:#}")));
             }
         }

@@ -37,7 +37,7 @@ fn numbers(directory: &Path) -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Its number in the innermost PID namespace that it is in: the last of `NSpid:	1234	17`.
+/// Its number in the innermost PID namespace that it is in: the last of `NSpid: 1234 17`.
 fn innermost(process: &Path) -> Option<i32> {
     let status = fs::read_to_string(process.join("status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;

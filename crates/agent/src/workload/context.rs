@@ -73,6 +73,7 @@ impl Context {
             begin_s,
             end_s,
             values,
+            heard_s: None,
         }));
     }
 

@@ -39,7 +39,7 @@ impl<S: Read + Write> Ends<S> {
 
     /// Waits for the next end; the answer to the request, and the event that follows every new watch,
     /// are taken for one too.
-    pub fn next(&mut self) -> Result<()> {
+    pub fn await_next(&mut self) -> Result<()> {
         let mut header = [0; 16];
         self.0.read_exact(&mut header).context("Xen's store is silent")?;
         let word =
@@ -76,11 +76,11 @@ mod tests {
         theirs.write_all(&message(WATCH, b"OK\0")).unwrap();
         theirs.write_all(&message(15, b"@releaseDomain\0end\0")).unwrap();
         theirs.write_all(&message(ERROR, b"EACCES\0")).unwrap();
-        assert!(ends.next().is_ok() && ends.next().is_ok());
-        assert!(ends.next().unwrap_err().to_string().contains("EACCES"));
+        assert!(ends.await_next().is_ok() && ends.await_next().is_ok());
+        assert!(ends.await_next().unwrap_err().to_string().contains("EACCES"));
         theirs.write_all(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff]).unwrap();
-        assert!(ends.next().unwrap_err().to_string().contains("at once"));
+        assert!(ends.await_next().unwrap_err().to_string().contains("at once"));
         drop(theirs);
-        assert!(ends.next().unwrap_err().to_string().contains("silent"));
+        assert!(ends.await_next().unwrap_err().to_string().contains("silent"));
     }
 }

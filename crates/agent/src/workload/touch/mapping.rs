@@ -29,7 +29,10 @@ impl Mapping {
     pub fn new(bytes: u64, pages: Option<Pages>) -> Result<Self> {
         let page = if pages == Some(Pages::Huge) { HUGE } else { SMALL };
         ensure!((1..=MOST).contains(&bytes), "memory is {bytes} bytes, but must be 1 to {MOST}");
-        ensure!(bytes % page == 0, "memory is {bytes} bytes, but must be a multiple of {page}");
+        ensure!(
+            bytes.is_multiple_of(page),
+            "memory is {bytes} bytes, but must be a multiple of {page}"
+        );
         match pages {
             Some(Pages::Huge) => {
                 let flags = libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
@@ -132,18 +135,22 @@ fn none_free(bytes: u64, error: &io::Error) -> anyhow::Error {
 /// Sums what lies in a range of addresses. Its parts may be mapped apart by what was advised.
 fn huge_within(smaps: &str, begin: u64, end: u64) -> u64 {
     let mut inside = false;
-    let mut kilobytes = 0;
+    let mut kilobytes = 0u64;
     for line in smaps.lines() {
         if let Some((from, to)) = range(line) {
             inside = from >= begin && to <= end;
-        } else if let (true, Some((name, rest))) = (inside, line.split_once(':')) {
-            if ["AnonHugePages", "Private_Hugetlb", "Shared_Hugetlb"].contains(&name) {
-                let number = rest.split_whitespace().next().and_then(|word| word.parse().ok());
-                kilobytes += number.unwrap_or(0u64);
-            }
+        } else if let (true, Some(huge)) = (inside, huge_kilobytes(line)) {
+            kilobytes += huge;
         }
     }
     kilobytes * 1024
+}
+
+/// `AnonHugePages:      2048 kB`
+fn huge_kilobytes(line: &str) -> Option<u64> {
+    let (name, rest) = line.split_once(':')?;
+    let huge = ["AnonHugePages", "Private_Hugetlb", "Shared_Hugetlb"].contains(&name);
+    huge.then(|| rest.split_whitespace().next()?.parse().ok())?
 }
 
 /// `7f2c00000000-7f2c00200000 rw-p ...`

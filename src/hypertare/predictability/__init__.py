@@ -1,0 +1,1 @@
+"""What simple laws foretell of more guests."""

@@ -1,0 +1,151 @@
+"""Distributions of round-trip times of several settings in one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import altair as alt
+
+from hypertare.plots import Plot
+from hypertare.report import charts, levels, units
+from hypertare.report.model import EcdfPoint, Report
+from hypertare.responses import mark_of
+
+NOTE = (
+    "All round trips of all counted trials of a setting. They are not independent: intervals of "
+    "percentiles stand with their cells."
+)
+
+_QUANTILES = (0.5, 0.9, 0.99, 0.999)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A setting's distribution; `unit` is of its values."""
+
+    name: str
+    facet: str
+    points: tuple[EcdfPoint, ...]
+    unit: str
+
+
+def found(plot: Plot, report: Report) -> list[Line]:
+    """By facet, then by line."""
+    cells = report.cells()
+    groups: dict[tuple[str, str], list[EcdfPoint]] = {}
+    for point in report.ecdf:
+        cell = cells[point.cell]
+        if cell.get("workload") == plot.workload and all(f in cell for f in plot.factors):
+            groups.setdefault((point.cell, point.platform), []).append(point)
+    places = sorted(
+        groups,
+        key=lambda at: (
+            [levels.order(cells[at[0]][f]) for f in (plot.facet, plot.lines) if f],
+            report.platforms.index(at[1]),
+        ),
+    )
+    unit = f"s{mark_of(report.summary.clock)}"
+    return [
+        Line(
+            _line(plot, cells[cell], platform, report),
+            _facet(plot, cells[cell]),
+            tuple(groups[cell, platform]),
+            unit,
+        )
+        for cell, platform in places
+    ]
+
+
+def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Any:
+    middle = median(point.value_s for line in lines for point in line.points)
+    divisor, unit = units.scale(middle, lines[0].unit)
+    data = [
+        {
+            "line": line.name,
+            "facet": line.facet,
+            "value": point.value_s / divisor,
+            "share": point.share,
+        }
+        for line in lines
+        for point in line.points
+    ]
+    # Panes of one scale, so that they can be compared.
+    ends = [pick(row["value"] for row in data) for pick in (min, max)]
+    names = list(dict.fromkeys(line.name for line in lines))
+    drawn = (
+        alt.Chart(alt.InlineData(values=data))
+        .mark_line(interpolate="step-after", size=2)
+        .encode(
+            x=alt.X(
+                "value:Q",
+                title=f"round-trip time, {unit} (logarithmic)",
+                scale=alt.Scale(type="log", nice=False, domain=ends),
+                axis=alt.Axis(tickCount=6, labelOverlap="greedy"),
+            ),
+            y=alt.Y("share:Q", title="share of round trips", axis=alt.Axis(format="%")),
+            color=alt.Color(
+                "line:N",
+                scale=alt.Scale(
+                    domain=names, range=[charts.PALETTE[i % 8] for i in range(len(names))]
+                ),
+                legend=alt.Legend(
+                    title=levels.name(plot.lines) if plot.lines else None, orient="top"
+                ),
+            ),
+            tooltip=[
+                alt.Tooltip("line:N"),
+                alt.Tooltip("value:Q", format=".4~g", title=unit),
+                alt.Tooltip("share:Q", format=".2%"),
+            ],
+        )
+    )
+    facets = list(dict.fromkeys(line.facet for line in lines))
+    if len(facets) == 1:
+        return drawn.properties(width="container", height=280)
+    return alt.concat(
+        *(
+            drawn.transform_filter(alt.datum.facet == name).properties(
+                width=300, height=240, title=name
+            )
+            for name in facets
+        ),
+        columns=2,
+    )
+
+
+def head(plot: Plot) -> tuple[str, ...]:
+    named = [levels.name(plot.facet)] if plot.facet else []
+    return (*named, "setting", *(f"{100 * share:g} % within" for share in _QUANTILES))
+
+
+def rows(plot: Plot, lines: Sequence[Line]) -> Iterator[tuple[str, ...]]:
+    for line in lines:
+        quantiles = (
+            next(p.value_s for p in line.points if p.share >= share) for share in _QUANTILES
+        )
+        yield (
+            *([line.facet] if plot.facet else []),
+            line.name,
+            *(units.quantity(value, line.unit) for value in quantiles),
+        )
+
+
+def _line(plot: Plot, cell: Any, platform: str, report: Report) -> str:
+    several = len(report.platforms) > 1
+    named = [platform] if several or not plot.lines else []
+    if plot.lines:
+        named.insert(0, levels.shown(cell[plot.lines]))
+    known = {"workload", *plot.factors}
+    named += [
+        levels.shown(level)
+        for factor, level in cell.items()
+        if factor not in known and (plot.workload, factor) in report.wording.varied
+    ]
+    return ", ".join(named)
+
+
+def _facet(plot: Plot, cell: Any) -> str:
+    return f"{levels.name(plot.facet)} {levels.shown(cell[plot.facet])}" if plot.facet else ""

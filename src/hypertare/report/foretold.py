@@ -1,0 +1,74 @@
+"""What laws foretell of more guests, as rows of a table; everywhere the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hypertare.report.searches import Row
+from hypertare.report.units import quantity
+from hypertare.report.verdict import named, word
+from hypertare.responses import VIRTUAL
+from hypertare.summary import Predictability, Prediction
+
+ID = "predictability"
+TITLE = "Predictability"
+NOTE = (
+    "Each law is fitted to some numbers of guests and foretells another, which it has not seen. The error "
+    "is predicted over measured, less 1, with its interval; a setting is predictable where the whole "
+    "interval lies within the bound."
+)
+HEAD = (
+    "setting",
+    "law",
+    "fitted to",
+    "foretells",
+    "predicted",
+    "measured",
+    "error",
+    "so it is",
+    "note",
+)
+TEXTS = (0, 1, 2, 7, 8)
+"""Columns that hold text; the others hold numbers."""
+
+
+def rows(found: Sequence[Predictability]) -> Iterator[Row]:
+    for one in found:
+        setting = " ".join([one.platform, *(named(f, level) for f, level in one.cell.items())])
+        fitted = ", ".join(map(str, one.fitted))
+        verdict = f"{one.verdict} (±{100 * one.most:g} %)"
+        law = f"{word(one.response)}, {one.law}"
+        if one.reason is not None:
+            yield Row((setting, law, fitted, *("–",) * 4, one.verdict, one.reason), False)
+        for foretold in one.predictions:
+            yield Row(
+                (
+                    setting,
+                    law,
+                    fitted,
+                    str(foretold.guests),
+                    quantity(foretold.predicted, one.unit.removesuffix(VIRTUAL)),
+                    quantity(foretold.measured, one.unit.removesuffix(VIRTUAL)),
+                    _error(foretold),
+                    verdict,
+                    "",
+                ),
+                one.verdict != "undecided",
+            )
+
+
+def workloads(found: Sequence[Predictability]) -> str:
+    """With the mark of the clock, which stands for all figures below."""
+    names = ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    return names + (VIRTUAL if any(one.unit.endswith(VIRTUAL) for one in found) else "")
+
+
+def _error(one: Prediction) -> str:
+    value = f"{_percent(one.error)} %"
+    if one.error_low is None or one.error_high is None or one.error_low == one.error_high:
+        return value
+    return f"{value} ({_percent(one.error_low)} to {_percent(one.error_high)})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:+.1f}".replace("-", "−")

@@ -1,0 +1,210 @@
+"""What each of several guests got, one upon the other, over a factor: bars whose height is the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from hypertare.plots import Plot
+from hypertare.report import charts, levels, units, verdict
+from hypertare.report.model import Report
+from hypertare.summary import Estimate
+
+NOTE = (
+    "Means over trials, a part for each guest, in the order in which they were made. A line across a bar "
+    "is what native does with as many flows."
+)
+
+_DRIVER = {"outside_cpu": "driver_cpu", "outside_cpu_share": "driver_cpu_share"}
+"""What stands under the guests' parts, where a driver domain works for them."""
+
+_DRIVER_NAME = "driver domain"
+_DRIVER_COLOUR = "#7a869a"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One guest's part of a bar, or the driver domain's."""
+
+    name: str
+    estimate: Estimate
+    label: str
+
+
+def found(plot: Plot, report: Report) -> list[Part]:
+    """In the order of tables: by facet and level, the driver domain first, then guests by number.
+
+    A guest that works alone is measured as the whole.
+    """
+    baseline = report.meta.baseline
+    alone = [
+        e for e in report.summary.estimates if e.response == plot.y and not _is_several(e, report)
+    ]
+    parts = [
+        Part(f"guest {one.guest or 1}", one, one.platform)
+        for one in (*alone, *report.summary.guests)
+        if one.response == plot.y and _is_of(plot, one, baseline)
+    ]
+    driver = [
+        Part(_DRIVER_NAME, one, one.platform)
+        for one in report.summary.estimates
+        if one.response == _DRIVER.get(plot.y) and _is_of(plot, one, baseline)
+    ]
+    return sorted([*driver, *parts], key=lambda part: _place(plot, part))
+
+
+def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Any:
+    natives = _natives(plot, report)
+    highest = max([*_totals(plot, parts).values(), *(one.estimate for one in natives)])
+    divisor, unit = units.scale(highest, parts[0].estimate.unit)
+    tallest = highest / divisor
+    title = f"{verdict.word(plot.y)}, {unit}"
+    names = sorted({part.name for part in parts}, key=_order_of_name)
+    shown = [levels.shown(part.estimate.cell[plot.x]) for part in parts]
+    order = sorted(dict.fromkeys(shown), key=lambda text: _level_place(plot, parts, text))
+    data = [
+        {
+            "level": level,
+            "part": part.name,
+            "order": names.index(part.name),
+            "value": part.estimate.estimate / divisor,
+            "facet": _facet(plot, part, parts),
+        }
+        for part, level in zip(parts, shown, strict=True)
+    ]
+    colours = [
+        _DRIVER_COLOUR if name == _DRIVER_NAME else charts.PALETTE[(int(name[6:]) - 1) % 8]
+        for name in names
+    ]
+    bars = (
+        alt.Chart(alt.InlineData(values=data))
+        .mark_bar(stroke="white", strokeWidth=0.6)
+        .encode(
+            x=alt.X("level:N", title=levels.name(plot.x), sort=order, axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("value:Q", title=title, scale=alt.Scale(domain=[0, tallest], nice=True)),
+            color=alt.Color(
+                "part:N",
+                scale=alt.Scale(domain=names, range=colours),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            order="order:Q",
+            tooltip=[
+                alt.Tooltip("part:N"),
+                alt.Tooltip("level:N", title=levels.name(plot.x)),
+                alt.Tooltip("value:Q", format=".4~g", title=unit),
+            ],
+        )
+    )
+    lines = [
+        {
+            "level": levels.shown(one.cell[plot.x]),
+            "value": one.estimate / divisor,
+            "facet": facet,
+        }
+        for one in natives
+        for facet in _facets_of(plot, one, parts)
+    ]
+    baseline = (
+        alt.Chart(alt.InlineData(values=lines))
+        .mark_tick(thickness=2.5, bandSize=46)
+        .encode(
+            x=alt.X("level:N", sort=order),
+            y="value:Q",
+            tooltip=[alt.Tooltip("value:Q", format=".4~g", title=f"native, {unit}")],
+        )
+    )
+    layers = [bars, baseline] if lines else [bars]
+    facets = list(dict.fromkeys(row["facet"] for row in data))
+    if len(facets) == 1:
+        return alt.layer(*layers).properties(width="container", height=280)
+    # Each layer has its own data, and so its own filter.
+    panes = [
+        alt.layer(*(one.transform_filter(alt.datum.facet == name) for one in layers)).properties(
+            width=240, height=240, title=name
+        )
+        for name in facets
+    ]
+    return alt.concat(*panes, columns=3)
+
+
+def head(plot: Plot) -> tuple[str, ...]:
+    named = (levels.name(factor) for factor in plot.factors)
+    return (*named, "platform", "part", verdict.word(plot.y), "interval")
+
+
+def rows(plot: Plot, parts: Sequence[Part]) -> Iterator[tuple[str, ...]]:
+    for part in parts:
+        one = part.estimate
+        yield (
+            *(levels.shown(one.cell[factor]) for factor in plot.factors),
+            part.label,
+            part.name,
+            *verdict.mean_text(one, one.unit),
+        )
+
+
+def _is_several(one: Estimate, report: Report) -> bool:
+    """Whether it is of guests that are there one by one too."""
+    return any(
+        (e.platform, e.cell, e.response) == (one.platform, one.cell, one.response)
+        for e in report.summary.guests
+    )
+
+
+def _is_of(plot: Plot, one: Estimate, baseline: str) -> bool:
+    return one.platform != baseline and _is_cell(plot, one)
+
+
+def _is_cell(plot: Plot, one: Estimate) -> bool:
+    return one.cell.get("workload") == plot.workload and all(f in one.cell for f in plot.factors)
+
+
+def _place(plot: Plot, part: Part) -> tuple[Any, ...]:
+    cell = part.estimate.cell
+    facet = levels.order(cell[plot.facet]) if plot.facet else (0, 0.0, "")
+    return (part.label, facet, levels.order(cell[plot.x]), _order_of_name(part.name))
+
+
+def _order_of_name(name: str) -> int:
+    return 0 if name == _DRIVER_NAME else int(name.removeprefix("guest "))
+
+
+def _level_place(plot: Plot, parts: Sequence[Part], text: str) -> tuple[int, float, str]:
+    at = (part.estimate.cell[plot.x] for part in parts)
+    return levels.order(next(level for level in at if levels.shown(level) == text))
+
+
+def _facet(plot: Plot, part: Part, parts: Sequence[Part]) -> str:
+    platforms = len({one.label for one in parts}) > 1
+    named = [part.label] if platforms else []
+    if plot.facet:
+        named.append(f"{levels.name(plot.facet)} {levels.shown(part.estimate.cell[plot.facet])}")
+    return ", ".join(named)
+
+
+def _natives(plot: Plot, report: Report) -> list[Estimate]:
+    """What the baseline does in the same cells, where that is a whole of parts: not of CPU time."""
+    if plot.y in _DRIVER:
+        return []
+    return [
+        one
+        for one in report.summary.estimates
+        if (one.response, one.platform) == (plot.y, report.meta.baseline) and _is_cell(plot, one)
+    ]
+
+
+def _facets_of(plot: Plot, native: Estimate, parts: Sequence[Part]) -> list[str]:
+    """The panes in which a baseline's line belongs: of every platform in its cell."""
+    same = (part for part in parts if part.estimate.cell == native.cell)
+    return list(dict.fromkeys(_facet(plot, part, parts) for part in same))
+
+
+def _totals(plot: Plot, parts: Sequence[Part]) -> dict[tuple[str, str], float]:
+    sums: dict[tuple[str, str], float] = {}
+    for part in parts:
+        at = (_facet(plot, part, parts), levels.shown(part.estimate.cell[plot.x]))
+        sums[at] = sums.get(at, 0.0) + part.estimate.estimate
+    return sums

@@ -1,0 +1,150 @@
+"""What several guests at once carry, as rows of a table; everywhere the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hypertare.report import units
+from hypertare.report.searches import Row
+from hypertare.report.verdict import named
+from hypertare.responses import VIRTUAL
+from hypertare.series import key
+from hypertare.summary import Estimate, Level, Summary
+from hypertare.trials import GUESTS
+
+ID = "together"
+TITLE = "Guests at once"
+NOTE = (
+    "Goodput of all guests over the time in which all of them ran, and of those that got least and most. "
+    "Efficiency: goodput over native's; 1 loses nothing. Of one alone: what a guest gets on average, over "
+    "what it gets without others. Jain's index: 1 where all get the same, 1 over their number where one "
+    "gets everything."
+)
+HEAD = (
+    *(
+        "setting",
+        "guests",
+        "goodput",
+        "efficiency",
+        "least to most",
+        "of one alone",
+        "Jain's index",
+    ),
+    "note",
+)
+TEXTS = (0, len(HEAD) - 1)
+"""Columns that hold text; the others hold numbers."""
+
+Responses = Mapping[str, Estimate]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The responses of one platform in one cell; `alone` are those of one guest in the same setting."""
+
+    platform: str
+    cell: dict[str, Level]
+    guests: int
+    responses: Responses
+    alone: Responses
+
+
+def groups(summary: Summary) -> list[Group]:
+    """Those of streams, where the run has a cell of several guests; ordered by setting and number."""
+    baselines = {e.baseline for e in summary.estimates}
+    cells: dict[tuple[str, object], dict[str, Estimate]] = {}
+    for one in summary.estimates:
+        if one.platform not in baselines:
+            cells.setdefault((one.platform, key(one.cell)), {})[one.response] = one
+    made: dict[tuple[str, object], dict[int, Responses]] = {}
+    for responses in cells.values():
+        goodput = responses.get("goodput")
+        if goodput is not None and GUESTS in goodput.cell:
+            place = (goodput.platform, key(_setting(goodput.cell)))
+            made.setdefault(place, {})[int(goodput.cell[GUESTS])] = responses
+    return [
+        Group(one["goodput"].platform, _setting(one["goodput"].cell), guests, one, of.get(1, {}))
+        for of in made.values()
+        for guests, one in sorted(of.items())
+    ]
+
+
+def rows(found: Sequence[Group]) -> Iterator[Row]:
+    for one in found:
+        known = one.responses
+        yield Row(
+            (
+                setting(one),
+                str(one.guests),
+                value(known.get("goodput")),
+                efficiency(known.get("goodput")),
+                _ends(known),
+                _of_alone(one),
+                index(known.get("jain_goodput")),
+                "",
+            ),
+            True,
+        )
+
+
+def workloads(found: Sequence[Group]) -> str:
+    """With the mark of the clock, which stands for all figures below."""
+    names = ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    virtual = any(e.unit.endswith(VIRTUAL) for one in found for e in one.responses.values())
+    return names + (VIRTUAL if virtual else "")
+
+
+def setting(one: Group) -> str:
+    return " ".join([one.platform, *(named(factor, level) for factor, level in one.cell.items())])
+
+
+def value(one: Estimate | None) -> str:
+    return "–" if one is None else units.quantity(one.estimate, one.unit.removesuffix(VIRTUAL))
+
+
+def index(one: Estimate | None) -> str:
+    if one is None:
+        return "–"
+    return _around(one.estimate, one.low, one.high, 3)
+
+
+def efficiency(one: Estimate | None) -> str:
+    """Of a cost: how much of the baseline is left, or how many times less it took."""
+    if one is None or one.cost is None:
+        return "–"
+    ends = sorted(_kept(end, one) for end in (one.cost_low, one.cost_high) if end is not None)
+    low, high = ends if len(ends) == 2 else (None, None)
+    return _around(_kept(one.cost, one), low, high, 2)
+
+
+def _around(middle: float, low: float | None, high: float | None, places: int) -> str:
+    if low is None or high is None or low == high:
+        return f"{middle:.{places}f}"
+    return f"{middle:.{places}f} ({low:.{places}f} to {high:.{places}f})"
+
+
+def _setting(cell: Mapping[str, Level]) -> dict[str, Level]:
+    return {factor: level for factor, level in cell.items() if factor != GUESTS}
+
+
+def _ends(known: Responses) -> str:
+    """Both in the unit of the larger."""
+    least, most = known.get("least_rate"), known.get("most_rate")
+    if least is None or most is None:
+        return "–"
+    divisor, unit = units.scale(most.estimate, most.unit.removesuffix(VIRTUAL))
+    ends = (units.significant(one.estimate / divisor, 3) for one in (least, most))
+    return f"{' to '.join(ends)} {unit}"
+
+
+def _kept(cost: float, one: Estimate) -> float:
+    return 1 - cost if one.better == "higher" else 1 / (1 + cost)
+
+
+def _of_alone(one: Group) -> str:
+    mine = one.responses.get("fair_rate") or one.responses.get("goodput")
+    alone = one.alone.get("goodput")
+    if one.guests == 1 or mine is None or alone is None or not alone.estimate > 0:
+        return "–"
+    return f"{mine.estimate / alone.estimate:.3f}"

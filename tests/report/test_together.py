@@ -1,0 +1,168 @@
+"""Guests at once in reports: tables, plots, exports, comparisons."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import polars
+import pytest
+from rich.console import Console
+
+from hypertare.compare import compare
+from hypertare.report import charts, comparison, exports, foretold, html, plots, terminal, together
+from hypertare.report import together_cpu as cpu
+from hypertare.report.model import Report
+from hypertare.summarise import read as found
+from tests import made_crowd
+from tests.report.conftest import read
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_crowd.write(tmp_path_factory.mktemp("crowd"))
+
+
+@pytest.fixture(scope="module")
+def crowd(run: Path) -> Report:
+    return read(run)
+
+
+def rows(report: Report) -> dict[tuple[str, str], tuple[str, ...]]:
+    groups = together.groups(report.summary)
+    return {row.cells[:2]: row.cells[2:] for row in together.rows(groups)}  # type: ignore[misc]
+
+
+def test_efficiency_and_fairness_of_every_setting(crowd: Report) -> None:
+    """Published: 873 of 938 Mb/s are 0.93; Jain's index of eight receivers is 0.483."""
+    found = rows(crowd)
+    assert len(found) == 16
+    goodput, efficiency, ends, alone, index, note = found["xen receive driver weight 256", "8"]
+    assert goodput.endswith(" Mb/s") and abs(float(goodput.split()[0]) - 873) < 20
+    assert efficiency.startswith("0.9") and " to " in efficiency
+    assert ends.startswith("4.") and ends.endswith(" Mb/s")
+    assert float(alone) == pytest.approx(873 / 8 / 900, rel=0.05)
+    assert float(index.split()[0]) == pytest.approx(0.483, abs=0.01)
+    assert note == ""
+    assert found["xen transmit driver weight 256", "1"][2:5] == ("–", "–", "–")
+
+
+def test_the_baseline_and_round_trips_are_no_rows(crowd: Report) -> None:
+    groups = together.groups(crowd.summary)
+    assert {group.platform for group in groups} == {"xen"}
+    assert together.workloads(groups) == "transmit, receive (virtual)"
+
+
+def test_cpu_of_guests_and_driver_domain(crowd: Report) -> None:
+    groups = together.groups(crowd.summary)
+    told = {row.cells[:2]: row.cells[2:] for row in cpu.rows(groups)}
+    efficiency, _, index, guests, driver, _ = told["xen transmit driver weight 256", "8"]
+    # Natively 33 % of a CPU, under Xen 64 % and 21 %.
+    assert float(efficiency.split()[0]) == pytest.approx(0.33 / 0.85, abs=0.02)
+    assert float(index.split()[0]) > 0.99
+    assert guests.endswith("%") and float(driver.split()[0]) == pytest.approx(64, abs=2)
+
+
+def test_predictability_is_told_with_its_error(crowd: Report) -> None:
+    told = list(foretold.rows(crowd.summary.predictability))
+    verdicts = {row.cells[:2]: (row.cells[2], row.cells[3], row.cells[7]) for row in told}
+    receive = "xen receive driver weight 256"
+    assert verdicts[receive, "least rate, fair rate"] == ("1, 2, 4", "8", "not predictable (±10 %)")
+    mended = "xen receive driver weight 2048"
+    assert verdicts[mended, "least rate, fair rate"][2] == "predictable (±10 %)"
+    assert all(row.cells[6].count("%") == 1 for row in told)
+    assert foretold.workloads(crowd.summary.predictability) == "transmit, receive (virtual)"
+
+
+def test_a_law_without_enough_numbers_says_so(tmp_path: Path) -> None:
+    report = read(made_crowd.write(tmp_path / "run", guests=(1, 2)))
+    told = [row for row in foretold.rows(report.summary.predictability) if row.cells[-1]]
+    assert told and all("needs 3 numbers of guests" in row.note for row in told)
+
+
+def test_terminal_page_and_markdown_say_the_same(crowd: Report) -> None:
+    out = io.StringIO()
+    Console(file=out, width=200).print(terminal.render(crowd))
+    page, text = html.render(crowd), exports.markdown(crowd)
+    for said in (out.getvalue(), page, text):
+        assert "guests at once of transmit, receive (virtual)" in said.lower()
+        assert "predictability of transmit, receive (virtual)" in said.lower()
+        assert "not predictable (±10 %)" in said
+    assert "holds: Receiving is unfair with eight guests" in out.getvalue()
+    assert "ratio against guest 4" in page
+
+
+def test_stacked_bars_add_up_to_the_whole(crowd: Report) -> None:
+    drawn = {one.plot.title: one for one in plots.drawn(crowd)}
+    bars = drawn["What each guest receives"]
+    assert bars.head[:2] == ("guests", "driver weight")
+    eight = [row for row in bars.rows if row[:2] == ("8", "256")]
+    assert [row[3] for row in eight] == [f"guest {number}" for number in range(1, 9)]
+    whole = next(
+        one.estimate
+        for one in crowd.summary.estimates
+        if one.platform == "xen"
+        and one.response == "goodput"
+        and one.cell == {"workload": "receive", "sut.guests": 8, "knobs.driver_weight": 256}
+    )
+    parts = [
+        one.estimate
+        for one in crowd.summary.guests
+        if one.response == "goodput"
+        and one.platform == "xen"
+        and one.cell == {"workload": "receive", "sut.guests": 8, "knobs.driver_weight": 256}
+    ]
+    assert len(parts) == 8 and sum(parts) == pytest.approx(whole)
+    with_driver = drawn["CPU of guests and driver domain"]
+    assert [row[3] for row in with_driver.rows[:2]] == ["driver domain", "guest 1"]
+
+
+def test_every_plot_is_vega_lite_with_its_unit(crowd: Report) -> None:
+    every = list(plots.drawn(crowd))
+    assert [one.plot.title for one in every] == [plot["title"] for plot in made_crowd.PLOTS]
+    for one in every:
+        text = str(charts.specification(one.chart))
+        assert "(virtual)" in text
+        assert one.rows and all(len(row) == len(one.head) for row in one.rows)
+
+
+def test_distributions_of_round_trips(crowd: Report) -> None:
+    trips = next(one for one in plots.drawn(crowd) if one.plot.shape == "distribution")
+    assert [row[1] for row in trips.rows[:4]] == [
+        "256, native",
+        "256, xen",
+        "2048, native",
+        "2048, xen",
+    ]
+    assert {row[0] for row in trips.rows} == {f"guests {n}" for n in (1, 2, 4, 8)}
+
+
+def test_exports_have_the_guests(crowd: Report) -> None:
+    table = exports.frame(crowd)
+    of_guests = table.filter(
+        polars.col("guest").is_not_null(),
+        polars.col("response") == "goodput",
+        polars.col("platform") == "xen",
+    )
+    assert set(of_guests["guest"]) == set(range(1, 9))
+    per_trial = of_guests.group_by("trial").agg(polars.col("value").sum())
+    whole = table.filter(polars.col("guest").is_null(), polars.col("response") == "goodput")
+    joined = per_trial.join(whole, on="trial")
+    assert joined.height == 4 * 2 * 3 * 2
+    assert (joined["value"] / joined["value_right"] - 1).abs().max() < 1e-9  # type: ignore[operator]
+
+
+def test_two_runs_are_compared_guest_by_guest(run: Path, tmp_path: Path) -> None:
+    a, b = found(run), found(made_crowd.write(tmp_path / "b", blocks=3))
+    told = compare(a, b)
+    assert not told.foretold
+    guests = {change.guest for change in told.changes if change.response == "goodput"}
+    assert guests == {None, *range(1, 9)}
+    assert {c.guest for c in told.changes if c.response == "driver_cpu"} == {None}
+    out = io.StringIO()
+    comparison.show(told, a, b, Console(file=out, width=160))
+    assert "xen, guest 8" in out.getvalue()
+    changed = b.summary.predictability[0].model_copy(update={"verdict": "undecided"})
+    other = b.summary.model_copy(update={"predictability": (changed,)})
+    differing = compare(a, type(b)(b.meta, b.trials, b.responses, other))
+    assert len(differing.foretold) == 1 and "undecided in B" in differing.foretold[0]
