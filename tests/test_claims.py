@@ -427,3 +427,52 @@ def test_what_a_law_foretold_is_a_claim() -> None:
 
 def test_claims_know_every_law() -> None:
     assert set(get_args(LawName)) == set(LAWS)
+
+
+# --- several second cells, and cells of the same trials
+
+
+def cost_of(cost: float, half: float = 0.01, **cell: object) -> Estimate:
+    return seen(
+        cell={"workload": "tcp", **cell}, cost=cost, cost_low=cost - half, cost_high=cost + half
+    )
+
+
+def test_a_claim_holds_against_each_of_several_cells() -> None:
+    cells = [cost_of(0.1, pages="2M"), cost_of(0.3, pages="4K"), cost_of(0.5, pages="thp")]
+    least = claim(
+        where={"pages": "2M"}, against=[{"pages": "4K"}, {"pages": "thp"}], op="below", value=0.0
+    )
+    assert said(least, *cells) == "holds"
+    assert said(least.model_copy(update={"where": {"pages": "4K"}}), *cells) == "undecided"
+    middle = claim(
+        where={"pages": "4K"}, against=[{"pages": "2M"}, {"pages": "thp"}], op="below", value=0.0
+    )
+    assert said(middle, *cells) == "fails"
+    assert "holds in 1 of 2" in judge(middle, cells).evidence
+
+
+@pytest.mark.parametrize("against", [{}, [], [{}], [{"pages": "4K"}, {}]])
+def test_against_nothing_is_refused(against: object) -> None:
+    with pytest.raises(ValidationError, match="names no level"):
+        claim(against=against)
+
+
+def test_what_was_modelled_of_the_same_trials_differs_for_sure() -> None:
+    """Costs of 30 % within 10 points each: as two measurements 14 points are between them; as the same
+    trials with another constant, none.
+    """
+    own = cost_of(0.3, 0.1, **{"walk.shared_cache": "6M"})
+    none = cost_of(0.31, 0.1, **{"walk.shared_cache": "none"})
+    alike = claim(
+        where={"walk.shared_cache": "6M"},
+        against={"walk.shared_cache": "none"},
+        op="within",
+        value=["-2 %", "2 %"],
+    )
+    assert said(alike, own, none) == "holds"
+    others = (cost_of(0.3, 0.1, cache="6M"), cost_of(0.31, 0.1, cache="none"))
+    measured = claim(
+        where={"cache": "6M"}, against={"cache": "none"}, op="within", value=["-2 %", "2 %"]
+    )
+    assert said(measured, *others) == "undecided"

@@ -165,3 +165,12 @@ def test_nothing_is_foretold_of_the_baseline_or_of_one_number() -> None:
     assert not list(
         predictability(trials, STREAM, settings, baseline="native", confidence=0.95, clock="wall")
     )
+
+
+def test_the_aggregates_beside_ours_are_the_guests_sums() -> None:
+    path = PUBLISHED.with_name("goodput.csv")
+    rows = csv.DictReader(line for line in path.open() if not line.startswith("#"))
+    for row in rows:
+        if row["platform"] == "xen":
+            (values,) = published(row["workload"])[int(row["sut.guests"])]
+            assert float(row["value"]) == pytest.approx(values["goodput"] / 1e6)

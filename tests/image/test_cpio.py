@@ -1,4 +1,5 @@
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +53,25 @@ def test_unsafe_names_are_refused(name):
 def test_a_name_twice_is_refused():
     with pytest.raises(InputError, match="twice"):
         cpio.archive([cpio.file("a", b"1"), cpio.file("/a", b"2")])
+
+
+def test_unpacked_on_this_host_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    root = tmp_path / "root"
+    members = [
+        cpio.link("lib", str(outside)),
+        cpio.file("usr/bin/tool", b"#!", executable=True),
+        cpio.directory("var/empty", 0o700),
+        cpio.link("bin/tool", "/usr/bin/tool"),
+    ]
+    cpio.unpack(members, root)
+    assert (root / "usr/bin/tool").stat().st_mode & 0o777 == 0o755
+    assert (root / "bin/tool").readlink() == Path("/usr/bin/tool")
+    assert (root / "var/empty").is_dir() and (root / "lib").is_symlink()
+    # A file below a link's name makes a directory of it, inside, and the link is refused.
+    with pytest.raises(FileExistsError):
+        cpio.unpack([cpio.link("lib", str(outside)), cpio.file("lib/x", b"")], tmp_path / "other")
+    assert list(outside.iterdir()) == []
+    with pytest.raises(InputError):
+        cpio.unpack([cpio.file("../x", b"")], root)

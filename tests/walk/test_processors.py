@@ -46,3 +46,38 @@ def test_an_unknown_name_gets_the_known_ones():
     with pytest.raises(InputError) as caught:
         processors.find("pentium")
     assert "zen4" in str(caught.value)
+
+
+def caches(found: processors.Description) -> list[tuple[str, int, int]]:
+    return [(cache["name"], cache["size"], cache["ways"]) for cache in found.raw["caches"]]
+
+
+def test_another_shared_cache_keeps_its_sets():
+    own = processors.find("phenom2")
+    assert own.with_shared_cache("own") is own
+    none, small = own.with_shared_cache("none"), own.with_shared_cache("2M")
+    assert caches(none) == [("L2", 524288, 16)]
+    # 6 MB in 48 ways are 128 KB a way: 16 of them.
+    assert caches(small) == [("L2", 524288, 16), ("L3", 2 << 20, 16)]
+    assert caches(own) == [("L2", 524288, 16), ("L3", 6 << 20, 48)]
+    names = [found.raw["name"] for found in (own, none, small)]
+    assert (
+        names
+        == ["phenom2", "phenom2 none", "phenom2 2M"]
+        == [found.key for found in (own, none, small)]
+    )
+    assert small.name == "phenom2"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "said"),
+    [
+        ("athlon2", "6M", "athlon2 has no shared cache"),
+        ("phenom2", "100K", "its ways are of 128 KiB each"),
+        ("phenom2", "0", "cannot be of 0 B"),
+        ("phenom2", "much", "or 'own', or 'none'"),
+    ],
+)
+def test_a_shared_cache_that_cannot_be(name, asked, said):
+    with pytest.raises(InputError, match=said):
+        processors.find(name).with_shared_cache(asked)

@@ -1,0 +1,73 @@
+"""Study B in small: exits, time and modelled page walks of one run, which repeats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.lab import Lab
+
+pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
+
+SMALL = (
+    'sut.programs=["compress"]',
+    "sut.memory=256M",
+    'factors={ "sut.paging" = ["nested", "shadow"] }',
+    "workloads.build.prepare=cp bzip2-1.0.8.tar /tmp/t",
+    "workloads.build.command=head -c 20000 /tmp/t | bzip2 > /tmp/u",
+    "workloads.compress.prepare=head -c 20000 bzip2-1.0.8.tar > /tmp/t",
+    "workloads.fork.count=10",
+    "workloads.touch.count=50000",
+    "workloads.touch.memory=16M",
+    "design.min_trials=2",
+    "design.max_trials=2",
+    "design.blocks_per_boot=2",
+)
+
+
+def carried_out(lab: Lab, name: str) -> dict[str, Any]:
+    settings = [word for setting in SMALL for word in ("--set", setting)]
+    ran = lab.run("run", "paging", "--quick", *settings, "--jobs", "2", "--out", name)
+    assert ran.status == 0, ran.said
+    assert "elapsed time and page walks (virtual)" in ran.said
+    return json.loads((Path(lab.work) / name / "summary.json").read_text())
+
+
+@pytest.mark.timeout(600)
+def test_exits_time_and_walks_of_both_kinds_of_paging_and_again(lab: Lab) -> None:
+    first = carried_out(lab, "first")
+    assert first["failed"] == []
+    totals = {
+        (one["cell"]["workload"], one["platform"], one["cell"]["sut.paging"]): one
+        for one in first["totals"]
+        if one["cell"]["walk.shared_cache"] == "6M"
+    }
+    assert len(totals) == 4 * 2 * 2
+    for one in totals.values():
+        assert one["total"] == pytest.approx(one["elapsed"] + one["walk_time"])
+        assert one["unit"] == "s (virtual)" and one["walk_cycles"] > 0
+    # Made and unmade page tables cost shadow paging, needed ones nested paging.
+    fork, touch = ({k[1:]: v for k, v in totals.items() if k[0] == w} for w in ("fork", "touch"))
+    assert fork["guest", "shadow"]["ratio"] > 1.5 * fork["guest", "nested"]["ratio"]
+    assert touch["guest", "nested"]["walk_time"] > 1.5 * touch["guest", "shadow"]["walk_time"]
+    assert touch["guest", "shadow"]["walk_time"] == touch["native", "shadow"]["walk_time"]
+    exits = {
+        one["cell"]["sut.paging"]: one["estimate"]
+        for one in first["estimates"]
+        if (one["response"], one["cell"]["workload"]) == ("exits", "fork")
+    }
+    assert exits["shadow"] > 10 * exits["nested"] > 0
+    assert any(one["ratio"] for one in first["published"])
+    judged = {one["text"]: one["judgement"] for one in first["claims"]}
+    assert (
+        judged["The extreme for shadow paging: random reads walk as cheaply as natively"] == "holds"
+    )
+
+    again = carried_out(lab, "again")
+    moments = ("started", "ended")
+    assert {k: v for k, v in first.items() if k not in moments} == {
+        k: v for k, v in again.items() if k not in moments
+    }
