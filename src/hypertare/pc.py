@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from hypertare.study import Study
 
 _XEN_MEMORY = 96 << 20
-"""Of Xen itself, with the tables that it has of 2 GiB; measured by what it leaves free."""
+"""An allowance for Xen itself and its tables; not measured. Up to 8 guests boot with it."""
 _DOMAIN_OVERHEAD = 4 << 20
-"""Of Xen's, a guest, beside its memory: page tables, grant tables, its console."""
+"""An allowance a guest, beside its memory: page tables, grant tables, its console; not measured."""
 _KVM_HOST_MEMORY = 640 << 20
 """Of a host of KVM, without its guests: its image is there twice while it is unpacked."""
 _VMM_OVERHEAD = 96 << 20
