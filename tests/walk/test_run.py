@@ -109,6 +109,22 @@ def test_programs_that_a_command_starts_are_followed(tmp_path):
     assert found["lost"] == []
 
 
+def test_a_program_executed_by_its_descriptor_is_followed(tmp_path):
+    """As `fexecve` does it, here of a file without a name."""
+    program = """
+import os, shutil
+fd = os.memfd_create("copy", 0)
+with open(shutil.which("sort"), "rb") as source:
+    os.write(fd, source.read())
+os.execve(fd, ["sort", "/etc/passwd"], {})
+"""
+    python = str(Path(sys.executable).resolve())
+    found = summary(tmp_path, python, "-S", "-E", "-c", program)
+    # Before and after exec.
+    assert found["programs"] == 2
+    assert found["lost"] == []
+
+
 def test_threads_are_followed(tmp_path):
     """Two threads that do the same work access twice as much as one, give or take the rest."""
     program = """
