@@ -147,10 +147,9 @@ impl Groups {
 
     /// Whether the controller is handed down to here, and can be handed on.
     fn is_usable(&self) -> bool {
-        let is_there = self.root.join(self.attribute()).exists();
-        let handed_on = self.version == Version::V1
-            || fs::write(self.root.join("cgroup.subtree_control"), "+cpu").is_ok();
-        is_there && handed_on
+        let hand_on = || fs::write(self.root.join("cgroup.subtree_control"), "+cpu");
+        self.root.join(self.attribute()).exists()
+            && (self.version == Version::V1 || hand_on().is_ok())
     }
 
     fn make(&self, name: &str) -> Result<PathBuf> {
