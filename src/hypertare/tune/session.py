@@ -67,7 +67,9 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         if knob.path in _EXTENT
     }
     put(file.raw, "sut.platforms", list(dict.fromkeys([BASELINE, platform])), "tune.platform")
-    file.raw["claims"] = []
+    # What is said of the study's own cells has none here.
+    for key in ("claims", "plots", "published"):
+        file.raw[key] = []
     file.raw.pop("search", None)
     run = session.prepare(file, seed)
     trial_s = expected_trial_s(run.study, workload)

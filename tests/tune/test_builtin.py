@@ -1,0 +1,24 @@
+"""Whatever a built-in study says of its own cells, it can be tuned."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypertare.study import builtin_names, find
+from hypertare.tune import session
+
+TUNED = [name for name in builtin_names() if find(name).study().tune]
+
+
+def test_some_studies_can_be_tuned() -> None:
+    assert {"napi-budget", "scheduler-weights"} <= set(TUNED)
+
+
+@pytest.mark.parametrize("quick", [False, True], ids=["whole", "quick"])
+@pytest.mark.parametrize("name", TUNED)
+def test_a_built_in_study_can_be_tuned(name: str, quick: bool) -> None:
+    file = find(name)
+    file.override([], quick)
+    prepared = session.prepare(file, 1)
+    assert prepared.space.knobs
+    assert prepared.run.study.plots == ()
