@@ -65,7 +65,7 @@ def lines(summary: Summary, wording: Wording) -> list[Line]:
         groups.setdefault(place, []).append(line)
     found = [line for group in groups.values() for line in _once(group, wording)]
     workloads = list(dict.fromkeys(line.workload for line in found))
-    return sorted(found, key=lambda line: workloads.index(line.workload))
+    return sorted(found, key=lambda line: (workloads.index(line.workload), line.name))
 
 
 def _once(group: list[Line], wording: Wording) -> list[Line]:
