@@ -93,12 +93,12 @@ def _file(name: str) -> str:
 
 def _key(name: str, source: KernelSource) -> str:
     digest = hashlib.sha256(f"{VERSION} {name} {source.digest} {source.modules_digest}".encode())
-    for path in _sources(name):
+    for path in sources(name):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
 
 
-def _sources(name: str) -> list[Path]:
+def sources(name: str) -> list[Path]:
     """`kernel/` of this checkout, or of the installed package."""
     places = (_PACKAGE.parents[1] / "kernel", _PACKAGE / "kernel")
     files = ([place / "Kbuild", place / f"{name}.c"] for place in places)
@@ -108,7 +108,7 @@ def _sources(name: str) -> list[Path]:
 def _build(name: str, source: KernelSource, cache: Cache, place: Path, progress: Progress) -> bytes:
     work = place / "work"
     try:
-        if not _sources(name):
+        if not sources(name):
             raise _UnavailableError(f"this installation lacks the source of {name}")
         headers, compiler = _headers(source, cache, work, progress)
         progress(f"building the kernel module {name}")
@@ -213,7 +213,7 @@ def _compiler(major: str | None) -> str:
 def _compile(name: str, headers: Path, compiler: str, work: Path) -> bytes:
     place = work / "module"
     place.mkdir(parents=True)
-    for path in _sources(name):
+    for path in sources(name):
         shutil.copy(path, place / path.name)
     _run(["make", "-C", str(headers), f"M={place}", f"CC={compiler}", "modules"], name)
     # Debugging sections name the directory of the build: without them its bytes are the same anywhere.
