@@ -142,13 +142,19 @@ def _packaged_headers(
                 f"the distribution has the headers of {own.version}, and the kernel is "
                 f"{image.facts['version']}. {_AGAIN}"
             )
-        compiler = _compiler(_wanted(own, r"linux-compiler-gcc-(\d+)-x86"))
+        compiler = _compiler(compiler_of(own))
         common = look_up(_needed(own, r"linux-headers-[\w.+~-]+-common(?:-rt)?"))
         kbuild = look_up(_needed(own, r"linux-kbuild-[\w.+~-]+"))
         entries = [fetch(each, cache, each.name, progress) for each in (own, common, kbuild)]
     except MachineError as error:
         raise _UnavailableError(f"its kernel's headers cannot be had: {error}. {_AGAIN}") from error
     return _joined([entry.path for entry in entries], name, work), compiler
+
+
+def compiler_of(headers: Package) -> str | None:
+    """The version of gcc that the kernel was built with, as its headers name it: by a package of its
+    own, and from Linux 7 on by the compiler itself."""
+    return _wanted(headers, r"(?:linux-compiler-)?gcc-(\d+)-(?:x86|for-host)")
 
 
 def _wanted(package: Package, pattern: str) -> str | None:
