@@ -51,6 +51,16 @@ def test_failed_trials_and_warmups_are_in_no_figure(report: Report) -> None:
     assert of["guest e1000", "rtt"] == 3 * 4
 
 
+def test_estimates_and_points_by_cell_are_all_of_them(report: Report) -> None:
+    labels = list(report.cells())
+    by_cell = [estimate for label in labels for estimate in report.estimates(label)]
+    assert by_cell == report.estimates() and len(by_cell) == len(report.summary.estimates)
+    names = {point.response for point in report.points}
+    points = [p for label in labels for name in names for p in report.points_of(label, name)]
+    assert len(points) == len(report.points) and set(points) == set(report.points)
+    assert report.estimates("no such cell") == report.points_of(labels[0], "no such") == []
+
+
 def test_cpu_time_is_the_mean_over_trials_and_counts_a_guest_once(report: Report) -> None:
     times = [
         time

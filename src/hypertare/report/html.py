@@ -305,11 +305,7 @@ def _groups(report: Report, key: str, label: str, workload: str) -> Iterator[Gro
     estimates = report.estimates(label)
     for number, response in enumerate(report.responses(workload).values()):
         chosen = [estimate for estimate in estimates if estimate.response == response.name]
-        points = [
-            point
-            for point in report.points
-            if point.cell == label and point.response == response.name
-        ]
+        points = report.points_of(label, response.name)
         if not points:
             continue
         name = verdict.word(response.name)

@@ -9,6 +9,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from hypertare.phase import PHASE
@@ -137,7 +138,7 @@ class Report:
     def responses(self, workload: str) -> dict[str, Response]:
         return {response.name: response for response in self.meta.responses.get(workload, ())}
 
-    @property
+    @cached_property
     def platforms(self) -> tuple[str, ...]:
         """Names of the platforms, variants apart, in order of display."""
         named = {
@@ -159,12 +160,27 @@ class Report:
 
     def estimates(self, label: str | None = None) -> list[Estimate]:
         """Estimates in order of display, of one cell or of all."""
-        chosen = [
-            estimate
-            for estimate in self.summary.estimates
-            if label is None or self.wording.label(estimate.cell) == label
-        ]
-        return in_order(chosen, self.meta, self.wording, self.trials)
+        if label is not None:
+            return self._estimates_of.get(label, [])
+        return in_order(self.summary.estimates, self.meta, self.wording, self.trials)
+
+    def points_of(self, label: str, response: str) -> list[Point]:
+        """Every good trial's value of a response in a cell."""
+        return self._points_of.get((label, response), [])
+
+    @cached_property
+    def _estimates_of(self) -> dict[str, list[Estimate]]:
+        made: dict[str, list[Estimate]] = {}
+        for estimate in self.estimates():
+            made.setdefault(self.wording.label(estimate.cell), []).append(estimate)
+        return made
+
+    @cached_property
+    def _points_of(self) -> dict[tuple[str, str], list[Point]]:
+        made: dict[tuple[str, str], list[Point]] = {}
+        for point in self.points:
+            made.setdefault((point.cell, point.response), []).append(point)
+        return made
 
 
 def gather(store: Store, summary: Summary) -> Report:

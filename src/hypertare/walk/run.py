@@ -171,7 +171,8 @@ class _Site:
             raise MachineError(
                 f"{self.qemu} does not take the plugin {self.plugin}: {reason}",
                 "The plugin is built for version 1 of QEMU's plugin interface, as Debian 12's qemu-user "
-                "has it; QEMU 9 has another, and qemu-user-static takes no plugins.",
+                "has it; QEMU 9 and later have another, and static builds, such as qemu-user-static and "
+                "Debian 13's qemu-user, take no plugins.",
             )
 
     def run(self, command: list[str], progress: Progress) -> int:
