@@ -26,7 +26,7 @@ def domain() -> plan.Domain:
         cpus=1,
         memory=112 << 20,
         kernel=Path("/") / GUEST_KERNEL,
-        initramfs=Path("/") / GUEST_INITRAMFS,
+        initramfs=(Path("/") / GUEST_INITRAMFS,),
         kernel_args=(*arguments.split(), "hypertare.modules=xen_netfront"),
         boot_limit_s=120,
     )
