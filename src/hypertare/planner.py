@@ -603,7 +603,8 @@ def make_trial(
     nodes = list(dict.fromkeys(pair.node for pair in working))
     probes = _probes(study, variant, working, nodes if own_machine else ())
     probes += _memory_probes(study, variant, nodes, on)
-    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
+    limit_s = seconds + _settling_s(working)
+    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=limit_s)
     knobs = _knob_settings(study, working, own_machine, on)
     if variant.platform == "xen" or (variant.platform == "guest" and _has_weights(study, on)):
         knobs += _weights(study.knobs, nodes)
@@ -696,7 +697,12 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
         )
         for pair in working
     )
-    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * _SETTLE_S),)
+    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * _SETTLE_S + _settling_s(working)),)
+
+
+def _settling_s(working: Sequence[Pair]) -> float:
+    """What further ones add: each is told to begin, and to read its probes, after the other."""
+    return _SETTLE_S * (len(working) - 1)
 
 
 def expected_seconds(settings: object) -> float | None:
