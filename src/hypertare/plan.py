@@ -75,7 +75,7 @@ class Domain(Seam):
     memory: int
     weight: int | None = None
     kernel: Path
-    initramfs: Path
+    initramfs: tuple[Path, ...]
     kernel_args: tuple[str, ...] = ()
     boot_limit_s: float
 

@@ -18,6 +18,7 @@ from hypertare.quantities import OfCapacity
 from hypertare.routers import Network, networks
 from hypertare.study import (
     BASELINE,
+    MOST_GUESTS,
     BurnSettings,
     CommandSettings,
     ForkSettings,
@@ -227,8 +228,7 @@ def _routed_bench(
     ways = [variant.index for variant in plot.variants]
     nodes += [_routed_end(study, side, ways, under, on) for side in routers.all_sides(count)]
     links = list(_routed_links(study, under, count, on))
-    if any(interface.link == routers.CORE for node in nodes for interface in node.interfaces):
-        links.append(plan.Link(name=routers.CORE, mtu=study.bench.mtu))
+    links += _cores(nodes, ways, under, study.bench.mtu, on)
     return plan.Bench(
         name=study.name, nodes=tuple(nodes), links=tuple(links), weights=_has_weights(study, on)
     )
@@ -249,18 +249,36 @@ def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node
         if node.name not in places or on.daemon is None:
             return node
         variant, number = places[node.name]
-        guest = isinstance(node.kind, plan.Guest)
-        mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}" if guest else None
+        mac, argv = None, on.daemon.here
+        if on.chance:
+            mac = on.chance.mac(variant.index, _CORE_RANK + number)
+        elif not isinstance(node.kind, plan.Container):
+            mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}"
         nic = routers.Nic("eth2", mac, node.interfaces[0].nic)
         core = routers.core_interface(number, variant.index, nic)
-        argv = on.daemon.in_guest if guest else on.daemon.here
-        if isinstance(node.kind, plan.Guest):
+        if isinstance(node.kind, plan.Guest | plan.Domain):
+            argv = on.daemon.in_guest
             archives = (*node.kind.initramfs, on.daemon.archive)
             kind = node.kind.model_copy(update={"initramfs": archives})
             node = node.model_copy(update={"kind": kind})
         return routers.speaking_ospf(node, core, argv)
 
     return learn
+
+
+def _cores(
+    nodes: Sequence[plan.Node],
+    ways: Sequence[int],
+    under: PcClass | None,
+    mtu: int,
+    on: Surroundings,
+) -> Iterator[plan.Link]:
+    """Where routers speak with each other: nobody else is on it, nor any other link behind it."""
+    used = {interface.link for node in nodes for interface in node.interfaces}
+    hub = on.chance is not None and under is None
+    for name in map(routers.core, ways):
+        if name in used:
+            yield plan.Link(name=name, kind="hub" if hub else "bridge", mtu=mtu)
 
 
 def _routed_end(
@@ -375,6 +393,8 @@ def _peers(
 
 
 PEER_INDEX = 252
+_CORE_RANK = 2 * MOST_GUESTS
+"""Before those of NICs between routers: behind both sides of all."""
 _HOST_INDEX = 0
 _FAR_INDEX = 253
 """Of the NIC of a far bridge, where the ends of routers are guests."""
@@ -549,7 +569,7 @@ def _domain(study: Study) -> plan.Domain:
         cpus=study.sut.cpus,
         memory=study.sut.memory,
         kernel=Path("/") / GUEST_KERNEL,
-        initramfs=Path("/") / GUEST_INITRAMFS,
+        initramfs=(Path("/") / GUEST_INITRAMFS,),
         kernel_args=(*_DOMAIN_ARGUMENTS, *study.sut.kernel_args),
         boot_limit_s=boot_limit_s(study),
     )
@@ -583,7 +603,8 @@ def make_trial(
     nodes = list(dict.fromkeys(pair.node for pair in working))
     probes = _probes(study, variant, working, nodes if own_machine else ())
     probes += _memory_probes(study, variant, nodes, on)
-    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
+    limit_s = seconds + _settling_s(working)
+    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=limit_s)
     knobs = _knob_settings(study, working, own_machine, on)
     if variant.platform == "xen" or (variant.platform == "guest" and _has_weights(study, on)):
         knobs += _weights(study.knobs, nodes)
@@ -676,7 +697,12 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
         )
         for pair in working
     )
-    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * _SETTLE_S),)
+    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * _SETTLE_S + _settling_s(working)),)
+
+
+def _settling_s(working: Sequence[Pair]) -> float:
+    """What further ones add: each is told to begin, and to read its probes, after the other."""
+    return _SETTLE_S * (len(working) - 1)
 
 
 def expected_seconds(settings: object) -> float | None:

@@ -291,19 +291,28 @@ def surroundings(
     accelerator: Accelerator = "tcg"
     if prepared.emulated:
         _require_qemu()
+        daemon = _daemon(prepared.study, tell)
         for kernel in _kernels(prepared.study):
             programs = programs_of(prepared.file, prepared.study)
             for kind in pc.classes(prepared.study):
-                images[kernel, kind.profile] = build(
-                    kernel, kind.profile, programs=programs, progress=tell
-                )
+                image = build(kernel, kind.profile, programs=programs, progress=tell)
+                if daemon:
+                    further = daemon.carried if kind.has_guests else daemon.archive
+                    image = replace(image, further=(further,))
+                images[kernel, kind.profile] = image
         size = max((image.programs_size for image in images.values()), default=0)
         _check_memory(prepared, size)
         if prepared.study.walk is not None:
             walks.check(prepared.processors, prepared.study.walk)
         directory = Path(real.WORK) if prepared.study.sut.programs else None
         return Surroundings(
-            prepared.cpus, accelerator, images, {}, directory=directory, programs=size
+            prepared.cpus,
+            accelerator,
+            images,
+            {},
+            directory=directory,
+            programs=size,
+            daemon=daemon.on_emulated if daemon else None,
         )
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
@@ -313,7 +322,7 @@ def surroundings(
         recover(Host(), tell)
         accelerator = _accelerator(prepared.study, next(iter(images.values())), tell)
     variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
-    daemon = bird.build(tell) if prepared.study.speaks_ospf else None
+    daemon = _daemon(prepared.study, tell)
     on = Surroundings(
         prepared.cpus, accelerator, images, variables, prepared.workdir, daemon=daemon
     )
@@ -322,6 +331,11 @@ def surroundings(
         bench = planner.make_bench(prepared.file.cell(plot.levels), plot, cells, on)
         check(Host(), Needs.of(bench), allow)
     return on
+
+
+def _daemon(study: Study, tell: Callable[[str], None]) -> bird.Bird | None:
+    """What routers learn networks by, where one may have to."""
+    return bird.build(tell) if study.speaks_ospf else None
 
 
 def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:

@@ -554,8 +554,11 @@ class Study(Settings):
                 f"bench.routing has {len(routing)} of them for {self.bench_guests} routers: give one "
                 "each, or one word for all"
             )
-        if self.speaks_ospf and self.machine != "local":
-            raise ValueError("bench.routing = 'ospf' is for containers and guests of this host")
+        if self.speaks_ospf and set(self.sut.platforms) == {BASELINE}:
+            raise ValueError(
+                "bench.routing = 'ospf' is for routers that are containers or guests: natively one "
+                "kernel is all of them and knows every network. Add a platform to sut.platforms"
+            )
         return self
 
     @model_validator(mode="after")

@@ -34,7 +34,7 @@ def guest(number: int, memory: int = 128 << 20) -> plan.Node:
         memory=memory,
         weight=128 * number,
         kernel=Path("/") / GUEST_KERNEL,
-        initramfs=Path("/") / GUEST_INITRAMFS,
+        initramfs=(Path("/") / GUEST_INITRAMFS,),
         kernel_args=(*arguments.split(), "hypertare.modules=xen_netfront"),
         boot_limit_s=120,
     )

@@ -127,8 +127,8 @@ pub struct Domain {
     pub weight: Option<u32>,
     /// Kernel in the driver domain's file system; uncompressed it is built into memory fastest.
     pub kernel: PathBuf,
-    /// Its initramfs; the agent is `/init` of it.
-    pub initramfs: PathBuf,
+    /// Initramfs archives, loaded one after the other; the agent is their `/init`.
+    pub initramfs: Vec<PathBuf>,
     /// The kernel's command line.
     #[serde(default)]
     pub kernel_args: Vec<String>,

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use hypertare_plan::{Bench, Domain as Plan, Interface, Node};
 
 use super::account::State;
 use super::{account, console, scheduler, tools, vif};
+use crate::guest::vmm::concatenate;
 
 const DIRECTORY: &str = "/run/hypertare-domains";
 /// Some seconds each for building it and for its interfaces' scripts, on a slow machine.
@@ -39,7 +40,8 @@ impl Domain {
         fs::create_dir_all(DIRECTORY).with_context(|| format!("making {DIRECTORY}"))?;
         let name = node.name.clone();
         let configuration = Path::new(DIRECTORY).join(format!("{name}.cfg"));
-        fs::write(&configuration, text(node, plan, bench)?)
+        let archive = Archive::of(&plan.initramfs)?;
+        fs::write(&configuration, text(node, plan, &archive.path, bench)?)
             .with_context(|| format!("writing {}", configuration.display()))?;
         let file = configuration.to_string_lossy();
         // -e: no process is left behind that waits for the domain's end; that is done here.
@@ -110,8 +112,26 @@ pub fn failure(domain: u32) -> Option<String> {
     }
 }
 
+/// An initramfs as the one file that `xl` takes.
+struct Archive {
+    path: PathBuf,
+    /// Several are put together in memory, for as long as `xl` reads them.
+    _joined: Option<File>,
+}
+
+impl Archive {
+    fn of(parts: &[PathBuf]) -> Result<Self> {
+        if let [path] = parts {
+            return Ok(Archive { path: path.clone(), _joined: None });
+        }
+        let joined = concatenate(parts)?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), joined.as_raw_fd());
+        Ok(Archive { path: path.into(), _joined: Some(joined) })
+    }
+}
+
 fn check(plan: &Plan, script: &Path) -> Result<()> {
-    for file in [&plan.kernel, &plan.initramfs] {
+    for file in plan.initramfs.iter().chain([&plan.kernel]) {
         File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
     }
     // Without it `xl` waits a while for an interface that nobody joins to its bridge.
@@ -125,7 +145,7 @@ fn check(plan: &Plan, script: &Path) -> Result<()> {
 }
 
 /// The configuration, in the form of xl.cfg(5).
-fn text(node: &Node, plan: &Plan, bench: &Bench) -> Result<String> {
+fn text(node: &Node, plan: &Plan, ramdisk: &Path, bench: &Bench) -> Result<String> {
     let vifs = node.interfaces.iter().map(|interface| vif_text(bench, interface));
     let vifs = vifs.collect::<Result<Vec<String>>>()?;
     let mut text = String::new();
@@ -133,7 +153,7 @@ fn text(node: &Node, plan: &Plan, bench: &Bench) -> Result<String> {
     line("name", quoted(&node.name)?)?;
     line("type", quoted("pv")?)?;
     line("kernel", quoted(&plan.kernel.to_string_lossy())?)?;
-    line("ramdisk", quoted(&plan.initramfs.to_string_lossy())?)?;
+    line("ramdisk", quoted(&ramdisk.to_string_lossy())?)?;
     line("memory", (plan.memory >> 20).to_string())?;
     line("vcpus", plan.cpus.to_string())?;
     if !node.cpus.is_empty() {
@@ -176,10 +196,14 @@ mod tests {
             memory: 128 << 20,
             weight: None,
             kernel: "/xen/kernel".into(),
-            initramfs: "/xen/initramfs".into(),
+            initramfs: vec!["/xen/initramfs".into()],
             kernel_args: vec!["quiet".into(), "rodata=off".into()],
             boot_limit_s: 60.0,
         }
+    }
+
+    fn ramdisk() -> &'static Path {
+        Path::new("/xen/initramfs")
     }
 
     fn node() -> Node {
@@ -210,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_configuration_says_what_the_plan_does() {
-        let text = text(&node(), &plan(), &bench()).unwrap();
+        let text = text(&node(), &plan(), ramdisk(), &bench()).unwrap();
         for line in [
             "name = \"guest1\"",
             "type = \"pv\"",
@@ -228,13 +252,23 @@ mod tests {
     }
 
     #[test]
+    fn several_archives_are_one_file() {
+        let part = tempfile::NamedTempFile::new().unwrap();
+        fs::write(part.path(), "12345").unwrap();
+        let one = Archive::of(&[part.path().to_owned()]).unwrap();
+        assert_eq!(one.path, part.path());
+        let both = Archive::of(&[part.path().to_owned(), part.path().to_owned()]).unwrap();
+        assert_eq!(fs::read(&both.path).unwrap(), b"12345\0\0\x0012345\0\0\0");
+    }
+
+    #[test]
     fn what_would_end_a_string_is_refused() {
         let mut plan = plan();
         plan.kernel_args = vec!["a\"\nkernel = \"/etc/passwd".into()];
-        assert!(text(&node(), &plan, &bench()).unwrap_err().to_string().contains("cannot"));
+        assert!(text(&node(), &plan, ramdisk(), &bench()).unwrap_err().to_string().contains("cannot"));
         let mut node = node();
         node.interfaces[0].mac = None;
-        assert!(text(&node, &self::plan(), &bench()).is_err());
+        assert!(text(&node, &self::plan(), ramdisk(), &bench()).is_err());
     }
 
     #[test]
@@ -242,7 +276,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_owned();
         let script = Path::new("/bin/sh");
-        let plan = Plan { kernel: path.clone(), initramfs: path, memory: 64 << 20, ..plan() };
+        let plan = Plan { kernel: path.clone(), initramfs: vec![path], memory: 64 << 20, ..plan() };
         assert!(check(&plan, script).unwrap_err().to_string().contains("at least 112 MB"));
         let error = check(&plan, Path::new("/no/script")).unwrap_err().to_string();
         assert!(error.contains("/no/script") && error.contains("cannot be run"), "{error}");
