@@ -18,6 +18,8 @@ Pages = Literal["4K", "2M", "thp"]
 HUGE_PAGE = 2 << 20
 """Bytes of a page of `2M`."""
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
+Scheduler = Literal["credit", "credit2"]
+LinkKind = Literal["bridge", "route", "hub"]
 Discipline = Literal["pfifo", "pfifo_fast", "fq_codel", "noqueue"]
 ProbeName = Literal[
     "stat",
@@ -138,11 +140,11 @@ class Uplink(Seam):
 
 class Link(Seam):
     """`hub`: NICs of the machine itself, wired together outside of it, known by their addresses.
-    `uplink`: one that is a port of the bridge.
+    `uplink`: one that is a port of the bridge, or that guests are routed to.
     """
 
     name: str
-    kind: Literal["bridge", "hub"] = "bridge"
+    kind: LinkKind = "bridge"
     mtu: int = 1500
     uplink: Uplink | None = None
 
@@ -152,6 +154,7 @@ class Bench(Seam):
     nodes: tuple[Node, ...]
     links: tuple[Link, ...] = ()
     weights: bool = False
+    scheduler: Scheduler | None = None
 
 
 # --- workloads

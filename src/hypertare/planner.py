@@ -12,7 +12,7 @@ from hypertare import plan, routers
 from hypertare.design import Plot, Variant, numbered
 from hypertare.errors import InputError
 from hypertare.image.build import DEFAULT_PROFILE, GUEST_INITRAMFS, GUEST_KERNEL
-from hypertare.pc import PcClass, class_of
+from hypertare.pc import XEN, PcClass, class_of
 from hypertare.phase import PHASE
 from hypertare.quantities import OfCapacity
 from hypertare.routers import Network, networks
@@ -185,14 +185,43 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
         for rank, node in enumerate(variant.nodes)
     ]
     if under:
-        nodes.insert(0, plan.Node(name=HOST, kind=plan.Host()))
+        nodes.insert(0, _driver(study, under, on))
     links: tuple[plan.Link, ...] = ()
     if study.needs_network:
         links = _links(study, under, on)
         nodes += _peers(study, links[-1], under, on)
     return plan.Bench(
-        name=study.name, nodes=tuple(nodes), links=links, weights=_has_weights(study, on)
+        name=study.name,
+        nodes=tuple(nodes),
+        links=links,
+        weights=_has_weights(study, on),
+        scheduler=_scheduler(study, under),
     )
+
+
+def _driver(study: Study, under: PcClass, on: Surroundings) -> plan.Node:
+    """The host of guests. Where it routes them, the PC's own NIC is an interface of its own."""
+    if not _routes_guests(study, under):
+        return plan.Node(name=HOST, kind=plan.Host())
+    assert on.chance is not None
+    uplink = plan.Interface(
+        name=HUB_INTERFACE,
+        link=LINK,
+        address=_with_prefix(_DRIVER_ADDRESS, study),
+        mac=on.chance.mac(_HOST_INDEX),
+        nic=study.sut.nic,
+    )
+    router = plan.Router(ipv6=False)
+    return plan.Node(name=HOST, kind=plan.Host(), interfaces=(uplink,), router=router)
+
+
+def _routes_guests(study: Study, under: PcClass) -> bool:
+    return under is XEN and study.bench.driver == "route" and study.needs_network
+
+
+def _scheduler(study: Study, under: PcClass | None) -> plan.Scheduler | None:
+    """What a machine under Xen must have been booted with."""
+    return study.sut.scheduler if under is XEN else None
 
 
 def _routed_bench(
@@ -230,7 +259,11 @@ def _routed_bench(
     links = list(_routed_links(study, under, count, on))
     links += _cores(nodes, ways, under, study.bench.mtu, on)
     return plan.Bench(
-        name=study.name, nodes=tuple(nodes), links=tuple(links), weights=_has_weights(study, on)
+        name=study.name,
+        nodes=tuple(nodes),
+        links=tuple(links),
+        weights=_has_weights(study, on),
+        scheduler=_scheduler(study, under),
     )
 
 
@@ -352,8 +385,9 @@ def _host_of_guests(plot: Plot, on: Surroundings) -> PcClass | None:
 def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.Link, ...]:
     """The link of the systems under test, and that of their peers last, where it is another.
 
-    The PC's own NIC, which is the baseline's, is a port of the host's bridge: what guests send takes
-    the same wire. Peers that are guests have a bridge with a NIC at its other end.
+    The PC's own NIC, which is the baseline's, is a port of the host's bridge, or guests are routed to
+    it: what they send takes the same wire. Peers that are guests have a bridge with a NIC at its other
+    end, in either case.
     """
     mtu = study.bench.mtu
     if under is None:
@@ -363,7 +397,8 @@ def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.
         plan.Uplink(mac=on.chance.mac(index), nic=study.sut.nic)
         for index in (_HOST_INDEX, PEER_INDEX)
     )
-    lan = plan.Link(name=LINK, mtu=mtu, uplink=near)
+    kind: plan.LinkKind = "route" if _routes_guests(study, under) else "bridge"
+    lan = plan.Link(name=LINK, kind=kind, mtu=mtu, uplink=near)
     if study.bench.peers == "guest":
         return lan, plan.Link(name=WIRE, mtu=mtu, uplink=far)
     return lan, plan.Link(name=WIRE, kind="hub", mtu=mtu)
@@ -395,6 +430,8 @@ def _peers(
 PEER_INDEX = 252
 _CORE_RANK = 2 * MOST_GUESTS
 """Before those of NICs between routers: behind both sides of all."""
+_DRIVER_ADDRESS = "10.77.0.1"
+"""Of a driver domain that routes; those of nodes under test begin after it."""
 _HOST_INDEX = 0
 _FAR_INDEX = 253
 """Of the NIC of a far bridge, where the ends of routers are guests."""

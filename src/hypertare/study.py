@@ -27,7 +27,16 @@ from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.image.programs import SETS as PROGRAM_SETS
 from hypertare.image.programs import is_own
-from hypertare.plan import HUGE_PAGE, Discipline, NicModel, Pages, Paging, ThpDefrag, ThpEnabled
+from hypertare.plan import (
+    HUGE_PAGE,
+    Discipline,
+    NicModel,
+    Pages,
+    Paging,
+    Scheduler,
+    ThpDefrag,
+    ThpEnabled,
+)
 from hypertare.plots import Plot
 from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.published import PublishedFile
@@ -85,7 +94,7 @@ class Sut(Settings):
     boot_limit: Duration = 60.0
     workdir: Path | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
-    scheduler: Literal["credit", "credit2"] = "credit"
+    scheduler: Scheduler = "credit"
     driver_memory: Size = 448 << 20
     programs: tuple[str, ...] = ()
 
@@ -132,7 +141,7 @@ class BenchSettings(Settings):
     """What lies around the system under test.
 
     `peers` of Xen's guests are processes of the driver domain, or guests too, so that it generates
-    nothing.
+    nothing. `driver`: how it joins guests to its NIC, by a bridge or by IP.
     """
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
@@ -142,6 +151,7 @@ class BenchSettings(Settings):
     queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     routing: Routing | tuple[Routing, ...] = "static"
     peers: Literal["driver", "guest"] = "driver"
+    driver: Literal["bridge", "route"] = "bridge"
 
     @model_validator(mode="after")
     def _of_the_topology(self) -> BenchSettings:
@@ -152,6 +162,10 @@ class BenchSettings(Settings):
                     f"{', '.join(sorted(given))}: for the topology 'routers' only; "
                     'set bench.topology = "routers"'
                 )
+        if self.topology == "routers" and self.driver == "route":
+            raise ValueError(
+                "bench.driver = 'route' is for the topology 'hosts': routers have bridges of their own"
+            )
         if self.family == "ipv6" and self.mtu < LEAST_IPV6_MTU:
             raise ValueError(f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes, not {self.mtu}")
         return self
@@ -589,6 +603,8 @@ class Study(Settings):
         if "xen" not in self.sut.platforms:
             if self.bench.peers == "guest":
                 raise ValueError("bench.peers = 'guest' is for the platform xen")
+            if self.bench.driver == "route":
+                raise ValueError("bench.driver = 'route' is for the platform xen")
             return self
         if self.machine != "emulated":
             raise ValueError(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use hypertare_plan::{Bench, Interface, LinkKind, NodeKind, Route, Router, Trial};
+use hypertare_plan::{Bench, Interface, LinkKind, Node, NodeKind, Route, Router, Trial};
 
 /// The kernel's limit, without the terminating zero.
 const LONGEST_INTERFACE_NAME: usize = 15;
@@ -36,6 +36,10 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
             }
             check_interface(interface).map_err(|why| format!("node {}: {why}", node.name))?;
             let link = bench.links.iter().find(|link| link.name == interface.link);
+            if link.is_some_and(|link| link.kind == LinkKind::Route) {
+                on_routed_link(node, interface)
+                    .map_err(|why| format!("node {}: {why}", node.name))?;
+            }
             if link.is_some_and(|link| link.kind == LinkKind::Hub) && interface.mac.is_none() {
                 return Err(format!(
                     "node {}: interface {} is on a hub and does not say which NIC it is: give its \
@@ -46,8 +50,10 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
         }
         let routes = node.routes.iter().try_for_each(check_route);
         let router = node.router.as_ref();
+        // Guests' interfaces are the others of a driver domain that routes them.
+        let own = node.interfaces.len() + usize::from(routes_guests(bench, node));
         routes
-            .and_then(|()| router.map_or(Ok(()), |one| check_router(one, node.interfaces.len())))
+            .and_then(|()| router.map_or(Ok(()), |one| check_router(one, own)))
             .map_err(|why| format!("node {}: {why}", node.name))?;
         match &node.kind {
             NodeKind::Guest(guest) => seconds("boot_limit_s", guest.boot_limit_s)?,
@@ -104,6 +110,33 @@ fn with_length(text: &str) -> Result<IpAddr, String> {
     valid.ok_or_else(|| {
         format!("{text:?} is not an address with a prefix length, like 10.77.0.2/24")
     })
+}
+
+/// Guests of Xen can be routed, and the node `host` is what routes them.
+fn on_routed_link(node: &Node, interface: &Interface) -> Result<(), String> {
+    let text = format!("interface {} is on the link {}", interface.name, interface.link);
+    let is_host = match &node.kind {
+        NodeKind::Domain(_) => false,
+        NodeKind::Host if interface.mac.is_some() => true,
+        NodeKind::Host => {
+            return Err(format!("{text}, which is routed: give the NIC's MAC address"));
+        }
+        _ => return Err(format!("{text}, on which only guests of Xen and the host can be")),
+    };
+    if !interface.address.contains('.') {
+        return Err(format!("{text}, which routes IPv4 only, and has none: {}", interface.address));
+    }
+    if is_host && node.router.is_none() {
+        return Err(format!("{text}, which it is to route, and it is no router"));
+    }
+    Ok(())
+}
+
+fn routes_guests(bench: &Bench, node: &Node) -> bool {
+    let routed = |name: &str| {
+        bench.links.iter().any(|link| link.name == name && link.kind == LinkKind::Route)
+    };
+    node.kind == NodeKind::Host && node.interfaces.iter().any(|one| routed(&one.link))
 }
 
 fn check_route(route: &Route) -> Result<(), String> {

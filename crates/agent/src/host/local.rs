@@ -24,6 +24,7 @@ use crate::guest::vmm::{Spec, Tap, Vmm};
 use crate::guest::{huge_pages, kvm_module};
 use crate::net::{Links, Namespace, forwarding, tap};
 use crate::xen::domain::Domain;
+use crate::xen::scheduler;
 
 /// From a NIC's being set up to frames passing it.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
@@ -38,6 +39,8 @@ pub struct Local {
     weights: Option<Weights>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
+    /// MAC addresses of the NICs that guests are routed to.
+    routed: Vec<String>,
     /// For names and addresses that are used once only: the kernel may still be removing those of
     /// the bench before.
     next: u32,
@@ -47,7 +50,7 @@ impl Local {
     pub fn new(scope: Scope) -> Result<Self> {
         let links = Links::open()?;
         links.set_up("lo")?;
-        Ok(Local { scope, links, weights: None, made: Vec::new(), next: 0 })
+        Ok(Local { scope, links, weights: None, made: Vec::new(), routed: Vec::new(), next: 0 })
     }
 
     fn number(&mut self) -> u32 {
@@ -130,6 +133,17 @@ impl Local {
         self.links.wait_for_carrier(&nic, CARRIER_LIMIT)
     }
 
+    /// Has a NIC of the machine answer for the guests that are routed to it. Whose interface it is sets
+    /// it up: the node `host`.
+    fn route(&mut self, link: &Link) -> Result<()> {
+        let uplink = link.uplink.as_ref();
+        let mac =
+            &uplink.with_context(|| format!("{} leads nowhere: give it an uplink", link.name))?.mac;
+        forwarding::answer_for_others(&self.nic(mac)?)?;
+        self.routed.push(mac.clone());
+        Ok(())
+    }
+
     fn join(&self, name: &str, bench: &Bench, interface: &Interface) -> Result<()> {
         let link = bench.links.iter().find(|link| link.name == interface.link);
         let link = link.with_context(|| format!("there is no link {}", interface.link))?;
@@ -172,7 +186,7 @@ impl Local {
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
-    /// Its interfaces are joined to their bridges by the hotplug script.
+    /// Its interfaces are joined to their links by the hotplug script.
     fn start_domain(
         &mut self,
         bench: &Bench,
@@ -189,7 +203,7 @@ impl Local {
             bail!("a guest of Xen cannot be on the hub {}: give it a bridge", interface.link);
         }
         let node = &Node { interfaces: interfaces.clone(), ..node.clone() };
-        let link = DomainLink::new(Domain::create(node, plan, bench)?, inbox)?;
+        let link = DomainLink::new(Domain::create(node, plan, bench)?, bench.scheduler, inbox)?;
         let mtu = mtu(bench, node);
         Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
     }
@@ -233,7 +247,11 @@ impl Local {
 
 impl Machine for Local {
     fn prepare(&mut self, bench: &Bench) -> Result<()> {
+        bench.scheduler.map_or(Ok(()), scheduler::require)?;
         self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
+        for link in bench.links.iter().filter(|link| link.kind == LinkKind::Route) {
+            self.route(link)?;
+        }
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Bridge) {
             self.links.bridge(&link.name, link.mtu)?;
             self.made.push(link.name.clone());
@@ -266,6 +284,13 @@ impl Machine for Local {
             // A veth is gone already when its other end's namespace is.
             let _ = self.links.delete(&name);
         }
+        for mac in std::mem::take(&mut self.routed) {
+            let nic = self.nic(&mac);
+            let _ = nic.and_then(|nic| {
+                self.links.set_down(&nic)?;
+                self.links.remove_addresses(&nic)
+            });
+        }
         self.weights = None;
     }
 }
@@ -297,7 +322,9 @@ fn on_hub(bench: &Bench, interface: &Interface) -> bool {
 
 /// A host node's interface: the bridge itself, or a NIC of the machine.
 fn own(bench: &Bench, interface: &Interface) -> Interface {
-    let name = if on_hub(bench, interface) { &interface.name } else { &interface.link };
+    let link = bench.links.iter().find(|link| link.name == interface.link);
+    let is_bridge = link.is_none_or(|link| link.kind == LinkKind::Bridge);
+    let name = if is_bridge { &interface.link } else { &interface.name };
     Interface { name: name.clone(), ..interface.clone() }
 }
 

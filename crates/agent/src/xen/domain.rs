@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Bench, Domain as Plan, Interface, Node};
+use hypertare_plan::{Bench, Domain as Plan, Interface, Link, LinkKind, Node};
 
 use super::account::State;
+use super::vif::Joint;
 use super::{account, console, scheduler, tools, vif};
 use crate::guest::vmm::concatenate;
 
@@ -27,6 +28,7 @@ const LEAST_MEMORY_MB: u64 = 112;
 pub struct Domain {
     pub id: u32,
     pub name: String,
+    joints: Vec<Joint>,
     configuration: PathBuf,
 }
 
@@ -48,7 +50,11 @@ impl Domain {
         tools::run("xl", &["create", "-e", "-q", &file], CREATE_LIMIT)?;
         let id = tools::run("xl", &["domid", &name], LIMIT)?;
         let id = id.trim().parse().with_context(|| format!("xl says {id:?} is its number"))?;
-        let domain = Domain { id, name, configuration };
+        let mut domain = Domain { id, name, joints: Vec::new(), configuration };
+        for (place, interface) in node.interfaces.iter().enumerate() {
+            let link = link_of(bench, interface)?;
+            domain.joints.push(Joint::of(id, place, interface, link)?);
+        }
         if let Some(weight) = plan.weight {
             scheduler::set_weight(&domain.name, weight)?;
         }
@@ -73,6 +79,16 @@ impl Domain {
             }
             std::thread::sleep(STEP);
         }
+    }
+
+    /// How its interfaces are joined; none without any.
+    ///
+    /// # Errors
+    /// One of them is joined in another way than was asked for, or not at all.
+    pub fn joined(&self) -> Result<Option<LinkKind>> {
+        let ways = self.joints.iter().map(Joint::check).collect::<Result<Vec<_>>>();
+        let ways = ways.context("the driver domain does not join it to its link as it should")?;
+        Ok(ways.first().copied())
     }
 
     /// What is known of its end, if it has ended.
@@ -170,10 +186,19 @@ fn text(node: &Node, plan: &Plan, ramdisk: &Path, bench: &Bench) -> Result<Strin
 
 fn vif_text(bench: &Bench, interface: &Interface) -> Result<String> {
     let mac = interface.mac.as_deref().context("a Xen guest's interface needs a MAC address")?;
+    let link = link_of(bench, interface)?;
+    let way = match link.kind {
+        LinkKind::Route => {
+            format!("ip={},gatewaydev={}", vif::guest_address(interface)?, link.name)
+        }
+        LinkKind::Bridge | LinkKind::Hub => format!("bridge={}", link.name),
+    };
+    quoted(&format!("mac={mac},{way},mtu={},script={}", link.mtu, vif::SCRIPT))
+}
+
+fn link_of<'a>(bench: &'a Bench, interface: &Interface) -> Result<&'a Link> {
     let link = bench.links.iter().find(|link| link.name == interface.link);
-    let link = link.with_context(|| format!("there is no link {}", interface.link))?;
-    let words = format!("mac={mac},bridge={},mtu={},script={}", link.name, link.mtu, vif::SCRIPT);
-    quoted(&words)
+    link.with_context(|| format!("there is no link {}", interface.link))
 }
 
 /// As a string of xl.cfg(5), which has no way to write some characters.
@@ -186,7 +211,7 @@ fn quoted(text: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use hypertare_plan::{Link, LinkKind, NodeKind};
+    use hypertare_plan::NodeKind;
 
     use super::*;
 
@@ -229,7 +254,13 @@ mod tests {
 
     fn bench() -> Bench {
         let link = Link { name: "br0".into(), kind: LinkKind::Bridge, mtu: 1400, uplink: None };
-        Bench { name: "b".into(), nodes: vec![node()], links: vec![link], weights: false }
+        Bench {
+            name: "b".into(),
+            nodes: vec![node()],
+            links: vec![link],
+            weights: false,
+            scheduler: None,
+        }
     }
 
     #[test]
@@ -252,6 +283,7 @@ mod tests {
     }
 
     #[test]
+<<<<<<< HEAD
     fn several_archives_are_one_file() {
         let part = tempfile::NamedTempFile::new().unwrap();
         fs::write(part.path(), "12345").unwrap();
@@ -259,6 +291,18 @@ mod tests {
         assert_eq!(one.path, part.path());
         let both = Archive::of(&[part.path().to_owned(), part.path().to_owned()]).unwrap();
         assert_eq!(fs::read(&both.path).unwrap(), b"12345\0\0\x0012345\0\0\0");
+=======
+    fn an_interface_that_is_routed_has_no_bridge() {
+        let mut bench = bench();
+        bench.links[0].kind = LinkKind::Route;
+        let text = text(&node(), &plan(), &bench).unwrap();
+        let words = "mac=52:54:00:01:02:03,ip=10.77.0.3,gatewaydev=br0,mtu=1400,script=/xen/vif";
+        assert!(text.contains(words) && !text.contains("bridge="), "{text}");
+        let mut node = node();
+        node.interfaces[0].address = "fd00::3/64".into();
+        let error = self::text(&node, &plan(), &bench).unwrap_err().to_string();
+        assert!(error.contains("no IPv4 address"), "{error}");
+>>>>>>> driver
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Xen's own programs, run with a limit: a tool stack that hangs must not hang the run.
 
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::node::shortage::{Shortage, expose_this_process};
 
 /// Where Debian keeps what belongs to one release of Xen.
 const DIRECTORY: &str = "/usr/lib/xen-4.17/bin";
@@ -16,8 +19,19 @@ const STEP: Duration = Duration::from_millis(5);
 /// Runs a tool to its end.
 ///
 /// # Errors
-/// It cannot be started, takes longer than the limit, or fails: with the first lines it said.
+/// It cannot be started, takes longer than the limit, or fails: with the first lines it said, and with
+/// what is known where memory is why.
 pub fn run(program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
+    let shortage = Shortage::of_machine();
+    run_unexplained(program, arguments, limit).map_err(|error| {
+        match shortage.explain(&format!("{error:#}")) {
+            Some(why) => anyhow!("{why}; {error:#}"),
+            None => error,
+        }
+    })
+}
+
+fn run_unexplained(program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
     let what = || format!("{program} {}", arguments.join(" "));
     let mut child =
         start(program, arguments).with_context(|| format!("cannot start {}", what()))?;
@@ -38,13 +52,18 @@ fn start(program: &str, arguments: &[&str]) -> std::io::Result<Child> {
     let path = format!("{DIRECTORY}:{}", std::env::var("PATH").unwrap_or_default());
     let own = format!("{DIRECTORY}/{program}");
     let program = if std::path::Path::new(&own).exists() { own } else { program.to_owned() };
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .env("PATH", path)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
+        .stderr(Stdio::piped());
+    // Where memory runs out a tool must go, so that somebody is left to say so.
+    // SAFETY: only a file is opened, read or written; memory is taken in the child of a process whose
+    // allocator the C library makes usable after fork.
+    unsafe { command.pre_exec(|| expose_this_process().map_err(std::io::Error::other)) };
+    command.spawn()
 }
 
 /// Read while it runs: a tool that says much must not wait for a reader.
