@@ -283,7 +283,6 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
     fn several_archives_are_one_file() {
         let part = tempfile::NamedTempFile::new().unwrap();
         fs::write(part.path(), "12345").unwrap();
@@ -291,25 +290,28 @@ mod tests {
         assert_eq!(one.path, part.path());
         let both = Archive::of(&[part.path().to_owned(), part.path().to_owned()]).unwrap();
         assert_eq!(fs::read(&both.path).unwrap(), b"12345\0\0\x0012345\0\0\0");
-=======
+    }
+
+    #[test]
     fn an_interface_that_is_routed_has_no_bridge() {
         let mut bench = bench();
         bench.links[0].kind = LinkKind::Route;
-        let text = text(&node(), &plan(), &bench).unwrap();
+        let text = text(&node(), &plan(), ramdisk(), &bench).unwrap();
         let words = "mac=52:54:00:01:02:03,ip=10.77.0.3,gatewaydev=br0,mtu=1400,script=/xen/vif";
         assert!(text.contains(words) && !text.contains("bridge="), "{text}");
         let mut node = node();
         node.interfaces[0].address = "fd00::3/64".into();
-        let error = self::text(&node, &plan(), &bench).unwrap_err().to_string();
+        let error = self::text(&node, &plan(), ramdisk(), &bench).unwrap_err().to_string();
         assert!(error.contains("no IPv4 address"), "{error}");
->>>>>>> driver
     }
 
     #[test]
     fn what_would_end_a_string_is_refused() {
         let mut plan = plan();
         plan.kernel_args = vec!["a\"\nkernel = \"/etc/passwd".into()];
-        assert!(text(&node(), &plan, ramdisk(), &bench()).unwrap_err().to_string().contains("cannot"));
+        assert!(
+            text(&node(), &plan, ramdisk(), &bench()).unwrap_err().to_string().contains("cannot")
+        );
         let mut node = node();
         node.interfaces[0].mac = None;
         assert!(text(&node, &self::plan(), ramdisk(), &bench()).is_err());
