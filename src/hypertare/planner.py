@@ -570,8 +570,10 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
 
 
 INNER_CPU = "host,-kvm-pv-eoi,-kvm-poll-control"
-"""The emulated processor's. TCG's SVM loses interrupts that end by the paravirtual EOI: most guests
-then wait for ever for a lock. A guest that polls before it halts would take its host's only CPU.
+"""The emulated processor's. TCG's SVM gives a guest an interrupt twice when its host's timer runs out
+before the guest leaves for the first time, which is when it ends the interrupt; with the paravirtual
+EOI it does not leave for that, and most guests then wait for ever for a lock that they hold
+(docs/virtual-time.md). A guest that polls before it halts would take its host's only CPU.
 """
 
 
