@@ -106,7 +106,6 @@ def beyond(side: Network) -> str:
     return f"wire-{side.side}{side.router}"
 
 
-
 def core(way: int = 0) -> str:
     """The link between a platform's routers that learn each other's networks by OSPF."""
     return f"core-{way}"
