@@ -642,8 +642,7 @@ def make_trial(
     nodes = list(dict.fromkeys(pair.node for pair in working))
     probes = _probes(study, variant, working, nodes if own_machine else ())
     probes += _memory_probes(study, variant, nodes, on)
-    limit_s = seconds + _settling_s(working)
-    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=limit_s)
+    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
     knobs = _knob_settings(study, working, own_machine, on)
     if variant.platform == "xen" or (variant.platform == "guest" and _has_weights(study, on)):
         knobs += _weights(study.knobs, nodes)
@@ -768,7 +767,7 @@ def _tasks(
     the others what they are asked to do and some more.
     """
     neighbours = getattr(settings, "neighbours", None)
-    seconds = _limit_s(settings)
+    seconds = _limit_s(settings) + _settling_s(working)
     load: list[plan.Task] = []
     if neighbours is not None:
         load = [t for p in working[1:] for t in _load_tasks(neighbours, settings, p, seconds, on)]

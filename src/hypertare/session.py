@@ -15,7 +15,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, interrupt, paths, pc, planner, published
+from hypertare import (
+    __version__,
+    batch,
+    capacity,
+    environment,
+    interrupt,
+    paths,
+    pc,
+    planner,
+    published,
+)
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -148,12 +158,14 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     if study.machine == "emulated":
         levels = study.factors.get("sut.cpus", (study.sut.cpus,))
         cpus = tuple(range(max(study.sut.cpus, *map(int, levels), 1)))
-    on = Surroundings(cpus, "tcg", {}, {})
+    on = Surroundings(cpus, "tcg", {}, {}, daemon=bird.ON_EMULATED)
     workdir = _workdir(file, study)
     for plot in design.plots:
         cell = file.cell(plot.levels)
         check_memory(cell)
         sut_cpus(cell.sut.cpus, on)
+        if study.machine == "emulated":
+            batch.check_nics(file, plot, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
     for name, settings in study.workloads.items():
@@ -312,7 +324,7 @@ def surroundings(
             {},
             directory=directory,
             programs=size,
-            daemon=daemon.on_emulated if daemon else None,
+            daemon=bird.ON_EMULATED if daemon else None,
         )
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()

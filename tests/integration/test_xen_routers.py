@@ -14,7 +14,6 @@ import pytest
 
 from hypertare import plan, routers
 from hypertare.image import bird, cpio
-from hypertare.image.bird import Bird
 from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, build
 from hypertare.paths import agent_binary
 from hypertare.plan import Seam
@@ -56,17 +55,17 @@ def nic(side: Network) -> routers.Nic:
     return routers.Nic(f"eth{side.index}", MACS[side.router, side.side])
 
 
-def router(number: int, daemon: Bird) -> plan.Node:
+def router(number: int) -> plan.Node:
     """The agent reads each queue back, and no bench is made where it is another."""
     own = Path("/") / GUEST_INITRAMFS
     speaks = number in SPEAKING
-    archives = (own, daemon.on_emulated.archive) if speaks else (own,)
+    archives = (own, bird.ON_EMULATED.archive) if speaks else (own,)
     settings = plan.Router(queue=QUEUE)
     node = routers.router(f"xen-{number}", domain(archives), (number,), settings=settings, nics=nic)
     if not speaks:
         return node
     core = routers.core_interface(number, nic=routers.Nic("eth2", f"52:54:00:78:01:{number:02x}"))
-    return routers.speaking_ospf(node, core, daemon.on_emulated.in_guest)
+    return routers.speaking_ospf(node, core, bird.ON_EMULATED.in_guest)
 
 
 def ends(number: int) -> list[plan.Node]:
@@ -146,9 +145,9 @@ def unreachable() -> list[tuple[str, str]]:
     ]
 
 
-def steps(daemon: Bird) -> list[Seam]:
+def steps() -> list[Seam]:
     nodes = [plan.Node(name="host", kind=plan.Host())]
-    nodes += [node for n in NUMBERS for node in (router(n, daemon), *ends(n))]
+    nodes += [node for n in NUMBERS for node in (router(n), *ends(n))]
     bench = plan.Bench(name="routers", nodes=tuple(nodes), links=LINKS)
     found: list[Seam] = [plan.HelloStep(), plan.BenchStep(bench=bench)]
     found.append(trial(1, [task for n in NUMBERS for task in crossing(n, n)]))
@@ -169,7 +168,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What one boot of the machine tells of all that."""
     folder = tmp_path_factory.mktemp("routers")
     image, daemon = build(profile="xen"), bird.build()
-    text = b"".join(step.model_dump_json().encode() + b"\n" for step in steps(daemon))
+    text = b"".join(step.model_dump_json().encode() + b"\n" for step in steps())
     archives = {
         "plan.cpio": cpio.archive([cpio.file("plan.jsonl", text)]),
         "python.cpio": machine_python.archive(Path(frames.__file__), folder),

@@ -27,6 +27,9 @@ _PLACE = "guest/bird.cpio"
 _ROOT = "root"
 
 
+IN_GUEST = (f"/{_PROGRAM}",)
+
+
 @dataclass(frozen=True)
 class Bird:
     """The daemon in the cache."""
@@ -41,7 +44,7 @@ class Bird:
     @property
     def in_guest(self) -> tuple[str, ...]:
         """How a guest starts it."""
-        return (f"/{_PROGRAM}",)
+        return IN_GUEST
 
     @property
     def here(self) -> tuple[str, ...]:
@@ -58,11 +61,6 @@ class Bird:
         """For a machine that has guests of its own: an archive with what theirs are booted from."""
         return self.entry.path / _CARRIED
 
-    @property
-    def on_emulated(self) -> Start:
-        """How nodes of an emulated machine have it, whose root has either archive."""
-        return Start(self.in_guest, self.in_guest, Path("/") / _PLACE)
-
 
 @dataclass(frozen=True)
 class Start:
@@ -73,6 +71,10 @@ class Start:
     here: tuple[str, ...]
     in_guest: tuple[str, ...]
     archive: Path
+
+
+ON_EMULATED = Start(IN_GUEST, IN_GUEST, Path("/") / _PLACE)
+"""On an emulated machine, whose root has either archive."""
 
 
 def build(progress: Progress = lambda _: None, *, cache: Cache | None = None) -> Bird:
