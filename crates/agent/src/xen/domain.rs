@@ -11,9 +11,10 @@ use anyhow::{Context, Result, bail};
 use hypertare_plan::{Bench, Domain as Plan, Interface, Node};
 
 use super::account::State;
-use super::{account, console, scheduler, tools, vif};
+use super::kit::Kit;
+use super::store::Store;
+use super::{account, console, scheduler, tools};
 
-const DIRECTORY: &str = "/run/hypertare-domains";
 /// Some seconds each for building it and for its interfaces' scripts, on a slow machine.
 const CREATE_LIMIT: Duration = Duration::from_secs(120);
 const LIMIT: Duration = Duration::from_secs(30);
@@ -34,12 +35,13 @@ impl Domain {
     ///
     /// # Errors
     /// What the plan asks for cannot be had, or `xl` says no.
-    pub fn create(node: &Node, plan: &Plan, bench: &Bench) -> Result<Self> {
-        check(plan, Path::new(vif::SCRIPT))?;
-        fs::create_dir_all(DIRECTORY).with_context(|| format!("making {DIRECTORY}"))?;
-        let name = node.name.clone();
-        let configuration = Path::new(DIRECTORY).join(format!("{name}.cfg"));
-        fs::write(&configuration, text(node, plan, bench)?)
+    pub fn create(node: &Node, plan: &Plan, bench: &Bench, kit: &Kit) -> Result<Self> {
+        check(plan, &kit.script)?;
+        let directory = &kit.directory;
+        fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
+        let name = kit.name(&node.name);
+        let configuration = directory.join(format!("{name}.cfg"));
+        fs::write(&configuration, text(node, plan, bench, kit)?)
             .with_context(|| format!("writing {}", configuration.display()))?;
         let file = configuration.to_string_lossy();
         // -e: no process is left behind that waits for the domain's end; that is done here.
@@ -57,17 +59,15 @@ impl Domain {
     pub fn console(&self) -> Result<OwnedFd> {
         let path = format!("/local/domain/{}/console/tty", self.id);
         let deadline = Instant::now() + LIMIT;
+        let mut store = Store::open()?;
         loop {
             // xenconsoled writes it some time after the domain is there.
-            let said = tools::run("xenstore-read", &[&path], LIMIT);
-            if let Ok(tty) = &said
-                && !tty.trim().is_empty()
-            {
-                return console::open(Path::new(tty.trim()));
+            let tty = store.read(&path)?.unwrap_or_default();
+            if !tty.is_empty() {
+                return console::open(Path::new(&tty));
             }
             if Instant::now() > deadline {
-                return Err(said.err().unwrap_or_else(|| anyhow::anyhow!("xenconsoled is silent")))
-                    .context("the guest has no console");
+                bail!("the guest has no console: is xenconsoled running?");
             }
             std::thread::sleep(STEP);
         }
@@ -125,12 +125,12 @@ fn check(plan: &Plan, script: &Path) -> Result<()> {
 }
 
 /// The configuration, in the form of xl.cfg(5).
-fn text(node: &Node, plan: &Plan, bench: &Bench) -> Result<String> {
-    let vifs = node.interfaces.iter().map(|interface| vif_text(bench, interface));
+fn text(node: &Node, plan: &Plan, bench: &Bench, kit: &Kit) -> Result<String> {
+    let vifs = node.interfaces.iter().map(|interface| vif_text(bench, interface, &kit.script));
     let vifs = vifs.collect::<Result<Vec<String>>>()?;
     let mut text = String::new();
     let mut line = |key: &str, value: String| writeln!(text, "{key} = {value}");
-    line("name", quoted(&node.name)?)?;
+    line("name", quoted(&kit.name(&node.name))?)?;
     line("type", quoted("pv")?)?;
     line("kernel", quoted(&plan.kernel.to_string_lossy())?)?;
     line("ramdisk", quoted(&plan.initramfs.to_string_lossy())?)?;
@@ -148,12 +148,12 @@ fn text(node: &Node, plan: &Plan, bench: &Bench) -> Result<String> {
     Ok(text)
 }
 
-fn vif_text(bench: &Bench, interface: &Interface) -> Result<String> {
+fn vif_text(bench: &Bench, interface: &Interface, script: &Path) -> Result<String> {
     let mac = interface.mac.as_deref().context("a Xen guest's interface needs a MAC address")?;
     let link = bench.links.iter().find(|link| link.name == interface.link);
     let link = link.with_context(|| format!("there is no link {}", interface.link))?;
-    let words = format!("mac={mac},bridge={},mtu={},script={}", link.name, link.mtu, vif::SCRIPT);
-    quoted(&words)
+    let script = script.display();
+    quoted(&format!("mac={mac},bridge={},mtu={},script={script}", link.name, link.mtu))
 }
 
 /// As a string of xl.cfg(5), which has no way to write some characters.
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_configuration_says_what_the_plan_does() {
-        let text = text(&node(), &plan(), &bench()).unwrap();
+        let text = text(&node(), &plan(), &bench(), &Kit::of_own_machine()).unwrap();
         for line in [
             "name = \"guest1\"",
             "type = \"pv\"",
@@ -231,10 +231,12 @@ mod tests {
     fn what_would_end_a_string_is_refused() {
         let mut plan = plan();
         plan.kernel_args = vec!["a\"\nkernel = \"/etc/passwd".into()];
-        assert!(text(&node(), &plan, &bench()).unwrap_err().to_string().contains("cannot"));
+        let kit = Kit::of_own_machine();
+        let error = text(&node(), &plan, &bench(), &kit).unwrap_err().to_string();
+        assert!(error.contains("cannot"), "{error}");
         let mut node = node();
         node.interfaces[0].mac = None;
-        assert!(text(&node, &self::plan(), &bench()).is_err());
+        assert!(text(&node, &self::plan(), &bench(), &kit).is_err());
     }
 
     #[test]

@@ -4,17 +4,18 @@
 //! Source: Xen's docs/man/xl-network-configuration.5.pod (script, bridge, mtu) and
 //! tools/hotplug/Linux/vif-bridge for what libxl and netback expect of one.
 
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::tools;
+use super::store::Store;
 use crate::net::Links;
 
-/// A file whose interpreter is this agent: see the image's builder.
-pub const SCRIPT: &str = "/xen/vif";
-
-const LIMIT: Duration = Duration::from_secs(30);
+/// From netback's having made an interface to its being in the run's network namespace: on a user's
+/// host somebody has to bring it there.
+const ARRIVAL_LIMIT: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(5);
 
 /// What Xen's tools run when a guest's interface comes or goes
 #[derive(clap::Args)]
@@ -40,20 +41,22 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         std::env::var(name).with_context(|| format!("{name} is not in the environment"))
     };
     let backend = variable("XENBUS_PATH")?;
-    let outcome = variable("vif").and_then(|interface| join(&interface, &backend));
+    let mut store = Store::open()?;
+    let outcome = variable("vif").and_then(|interface| join(&interface, &backend, &mut store));
     let (key, text) = match &outcome {
         Ok(()) => ("hotplug-status", "connected".to_owned()),
         Err(error) => ("hotplug-error", format!("{error:#}")),
     };
-    tools::run("xenstore-write", &[&format!("{backend}/{key}"), &text], LIMIT)?;
+    store.write(&format!("{backend}/{key}"), &text)?;
     outcome
 }
 
-fn join(interface: &str, backend: &str) -> Result<()> {
-    let read = |key: &str| tools::run("xenstore-read", &[&format!("{backend}/{key}")], LIMIT);
-    let bridge = read("bridge").context("the interface names no bridge")?;
+fn join(interface: &str, backend: &str, store: &mut Store<UnixStream>) -> Result<()> {
+    let mut read = |key: &str| store.read(&format!("{backend}/{key}"));
+    let bridge = read("bridge")?.unwrap_or_default();
     let links = Links::open()?;
-    if let Ok(mtu) = read("mtu") {
+    await_arrival(&links, interface)?;
+    if let Some(mtu) = read("mtu")? {
         let mtu = mtu.trim().parse().with_context(|| format!("{mtu:?} is no MTU"))?;
         links.set_mtu(interface, mtu)?;
     }
@@ -62,4 +65,15 @@ fn join(interface: &str, backend: &str) -> Result<()> {
         bridge => links.set_master(interface, Some(bridge))?,
     }
     links.set_up(interface)
+}
+
+fn await_arrival(links: &Links, interface: &str) -> Result<()> {
+    let deadline = Instant::now() + ARRIVAL_LIMIT;
+    while let Err(error) = links.get(interface) {
+        if Instant::now() > deadline {
+            return Err(error).context("nobody has handed the guest's interface over");
+        }
+        std::thread::sleep(STEP);
+    }
+    Ok(())
 }
