@@ -14,6 +14,8 @@ use crate::node::shortage::{Shortage, expose_this_process};
 const DIRECTORY: &str = "/usr/lib/xen-4.17/bin";
 /// What a tool may say.
 const MOST_OUTPUT: u64 = 1 << 20;
+/// Of those, a hotplug script's are the first, and what `xl` makes of them comes after.
+const MOST_LINES: usize = 6;
 const STEP: Duration = Duration::from_millis(5);
 
 /// Runs a tool to its end.
@@ -95,7 +97,7 @@ fn await_end(child: &mut Child, limit: Duration) -> Result<Option<std::process::
 /// The first things it said: what went wrong first is the reason for the rest.
 fn first_lines(errors: &str, output: &str) -> String {
     let lines = errors.lines().chain(output.lines()).filter(|line| !line.trim().is_empty());
-    let lines: Vec<&str> = lines.take(3).collect();
+    let lines: Vec<&str> = lines.take(MOST_LINES).collect();
     if lines.is_empty() { "it said nothing".to_owned() } else { lines.join("; ") }
 }
 
