@@ -142,7 +142,7 @@ fn reason(said: &str, plan: &Plan, script: &Path) -> Option<String> {
             "Xen can make no PV guest of its kernel {kernel}: it is damaged, or of another kind"
         ));
     }
-    if says(&["failed to free memory", "not enough free memory", "memory allocation fail"]) {
+    if says(&["can't allocate low memory", "failed to free memory", "not enough free memory"]) {
         return Some(format!(
             "Xen has less than the {} MB of memory left that it is to have: ask for fewer guests, or \
              for less memory each (in a study: sut.guests, sut.memory)",

@@ -14,6 +14,8 @@ use crate::node::shortage::{Shortage, expose_this_process};
 const DIRECTORY: &str = "/usr/lib/xen-4.17/bin";
 /// What a tool may say.
 const MOST_OUTPUT: u64 = 1 << 20;
+/// In what libxl says of removing what it could not make.
+const REMOVAL: &str = "destroy";
 /// Of those, a hotplug script's are the first, and what `xl` makes of them comes after.
 const MOST_LINES: usize = 6;
 const STEP: Duration = Duration::from_millis(5);
@@ -22,11 +24,12 @@ const STEP: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// It cannot be started, takes longer than the limit, or fails: with the first lines it said, and with
-/// what is known where memory is why.
+/// what is known where something was killed for want of memory. (That the hypervisor has none left for a
+/// guest is another matter.)
 pub fn run(program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
     let shortage = Shortage::of_machine();
     run_unexplained(program, arguments, limit).map_err(|error| {
-        match shortage.explain(&format!("{error:#}")) {
+        match shortage.explain("") {
             Some(why) => anyhow!("{why}; {error:#}"),
             None => error,
         }
@@ -97,6 +100,7 @@ fn await_end(child: &mut Child, limit: Duration) -> Result<Option<std::process::
 /// The first things it said: what went wrong first is the reason for the rest.
 fn first_lines(errors: &str, output: &str) -> String {
     let lines = errors.lines().chain(output.lines()).filter(|line| !line.trim().is_empty());
+    let lines = lines.filter(|line| !line.contains(REMOVAL));
     let lines: Vec<&str> = lines.take(MOST_LINES).collect();
     if lines.is_empty() { "it said nothing".to_owned() } else { lines.join("; ") }
 }
