@@ -276,6 +276,7 @@ def test_how_the_driver_domain_joins_guests_is_hard_to_change() -> None:
     ("text", "said"),
     [
         (ROUTED.replace('"xen", ', ""), "platform xen"),
+        (ROUTED.replace('"emulated"', '"local"'), "needs machine = 'emulated'"),
         (ROUTED.replace("= 'route'", "= 'nat'"), "Allowed: bridge, route"),
         (
             ROUTED.replace("driver = 'route'", "driver = 'route'\ntopology = 'routers'"),

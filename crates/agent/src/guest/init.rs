@@ -74,8 +74,11 @@ fn run() -> Result<()> {
     let port = match xen::role() {
         Some(xen::Role::Guest) => xen::console::open(Path::new(xen::console::DEVICE))?,
         Some(xen::Role::Driver) => {
-            // And with it Xen's daemons and the agents; tasks and tools expose themselves.
-            spare_this_process()?;
+            // And with it Xen's daemons and the agents; tasks and tools expose themselves. Another
+            // program's children would not.
+            if word(&command_line, PROGRAM_PARAMETER).is_none() {
+                spare_this_process()?;
+            }
             xen::control::start().context("starting Xen's tools")?;
             open_port()?
         }

@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_the_tool_said() {
-        let script = "echo out; for n in one two three; do echo $n >&2; done; exit 3";
+        let script = "echo out; for n in one 'cannot destroy it' two; do echo $n >&2; done; exit 3";
         let error = run("sh", &["-c", script], LIMIT).unwrap_err().to_string();
-        assert!(error.contains("exit status: 3") && error.ends_with("one; two; three"), "{error}");
+        assert!(error.contains("exit status: 3") && error.ends_with(": one; two; out"), "{error}");
         let error = run("sh", &["-c", "exit 1"], LIMIT).unwrap_err().to_string();
         assert!(error.contains("it said nothing"), "{error}");
         let error = format!("{:#}", run("no-such-tool", &[], LIMIT).unwrap_err());
