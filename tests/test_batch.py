@@ -251,6 +251,15 @@ def test_a_driver_domain_that_routes_has_the_machine_s_nic_for_itself() -> None:
     assert plain.steps == bridged_plain.steps
 
 
+def test_by_the_wall_clock_a_trial_may_take_as_long_as_a_busy_host_does() -> None:
+    _, virtual = boots_of(XEN)
+    _, wall = boots_of(XEN.replace("[sut]", "clock = 'wall'\n[sut]"))
+    limits = [one.trials[0].phases[-1].limit_s for one in (virtual, wall)]
+    assert limits[1] > limits[0] + 10
+    tasks = [one.trials[0].phases[-1].tasks for one in (virtual, wall)]
+    assert tasks[0] == tasks[1]
+
+
 def test_peers_that_are_guests_keep_their_bridge() -> None:
     _, xen = boots_of(ROUTED.replace("driver = 'route'", "driver = 'route'\npeers = 'guest'"))
     assert [link.kind for link in xen.bench.links] == ["route", "bridge"]
