@@ -28,11 +28,9 @@ const STEP: Duration = Duration::from_millis(5);
 /// guest is another matter.)
 pub fn run(program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
     let shortage = Shortage::of_machine();
-    run_unexplained(program, arguments, limit).map_err(|error| {
-        match shortage.explain("") {
-            Some(why) => anyhow!("{why}; {error:#}"),
-            None => error,
-        }
+    run_unexplained(program, arguments, limit).map_err(|error| match shortage.explain("") {
+        Some(why) => anyhow!("{why}; {error:#}"),
+        None => error,
     })
 }
 
