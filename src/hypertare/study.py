@@ -606,6 +606,11 @@ class Study(Settings):
             if self.bench.driver == "route":
                 raise ValueError("bench.driver = 'route' is for the platform xen")
             return self
+        if self.bench.driver == "route" and self.machine != "emulated":
+            raise ValueError(
+                "bench.driver = 'route' needs machine = 'emulated': on a host of your own the driver "
+                "domain's addresses and routes are left alone"
+            )
         if self.machine != "emulated":
             raise ValueError(
                 "the platform xen needs machine = 'emulated', which boots real Xen: on a Xen host of "

@@ -182,3 +182,45 @@ fn node_name(name: &str) -> Result<(), String> {
     }
     Err(format!("{name:?} cannot be the name of a node: 1 to 32 letters, digits, `_` or `-`"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A driver domain that routes one guest, with changes of its interface and of itself.
+    fn routed(interface: Value, host: Value, guest: Value) -> Result<(), String> {
+        let mut whole = json!({"name": "b", "links": [{"name": "lan", "kind": "route",
+            "uplink": {"mac": "52:54:00:00:00:01"}}], "nodes": [
+            {"name": "host", "kind": {"type": "host"}, "router": {}, "interfaces": [
+                {"name": "sut0", "link": "lan", "address": "10.77.0.1/24",
+                 "mac": "52:54:00:00:00:01"}]},
+            {"name": "guest1", "kind": {"type": "domain", "cpus": 1, "memory": 134217728,
+                "kernel": "/k", "initramfs": "/i", "boot_limit_s": 60}, "interfaces": [
+                {"name": "eth0", "link": "lan", "address": "10.77.0.3/24"}]}]});
+        let change = |place: &mut Value, changes: Value| {
+            for (key, value) in changes.as_object().unwrap() {
+                place[key] = value.clone();
+            }
+        };
+        change(&mut whole["nodes"][0]["interfaces"][0], interface);
+        change(&mut whole["nodes"][0], host);
+        change(&mut whole["nodes"][1], guest);
+        bench(&serde_json::from_value(whole).unwrap())
+    }
+
+    #[test]
+    fn a_link_that_is_routed_has_guests_of_xen_and_a_host_that_routes() {
+        assert_eq!(routed(json!({}), json!({}), json!({})), Ok(()));
+        let error = routed(json!({"mac": null}), json!({}), json!({})).unwrap_err();
+        assert!(error.contains("node host") && error.contains("MAC address"), "{error}");
+        let error = routed(json!({}), json!({"router": null}), json!({})).unwrap_err();
+        assert!(error.contains("it is no router"), "{error}");
+        let error = routed(json!({"address": "fd00::1/64"}), json!({}), json!({})).unwrap_err();
+        assert!(error.contains("routes IPv4 only"), "{error}");
+        let container = json!({"kind": {"type": "container"}});
+        let error = routed(json!({}), json!({}), container).unwrap_err();
+        assert!(error.contains("only guests of Xen and the host"), "{error}");
+    }
+}

@@ -30,6 +30,8 @@ use crate::xen::store::Ends;
 const EXIT_LIMIT: Duration = Duration::from_millis(300);
 /// From killing a process to its end.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
+/// What the kernel prints before the reason for its end.
+const PANIC: &str = "Kernel panic - not syncing: ";
 /// A line of a console is cut after this many bytes.
 const LONGEST_LINE: u64 = 4096;
 
@@ -340,7 +342,10 @@ impl NodeLink for DomainLink {
     }
 
     fn failure(&mut self) -> Option<String> {
-        self.domain.as_ref()?.failure()
+        let known = self.domain.as_ref()?.failure()?;
+        let printed = self.printed.lines();
+        let panic = printed.iter().rev().find_map(|line| line.split_once(PANIC));
+        Some(panic.map_or(known.clone(), |(_, why)| format!("{known}: {why}")))
     }
 
     fn console(&mut self) -> Vec<String> {

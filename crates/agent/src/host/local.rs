@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
     Accelerator, Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
     Pages,
@@ -24,6 +24,7 @@ use crate::guest::vmm::{Spec, Tap, Vmm};
 use crate::guest::{huge_pages, kvm_module};
 use crate::net::{Links, Namespace, forwarding, tap};
 use crate::xen::domain::Domain;
+use crate::xen::kit::Kit;
 use crate::xen::scheduler;
 
 /// From a NIC's being set up to frames passing it.
@@ -37,6 +38,8 @@ pub struct Local {
     links: Links,
     /// Of the bench that asks for them.
     weights: Option<Weights>,
+    /// What guests of Xen are made with, or why there can be none.
+    xen: Result<Kit, String>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
     /// MAC addresses of the NICs that guests are routed to.
@@ -47,10 +50,11 @@ pub struct Local {
 }
 
 impl Local {
-    pub fn new(scope: Scope) -> Result<Self> {
+    pub fn new(scope: Scope, xen: Result<Kit, String>) -> Result<Self> {
         let links = Links::open()?;
         links.set_up("lo")?;
-        Ok(Local { scope, links, weights: None, made: Vec::new(), routed: Vec::new(), next: 0 })
+        let (made, routed) = (Vec::new(), Vec::new());
+        Ok(Local { scope, links, weights: None, xen, made, routed, next: 0 })
     }
 
     fn number(&mut self) -> u32 {
@@ -75,6 +79,9 @@ impl Local {
             vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()];
         if let (None, Some(weights)) = (memory, &self.weights) {
             arguments.extend(["--weights".into(), weights.groups().text()]);
+        }
+        if let (None, Ok(Some(scope))) = (memory, self.xen.as_ref().map(Kit::scope)) {
+            arguments.extend(["--scope".into(), scope.name().to_owned()]);
         }
         let spawn =
             Spawn { arguments, namespaces, descriptors: vec![&theirs[0], &theirs[1], &theirs[2]] };
@@ -197,13 +204,15 @@ impl Local {
         if node.files.is_some() {
             bail!("a guest of Xen cannot see this machine's files");
         }
+        let kit = self.xen.clone().map_err(Error::msg)?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         if let Some(interface) = interfaces.iter().find(|interface| on_hub(bench, interface)) {
             bail!("a guest of Xen cannot be on the hub {}: give it a bridge", interface.link);
         }
         let node = &Node { interfaces: interfaces.clone(), ..node.clone() };
-        let link = DomainLink::new(Domain::create(node, plan, bench)?, bench.scheduler, inbox)?;
+        let domain = Domain::create(node, plan, bench, &kit)?;
+        let link = DomainLink::new(domain, bench.scheduler, inbox)?;
         let mtu = mtu(bench, node);
         Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
     }

@@ -1,5 +1,6 @@
 //! Links, routes, queues, taps and interfaces of a network namespace.
 
+mod changes;
 pub mod coalescing;
 pub mod drops;
 pub mod ethtool;
@@ -14,4 +15,5 @@ pub mod route;
 pub mod sysfs;
 pub mod tap;
 
+pub use changes::Changes;
 pub use link::{Link, Links, Namespace};

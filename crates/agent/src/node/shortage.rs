@@ -101,8 +101,8 @@ impl Whose {
         match self {
             Whose::Guest => format!("the work ran out of memory: the guest {has}"),
             Whose::DriverDomain => format!(
-                "Xen's driver domain ran out of memory, which guests' packets, their peers and the \
-                 tools that make them need: it {has}"
+                "Xen's driver domain ran out of memory, which guests' packets, their peers and Xen's \
+                 tools need: it {has}"
             ),
         }
     }

@@ -6,19 +6,20 @@
 //! tools/hotplug/Linux/vif-bridge and vif-route for what libxl and netback expect of one.
 
 use std::net::Ipv4Addr;
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::{Interface, Link, LinkKind};
 
-use super::tools;
+use super::store::Store;
 use crate::net::route::Routes;
 use crate::net::{Links, forwarding};
 
-/// A file whose interpreter is this agent: see the image's builder.
-pub const SCRIPT: &str = "/xen/vif";
-
-const LIMIT: Duration = Duration::from_secs(30);
+/// From netback's having made an interface to its being in the run's network namespace: on a user's
+/// host somebody has to bring it there.
+const ARRIVAL_LIMIT: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(5);
 
 /// What Xen's tools run when a guest's interface comes or goes
 #[derive(clap::Args)]
@@ -44,25 +45,28 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         std::env::var(name).with_context(|| format!("{name} is not in the environment"))
     };
     let backend = variable("XENBUS_PATH")?;
-    let outcome = variable("vif").and_then(|interface| join(&interface, &backend));
+    let mut store = Store::open()?;
+    let outcome = variable("vif").and_then(|interface| join(&interface, &backend, &mut store));
     let (key, text) = match &outcome {
         Ok(()) => ("hotplug-status", "connected".to_owned()),
         Err(error) => ("hotplug-error", format!("{error:#}")),
     };
-    tools::run("xenstore-write", &[&format!("{backend}/{key}"), &text], LIMIT)?;
+    store.write(&format!("{backend}/{key}"), &text)?;
     outcome
 }
 
-fn join(interface: &str, backend: &str) -> Result<()> {
-    let read = |key: &str| tools::run("xenstore-read", &[&format!("{backend}/{key}")], LIMIT);
-    if let Ok(mtu) = read("mtu") {
+fn join(interface: &str, backend: &str, store: &mut Store<UnixStream>) -> Result<()> {
+    let mut read = |key: &str| store.read(&format!("{backend}/{key}"));
+    let links = Links::open()?;
+    await_arrival(&links, interface)?;
+    if let Some(mtu) = read("mtu")? {
         let mtu = mtu.trim().parse().with_context(|| format!("{mtu:?} is no MTU"))?;
-        Links::open()?.set_mtu(interface, mtu)?;
+        links.set_mtu(interface, mtu)?;
     }
     // libxl gives every interface a bridge, asked for or not.
-    let way = match read("gatewaydev") {
-        Ok(_) => Way::Route(parse(read("ip")?.trim())?),
-        Err(_) => Way::Bridge(read("bridge")?.trim().to_owned()),
+    let way = match read("gatewaydev")? {
+        Some(_) => Way::Route(parse(&read("ip")?.unwrap_or_default())?),
+        None => Way::Bridge(read("bridge")?.unwrap_or_default()),
     };
     Joint { interface: interface.to_owned(), way }.make()
 }
@@ -97,7 +101,9 @@ impl Joint {
         Ok(Joint { interface: format!("vif{domain}.{place}"), way })
     }
 
-    fn make(&self) -> Result<()> {
+    /// # Errors
+    /// There is no such interface, or it cannot be joined that way.
+    pub fn make(&self) -> Result<()> {
         let (links, name) = (Links::open()?, &self.interface);
         match &self.way {
             Way::Bridge(bridge) if bridge.is_empty() => bail!("the interface names no bridge"),
@@ -149,4 +155,15 @@ fn parse(address: &str) -> Result<Ipv4Addr> {
     address
         .parse()
         .with_context(|| format!("{address:?} is no IPv4 address: only those are routed"))
+}
+
+fn await_arrival(links: &Links, interface: &str) -> Result<()> {
+    let deadline = Instant::now() + ARRIVAL_LIMIT;
+    while let Err(error) = links.get(interface) {
+        if Instant::now() > deadline {
+            return Err(error).context("nobody has handed the guest's interface over");
+        }
+        std::thread::sleep(STEP);
+    }
+    Ok(())
 }
