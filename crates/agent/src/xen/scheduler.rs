@@ -1,6 +1,7 @@
 //! Weights of the hypervisor's scheduler: a domain of twice the weight gets twice the CPU time where
 //! there is not enough of it.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -22,8 +23,16 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// The one that the machine was booted with.
+    /// The one that the machine was booted with, asked for once: a run of `xl` takes its time.
     pub fn of_machine() -> Result<Self> {
+        static KNOWN: OnceLock<Scheduler> = OnceLock::new();
+        if let Some(&known) = KNOWN.get() {
+            return Ok(known);
+        }
+        Self::ask().map(|found| *KNOWN.get_or_init(|| found))
+    }
+
+    fn ask() -> Result<Self> {
         let info = tools::run("xl", &["info"], LIMIT)?;
         let name = value(&info, "xen_scheduler").context("xl does not tell the scheduler")?;
         match name {
