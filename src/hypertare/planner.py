@@ -335,20 +335,35 @@ def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.
     """The link of the systems under test, and that of their peers last, where it is another.
 
     The PC's own NIC, which is the baseline's, is a port of the host's bridge: what guests send takes
-    the same wire. Peers that are guests have a bridge with a NIC at its other end.
+    the same wire. Peers that are guests have a bridge with a NIC at its other end, and so have those
+    beyond a line of a limited rate, so that all of them share it.
     """
-    mtu = study.bench.mtu
-    if under is None:
-        return (plan.Link(name=LINK, kind="hub" if on.chance else "bridge", mtu=mtu),)
-    assert on.chance is not None
+    mtu, rate = study.bench.mtu, study.bench.line_rate
+    lan, wire = plan.Link(name=LINK, mtu=mtu), plan.Link(name=WIRE, mtu=mtu)
+    if on.chance is None:
+        if rate is None:
+            return (lan,)
+        line = plan.Trunk(to=WIRE, rate_bps=round(rate))
+        return lan.model_copy(update={"trunk": line}), wire
     near, far = (
         plan.Uplink(mac=on.chance.mac(index), nic=study.sut.nic)
         for index in (_HOST_INDEX, PEER_INDEX)
     )
-    lan = plan.Link(name=LINK, mtu=mtu, uplink=near)
-    if study.bench.peers == "guest":
-        return lan, plan.Link(name=WIRE, mtu=mtu, uplink=far)
-    return lan, plan.Link(name=WIRE, kind="hub", mtu=mtu)
+    switch = wire.model_copy(update={"uplink": far})
+    if under is None:
+        hub = lan.model_copy(update={"kind": "hub"})
+        return (hub,) if rate is None else (hub, switch)
+    lan = lan.model_copy(update={"uplink": near})
+    if _is_switched(study, under):
+        return lan, switch
+    return lan, wire.model_copy(update={"kind": "hub"})
+
+
+def _is_switched(study: Study, under: PcClass | None) -> bool:
+    """Whether an emulated machine's peers stand behind a bridge with a NIC for all of them."""
+    if study.bench.line_rate is not None:
+        return True
+    return under is not None and study.bench.peers == "guest"
 
 
 def _peers(
@@ -357,14 +372,15 @@ def _peers(
     """One for each that works at once."""
     is_guest = under is not None and study.bench.peers == "guest"
     # The far bridge's NIC has the address that a single peer's would have.
-    first = 1 if is_guest else 0
+    switched = _is_switched(study, under)
+    first = 1 if switched else 0
     for rank, name in enumerate(numbered(PEER, study.bench_guests)):
         interface = plan.Interface(
             name="eth0",
             link=link.name,
             address=_with_prefix(_address(PEER_INDEX, rank), study),
             mac=on.chance.mac(PEER_INDEX, rank + first) if on.chance else None,
-            nic=study.sut.nic if on.chance and not is_guest else None,
+            nic=study.sut.nic if on.chance and not switched else None,
         )
         yield plan.Node(
             name=name,

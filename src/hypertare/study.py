@@ -31,7 +31,7 @@ from hypertare.plan import HUGE_PAGE, Discipline, NicModel, Pages, Paging, ThpDe
 from hypertare.plots import Plot
 from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.published import PublishedFile
-from hypertare.quantities import Duration, OfferedRate, Share, Size
+from hypertare.quantities import Duration, LineRate, OfferedRate, Share, Size
 from hypertare.responses import has_elapsed, of_workload
 from hypertare.routers import Family
 from hypertare.search.settings import SearchSettings
@@ -132,7 +132,7 @@ class BenchSettings(Settings):
     """What lies around the system under test.
 
     `peers` of Xen's guests are processes of the driver domain, or guests too, so that it generates
-    nothing.
+    nothing. `line_rate` is that of the line to all peers, each way, in b/s on the wire; none has none.
     """
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
@@ -142,6 +142,7 @@ class BenchSettings(Settings):
     queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     routing: Routing | tuple[Routing, ...] = "static"
     peers: Literal["driver", "guest"] = "driver"
+    line_rate: LineRate = None
 
     @model_validator(mode="after")
     def _of_the_topology(self) -> BenchSettings:
