@@ -150,7 +150,7 @@ def make(kind: PcClass, study: Study, seed: int, nics: tuple[Nic, ...], programs
     )
 
 
-BURST_S = 1e-3
+BURST_S = 2e-3
 MOST_FRAMES = 8
 """Of a burst: what a NIC that moderates its interrupts would tell its machine of at once."""
 

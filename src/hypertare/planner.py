@@ -227,6 +227,10 @@ def _routed_bench(
     ways = [variant.index for variant in plot.variants]
     nodes += [_routed_end(study, side, ways, under, on) for side in routers.all_sides(count)]
     links = list(_routed_links(study, under, count, on))
+    if study.bench.line_rate is not None:
+        shared = list(_shared_lines(study, under, on))
+        links = [*shared, *links[len(routers.all_sides(count)) * (1 if under is None else 2) :]]
+        nodes = [routers.on_shared_lines(node, count) for node in nodes]
     if any(interface.link == routers.CORE for node in nodes for interface in node.interfaces):
         links.append(plan.Link(name=routers.CORE, mtu=study.bench.mtu))
     return plan.Bench(
@@ -303,6 +307,13 @@ def _routed_links(
             yield plan.Link(name=wire, kind="hub", mtu=mtu)
 
 
+def _shared_lines(study: Study, under: PcClass | None, on: Surroundings) -> Iterator[plan.Link]:
+    """One line on each side of all routers, with the bridges or the hub at its ends."""
+    for side in networks(1):
+        near, far = routers.shared_links(side)
+        yield from _line_between(study, near, far, side.rank, under, on)
+
+
 def _router_nic(
     nic: plan.NicModel, variant: Variant, side: Network, on: Surroundings
 ) -> routers.Nic:
@@ -338,25 +349,40 @@ def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.
     the same wire. Peers that are guests have a bridge with a NIC at its other end, and so have those
     beyond a line of a limited rate, so that all of them share it.
     """
-    mtu, rate = study.bench.mtu, study.bench.line_rate
-    lan, wire = plan.Link(name=LINK, mtu=mtu), plan.Link(name=WIRE, mtu=mtu)
-    if on.chance is None:
-        if rate is None:
-            return (lan,)
-        line = plan.Trunk(to=WIRE, rate_bps=round(rate))
-        return lan.model_copy(update={"trunk": line}), wire
-    near, far = (
-        plan.Uplink(mac=on.chance.mac(index), nic=study.sut.nic)
-        for index in (_HOST_INDEX, PEER_INDEX)
-    )
-    switch = wire.model_copy(update={"uplink": far})
+    mtu, limited = study.bench.mtu, study.bench.line_rate is not None
+    if limited or (under is not None and study.bench.peers == "guest"):
+        return tuple(_line_between(study, LINK, WIRE, 0, under, on))
     if under is None:
-        hub = lan.model_copy(update={"kind": "hub"})
-        return (hub,) if rate is None else (hub, switch)
-    lan = lan.model_copy(update={"uplink": near})
-    if _is_switched(study, under):
-        return lan, switch
-    return lan, wire.model_copy(update={"kind": "hub"})
+        return (plan.Link(name=LINK, kind="hub" if on.chance else "bridge", mtu=mtu),)
+    assert on.chance is not None
+    near = plan.Uplink(mac=on.chance.mac(_HOST_INDEX), nic=study.sut.nic)
+    lan = plan.Link(name=LINK, mtu=mtu, uplink=near)
+    return lan, plan.Link(name=WIRE, kind="hub", mtu=mtu)
+
+
+def _line_between(
+    study: Study, near: str, far: str, rank: int, under: PcClass | None, on: Surroundings
+) -> Iterator[plan.Link]:
+    """The link of the systems under test and that of their peers, which have one line between them.
+
+    On an emulated machine it is a wire between NICs: that of the far bridge, and that of the near one
+    or, where the baseline has it, of the system under test itself.
+    """
+    mtu, rate = study.bench.mtu, study.bench.line_rate
+    if on.chance is None:
+        assert rate is not None
+        yield plan.Link(name=near, mtu=mtu, trunk=plan.Trunk(to=far, rate_bps=round(rate)))
+        yield plan.Link(name=far, mtu=mtu)
+        return
+    mac = on.chance.mac
+    beyond = _FAR_INDEX if study.routed else PEER_INDEX
+    if under is None:
+        yield plan.Link(name=near, kind="hub", mtu=mtu)
+    else:
+        own = plan.Uplink(mac=mac(_HOST_INDEX, rank), nic=study.sut.nic, wire=near)
+        yield plan.Link(name=near, mtu=mtu, uplink=own)
+    other = plan.Uplink(mac=mac(beyond, rank), nic=study.sut.nic, wire=near)
+    yield plan.Link(name=far, mtu=mtu, uplink=other)
 
 
 def _is_switched(study: Study, under: PcClass | None) -> bool:
@@ -471,8 +497,12 @@ def _direct_ends(study: Study, variant: Variant, rank: int, node: str, on: Surro
 def _routed_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
     sides = networks(rank + 1, variant.index)
     near, far = (End(side.end, side.end_address(study.bench.family)) for side in sides)
-    interfaces = tuple(_router_nic(study.sut.nic, variant, side, on).name for side in sides)
-    return near, far, interfaces
+    shared = variant.platform == BASELINE and study.bench.line_rate is not None
+    own = networks(1, variant.index) if shared else sides
+    names = [_router_nic(study.sut.nic, variant, side, on).name for side in own]
+    if shared and on.chance is None:
+        names = [routers.shared_links(side)[0] for side in own]
+    return near, far, tuple(names)
 
 
 def _interfaces(

@@ -481,6 +481,24 @@ class Study(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _line_can_be_had(self) -> Study:
+        if self.bench.line_rate is None:
+            return self
+        if not self.needs_network:
+            raise ValueError("bench.line_rate is set, but no workload sends anything: leave it out")
+        if self.machine == "emulated" and self.sut.nic != "virtio-net":
+            raise ValueError(
+                f"bench.line_rate needs sut.nic = 'virtio-net' on an emulated machine, not "
+                f"'{self.sut.nic}': of QEMU's NICs only that one sends by a clock"
+            )
+        if self.knobs.mtu is not None and self.knobs.mtu > self.bench.mtu:
+            raise ValueError(
+                f"knobs.mtu is {self.knobs.mtu}, but the line has bench.mtu = {self.bench.mtu}: "
+                "raise that too"
+            )
+        return self
+
     def _maps_memory(self) -> None:
         if self.sut.paging is not None and self.sut.accelerator == "tcg":
             raise ValueError(
@@ -677,6 +695,12 @@ class Study(Settings):
         """Whether any router may have a routing daemon."""
         levels = (self.bench.routing, *self.all_factors.get("bench.routing", ()))
         return any("ospf" in level for level in levels)
+
+    @property
+    def has_line(self) -> bool:
+        """Whether the line to the peers has a limited rate in any cell."""
+        levels = (self.bench.line_rate, *self.factors.get("bench.line_rate", ()))
+        return any(level not in (None, "none") for level in levels)
 
     @property
     def routed(self) -> bool:
