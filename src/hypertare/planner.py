@@ -261,6 +261,9 @@ def _routed_bench(
     ways = [variant.index for variant in plot.variants]
     nodes += [_routed_end(study, side, ways, under, on) for side in routers.all_sides(count)]
     links = list(_routed_links(study, under, count, on))
+    if study.bench.line_rate is not None:
+        links = list(_shared_lines(study, under, on))
+        nodes = [routers.on_shared_lines(node, count) for node in nodes]
     links += _cores(nodes, ways, under, study.bench.mtu, on)
     return plan.Bench(
         name=study.name,
@@ -358,6 +361,13 @@ def _routed_links(
             yield plan.Link(name=wire, kind="hub", mtu=mtu)
 
 
+def _shared_lines(study: Study, under: PcClass | None, on: Surroundings) -> Iterator[plan.Link]:
+    """One line on each side of all routers, with the bridges or the hub at its ends."""
+    for side in networks(1):
+        near, far = routers.shared_links(side)
+        yield from _line_between(study, near, far, side.rank, under, on)
+
+
 def _router_nic(
     nic: plan.NicModel, variant: Variant, side: Network, on: Surroundings
 ) -> routers.Nic:
@@ -398,21 +408,53 @@ def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.
 
     The PC's own NIC, which is the baseline's, is a port of the host's bridge, or guests are routed to
     it: what they send takes the same wire. Peers that are guests have a bridge with a NIC at its other
-    end, in either case.
+    end, and so have those beyond a line of a limited rate, so that all of them share it.
     """
-    mtu = study.bench.mtu
+    mtu, limited = study.bench.mtu, study.bench.line_rate is not None
+    if limited or (under is not None and study.bench.peers == "guest"):
+        return tuple(_line_between(study, LINK, WIRE, 0, under, on))
     if under is None:
         return (plan.Link(name=LINK, kind="hub" if on.chance else "bridge", mtu=mtu),)
     assert on.chance is not None
-    near, far = (
-        plan.Uplink(mac=on.chance.mac(index), nic=study.sut.nic)
-        for index in (_HOST_INDEX, PEER_INDEX)
-    )
-    kind: plan.LinkKind = "route" if _routes_guests(study, under) else "bridge"
-    lan = plan.Link(name=LINK, kind=kind, mtu=mtu, uplink=near)
-    if study.bench.peers == "guest":
-        return lan, plan.Link(name=WIRE, mtu=mtu, uplink=far)
+    near = plan.Uplink(mac=on.chance.mac(_HOST_INDEX), nic=study.sut.nic)
+    lan = plan.Link(name=LINK, kind=_joining(study, under), mtu=mtu, uplink=near)
     return lan, plan.Link(name=WIRE, kind="hub", mtu=mtu)
+
+
+def _line_between(
+    study: Study, near: str, far: str, rank: int, under: PcClass | None, on: Surroundings
+) -> Iterator[plan.Link]:
+    """The link of the systems under test and that of their peers, which have one line between them.
+
+    On an emulated machine it is a wire between NICs: that of the far bridge, and that of the near one
+    or, where the baseline has it, of the system under test itself.
+    """
+    mtu, rate = study.bench.mtu, study.bench.line_rate
+    if on.chance is None:
+        assert rate is not None
+        yield plan.Link(name=near, mtu=mtu, trunk=plan.Trunk(to=far, rate_bps=round(rate)))
+        yield plan.Link(name=far, mtu=mtu)
+        return
+    mac = on.chance.mac
+    beyond = _FAR_INDEX if study.routed else PEER_INDEX
+    if under is None:
+        yield plan.Link(name=near, kind="hub", mtu=mtu)
+    else:
+        own = plan.Uplink(mac=mac(_HOST_INDEX, rank), nic=study.sut.nic, wire=near)
+        yield plan.Link(name=near, kind=_joining(study, under), mtu=mtu, uplink=own)
+    other = plan.Uplink(mac=mac(beyond, rank), nic=study.sut.nic, wire=near)
+    yield plan.Link(name=far, mtu=mtu, uplink=other)
+
+
+def _joining(study: Study, under: PcClass | None) -> plan.LinkKind:
+    return "route" if _routes_guests(study, under) else "bridge"
+
+
+def _is_switched(study: Study, under: PcClass | None) -> bool:
+    """Whether an emulated machine's peers stand behind a bridge with a NIC for all of them."""
+    if study.bench.line_rate is not None:
+        return True
+    return under is not None and study.bench.peers == "guest"
 
 
 def _peers(
@@ -421,14 +463,15 @@ def _peers(
     """One for each that works at once."""
     is_guest = under is not None and study.bench.peers == "guest"
     # The far bridge's NIC has the address that a single peer's would have.
-    first = 1 if is_guest else 0
+    switched = _is_switched(study, under)
+    first = 1 if switched else 0
     for rank, name in enumerate(numbered(PEER, study.bench_guests)):
         interface = plan.Interface(
             name="eth0",
             link=link.name,
             address=_with_prefix(_address(PEER_INDEX, rank), study),
             mac=on.chance.mac(PEER_INDEX, rank + first) if on.chance else None,
-            nic=study.sut.nic if on.chance and not is_guest else None,
+            nic=study.sut.nic if on.chance and not switched else None,
         )
         yield plan.Node(
             name=name,
@@ -523,8 +566,12 @@ def _direct_ends(study: Study, variant: Variant, rank: int, node: str, on: Surro
 def _routed_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
     sides = networks(rank + 1, variant.index)
     near, far = (End(side.end, side.end_address(study.bench.family)) for side in sides)
-    interfaces = tuple(_router_nic(study.sut.nic, variant, side, on).name for side in sides)
-    return near, far, interfaces
+    shared = variant.platform == BASELINE and study.bench.line_rate is not None
+    own = networks(1, variant.index) if shared else sides
+    names = [_router_nic(study.sut.nic, variant, side, on).name for side in own]
+    if shared and on.chance is None:
+        names = [routers.shared_links(side)[0] for side in own]
+    return near, far, tuple(names)
 
 
 def _interfaces(
