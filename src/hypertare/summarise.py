@@ -178,6 +178,8 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             vmm=ready[node].vmm if node in ready else None,
             paging=ready[node].paging if node in ready else None,
             pages=_pages(ready[node].backing) if node in ready else None,
+            joined=ready[node].joined if node in ready else None,
+            scheduler=ready[node].scheduler if node in ready else None,
             clocksource=hello.clocksource,
             interfaces={
                 record.interface: _interface(record)
