@@ -12,6 +12,7 @@ from hypertare import plan, routers
 from hypertare.design import Plot, Variant, numbered
 from hypertare.errors import InputError
 from hypertare.image.build import DEFAULT_PROFILE, GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.image.profile import DOMAIN
 from hypertare.pc import XEN, PcClass, class_of
 from hypertare.phase import PHASE
 from hypertare.quantities import OfCapacity
@@ -174,13 +175,12 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
     if study.routed:
         return _routed_bench(study, plot, cells, files, on)
     under = _host_of_guests(plot, on)
-    # There the scheduler of the machine, or Xen's, places what runs.
-    cpus = () if under else sut_cpus(study.sut.cpus, on)
+    cpus = sut_cpus(study.sut.cpus, on)
     nodes = [
         plan.Node(
             name=node,
             kind=_kind(variant, cells[variant.node], on),
-            cpus=cpus,
+            cpus=() if _is_placed_by_others(variant, under) else cpus,
             interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, rank, on),
             files=files,
         )
@@ -245,7 +245,7 @@ def _routed_bench(
             range(1, count + 1) if variant.platform == BASELINE else (rank + 1,),
             way=variant.index,
             settings=settings,
-            cpus=() if under else sut_cpus(study.sut.cpus, on),
+            cpus=() if _is_placed_by_others(variant, under) else sut_cpus(study.sut.cpus, on),
             nics=lambda side, variant=variant: _router_nic(
                 cells[variant.node].sut.nic, variant, side, on
             ),
@@ -308,7 +308,7 @@ def _routed_end(
     model = study.sut.nic if on.chance and not is_guest else None
     return routers.end(
         side,
-        _domain(study) if is_guest else plan.Container(),
+        _domain(study, on) if is_guest else plan.Container(),
         ways=ways,
         cpus=() if under else peer_cpus(study.sut.cpus, on),
         nic=routers.Nic("eth0", mac, model),
@@ -353,6 +353,13 @@ def _router_nic(
     elif variant.platform != "guest":
         return routers.Nic(name)
     return routers.Nic(name, mac, None if variant.platform == "xen" else nic)
+
+
+def _is_placed_by_others(variant: Variant, under: PcClass | None) -> bool:
+    """Under a hypervisor its scheduler, or that of the emulated machine, says what runs where: the CPUs
+    that a driver domain sees are not the machine's.
+    """
+    return under is not None or variant.platform == "xen"
 
 
 def _queue(study: Study) -> plan.Queue | None:
@@ -407,7 +414,7 @@ def _peers(
         )
         yield plan.Node(
             name=name,
-            kind=_domain(study) if is_guest else plan.Container(),
+            kind=_domain(study, on) if is_guest else plan.Container(),
             cpus=() if under else peer_cpus(study.sut.cpus, on),
             interfaces=(interface,),
         )
@@ -534,7 +541,7 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
     if variant.platform == "container":
         return plan.Container(memory=study.sut.memory)
     if variant.platform == "xen":
-        return _domain(study)
+        return _domain(study, on)
     if on.chance:
         return _inner_guest(study, on.chance)
     image = on.images[study.sut.kernel, DEFAULT_PROFILE]
@@ -585,12 +592,17 @@ def boot_limit_s(study: Study) -> float:
     return study.sut.boot_limit * guests
 
 
-def _domain(study: Study) -> plan.Domain:
+def _domain(study: Study, on: Surroundings) -> plan.Domain:
+    """An emulated machine has what its guests boot from in its own initramfs."""
+    kernel, initramfs = Path("/") / GUEST_KERNEL, Path("/") / GUEST_INITRAMFS
+    if on.chance is None:
+        image = on.images[study.sut.kernel, DOMAIN.name]
+        kernel, initramfs = image.kernel, image.initramfs
     return plan.Domain(
         cpus=study.sut.cpus,
         memory=study.sut.memory,
-        kernel=Path("/") / GUEST_KERNEL,
-        initramfs=Path("/") / GUEST_INITRAMFS,
+        kernel=kernel,
+        initramfs=initramfs,
         kernel_args=(*_DOMAIN_ARGUMENTS, *study.sut.kernel_args),
         boot_limit_s=boot_limit_s(study),
     )
@@ -1008,8 +1020,9 @@ _POLLING = (
 
 
 def warnings(study: Study) -> list[str]:
-    """What of the study does not reach every platform."""
-    platforms = [platform for platform in study.sut.platforms if platform != "guest"]
+    """What of the study does not reach every platform, or is not what it may seem."""
+    own_machines = ("guest", "xen")
+    platforms = [platform for platform in study.sut.platforms if platform not in own_machines]
     if study.machine != "local" or not platforms:
         return []
     asked = [
@@ -1017,10 +1030,16 @@ def warnings(study: Study) -> list[str]:
         for name in (*_POLLING, "thp")
         if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.all_factors
     ]
-    return [
+    found = [
         f"knobs.{name} is for guests: {' and '.join(platforms)} share this host's, which is left alone"
         for name in asked
     ]
+    if "xen" in study.sut.platforms:
+        found.append(
+            "native is this host's driver domain, which runs under Xen itself: what Xen takes from "
+            "that is in no cost (machine = 'emulated' has a baseline without Xen)"
+        )
+    return found
 
 
 def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:

@@ -608,22 +608,41 @@ class Study(Settings):
                 "bench.driver = 'route' needs machine = 'emulated': on a host of your own the driver "
                 "domain's addresses and routes are left alone"
             )
-        if self.machine != "emulated":
-            raise ValueError(
-                "the platform xen needs machine = 'emulated', which boots real Xen: on a Xen host of "
-                "your own the agent's sandbox has no way to its driver domain yet"
-            )
         if self.sut.memory < LEAST_DOMAIN:
             raise ValueError(
                 f"sut.memory is {human_size(self.sut.memory)}, but a guest of Xen needs "
                 f"{human_size(LEAST_DOMAIN)} to boot"
             )
-        if self.sut.driver_memory < LEAST_DRIVER_DOMAIN:
+        if self.machine != "emulated":
+            self._fits_a_users_xen()
+        elif self.sut.driver_memory < LEAST_DRIVER_DOMAIN:
             raise ValueError(
                 f"sut.driver_memory is {human_size(self.sut.driver_memory)}, but Xen's driver domain "
                 f"needs {human_size(LEAST_DRIVER_DOMAIN)} for its image"
             )
         return self
+
+    def _fits_a_users_xen(self) -> None:
+        """What guests of Xen on this host have not."""
+        if "guest" in self.sut.platforms:
+            raise ValueError(
+                "the platforms guest and xen do not stand on one host: under Xen there is no KVM. "
+                "Take machine = 'emulated', or one of them"
+            )
+        if self.bench.peers == "guest":
+            raise ValueError(
+                "bench.peers = 'guest' needs machine = 'emulated': on a Xen host of your own peers "
+                "are processes of its driver domain"
+            )
+        if self.speaks_ospf:
+            raise ValueError(
+                "bench.routing = 'ospf' is not for guests of Xen on this host: take 'static'"
+            )
+        if self.needs_files:
+            raise ValueError(
+                "guests of Xen do not see this host's files, so commands cannot run in them: leave "
+                "out workloads of the type command, or take machine = 'emulated' with sut.programs"
+            )
 
     @model_validator(mode="after")
     def _paging_is_a_guests(self) -> Study:

@@ -1,6 +1,7 @@
 //! Weights of schedulers: in Xen's, of the driver domain and of guests; elsewhere of cgroups, of the
 //! threads that move packets for guests and of guests' virtual CPUs.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
 
@@ -39,7 +40,11 @@ impl Place for Guest {
 }
 
 /// The driver domain, whose weight others have to put back should nobody here be left to do so.
-struct Driver(Option<Scope>);
+struct Driver {
+    scope: Option<Scope>,
+    /// As it was read last.
+    seen: RefCell<Option<String>>,
+}
 
 impl Place for Driver {
     fn name(&self) -> &str {
@@ -47,14 +52,19 @@ impl Place for Driver {
     }
 
     fn read(&self) -> Result<String> {
-        Ok(scheduler::weight(DRIVER_DOMAIN)?.to_string())
+        let weight = scheduler::weight(DRIVER_DOMAIN)?.to_string();
+        *self.seen.borrow_mut() = Some(weight.clone());
+        Ok(weight)
     }
 
     fn write(&self, value: &str) -> Result<()> {
         let weight = parse(value)?;
-        let Some(scope) = &self.0 else { return scheduler::set_weight(DRIVER_DOMAIN, weight) };
+        let Some(scope) = &self.scope else {
+            return scheduler::set_weight(DRIVER_DOMAIN, weight);
+        };
         let mut store = Store::open()?;
-        journal::note(&mut store, scope, &self.read()?)?;
+        let seen = self.seen.borrow().clone();
+        journal::note(&mut store, scope, &seen.map_or_else(|| self.read(), Ok)?)?;
         scheduler::set_weight(DRIVER_DOMAIN, weight)?;
         if journal::noted(&mut store, scope)?.as_deref() == Some(value) {
             journal::strike_out(&mut store, scope)?;
@@ -98,7 +108,7 @@ pub fn places(weight: u32, guest: Option<&str>, schedulers: &Schedulers) -> Resu
     let scope = schedulers.scope.as_ref();
     let place: Box<dyn Place> = match guest {
         Some(guest) => Box::new(Guest(kit::name(scope, guest))),
-        None => Box::new(Driver(scope.cloned())),
+        None => Box::new(Driver { scope: scope.cloned(), seen: RefCell::default() }),
     };
     Ok(vec![Wanted { place, value: weight.to_string() }])
 }

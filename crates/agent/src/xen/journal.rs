@@ -22,7 +22,11 @@ pub fn note(store: &mut Store<impl Read + Write>, scope: &Scope, weight: &str) -
 
 /// The weight is as it was.
 pub fn strike_out(store: &mut Store<impl Read + Write>, scope: &Scope) -> Result<()> {
-    store.remove(&directory(scope))
+    store.remove(&directory(scope))?;
+    if store.list(ROOT)?.is_empty() {
+        store.remove(ROOT)?;
+    }
+    Ok(())
 }
 
 pub fn noted(store: &mut Store<impl Read + Write>, scope: &Scope) -> Result<Option<String>> {

@@ -195,11 +195,11 @@ fn await_end(process: &OwnedFd) {
     while poll(&mut [PollFd::new(process, PollFlags::IN)], None) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// Destroys the guests of a run, and puts the driver domain's weight back.
+/// Puts the driver domain's weight back, and destroys the guests of a run.
 fn clear(scope: &Scope) -> Result<()> {
     let mut store = Store::open()?;
-    let destroyed = destroy(&mut store, |name| scope.owns(name));
-    journal::put_back(&mut store, scope).and(destroyed)
+    let put_back = journal::put_back(&mut store, scope);
+    destroy(&mut store, |name| scope.owns(name)).and(put_back)
 }
 
 /// Does that for runs of which nobody is left.

@@ -1,6 +1,7 @@
 //! Weights of the hypervisor's scheduler: a domain of twice the weight gets twice the CPU time where
 //! there is not enough of it.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -16,11 +17,19 @@ const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=65535;
 /// The driver domain's name for `xl`.
 pub const DRIVER_DOMAIN: &str = "Domain-0";
 
-/// The one that the machine was booted with.
+/// The one that the machine was booted with, asked for once: a run of `xl` takes its time.
 ///
 /// # Errors
 /// `xl` does not tell it, or it has no weights.
 pub fn of_machine() -> Result<Scheduler> {
+    static KNOWN: OnceLock<Scheduler> = OnceLock::new();
+    if let Some(&known) = KNOWN.get() {
+        return Ok(known);
+    }
+    ask().map(|found| *KNOWN.get_or_init(|| found))
+}
+
+fn ask() -> Result<Scheduler> {
     let info = tools::run("xl", &["info"], LIMIT)?;
     match value(&info, "xen_scheduler").context("xl does not tell the scheduler")? {
         "credit" => Ok(Scheduler::Credit),
