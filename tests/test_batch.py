@@ -7,7 +7,17 @@ import ipaddress
 import pytest
 
 from hypertare import plan, planner
-from hypertare.batch import Batch, Place, nics_of, parts, renumbered, seed_of, sort, tell
+from hypertare.batch import (
+    Batch,
+    Place,
+    check_nics,
+    nics_of,
+    parts,
+    renumbered,
+    seed_of,
+    sort,
+    tell,
+)
 from hypertare.batch import make as make_batch
 from hypertare.design import make
 from hypertare.errors import InputError
@@ -407,3 +417,29 @@ def test_a_guest_s_pc_is_a_kvm_host_and_the_baseline_s_has_no_guest() -> None:
     # What it has of chance comes from the seed, and its kernel is told what the study says.
     assert {"random.trust_cpu=off", "hypertare.seed=7", "quiet"} <= set(kind.kernel_args)
     assert boots_of(KVM, 8)[0].steps != guest.steps == boots_of(KVM)[0].steps
+
+
+def test_a_machine_has_room_for_so_many_nics() -> None:
+    text = """
+    name = "crowd"
+    question = "?"
+    machine = "emulated"
+    [sut]
+    platforms = ["native", "xen"]
+    guests = 46
+    memory = "128M"
+    [bench]
+    topology = "routers"
+    [workloads.tcp]
+    type = "stream"
+    direction = "forward"
+    """
+    on = Surroundings((0,), "tcg", {}, {})
+    for count, said in ((46, None), (47, "47 guests .* need 188 NICs .* room for 184: 46 fit")):
+        study = StudyFile(text.replace("46", str(count)), "crowd.toml")
+        plot = make(study.study(), 1).plots[0]
+        if said is None:
+            check_nics(study, plot, on)
+        else:
+            with pytest.raises(InputError, match=said):
+                check_nics(study, plot, on)

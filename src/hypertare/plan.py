@@ -77,7 +77,7 @@ class Domain(Seam):
     memory: int
     weight: int | None = None
     kernel: Path
-    initramfs: Path
+    initramfs: tuple[Path, ...]
     kernel_args: tuple[str, ...] = ()
     boot_limit_s: float
 
@@ -138,15 +138,24 @@ class Uplink(Seam):
     wire: str | None = None
 
 
+class Trunk(Seam):
+    """A line to another bridge, of a limited rate in b/s each way with all that is on the wire."""
+
+    to: str
+    rate_bps: int
+
+
 class Link(Seam):
     """`hub`: NICs of the machine itself, wired together outside of it, known by their addresses.
-    `uplink`: one that is a port of the bridge, or that guests are routed to.
+    `uplink`: one that is a port of the bridge, or that guests are routed to. `trunk`: a line to another
+    bridge.
     """
 
     name: str
     kind: LinkKind = "bridge"
     mtu: int = 1500
     uplink: Uplink | None = None
+    trunk: Trunk | None = None
 
 
 class Bench(Seam):

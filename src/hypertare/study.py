@@ -40,7 +40,7 @@ from hypertare.plan import (
 from hypertare.plots import Plot
 from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.published import PublishedFile
-from hypertare.quantities import Duration, OfferedRate, Share, Size
+from hypertare.quantities import Duration, LineRate, OfferedRate, Share, Size
 from hypertare.responses import has_elapsed, of_workload
 from hypertare.routers import Family
 from hypertare.search.settings import SearchSettings
@@ -141,7 +141,8 @@ class BenchSettings(Settings):
     """What lies around the system under test.
 
     `peers` of Xen's guests are processes of the driver domain, or guests too, so that it generates
-    nothing. `driver`: how it joins guests to its NIC, by a bridge or by IP.
+    nothing. `driver`: how it joins guests to its NIC, by a bridge or by IP. `line_rate` is that of the
+    line to all peers, each way, in b/s on the wire; none has none.
     """
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
@@ -152,6 +153,7 @@ class BenchSettings(Settings):
     routing: Routing | tuple[Routing, ...] = "static"
     peers: Literal["driver", "guest"] = "driver"
     driver: Literal["bridge", "route"] = "bridge"
+    line_rate: LineRate = None
 
     @model_validator(mode="after")
     def _of_the_topology(self) -> BenchSettings:
@@ -494,6 +496,24 @@ class Study(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _line_can_be_had(self) -> Study:
+        if self.bench.line_rate is None:
+            return self
+        if not self.needs_network:
+            raise ValueError("bench.line_rate is set, but no workload sends anything: leave it out")
+        if self.machine == "emulated" and self.sut.nic != "virtio-net":
+            raise ValueError(
+                f"bench.line_rate needs sut.nic = 'virtio-net' on an emulated machine, not "
+                f"'{self.sut.nic}': of QEMU's NICs only that one sends by a clock"
+            )
+        if self.knobs.mtu is not None and self.knobs.mtu > self.bench.mtu:
+            raise ValueError(
+                f"knobs.mtu is {self.knobs.mtu}, but the line has bench.mtu = {self.bench.mtu}: "
+                "raise that too"
+            )
+        return self
+
     def _maps_memory(self) -> None:
         if self.sut.paging is not None and self.sut.accelerator == "tcg":
             raise ValueError(
@@ -568,8 +588,11 @@ class Study(Settings):
                 f"bench.routing has {len(routing)} of them for {self.bench_guests} routers: give one "
                 "each, or one word for all"
             )
-        if self.speaks_ospf and self.machine != "local":
-            raise ValueError("bench.routing = 'ospf' is for containers and guests of this host")
+        if self.speaks_ospf and set(self.sut.platforms) == {BASELINE}:
+            raise ValueError(
+                "bench.routing = 'ospf' is for routers that are containers or guests: natively one "
+                "kernel is all of them and knows every network. Add a platform to sut.platforms"
+            )
         return self
 
     @model_validator(mode="after")
@@ -716,6 +739,12 @@ class Study(Settings):
         """Whether any router may have a routing daemon."""
         levels = (self.bench.routing, *self.all_factors.get("bench.routing", ()))
         return any("ospf" in level for level in levels)
+
+    @property
+    def has_line(self) -> bool:
+        """Whether the line to the peers has a limited rate in any cell."""
+        levels = (self.bench.line_rate, *self.factors.get("bench.line_rate", ()))
+        return any(level not in (None, "none") for level in levels)
 
     @property
     def routed(self) -> bool:

@@ -36,7 +36,7 @@ def guest(number: int, link: str = "br0", **changes: Any) -> plan.Node:
         memory=128 << 20,
         weight=128 * number,
         kernel=Path("/") / GUEST_KERNEL,
-        initramfs=Path("/") / GUEST_INITRAMFS,
+        initramfs=(Path("/") / GUEST_INITRAMFS,),
         kernel_args=_ARGUMENTS,
         boot_limit_s=120,
     )

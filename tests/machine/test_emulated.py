@@ -51,7 +51,7 @@ class Made:
         for name in ("kernel", "initramfs"):
             (place / name).write_bytes(name.encode())
         self.image = SimpleNamespace(
-            kernel=place / "kernel", initramfs=place / "initramfs", hypervisor=None
+            kernel=place / "kernel", initramfs=place / "initramfs", further=(), hypervisor=None
         )
         self.write(TELL)
 

@@ -434,7 +434,13 @@ fn a_guest_s_interface_is_joined_as_its_link_says() {
             "name": "eth0", "link": "lan", "address": "10.77.0.3/24"}))
         .unwrap();
         let joint = |kind: LinkKind| {
-            let link = hypertare_plan::Link { name: "lan".into(), kind, mtu: 1500, uplink: None };
+            let link = hypertare_plan::Link {
+                name: "lan".into(),
+                kind,
+                mtu: 1500,
+                uplink: None,
+                trunk: None,
+            };
             Joint::of(3, 0, &interface, &link)
         };
         let (bridged, routed) = (joint(LinkKind::Bridge).unwrap(), joint(LinkKind::Route).unwrap());

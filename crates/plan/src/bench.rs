@@ -138,8 +138,8 @@ pub struct Domain {
     pub weight: Option<u32>,
     /// Kernel in the driver domain's file system; uncompressed it is built into memory fastest.
     pub kernel: PathBuf,
-    /// Its initramfs; the agent is `/init` of it.
-    pub initramfs: PathBuf,
+    /// Initramfs archives, loaded one after the other; the agent is their `/init`.
+    pub initramfs: Vec<PathBuf>,
     /// The kernel's command line.
     #[serde(default)]
     pub kernel_args: Vec<String>,
@@ -205,6 +205,20 @@ pub struct Link {
     /// Of a link that is routed it is what guests are routed to.
     #[serde(default)]
     pub uplink: Option<Uplink>,
+    /// A line to another bridge.
+    #[serde(default)]
+    pub trunk: Option<Trunk>,
+}
+
+/// A line of a limited rate between two bridges. Each of its ends sends frame after frame, each as long
+/// on the wire as its bytes with preamble, check and gap take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trunk {
+    /// The other bridge.
+    pub to: String,
+    /// In b/s each way, of all that is on the wire.
+    pub rate_bps: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -57,6 +57,8 @@ class Bootable(Protocol):
     @property
     def initramfs(self) -> Path: ...
     @property
+    def further(self) -> tuple[Path, ...]: ...
+    @property
     def hypervisor(self) -> Path | None: ...
 
 
@@ -213,7 +215,7 @@ class EmulatedMachine:
         files = [
             *([f"--hypervisor={image.hypervisor}"] if image.hypervisor else []),
             f"--kernel={image.kernel}",
-            f"--initramfs={image.initramfs}",
+            *(f"--initramfs={archive}" for archive in (image.initramfs, *image.further)),
             f"--initramfs={_path(plan)}",
             f"--records={_path(told)}",
             f"--console={_path(printed)}",
@@ -247,8 +249,10 @@ class EmulatedMachine:
         """What the fingerprint is made of, by name; all but the command line and the seed as SHA-256."""
         image = self.images[batch.pc.image]
         under = {"hypervisor": self._digest(image.hypervisor)} if image.hypervisor else {}
+        behind = {"further": " ".join(map(self._digest, image.further))} if image.further else {}
         return {
             **under,
+            **behind,
             "agent": self._agent_digest,
             "kernel": self._digest(image.kernel),
             "initramfs": self._digest(image.initramfs),

@@ -22,6 +22,7 @@ from hypertare.report import (
     charts,
     curves,
     foretold,
+    line_share,
     plots,
     published,
     searches,
@@ -212,6 +213,7 @@ def _findings(report: Report) -> Iterator[Finding]:
     every: tuple[tuple[Any, Sequence[Any]], ...] = (
         (together, together.groups(report.summary)),
         (together_cpu, together.groups(report.summary)),
+        (line_share, line_share.lines(report.summary)),
         (foretold, report.summary.predictability),
         (totals, totals.lines(report.summary, report.wording)),
         (published, report.summary.published),

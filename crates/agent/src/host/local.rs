@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
     Accelerator, Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
-    Pages,
+    Pages, Trunk,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -22,7 +22,7 @@ use super::spawn::Spawn;
 use super::weights::Weights;
 use crate::guest::vmm::{Spec, Tap, Vmm};
 use crate::guest::{huge_pages, kvm_module};
-use crate::net::{Links, Namespace, forwarding, tap};
+use crate::net::{Links, Namespace, forwarding, line, tap};
 use crate::xen::domain::Domain;
 use crate::xen::kit::Kit;
 use crate::xen::scheduler;
@@ -151,6 +151,21 @@ impl Local {
         Ok(())
     }
 
+    /// Joins two bridges by a line.
+    fn join_bridges(&mut self, link: &Link, trunk: &Trunk) -> Result<()> {
+        let number = self.number();
+        let (near, far) = (format!("near{number}"), format!("far{number}"));
+        self.links.veth(&near, &far, None)?;
+        self.made.push(near.clone());
+        for (name, bridge) in [(&near, &link.name), (&far, &trunk.to)] {
+            self.links.set_mtu(name, link.mtu)?;
+            self.links.set_master(name, Some(bridge))?;
+            line::limit(&self.links, name, trunk.rate_bps)?;
+            self.links.set_up(name)?;
+        }
+        self.links.wait_for_carrier(&far, CARRIER_LIMIT)
+    }
+
     fn join(&self, name: &str, bench: &Bench, interface: &Interface) -> Result<()> {
         let link = bench.links.iter().find(|link| link.name == interface.link);
         let link = link.with_context(|| format!("there is no link {}", interface.link))?;
@@ -268,6 +283,11 @@ impl Machine for Local {
             self.links.set_up(&link.name)?;
             if let Some(uplink) = &link.uplink {
                 self.lift(link, &uplink.mac)?;
+            }
+        }
+        for link in &bench.links {
+            if let Some(trunk) = &link.trunk {
+                self.join_bridges(link, trunk)?;
             }
         }
         Ok(())

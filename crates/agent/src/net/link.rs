@@ -28,7 +28,7 @@ pub struct Links {
 }
 
 /// A link as the kernel tells it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Link {
     pub index: u32,
     pub name: String,

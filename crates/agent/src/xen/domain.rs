@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use super::kit::Kit;
 use super::store::Store;
 use super::vif::Joint;
 use super::{account, console, scheduler, tools, vif};
+use crate::guest::vmm::concatenate;
 
 /// Some seconds each for building it and for its interfaces' scripts, on a slow machine.
 const CREATE_LIMIT: Duration = Duration::from_secs(120);
@@ -43,7 +44,8 @@ impl Domain {
         fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         let name = kit.name(&node.name);
         let configuration = directory.join(format!("{name}.cfg"));
-        fs::write(&configuration, text(node, plan, bench, kit)?)
+        let archive = Archive::of(&plan.initramfs)?;
+        fs::write(&configuration, text(node, plan, &archive.path, bench, kit)?)
             .with_context(|| format!("writing {}", configuration.display()))?;
         // From here on it is destroyed, however far its making came.
         let mut domain = Domain { id: 0, name, joints: Vec::new(), configuration };
@@ -133,6 +135,24 @@ pub fn failure(domain: u32) -> Option<String> {
     }
 }
 
+/// An initramfs as the one file that `xl` takes.
+struct Archive {
+    path: PathBuf,
+    /// Several are put together in memory, for as long as `xl` reads them.
+    _joined: Option<File>,
+}
+
+impl Archive {
+    fn of(parts: &[PathBuf]) -> Result<Self> {
+        if let [path] = parts {
+            return Ok(Archive { path: path.clone(), _joined: None });
+        }
+        let joined = concatenate(parts)?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), joined.as_raw_fd());
+        Ok(Archive { path: path.into(), _joined: Some(joined) })
+    }
+}
+
 /// What a refusal of `xl create` means, as far as it is known.
 fn reason(said: &str, plan: &Plan, script: &Path) -> Option<String> {
     let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
@@ -156,7 +176,7 @@ fn reason(said: &str, plan: &Plan, script: &Path) -> Option<String> {
 }
 
 fn check(plan: &Plan, script: &Path) -> Result<()> {
-    for file in [&plan.kernel, &plan.initramfs] {
+    for file in plan.initramfs.iter().chain([&plan.kernel]) {
         File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
     }
     // Without it `xl` waits a while for an interface that nobody joins to its bridge.
@@ -170,7 +190,7 @@ fn check(plan: &Plan, script: &Path) -> Result<()> {
 }
 
 /// The configuration, in the form of xl.cfg(5).
-fn text(node: &Node, plan: &Plan, bench: &Bench, kit: &Kit) -> Result<String> {
+fn text(node: &Node, plan: &Plan, ramdisk: &Path, bench: &Bench, kit: &Kit) -> Result<String> {
     let vifs = node.interfaces.iter().map(|interface| vif_text(bench, interface, &kit.script));
     let vifs = vifs.collect::<Result<Vec<String>>>()?;
     let mut text = String::new();
@@ -178,7 +198,7 @@ fn text(node: &Node, plan: &Plan, bench: &Bench, kit: &Kit) -> Result<String> {
     line("name", quoted(&kit.name(&node.name))?)?;
     line("type", quoted("pv")?)?;
     line("kernel", quoted(&plan.kernel.to_string_lossy())?)?;
-    line("ramdisk", quoted(&plan.initramfs.to_string_lossy())?)?;
+    line("ramdisk", quoted(&ramdisk.to_string_lossy())?)?;
     line("memory", (plan.memory >> 20).to_string())?;
     line("vcpus", plan.cpus.to_string())?;
     if !node.cpus.is_empty() {
@@ -230,10 +250,14 @@ mod tests {
             memory: 128 << 20,
             weight: None,
             kernel: "/xen/kernel".into(),
-            initramfs: "/xen/initramfs".into(),
+            initramfs: vec!["/xen/initramfs".into()],
             kernel_args: vec!["quiet".into(), "rodata=off".into()],
             boot_limit_s: 60.0,
         }
+    }
+
+    fn ramdisk() -> &'static Path {
+        Path::new("/xen/initramfs")
     }
 
     fn node() -> Node {
@@ -258,7 +282,13 @@ mod tests {
     }
 
     fn bench() -> Bench {
-        let link = Link { name: "br0".into(), kind: LinkKind::Bridge, mtu: 1400, uplink: None };
+        let link = Link {
+            name: "br0".into(),
+            kind: LinkKind::Bridge,
+            mtu: 1400,
+            uplink: None,
+            trunk: None,
+        };
         Bench {
             name: "b".into(),
             nodes: vec![node()],
@@ -270,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_configuration_says_what_the_plan_does() {
-        let text = text(&node(), &plan(), &bench(), &Kit::of_own_machine()).unwrap();
+        let text = text(&node(), &plan(), ramdisk(), &bench(), &Kit::of_own_machine()).unwrap();
         for line in [
             "name = \"guest1\"",
             "type = \"pv\"",
@@ -288,16 +318,26 @@ mod tests {
     }
 
     #[test]
+    fn several_archives_are_one_file() {
+        let part = tempfile::NamedTempFile::new().unwrap();
+        fs::write(part.path(), "12345").unwrap();
+        let one = Archive::of(&[part.path().to_owned()]).unwrap();
+        assert_eq!(one.path, part.path());
+        let both = Archive::of(&[part.path().to_owned(), part.path().to_owned()]).unwrap();
+        assert_eq!(fs::read(&both.path).unwrap(), b"12345\0\0\x0012345\0\0\0");
+    }
+
+    #[test]
     fn an_interface_that_is_routed_has_no_bridge() {
         let mut bench = bench();
         bench.links[0].kind = LinkKind::Route;
-        let text = text(&node(), &plan(), &bench, &Kit::of_own_machine()).unwrap();
+        let kit = Kit::of_own_machine();
+        let text = text(&node(), &plan(), ramdisk(), &bench, &kit).unwrap();
         let words = "mac=52:54:00:01:02:03,ip=10.77.0.3,gatewaydev=br0,mtu=1400,script=/xen/vif";
         assert!(text.contains(words) && !text.contains("bridge="), "{text}");
         let mut node = node();
         node.interfaces[0].address = "fd00::3/64".into();
-        let error =
-            self::text(&node, &plan(), &bench, &Kit::of_own_machine()).unwrap_err().to_string();
+        let error = self::text(&node, &plan(), ramdisk(), &bench, &kit).unwrap_err().to_string();
         assert!(error.contains("no IPv4 address"), "{error}");
     }
 
@@ -306,11 +346,11 @@ mod tests {
         let mut plan = plan();
         plan.kernel_args = vec!["a\"\nkernel = \"/etc/passwd".into()];
         let kit = Kit::of_own_machine();
-        let error = text(&node(), &plan, &bench(), &kit).unwrap_err().to_string();
+        let error = text(&node(), &plan, ramdisk(), &bench(), &kit).unwrap_err().to_string();
         assert!(error.contains("cannot"), "{error}");
         let mut node = node();
         node.interfaces[0].mac = None;
-        assert!(text(&node, &self::plan(), &bench(), &kit).is_err());
+        assert!(text(&node, &self::plan(), ramdisk(), &bench(), &kit).is_err());
     }
 
     #[test]
@@ -329,7 +369,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_owned();
         let script = Path::new("/bin/sh");
-        let plan = Plan { kernel: path.clone(), initramfs: path, memory: 64 << 20, ..plan() };
+        let plan = Plan { kernel: path.clone(), initramfs: vec![path], memory: 64 << 20, ..plan() };
         assert!(check(&plan, script).unwrap_err().to_string().contains("at least 112 MB"));
         let error = check(&plan, Path::new("/no/script")).unwrap_err().to_string();
         assert!(error.contains("/no/script") && error.contains("cannot be run"), "{error}");
