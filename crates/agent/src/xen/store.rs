@@ -197,7 +197,7 @@ mod tests {
         assert_eq!((found.unwrap(), request), (Some("xen1".to_owned()), message(READ, b"/a\0")));
         let (found, request) = asked(&[(WRITE, b"OK\0")], |s| s.write("/a", "256"));
         assert!(found.is_ok());
-        assert_eq!(request, message(WRITE, b"/a\0256"));
+        assert_eq!(request, message(WRITE, b"/a\x00256"));
         let (found, request) = asked(&[(REMOVE, b"OK\0")], |s| s.remove("/a"));
         assert!(found.is_ok());
         assert_eq!(request, message(REMOVE, b"/a\0"));
