@@ -117,7 +117,7 @@ def boots_s(image: Image, count: int, at_once: int) -> float:
     batches = [replace(NOTHING, pc=replace(NOTHING.pc, seed=seed)) for seed in range(count)]
     with tempfile.TemporaryDirectory() as place:
         machine = EmulatedMachine(
-            common.agent(), {"debian": image}, jobs=at_once, cache=Cache(Path(place))
+            common.agent(), {NOTHING.pc.image: image}, jobs=at_once, cache=Cache(Path(place))
         )
         with machine:
             began = time.monotonic()

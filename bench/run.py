@@ -18,7 +18,18 @@ from common import NotMeasured, Row
 
 from hypertare import environment
 
-PARTS = ("stream", "ping", "command", "boot", "emulated", "sweep", "controller", "probes", "walk")
+PARTS = (
+    "stream",
+    "ping",
+    "command",
+    "boot",
+    "emulated",
+    "xen",
+    "sweep",
+    "controller",
+    "probes",
+    "walk",
+)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, paths, pc, planner, published
+from hypertare import __version__, capacity, environment, interrupt, paths, pc, planner, published
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -409,6 +409,7 @@ def carry_out(
             _run_searches(prepared, on, store, observer, manner)
         except KeyboardInterrupt:
             interrupted = True
+            interrupt.heard()
             store.add_event("the run was interrupted; `hypertare run --resume` goes on with it")
         except NotPutBackError as error:
             left = error

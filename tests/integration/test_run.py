@@ -62,7 +62,7 @@ duration = "100ms"
 omit = "20ms"
 [workloads.burn]
 type = "burn"
-duration = "100ms"
+duration = "200ms"
 [design]
 warmup = 1
 min_trials = 4
@@ -178,7 +178,7 @@ def test_every_format_of_the_report(paced: Done, format: str) -> None:
 def test_compare_says_what_got_worse(paced: Done) -> None:
     lab = paced.lab
     worse = lab.home / "worse"
-    setting = ("--set", "workloads.burn.share=4%")
+    setting = ("--set", "workloads.burn.share=10%")
     ran = lab.run("run", "paced.toml", "--quick", *setting, "--out", worse)
     assert ran.status == 0, ran
     same = lab.run("compare", paced.run, paced.run)
@@ -235,6 +235,10 @@ def test_doctor(lab: Lab) -> None:
     assert (ran.status == 3) == any(f["status"] == "bad" for f in ran.json["findings"])
 
 
+def keys(listed: Ran) -> set[tuple[str, str]]:
+    return {(entry["kind"], entry["key"]) for entry in listed.json}
+
+
 def test_the_image_and_its_cache(lab: Lab) -> None:
     built = lab.run("image", "build", "--shell")
     assert built.status == 0, built
@@ -245,4 +249,5 @@ def test_the_image_and_its_cache(lab: Lab) -> None:
         str(path) for entry in json.loads(listed.out) for path in Path(entry["path"]).iterdir()
     ]
     assert "would be freed" in lab.run("image", "gc", "--all", "--dry-run").out
-    assert lab.run("image", "list", "--json").json == listed.json
+    # Other tests may look at it meanwhile, and add to it.
+    assert keys(listed) <= keys(lab.run("image", "list", "--json"))

@@ -86,8 +86,16 @@ def carry_out(
 def test_each_workload_with_an_elapsed_time_at_each_level_of_its_own() -> None:
     _, needs = made()
     assert [need.name for need in needs] == ["fork", "touch 1M", "touch 4M"]
-    assert needs[0].argv == ("hypertare-agent", "fork", "--count", "3", "--touch", "65536")
-    assert needs[2].argv[2:4] == ("--memory", "4194304") and needs[2].argv[-1] == "4K"
+    assert needs[0].argv == (
+        "hypertare-agent",
+        "fork",
+        "--count",
+        "3",
+        "--touch",
+        "65536",
+        "--quiet",
+    )
+    assert needs[2].argv[2:4] == ("--memory", "4194304") and needs[2].argv[-2:] == ("4K", "--quiet")
 
 
 def test_a_command_of_the_image_runs_there_and_the_agent_does_not() -> None:

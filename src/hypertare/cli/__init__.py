@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from types import FrameType
 from typing import Annotated
 
 import typer
 
+from hypertare import interrupt
 from hypertare.errors import HypertareError
 
 app = typer.Typer(
@@ -63,7 +62,7 @@ def _register() -> None:
 
 def main() -> None:
     """Entry point: errors become sentences and exit statuses, never tracebacks."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    interrupt.listen()
     _register()
     try:
         app()
@@ -80,6 +79,8 @@ def main() -> None:
         where = f" ({error.filename})" if error.filename else ""
         print(f"hypertare: {error.strerror or error}{where}", file=sys.stderr)
         sys.exit(1)
+    finally:
+        interrupt.heard()
 
 
 def _fail(error: HypertareError) -> None:
@@ -87,7 +88,3 @@ def _fail(error: HypertareError) -> None:
     if error.do:
         print(f"  {error.do}", file=sys.stderr)
     sys.exit(error.status)
-
-
-def _as_interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import session
+from hypertare import interrupt, session
 from hypertare.campaign import Observer, expected_trial_s
 from hypertare.errors import InputError, writing
 from hypertare.laboratory import Laboratory
@@ -211,6 +211,7 @@ def carry_out(
                 outcome = tune(prepared, lab)
                 trials = lab.trials
         except KeyboardInterrupt:
+            interrupt.heard()
             store.add_event("the tuning was interrupted; `hypertare tune --resume` goes on with it")
         except AgentError as error:
             raise AgentError(

@@ -99,11 +99,11 @@ def _need(cell: Cell, settings: object) -> Need:
             return Need(cell, settings.argv, settings.prepare, in_image)
         case ForkSettings():
             sizes = ("--count", str(settings.count), "--touch", str(settings.touch))
-            return Need(cell, (paths.AGENT, "fork", *sizes))
+            return Need(cell, (paths.AGENT, "fork", *sizes, "--quiet"))
         case TouchSettings() if settings.count is not None:
             # In small pages wherever this host would put it: which pages there are, the model decides.
             sizes = ("--memory", str(settings.memory), "--count", str(settings.count))
-            return Need(cell, (paths.AGENT, "touch", *sizes, "--pages", "4K"))
+            return Need(cell, (paths.AGENT, "touch", *sizes, "--pages", "4K", "--quiet"))
     raise InputError(
         f"walk: {cell['workload']} does as much as fits into a time, and in a guest less than natively.",
         f"Set workloads.{cell['workload']}.count in place of a duration.",

@@ -18,12 +18,18 @@ pub struct Arguments {
     /// Print the result record
     #[arg(long)]
     json: bool,
+    /// Print nothing: for who counts what a program does, so that it does the same each time
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
 }
 
 pub fn main(arguments: &Arguments) -> Result<()> {
     let context = super::context("fork", super::stop_by_signal()?, || ());
     let spec = Fork { count: arguments.count, touch: arguments.touch };
     let outcome = fork::run(&spec, &context)?;
+    if arguments.quiet {
+        return Ok(());
+    }
     if arguments.json {
         return super::print_record(&context, outcome);
     }

@@ -33,6 +33,24 @@ const LINE: usize = 64;
 /// Fails when the memory cannot be had as asked for, and when a fixed count is stopped before it is
 /// done.
 pub fn run(spec: &Touch, context: &Context) -> Result<Outcome> {
+    let Worked { mapping, mut outcome } = work(spec, context)?;
+    let huge = mapping.huge_bytes()?;
+    if spec.pages == Some(Pages::Transparent) && huge == 0 {
+        context.warn("no page of the working set is huge: is THP switched off here?".to_owned());
+    }
+    outcome.set("huge_bytes", huge as f64);
+    Ok(outcome)
+}
+
+/// What was measured, with the working set that it was measured on.
+pub struct Worked {
+    mapping: Mapping,
+    outcome: Outcome,
+}
+
+/// As `run`, but asks nobody what pages it had: the answer is as long as the process's map of memory,
+/// so reading it is work that is another in each run.
+pub fn work(spec: &Touch, context: &Context) -> Result<Worked> {
     let end = End::of(spec)?;
     let setup = (now_ns(), Usage::now());
     let mut mapping = Mapping::new(spec.memory, spec.pages)?;
@@ -45,20 +63,15 @@ pub fn run(spec: &Touch, context: &Context) -> Result<Outcome> {
     let accesses = read(&mapping, &end, begin, context)?;
     let elapsed_s = to_seconds(now_ns() - begin);
     let usage = Usage::now().since(&before);
-    let huge = mapping.huge_bytes()?;
-    if spec.pages == Some(Pages::Transparent) && huge == 0 {
-        context.warn("no page of the working set is huge: is THP switched off here?".to_owned());
-    }
     let mut outcome = Outcome::default();
     outcome
         .set("elapsed_s", elapsed_s)
         .set("accesses", accesses as f64)
         .set("setup_s", setup_s)
         .set("setup_faults", setup_faults as f64)
-        .set("memory_bytes", spec.memory as f64)
-        .set("huge_bytes", huge as f64);
+        .set("memory_bytes", spec.memory as f64);
     usage.tell(&mut outcome);
-    Ok(outcome)
+    Ok(Worked { mapping, outcome })
 }
 
 /// When to end.

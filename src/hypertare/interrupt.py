@@ -1,0 +1,57 @@
+"""Ctrl-C and SIGTERM, which end what runs wherever they meet it.
+
+Python raises an interrupt in whatever it happens to execute. In a callback out of a compiled library,
+or where an object goes, nobody can take it: it is dropped, silently or with a traceback, and the run
+would go on. So an interrupt comes again until somebody has heard it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+_AGAIN_S = 0.1
+
+
+def listen() -> None:
+    """From now on both signals raise `KeyboardInterrupt` in the main thread, again and again until
+    `heard` is called. While one is on its way up, and others tidy behind it, none is raised.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A shell starts what goes on behind it with Ctrl-C ignored.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    signal.signal(signal.SIGALRM, _again)
+    otherwise = sys.unraisablehook
+
+    def dropped(unraisable: sys.UnraisableHookArgs) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            otherwise(unraisable)
+
+    sys.unraisablehook = dropped
+
+
+def heard() -> None:
+    """Whoever ends the run because of an interrupt says so."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    # A signal rather than a note to look at: it also ends what waits.
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
+    raise KeyboardInterrupt
+
+
+def _again(_signal: int, _frame: FrameType | None) -> None:
+    if not _on_its_way(sys.exc_info()[1]):
+        raise KeyboardInterrupt
+
+
+def _on_its_way(handled: BaseException | None) -> bool:
+    while handled is not None:
+        # A generator that an interrupt leaves behind is closed, and tidies, knowing only that.
+        if isinstance(handled, KeyboardInterrupt | GeneratorExit):
+            return True
+        handled = handled.__context__
+    return False
