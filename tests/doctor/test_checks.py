@@ -62,6 +62,15 @@ LENT = (
     ' "huge_pages": null}'
 )
 
+XEN = {"/sys/hypervisor/type": "xen", "/proc/xen/capabilities": "control_d\n"}
+
+
+def xl(free: str, version: str = "4.17.7") -> dict[str, Ran]:
+    """What `xl info` says, shortened."""
+    told = {"xen_version": version, "xen_scheduler": "credit", "free_memory": free}
+    return {"xl info": Ran(0, "".join(f"{key:<23}: {value}\n" for key, value in told.items()))}
+
+
 CASES = [
     Case("qemu", "bad", "no QEMU", does="apt-get install qemu-system-x86"),
     Case("qemu", "ok", "QEMU 7.2.22, accelerators: kvm, tcg", answers=version("7.2.22 (Debian)")),
@@ -224,6 +233,12 @@ CASES = [
         {"/proc/cpuinfo": "flags\t\t: fpu hypervisor\n"},
         does="nested virtualisation",
     ),
+    Case("xen", "info", "does not run under Xen"),
+    Case("xen", "info", "no control_d", {"/sys/hypervisor/type": "xen"}, does="emulated"),
+    Case(*("xen", "ok", "4.17.7, scheduler credit, 498 MiB free"), XEN, xl("498")),
+    Case("xen", "warn", "0 B free|0 free", XEN, xl("0"), does="dom0_mem"),
+    Case("xen", "warn", "only Xen 4.17 is tested", XEN, xl("498", "4.19.0")),
+    Case("xen", "info", "xl info: xl is not installed", XEN, does="xen-utils-common"),
     Case("lent", "ok", "no run has left"),
     Case(
         *("lent", "warn", "100 pages of 2 MB were set aside, now it is 228"),
@@ -248,7 +263,8 @@ BY_NAME = {check.name: check for check in CHECKS}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check}-{case.status}-{case.says}")
-def test_check(case, tmp_path):
+def test_check(case, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     host = make_host(tmp_path, case.files, case.answers, case.later, case.free)
     finding = BY_NAME[case.check].examine(host)
     assert (finding.name, finding.status) == (case.check, case.status)

@@ -19,6 +19,7 @@ from hypertare import plan, session
 from hypertare.campaign import Observer
 from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, Image, build
 from hypertare.image.profile import DOMAIN
+from hypertare.machine import local
 from hypertare.machine.local import AgentError, LocalMachine
 from hypertare.planner import Surroundings
 from hypertare.records import BenchReady, KnobOutcome
@@ -51,6 +52,13 @@ max_trials = 2
 blocks_per_boot = 2
 min_boots = 1
 """
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits are for machines that are not emulated on a host that has other things to do."""
+    for limit in ("_TEARDOWN_LIMIT_S", "_ANSWER_MARGIN_S", "_END_LIMIT_S"):
+        monkeypatch.setattr(local, limit, 60.0)
 
 
 @pytest.fixture(scope="module")

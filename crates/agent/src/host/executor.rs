@@ -24,8 +24,8 @@ use crate::probe::{self, Reading, Surroundings};
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 /// From telling a background task to stop to having its result.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-/// For orders that only read or set something.
-const ORDER_LIMIT: Duration = Duration::from_secs(10);
+/// For orders that only read or set something; a weight in Xen's scheduler takes some runs of `xl`.
+const ORDER_LIMIT: Duration = Duration::from_secs(30);
 /// From starting a process to its first record; a guest has its own limit.
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// Interfaces are quick; copying a large work directory into a guest is not.
