@@ -265,7 +265,9 @@ mod tests {
     fn what_would_end_a_string_is_refused() {
         let mut plan = plan();
         plan.kernel_args = vec!["a\"\nkernel = \"/etc/passwd".into()];
-        assert!(text(&node(), &plan, ramdisk(), &bench()).unwrap_err().to_string().contains("cannot"));
+        assert!(
+            text(&node(), &plan, ramdisk(), &bench()).unwrap_err().to_string().contains("cannot")
+        );
         let mut node = node();
         node.interfaces[0].mac = None;
         assert!(text(&node, &self::plan(), ramdisk(), &bench()).is_err());
