@@ -33,12 +33,13 @@ from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError, writing
+from hypertare.host import xen
 from hypertare.host.loan import Loan, NotPutBackError, recover
 from hypertare.host.needs import NOTHING, Needs, Permissions, check, require_root
 from hypertare.image import bird
 from hypertare.image import programs as real
 from hypertare.image.build import DEFAULT_PROFILE, Image, build
-from hypertare.image.profile import EMULATED
+from hypertare.image.profile import DOMAIN, EMULATED
 from hypertare.image.programs import Choice
 from hypertare.laboratory import BenchLaboratory, Laboratory
 from hypertare.machine.emulated import EmulatedMachine
@@ -198,7 +199,8 @@ def check_memory(study: Study, host: Host | None = None) -> None:
     Raises:
         InputError: they do not; it says how many would.
     """
-    if not {"guest", "xen"} & set(study.sut.platforms):
+    # What is this host's is not what Xen has left: see `host.xen`.
+    if _on_users_xen(study) or not {"guest", "xen"} & set(study.sut.platforms):
         return
     available = (host or Host()).memory.get("MemAvailable")
     guests = pc.guests_memory(study, study.bench_guests)
@@ -333,6 +335,11 @@ def surroundings(
         # KVM may be what is missing of it.
         recover(Host(), tell)
         accelerator = _accelerator(prepared.study, next(iter(images.values())), tell)
+    if "xen" in prepared.study.sut.platforms:
+        plots = prepared.design.plots
+        xen.check(Host(), [prepared.file.cell(plot.levels) for plot in plots])
+        for kernel in _kernels(prepared.study):
+            images[kernel, DOMAIN.name] = build(kernel, DOMAIN.name, progress=tell)
     variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
     daemon = _daemon(prepared.study, tell)
     on = Surroundings(
@@ -575,7 +582,7 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         seed=prepared.design.seed,
         machine=_machine_state(prepared, on),
         clock=study.clock,
-        accelerator=on.accelerator if on.images else None,
+        accelerator=on.accelerator if on.images and not _on_users_xen(study) else None,
         versions=environment.versions(paths.agent_binary(), next(iter(on.images.values()), None)),
         platforms=study.sut.platforms,
         baseline=BASELINE,
@@ -597,6 +604,10 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
     for text in planner.warnings(study):
         store.add_event(text)
     return store
+
+
+def _on_users_xen(study: Study) -> bool:
+    return study.machine == "local" and "xen" in study.sut.platforms
 
 
 def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:
