@@ -17,8 +17,11 @@ from hypertare.image import bird, cpio
 from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, build
 from hypertare.paths import agent_binary
 from hypertare.plan import Seam
+from hypertare.records import NodeReady
 from hypertare.routers import Network, networks
+from hypertare.store import Store
 from tests.integration import frames, machine_python
+from tests.integration.lab import Lab, trials
 from tests.integration.strays import strays, wanted
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
@@ -263,3 +266,52 @@ def test_the_same_is_seen_where_routers_have_learned_of_each_other(records: list
     joined = ("lan-a3", "lan-b3", "core-0", "lan-a4", "lan-b4")
     assert all(seen.pop(name) > 0 for name in joined), seen
     assert set(seen.values()) == {0}, seen
+
+
+# --- a study
+
+STUDY = """
+name = "ends-as-guests"
+question = "What does a router under Xen lose that speaks OSPF, between ends that are guests too?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+memory = "112M"
+[bench]
+topology = "routers"
+family = "ipv6"
+peers = "guest"
+routing = "ospf"
+queue = "fq_codel"
+queue_length = 77
+[workloads.forward]
+type = "stream"
+direction = "forward"
+duration = "100ms"
+omit = "50ms"
+[workloads.rtt]
+type = "ping"
+protocol = "icmp"
+duration = "50ms"
+[design]
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+@pytest.mark.timeout(600)
+def test_a_study_of_a_router_between_ends_that_are_guests(lab: Lab) -> None:
+    run = lab.home / "run"
+    ran = lab.run("run", lab.study(STUDY), "--out", run, "--jobs", "2", patience_s=500)
+    assert ran.status == 0, ran.err
+    found = trials(run)
+    assert {(t[2], t[3]) for t in found} == {
+        (platform, workload) for platform in ("native", "xen") for workload in ("forward", "rtt")
+    }
+    assert {t[5] for t in found} == {"ok"} and len(found) == 8
+    with Store.resume(run) as store:
+        nodes = [one for _, told in store.benches() for one in told if isinstance(one, NodeReady)]
+    under_xen = {node.node for node in nodes if (node.vmm or "").startswith("Xen")}
+    assert under_xen == {"host", "xen1", "a-1", "b-1"}

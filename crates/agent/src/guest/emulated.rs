@@ -57,6 +57,10 @@ const DATE: &str = "2026-01-01";
 /// Descriptor of the inside whose other end closes when the outside ends.
 const LIFELINE: RawFd = 3;
 
+/// Megabytes for translated code, which a machine with several guests fills: QEMU's own choice, 1024, is
+/// as much as four of them have of memory.
+const TRANSLATED: u32 = 768;
+
 /// Names of what QEMU opens, and the descriptor of the first; the others follow.
 const FILES: [&str; 5] = ["kernel", "initramfs", "records", "console", "hypervisor"];
 const FIRST_FILE: RawFd = 4;
@@ -227,7 +231,7 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
     let smap = if options.hypervisor.is_some() { ",-smap" } else { "" };
     let cpu = format!("{}{smap}", options.cpu_model.as_deref().unwrap_or(TCG_CPU));
     if is_virtual {
-        option("-accel", "tcg,thread=single".into());
+        option("-accel", format!("tcg,thread=single,tb-size={TRANSLATED}"));
         option("-icount", format!("shift={},sleep=off", options.shift));
         option("-cpu", format!("{cpu},-rdrand,-rdseed"));
     } else {
@@ -481,7 +485,7 @@ mod tests {
         let nic = "virtio-net=52:54:00:77:00:02";
         let line = line(&["--seed", "7", "--shift", "2", "--nic", nic]).unwrap();
         assert_eq!(after(&line, "-icount"), "shift=2,sleep=off");
-        assert_eq!(after(&line, "-accel"), "tcg,thread=single");
+        assert_eq!(after(&line, "-accel"), "tcg,thread=single,tb-size=768");
         assert_eq!(after(&line, "-seed"), "7");
         assert_eq!(after(&line, "-rtc"), "base=2026-01-01,clock=vm");
         assert!(after(&line, "-cpu").ends_with(",-rdrand,-rdseed"));
