@@ -349,7 +349,8 @@ def test_by_the_wall_clock_it_runs_too(lab: Lab) -> None:
     ran = lab.run("run", study, "--set", "clock=wall", "--set", "sut.cpus=2", "--json")
     assert ran.status == 0, ran.said
     (goodput,) = [one for one in ran.json["estimates"] if one["response"] == "goodput"]
-    assert goodput["unit"] == "b/s" and goodput["n"] == 4
+    # A trial that a busy host failed is made up for by another boot of four.
+    assert goodput["unit"] == "b/s" and 4 <= goodput["n"] < 8
 
 
 def test_programs_that_the_image_lacks_are_refused(lab: Lab) -> None:
