@@ -1,11 +1,13 @@
 //! Links, routes, queues, taps and interfaces of a network namespace.
 
+mod changes;
 pub mod coalescing;
 pub mod drops;
 pub mod ethtool;
 pub mod forwarding;
 mod generic;
 pub mod interrupts;
+pub mod line;
 pub mod link;
 pub mod napi;
 mod netlink;
@@ -14,4 +16,5 @@ pub mod route;
 pub mod sysfs;
 pub mod tap;
 
+pub use changes::Changes;
 pub use link::{Link, Links, Namespace};
