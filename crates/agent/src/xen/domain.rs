@@ -204,7 +204,13 @@ mod tests {
     }
 
     fn bench() -> Bench {
-        let link = Link { name: "br0".into(), kind: LinkKind::Bridge, mtu: 1400, uplink: None, trunk: None };
+        let link = Link {
+            name: "br0".into(),
+            kind: LinkKind::Bridge,
+            mtu: 1400,
+            uplink: None,
+            trunk: None,
+        };
         Bench { name: "b".into(), nodes: vec![node()], links: vec![link], weights: false }
     }
 
