@@ -11,6 +11,8 @@ from hypertare import __version__
 from hypertare.doctor.accelerator import QEMU
 from hypertare.doctor.checks import CHECKS, disturbances, examine
 from hypertare.doctor.host import Host
+from hypertare.errors import MachineError
+from hypertare.host import xen
 from hypertare.summary import MachineState
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def versions(agent: Path, image: Image | None = None, host: Host | None = None) 
         "python": platform.python_version(),
         "agent": _first_number(local, (str(agent), "--version")),
         "qemu": _first_number(local, (QEMU, "--version")),
+        "xen": _xen(local),
         "guest kernel": image.kernel_name if image else None,
         "image": image.digest if image else None,
         "programs": image.programs if image else None,
@@ -58,6 +61,14 @@ def warnings(host: Host | None = None) -> list[str]:
 def _first_number(host: Host, argv: tuple[str, ...]) -> str | None:
     found = re.search(r"\d+\.\d+\S*", host.run(argv, 10.0).out)
     return found[0] if found else None
+
+
+def _xen(host: Host) -> str | None:
+    """Where this host is its driver domain."""
+    try:
+        return xen.find(host).described if xen.is_driver_domain(host) else None
+    except MachineError:
+        return None
 
 
 def _distribution(host: Host) -> str:

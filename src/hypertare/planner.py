@@ -12,12 +12,14 @@ from hypertare import plan, routers
 from hypertare.design import Plot, Variant, numbered
 from hypertare.errors import InputError
 from hypertare.image.build import DEFAULT_PROFILE, GUEST_INITRAMFS, GUEST_KERNEL
-from hypertare.pc import PcClass, class_of
+from hypertare.image.profile import DOMAIN
+from hypertare.pc import XEN, PcClass, class_of
 from hypertare.phase import PHASE
 from hypertare.quantities import OfCapacity
 from hypertare.routers import Network, networks
 from hypertare.study import (
     BASELINE,
+    MOST_GUESTS,
     BurnSettings,
     CommandSettings,
     ForkSettings,
@@ -41,6 +43,10 @@ _LONGER_HEADER = 20
 """Bytes that an IPv6 header has more than one of IPv4: RFC 8200 section 3, RFC 791 section 3.1."""
 _SETTLE_S = 10.0
 """Time that a phase may take beyond what its tasks are asked to do, on a slow emulated guest."""
+
+
+_BUSY_S = 50.0
+"""What is added to that where the machine's clock is this host's."""
 
 
 class Bootable(Protocol):
@@ -170,13 +176,12 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
     if study.routed:
         return _routed_bench(study, plot, cells, files, on)
     under = _host_of_guests(plot, on)
-    # There the scheduler of the machine, or Xen's, places what runs.
-    cpus = () if under else sut_cpus(study.sut.cpus, on)
+    cpus = sut_cpus(study.sut.cpus, on)
     nodes = [
         plan.Node(
             name=node,
             kind=_kind(variant, cells[variant.node], on),
-            cpus=cpus,
+            cpus=() if _is_placed_by_others(variant, under) else cpus,
             interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, rank, on),
             files=files,
         )
@@ -184,14 +189,43 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
         for rank, node in enumerate(variant.nodes)
     ]
     if under:
-        nodes.insert(0, plan.Node(name=HOST, kind=plan.Host()))
+        nodes.insert(0, _driver(study, under, on))
     links: tuple[plan.Link, ...] = ()
     if study.needs_network:
         links = _links(study, under, on)
         nodes += _peers(study, links[-1], under, on)
     return plan.Bench(
-        name=study.name, nodes=tuple(nodes), links=links, weights=_has_weights(study, on)
+        name=study.name,
+        nodes=tuple(nodes),
+        links=links,
+        weights=_has_weights(study, on),
+        scheduler=_scheduler(study, under),
     )
+
+
+def _driver(study: Study, under: PcClass, on: Surroundings) -> plan.Node:
+    """The host of guests. Where it routes them, the PC's own NIC is an interface of its own."""
+    if not _routes_guests(study, under):
+        return plan.Node(name=HOST, kind=plan.Host())
+    assert on.chance is not None
+    uplink = plan.Interface(
+        name=HUB_INTERFACE,
+        link=LINK,
+        address=_with_prefix(_DRIVER_ADDRESS, study),
+        mac=on.chance.mac(_HOST_INDEX),
+        nic=study.sut.nic,
+    )
+    router = plan.Router(ipv6=False)
+    return plan.Node(name=HOST, kind=plan.Host(), interfaces=(uplink,), router=router)
+
+
+def _routes_guests(study: Study, under: PcClass) -> bool:
+    return under is XEN and study.bench.driver == "route" and study.needs_network
+
+
+def _scheduler(study: Study, under: PcClass | None) -> plan.Scheduler | None:
+    """What a machine under Xen must have been booted with."""
+    return study.sut.scheduler if under is XEN else None
 
 
 def _routed_bench(
@@ -212,7 +246,7 @@ def _routed_bench(
             range(1, count + 1) if variant.platform == BASELINE else (rank + 1,),
             way=variant.index,
             settings=settings,
-            cpus=() if under else sut_cpus(study.sut.cpus, on),
+            cpus=() if _is_placed_by_others(variant, under) else sut_cpus(study.sut.cpus, on),
             nics=lambda side, variant=variant: _router_nic(
                 cells[variant.node].sut.nic, variant, side, on
             ),
@@ -228,13 +262,15 @@ def _routed_bench(
     nodes += [_routed_end(study, side, ways, under, on) for side in routers.all_sides(count)]
     links = list(_routed_links(study, under, count, on))
     if study.bench.line_rate is not None:
-        shared = list(_shared_lines(study, under, on))
-        links = [*shared, *links[len(routers.all_sides(count)) * (1 if under is None else 2) :]]
+        links = list(_shared_lines(study, under, on))
         nodes = [routers.on_shared_lines(node, count) for node in nodes]
-    if any(interface.link == routers.CORE for node in nodes for interface in node.interfaces):
-        links.append(plan.Link(name=routers.CORE, mtu=study.bench.mtu))
+    links += _cores(nodes, ways, under, study.bench.mtu, on)
     return plan.Bench(
-        name=study.name, nodes=tuple(nodes), links=tuple(links), weights=_has_weights(study, on)
+        name=study.name,
+        nodes=tuple(nodes),
+        links=tuple(links),
+        weights=_has_weights(study, on),
+        scheduler=_scheduler(study, under),
     )
 
 
@@ -253,18 +289,36 @@ def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node
         if node.name not in places or on.daemon is None:
             return node
         variant, number = places[node.name]
-        guest = isinstance(node.kind, plan.Guest)
-        mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}" if guest else None
+        mac, argv = None, on.daemon.here
+        if on.chance:
+            mac = on.chance.mac(variant.index, _CORE_RANK + number)
+        elif not isinstance(node.kind, plan.Container):
+            mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}"
         nic = routers.Nic("eth2", mac, node.interfaces[0].nic)
         core = routers.core_interface(number, variant.index, nic)
-        argv = on.daemon.in_guest if guest else on.daemon.here
-        if isinstance(node.kind, plan.Guest):
+        if isinstance(node.kind, plan.Guest | plan.Domain):
+            argv = on.daemon.in_guest
             archives = (*node.kind.initramfs, on.daemon.archive)
             kind = node.kind.model_copy(update={"initramfs": archives})
             node = node.model_copy(update={"kind": kind})
         return routers.speaking_ospf(node, core, argv)
 
     return learn
+
+
+def _cores(
+    nodes: Sequence[plan.Node],
+    ways: Sequence[int],
+    under: PcClass | None,
+    mtu: int,
+    on: Surroundings,
+) -> Iterator[plan.Link]:
+    """Where routers speak with each other: nobody else is on it, nor any other link behind it."""
+    used = {interface.link for node in nodes for interface in node.interfaces}
+    hub = on.chance is not None and under is None
+    for name in map(routers.core, ways):
+        if name in used:
+            yield plan.Link(name=name, kind="hub" if hub else "bridge", mtu=mtu)
 
 
 def _routed_end(
@@ -275,7 +329,7 @@ def _routed_end(
     model = study.sut.nic if on.chance and not is_guest else None
     return routers.end(
         side,
-        _domain(study) if is_guest else plan.Container(),
+        _domain(study, on) if is_guest else plan.Container(),
         ways=ways,
         cpus=() if under else peer_cpus(study.sut.cpus, on),
         nic=routers.Nic("eth0", mac, model),
@@ -329,6 +383,13 @@ def _router_nic(
     return routers.Nic(name, mac, None if variant.platform == "xen" else nic)
 
 
+def _is_placed_by_others(variant: Variant, under: PcClass | None) -> bool:
+    """Under a hypervisor its scheduler, or that of the emulated machine, says what runs where: the CPUs
+    that a driver domain sees are not the machine's.
+    """
+    return under is not None or variant.platform == "xen"
+
+
 def _queue(study: Study) -> plan.Queue | None:
     bench = study.bench
     if bench.queue is None and bench.queue_length is None:
@@ -345,9 +406,9 @@ def _host_of_guests(plot: Plot, on: Surroundings) -> PcClass | None:
 def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.Link, ...]:
     """The link of the systems under test, and that of their peers last, where it is another.
 
-    The PC's own NIC, which is the baseline's, is a port of the host's bridge: what guests send takes
-    the same wire. Peers that are guests have a bridge with a NIC at its other end, and so have those
-    beyond a line of a limited rate, so that all of them share it.
+    The PC's own NIC, which is the baseline's, is a port of the host's bridge, or guests are routed to
+    it: what they send takes the same wire. Peers that are guests have a bridge with a NIC at its other
+    end, and so have those beyond a line of a limited rate, so that all of them share it.
     """
     mtu, limited = study.bench.mtu, study.bench.line_rate is not None
     if limited or (under is not None and study.bench.peers == "guest"):
@@ -356,7 +417,7 @@ def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.
         return (plan.Link(name=LINK, kind="hub" if on.chance else "bridge", mtu=mtu),)
     assert on.chance is not None
     near = plan.Uplink(mac=on.chance.mac(_HOST_INDEX), nic=study.sut.nic)
-    lan = plan.Link(name=LINK, mtu=mtu, uplink=near)
+    lan = plan.Link(name=LINK, kind=_joining(study, under), mtu=mtu, uplink=near)
     return lan, plan.Link(name=WIRE, kind="hub", mtu=mtu)
 
 
@@ -380,9 +441,13 @@ def _line_between(
         yield plan.Link(name=near, kind="hub", mtu=mtu)
     else:
         own = plan.Uplink(mac=mac(_HOST_INDEX, rank), nic=study.sut.nic, wire=near)
-        yield plan.Link(name=near, mtu=mtu, uplink=own)
+        yield plan.Link(name=near, kind=_joining(study, under), mtu=mtu, uplink=own)
     other = plan.Uplink(mac=mac(beyond, rank), nic=study.sut.nic, wire=near)
     yield plan.Link(name=far, mtu=mtu, uplink=other)
+
+
+def _joining(study: Study, under: PcClass | None) -> plan.LinkKind:
+    return "route" if _routes_guests(study, under) else "bridge"
 
 
 def _is_switched(study: Study, under: PcClass | None) -> bool:
@@ -410,13 +475,17 @@ def _peers(
         )
         yield plan.Node(
             name=name,
-            kind=_domain(study) if is_guest else plan.Container(),
+            kind=_domain(study, on) if is_guest else plan.Container(),
             cpus=() if under else peer_cpus(study.sut.cpus, on),
             interfaces=(interface,),
         )
 
 
 PEER_INDEX = 252
+_CORE_RANK = 2 * MOST_GUESTS
+"""Before those of NICs between routers: behind both sides of all."""
+_DRIVER_ADDRESS = "10.77.0.1"
+"""Of a driver domain that routes; those of nodes under test begin after it."""
 _HOST_INDEX = 0
 _FAR_INDEX = 253
 """Of the NIC of a far bridge, where the ends of routers are guests."""
@@ -539,7 +608,7 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
     if variant.platform == "container":
         return plan.Container(memory=study.sut.memory)
     if variant.platform == "xen":
-        return _domain(study)
+        return _domain(study, on)
     if on.chance:
         return _inner_guest(study, on.chance)
     image = on.images[study.sut.kernel, DEFAULT_PROFILE]
@@ -559,8 +628,10 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
 
 
 INNER_CPU = "host,-kvm-pv-eoi,-kvm-poll-control"
-"""The emulated processor's. TCG's SVM loses interrupts that end by the paravirtual EOI: most guests
-then wait for ever for a lock. A guest that polls before it halts would take its host's only CPU.
+"""The emulated processor's. TCG's SVM gives a guest an interrupt twice when its host's timer runs out
+before the guest leaves for the first time, which is when it ends the interrupt; with the paravirtual
+EOI it does not leave for that, and most guests then wait for ever for a lock that they hold
+(docs/virtual-time.md). A guest that polls before it halts would take its host's only CPU.
 """
 
 
@@ -590,12 +661,17 @@ def boot_limit_s(study: Study) -> float:
     return study.sut.boot_limit * guests
 
 
-def _domain(study: Study) -> plan.Domain:
+def _domain(study: Study, on: Surroundings) -> plan.Domain:
+    """An emulated machine has what its guests boot from in its own initramfs."""
+    kernel, initramfs = Path("/") / GUEST_KERNEL, Path("/") / GUEST_INITRAMFS
+    if on.chance is None:
+        image = on.images[study.sut.kernel, DOMAIN.name]
+        kernel, initramfs = image.kernel, image.initramfs
     return plan.Domain(
         cpus=study.sut.cpus,
         memory=study.sut.memory,
-        kernel=Path("/") / GUEST_KERNEL,
-        initramfs=Path("/") / GUEST_INITRAMFS,
+        kernel=kernel,
+        initramfs=(initramfs,),
         kernel_args=(*_DOMAIN_ARGUMENTS, *study.sut.kernel_args),
         boot_limit_s=boot_limit_s(study),
     )
@@ -629,7 +705,8 @@ def make_trial(
     nodes = list(dict.fromkeys(pair.node for pair in working))
     probes = _probes(study, variant, working, nodes if own_machine else ())
     probes += _memory_probes(study, variant, nodes, on)
-    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
+    limit_s = seconds + _patience_s(study, settings)
+    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=limit_s)
     knobs = _knob_settings(study, working, own_machine, on)
     if variant.platform == "xen" or (variant.platform == "guest" and _has_weights(study, on)):
         knobs += _weights(study.knobs, nodes)
@@ -722,7 +799,12 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
         )
         for pair in working
     )
-    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * _SETTLE_S),)
+    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * _SETTLE_S + _settling_s(working)),)
+
+
+def _settling_s(working: Sequence[Pair]) -> float:
+    """What further ones add: each is told to begin, and to read its probes, after the other."""
+    return _SETTLE_S * (len(working) - 1)
 
 
 def expected_seconds(settings: object) -> float | None:
@@ -749,7 +831,7 @@ def _tasks(
     the others what they are asked to do and some more.
     """
     neighbours = getattr(settings, "neighbours", None)
-    seconds = _limit_s(settings)
+    seconds = _limit_s(settings) + _settling_s(working)
     load: list[plan.Task] = []
     if neighbours is not None:
         load = [t for p in working[1:] for t in _load_tasks(neighbours, settings, p, seconds, on)]
@@ -758,6 +840,15 @@ def _tasks(
         task for pair in working for task in _pair_tasks(settings, workload, pair, plot, on, warmup)
     ]
     return [*load, *tasks], seconds
+
+
+def _patience_s(study: Study, settings: object) -> float:
+    """By the wall clock an emulated machine is as slow as its host is busy: with six runnable threads a
+    CPU, streams of a second took eleven to begin and end.
+    """
+    slow = study.machine == "emulated" and study.clock == "wall"
+    timed = isinstance(settings, StreamSettings | PingSettings | BurnSettings)
+    return _BUSY_S if slow and timed else 0.0
 
 
 def _limit_s(settings: object) -> float:
@@ -1003,8 +1094,9 @@ _POLLING = (
 
 
 def warnings(study: Study) -> list[str]:
-    """What of the study does not reach every platform."""
-    platforms = [platform for platform in study.sut.platforms if platform != "guest"]
+    """What of the study does not reach every platform, or is not what it may seem."""
+    own_machines = ("guest", "xen")
+    platforms = [platform for platform in study.sut.platforms if platform not in own_machines]
     if study.machine != "local" or not platforms:
         return []
     asked = [
@@ -1012,10 +1104,16 @@ def warnings(study: Study) -> list[str]:
         for name in (*_POLLING, "thp")
         if getattr(study.knobs, name) is not None or f"knobs.{name}" in study.all_factors
     ]
-    return [
+    found = [
         f"knobs.{name} is for guests: {' and '.join(platforms)} share this host's, which is left alone"
         for name in asked
     ]
+    if "xen" in study.sut.platforms:
+        found.append(
+            "native is this host's driver domain, which runs under Xen itself: what Xen takes from "
+            "that is in no cost (machine = 'emulated' has a baseline without Xen)"
+        )
+    return found
 
 
 def _polling_knobs(knobs: Knobs, interface: str) -> list[plan.Knob]:

@@ -106,6 +106,11 @@ def beyond(side: Network) -> str:
     return f"wire-{side.side}{side.router}"
 
 
+def core(way: int = 0) -> str:
+    """The link between a platform's routers that learn each other's networks by OSPF."""
+    return f"core-{way}"
+
+
 def shared_links(side: Network) -> tuple[str, str]:
     """The links of all routers and of all end nodes of a side, where one line joins them."""
     return f"lan-{side.side}", f"wire-{side.side}"
@@ -134,14 +139,10 @@ def on_shared_lines(node: plan.Node, count: int) -> plan.Node:
     return node.model_copy(update={"interfaces": tuple(joined.values())})
 
 
-CORE = "core"
-"""The link between routers that learn each other's networks by OSPF."""
-
-
 def core_interface(router: int, way: int = 0, nic: Nic | None = None) -> plan.Interface:
     """A router's interface on that link, its third."""
     addresses = [f"10.{78 + way}.255.{router}/24", f"fd78:{way:x}:0:c::{router:x}/64"]
-    return _interface(CORE, nic or Nic("eth2"), addresses)
+    return _interface(core(way), nic or Nic("eth2"), addresses)
 
 
 def speaking_ospf(router: plan.Node, core: plan.Interface, argv: Sequence[str]) -> plan.Node:

@@ -15,7 +15,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, interrupt, paths, pc, planner, published
+from hypertare import (
+    __version__,
+    batch,
+    capacity,
+    environment,
+    interrupt,
+    paths,
+    pc,
+    planner,
+    published,
+)
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -23,12 +33,13 @@ from hypertare.design import Design, make
 from hypertare.doctor.accelerator import QEMU, best_accelerator
 from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError, writing
+from hypertare.host import xen
 from hypertare.host.loan import Loan, NotPutBackError, recover
 from hypertare.host.needs import NOTHING, Needs, Permissions, check, require_root
 from hypertare.image import bird
 from hypertare.image import programs as real
 from hypertare.image.build import DEFAULT_PROFILE, Image, build
-from hypertare.image.profile import EMULATED
+from hypertare.image.profile import DOMAIN, EMULATED
 from hypertare.image.programs import Choice
 from hypertare.laboratory import BenchLaboratory, Laboratory
 from hypertare.machine.emulated import EmulatedMachine
@@ -148,12 +159,14 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     if study.machine == "emulated":
         levels = study.factors.get("sut.cpus", (study.sut.cpus,))
         cpus = tuple(range(max(study.sut.cpus, *map(int, levels), 1)))
-    on = Surroundings(cpus, "tcg", {}, {})
+    on = Surroundings(cpus, "tcg", {}, {}, daemon=bird.ON_EMULATED)
     workdir = _workdir(file, study)
     for plot in design.plots:
         cell = file.cell(plot.levels)
         check_memory(cell)
         sut_cpus(cell.sut.cpus, on)
+        if study.machine == "emulated":
+            batch.check_nics(file, plot, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
     for name, settings in study.workloads.items():
@@ -186,7 +199,8 @@ def check_memory(study: Study, host: Host | None = None) -> None:
     Raises:
         InputError: they do not; it says how many would.
     """
-    if not {"guest", "xen"} & set(study.sut.platforms):
+    # What is this host's is not what Xen has left: see `host.xen`.
+    if _on_users_xen(study) or not {"guest", "xen"} & set(study.sut.platforms):
         return
     available = (host or Host()).memory.get("MemAvailable")
     guests = pc.guests_memory(study, study.bench_guests)
@@ -291,19 +305,28 @@ def surroundings(
     accelerator: Accelerator = "tcg"
     if prepared.emulated:
         _require_qemu()
+        daemon = _daemon(prepared.study, tell)
         for kernel in _kernels(prepared.study):
             programs = programs_of(prepared.file, prepared.study)
             for kind in pc.classes(prepared.study):
-                images[kernel, kind.profile] = build(
-                    kernel, kind.profile, programs=programs, progress=tell
-                )
+                image = build(kernel, kind.profile, programs=programs, progress=tell)
+                if daemon:
+                    further = daemon.carried if kind.has_guests else daemon.archive
+                    image = replace(image, further=(further,))
+                images[kernel, kind.profile] = image
         size = max((image.programs_size for image in images.values()), default=0)
         _check_memory(prepared, size)
         if prepared.study.walk is not None:
             walks.check(prepared.processors, prepared.study.walk)
         directory = Path(real.WORK) if prepared.study.sut.programs else None
         return Surroundings(
-            prepared.cpus, accelerator, images, {}, directory=directory, programs=size
+            prepared.cpus,
+            accelerator,
+            images,
+            {},
+            directory=directory,
+            programs=size,
+            daemon=bird.ON_EMULATED if daemon else None,
         )
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
@@ -312,8 +335,13 @@ def surroundings(
         # KVM may be what is missing of it.
         recover(Host(), tell)
         accelerator = _accelerator(prepared.study, next(iter(images.values())), tell)
+    if "xen" in prepared.study.sut.platforms:
+        plots = prepared.design.plots
+        xen.check(Host(), [prepared.file.cell(plot.levels) for plot in plots])
+        for kernel in _kernels(prepared.study):
+            images[kernel, DOMAIN.name] = build(kernel, DOMAIN.name, progress=tell)
     variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
-    daemon = bird.build(tell) if prepared.study.speaks_ospf else None
+    daemon = _daemon(prepared.study, tell)
     on = Surroundings(
         prepared.cpus, accelerator, images, variables, prepared.workdir, daemon=daemon
     )
@@ -322,6 +350,11 @@ def surroundings(
         bench = planner.make_bench(prepared.file.cell(plot.levels), plot, cells, on)
         check(Host(), Needs.of(bench), allow)
     return on
+
+
+def _daemon(study: Study, tell: Callable[[str], None]) -> bird.Bird | None:
+    """What routers learn networks by, where one may have to."""
+    return bird.build(tell) if study.speaks_ospf else None
 
 
 def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:
@@ -549,7 +582,7 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         seed=prepared.design.seed,
         machine=_machine_state(prepared, on),
         clock=study.clock,
-        accelerator=on.accelerator if on.images else None,
+        accelerator=on.accelerator if on.images and not _on_users_xen(study) else None,
         versions=environment.versions(paths.agent_binary(), next(iter(on.images.values()), None)),
         platforms=study.sut.platforms,
         baseline=BASELINE,
@@ -571,6 +604,10 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
     for text in planner.warnings(study):
         store.add_event(text)
     return store
+
+
+def _on_users_xen(study: Study) -> bool:
+    return study.machine == "local" and "xen" in study.sut.platforms
 
 
 def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:

@@ -27,7 +27,16 @@ from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.image.programs import SETS as PROGRAM_SETS
 from hypertare.image.programs import is_own
-from hypertare.plan import HUGE_PAGE, Discipline, NicModel, Pages, Paging, ThpDefrag, ThpEnabled
+from hypertare.plan import (
+    HUGE_PAGE,
+    Discipline,
+    NicModel,
+    Pages,
+    Paging,
+    Scheduler,
+    ThpDefrag,
+    ThpEnabled,
+)
 from hypertare.plots import Plot
 from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.published import PublishedFile
@@ -85,7 +94,7 @@ class Sut(Settings):
     boot_limit: Duration = 60.0
     workdir: Path | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
-    scheduler: Literal["credit", "credit2"] = "credit"
+    scheduler: Scheduler = "credit"
     driver_memory: Size = 448 << 20
     programs: tuple[str, ...] = ()
 
@@ -132,7 +141,8 @@ class BenchSettings(Settings):
     """What lies around the system under test.
 
     `peers` of Xen's guests are processes of the driver domain, or guests too, so that it generates
-    nothing. `line_rate` is that of the line to all peers, each way, in b/s on the wire; none has none.
+    nothing. `driver`: how it joins guests to its NIC, by a bridge or by IP. `line_rate` is that of the
+    line to all peers, each way, in b/s on the wire; none has none.
     """
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
@@ -142,6 +152,7 @@ class BenchSettings(Settings):
     queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     routing: Routing | tuple[Routing, ...] = "static"
     peers: Literal["driver", "guest"] = "driver"
+    driver: Literal["bridge", "route"] = "bridge"
     line_rate: LineRate = None
 
     @model_validator(mode="after")
@@ -153,6 +164,10 @@ class BenchSettings(Settings):
                     f"{', '.join(sorted(given))}: for the topology 'routers' only; "
                     'set bench.topology = "routers"'
                 )
+        if self.topology == "routers" and self.driver == "route":
+            raise ValueError(
+                "bench.driver = 'route' is for the topology 'hosts': routers have bridges of their own"
+            )
         if self.family == "ipv6" and self.mtu < LEAST_IPV6_MTU:
             raise ValueError(f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes, not {self.mtu}")
         return self
@@ -573,8 +588,11 @@ class Study(Settings):
                 f"bench.routing has {len(routing)} of them for {self.bench_guests} routers: give one "
                 "each, or one word for all"
             )
-        if self.speaks_ospf and self.machine != "local":
-            raise ValueError("bench.routing = 'ospf' is for containers and guests of this host")
+        if self.speaks_ospf and set(self.sut.platforms) == {BASELINE}:
+            raise ValueError(
+                "bench.routing = 'ospf' is for routers that are containers or guests: natively one "
+                "kernel is all of them and knows every network. Add a platform to sut.platforms"
+            )
         return self
 
     @model_validator(mode="after")
@@ -605,23 +623,49 @@ class Study(Settings):
         if "xen" not in self.sut.platforms:
             if self.bench.peers == "guest":
                 raise ValueError("bench.peers = 'guest' is for the platform xen")
+            if self.bench.driver == "route":
+                raise ValueError("bench.driver = 'route' is for the platform xen")
             return self
-        if self.machine != "emulated":
+        if self.bench.driver == "route" and self.machine != "emulated":
             raise ValueError(
-                "the platform xen needs machine = 'emulated', which boots real Xen: on a Xen host of "
-                "your own the agent's sandbox has no way to its driver domain yet"
+                "bench.driver = 'route' needs machine = 'emulated': on a host of your own the driver "
+                "domain's addresses and routes are left alone"
             )
         if self.sut.memory < LEAST_DOMAIN:
             raise ValueError(
                 f"sut.memory is {human_size(self.sut.memory)}, but a guest of Xen needs "
                 f"{human_size(LEAST_DOMAIN)} to boot"
             )
-        if self.sut.driver_memory < LEAST_DRIVER_DOMAIN:
+        if self.machine != "emulated":
+            self._fits_a_users_xen()
+        elif self.sut.driver_memory < LEAST_DRIVER_DOMAIN:
             raise ValueError(
                 f"sut.driver_memory is {human_size(self.sut.driver_memory)}, but Xen's driver domain "
                 f"needs {human_size(LEAST_DRIVER_DOMAIN)} for its image"
             )
         return self
+
+    def _fits_a_users_xen(self) -> None:
+        """What guests of Xen on this host have not."""
+        if "guest" in self.sut.platforms:
+            raise ValueError(
+                "the platforms guest and xen do not stand on one host: under Xen there is no KVM. "
+                "Take machine = 'emulated', or one of them"
+            )
+        if self.bench.peers == "guest":
+            raise ValueError(
+                "bench.peers = 'guest' needs machine = 'emulated': on a Xen host of your own peers "
+                "are processes of its driver domain"
+            )
+        if self.speaks_ospf:
+            raise ValueError(
+                "bench.routing = 'ospf' is not for guests of Xen on this host: take 'static'"
+            )
+        if self.needs_files:
+            raise ValueError(
+                "guests of Xen do not see this host's files, so commands cannot run in them: leave "
+                "out workloads of the type command, or take machine = 'emulated' with sut.programs"
+            )
 
     @model_validator(mode="after")
     def _paging_is_a_guests(self) -> Study:

@@ -105,6 +105,8 @@ class PlatformState(Part):
     vmm: str | None = None
     paging: str | None = None
     pages: str | None = None
+    joined: str | None = None
+    scheduler: str | None = None
     clocksource: str
     interfaces: dict[str, dict[str, Level | None]] = {}
 

@@ -32,6 +32,8 @@ enum Verb {
     EmulateInside(guest::emulated::Inside),
     #[command(hide = true)]
     XenVif(xen::vif::Arguments),
+    #[command(name = xen::keeper::VERB, hide = true)]
+    XenKeeper(xen::keeper::Arguments),
     Probe(probe::alone::ProbeArgs),
     Knob(knob::alone::KnobArgs),
     Stream(stream::cli::Args),
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Guest(arguments) => return guest::boot::main(&arguments),
         Verb::Emulate(arguments) => return guest::emulated::main(&arguments),
         Verb::EmulateInside(arguments) => return guest::emulated::inside(&arguments),
+        Verb::XenKeeper(arguments) => return xen::keeper::main(&arguments),
         Verb::XenVif(arguments) => xen::vif::run(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),
         Verb::Knob(arguments) => knob::alone::run(&arguments),

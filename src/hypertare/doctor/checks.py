@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hypertare.doctor import guests, isolation, measuring, memory, own, quiet
+from hypertare.doctor import guests, isolation, measuring, memory, own, quiet, xen
 from hypertare.doctor.finding import Finding
 from hypertare.doctor.host import Host
 
@@ -30,6 +30,7 @@ CHECKS = (
     Check(own.image),
     Check(guests.compiler),
     Check(own.kvm),
+    Check(xen.xen),
     Check(guests.nested, quick=True),
     Check(guests.vhost_net, quick=True),
     Check(isolation.user_namespaces),

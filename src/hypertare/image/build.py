@@ -43,6 +43,7 @@ class Image:
     the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain. `programs`
     tells versions of the programs that it was asked to have, for people; they take `programs_size`
     bytes of memory once they are unpacked, where the work is done: of its guests, where it has some.
+    `further` archives are loaded behind the initramfs.
     """
 
     kernel: Path
@@ -54,6 +55,7 @@ class Image:
     hypervisor: Path | None = None
     programs: str = ""
     programs_size: int = 0
+    further: tuple[Path, ...] = ()
     _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
 
 
@@ -143,6 +145,11 @@ class _Parts:
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
 
     @property
+    def has_xen_kernel(self) -> bool:
+        """Whether the kernel is one of the image's own: it boots under Xen, as driver domain or guest."""
+        return isinstance(self.vmm, Xen) or self.wanted.paravirtual
+
+    @property
     def what(self) -> str:
         beside = [one.name for one in (self.vmm, self.programs) if one]
         names = f" with {', '.join(beside)}" if beside else ""
@@ -204,11 +211,13 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
         programs = parts.programs.members() if parts.programs else []
         # A second archive behind the first: where both have a file, the second one's counts.
         further = cpio.archive(programs) if programs else b""
-        kernel = kernels.loadable(made.path().read_bytes()) if parts.vmm else b""
-        if isinstance(parts.vmm, Xen):
+        own = parts.vmm or parts.wanted.paravirtual
+        kernel = kernels.loadable(made.path().read_bytes()) if own else b""
+        if parts.has_xen_kernel:
             kernel = xen.quick_to_boot(kernel)
+            (place / xen.KERNEL).write_bytes(kernel)
+        if isinstance(parts.vmm, Xen):
             (place / xen.FILE).write_bytes(parts.vmm.kernel())
-            (place / xen.DRIVER_KERNEL).write_bytes(kernel)
         if parts.vmm:
             members += [*parts.vmm.members(), *_guest(parts, kernel, further)]
             further = b""
@@ -294,7 +303,7 @@ def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
     package = parts.source.package
     held = (made.entry, entry, *([package] if package else []))
     return Image(
-        kernel=entry.file(xen.DRIVER_KERNEL) if isinstance(parts.vmm, Xen) else made.path(),
+        kernel=entry.file(xen.KERNEL) if parts.has_xen_kernel else made.path(),
         initramfs=entry.file(INITRAMFS),
         kernel_release=made.release,
         kernel_name=parts.source.name,

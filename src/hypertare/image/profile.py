@@ -17,7 +17,8 @@ class Profile:
 
     `own` are the project's own modules (`kernel/`), built where that is possible. `programs` are
     those that a command finds there. A machine that runs guests of its own holds its `vmm`, and what
-    they boot from, whose initramfs is of the profile `guests`.
+    they boot from, whose initramfs is of the profile `guests`. With `paravirtual` the kernel is one
+    that boots quickly as a PV guest of Xen.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Profile:
     programs: tuple[str, ...] = ()
     vmm: Vmm | None = None
     guests: Profile | None = None
+    paravirtual: bool = False
     directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
 
 
@@ -54,7 +56,12 @@ EMULATED = Profile(
 )
 """A whole PC that carries out a plan by itself; the plan comes as a second archive."""
 
-DOMAIN = Profile(name="domain", required=("xen_netfront",), wanted=("af_packet", "veth", "bridge"))
+DOMAIN = Profile(
+    name="domain",
+    required=("xen_netfront",),
+    wanted=("af_packet", "veth", "bridge"),
+    paravirtual=True,
+)
 """A PV guest of Xen; its console is built in."""
 
 XEN = Profile(
@@ -88,7 +95,7 @@ KVM = Profile(
 )
 """The same PC as a host of KVM."""
 
-PROFILES = {profile.name: profile for profile in (GUEST, EMULATED, XEN, KVM)}
+PROFILES = {profile.name: profile for profile in (GUEST, EMULATED, DOMAIN, XEN, KVM)}
 
 
 def find_profile(name: str) -> Profile:

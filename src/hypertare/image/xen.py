@@ -19,8 +19,8 @@ VERSION = 2
 """Of what is taken from the packages; part of an image's key."""
 
 FILE = "xen"
-DRIVER_KERNEL = "vmlinux"
-"""The hypervisor and the driver domain's kernel in an image's cache entry."""
+KERNEL = "vmlinux"
+"""The hypervisor and the kernel that boots under it in an image's cache entry."""
 
 _VIF_SCRIPT = "xen/vif"
 """Path in the driver domain; the agent knows it."""

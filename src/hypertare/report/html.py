@@ -476,7 +476,7 @@ def _platforms(report: Report) -> Iterator[tuple[str, ...]]:
         yield (
             state.platform,
             state.node,
-            state.vmm or "–",
+            _below(state),
             state.accelerator or "–",
             str(state.cpus),
             human_size(state.memory),
@@ -485,6 +485,11 @@ def _platforms(report: Report) -> Iterator[tuple[str, ...]]:
             state.clocksource,
             interfaces or "–",
         )
+
+
+def _below(state: PlatformState) -> str:
+    """What runs a guest: `Xen 4.17.5, credit2, route`."""
+    return ", ".join(filter(None, (state.vmm, state.scheduler, state.joined))) or "–"
 
 
 def _mapping(state: PlatformState) -> str:

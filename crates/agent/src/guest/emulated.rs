@@ -214,6 +214,10 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
             options.cpus
         );
     }
+    const MOST_NICS: usize = (END_SLOT - FIRST_SLOT) * FUNCTIONS;
+    if options.nic.len() > MOST_NICS {
+        bail!("{} NICs are too many: the machine has room for {MOST_NICS}", options.nic.len());
+    }
     let mut line: Vec<String> = vec![PROGRAM.into()];
     let mut option = |name: &str, value: String| line.extend([name.to_owned(), value]);
     option("-name", "hypertare".into());
@@ -277,16 +281,19 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
     Ok(line)
 }
 
+const FUNCTIONS: usize = 8;
+/// The first that NICs share, and the one behind the last: the PC's own bridge is there.
+const FIRST_SLOT: usize = 8;
+const END_SLOT: usize = 31;
+
 /// Few NICs have a slot each, where the bus has one for them. Many are functions of the same devices,
 /// eight of each, behind what else is on the bus.
 fn place(index: usize, count: usize) -> String {
     const SLOTS: usize = 16;
-    const FIRST: usize = 8;
-    const FUNCTIONS: usize = 8;
     if count <= SLOTS {
         return String::new();
     }
-    let (slot, function) = (FIRST + index / FUNCTIONS, index % FUNCTIONS);
+    let (slot, function) = (FIRST_SLOT + index / FUNCTIONS, index % FUNCTIONS);
     format!(",multifunction=on,addr={slot:x}.{function}")
 }
 
@@ -528,6 +535,16 @@ mod tests {
         assert!(modules.contains("virtio_pci,,virtio_console,,xen_evtchn"), "{modules}");
         assert!(modules.contains("console=hvc0") && !modules.contains("ttyS0"), "{modules}");
         assert!(after(&line, "-cpu").contains("-smap"));
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_nics() {
+        let nics: Vec<String> =
+            (0..185).map(|n| format!("--nic=e1000=52:54:00:77:00:{n:02x}@{n}")).collect();
+        let words: Vec<&str> = nics.iter().map(String::as_str).collect();
+        let whole = line(&words[..184]).unwrap().join(" ");
+        assert!(whole.contains("addr=1e.7") && !whole.contains("addr=1f"));
+        assert!(line(&words).unwrap_err().to_string().contains("room for 184"));
     }
 
     #[test]

@@ -6,7 +6,9 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +20,8 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
 
 use super::modules::{DIRECTORY, Index};
-use super::{LIMIT_PARAMETER, PLAN, PORT, SEED_PARAMETER, modules};
+use super::{LIMIT_PARAMETER, PLAN, PORT, PROGRAM_PARAMETER, SEED_PARAMETER, modules};
+use crate::node::shortage::spare_this_process;
 use crate::{host, node, xen};
 
 /// How the kernel calls the init of an initramfs.
@@ -71,20 +74,29 @@ fn run() -> Result<()> {
     let port = match xen::role() {
         Some(xen::Role::Guest) => xen::console::open(Path::new(xen::console::DEVICE))?,
         Some(xen::Role::Driver) => {
+            // And with it Xen's daemons and the agents; tasks and tools expose themselves. Another
+            // program's children would not.
+            if word(&command_line, PROGRAM_PARAMETER).is_none() {
+                spare_this_process()?;
+            }
             xen::control::start().context("starting Xen's tools")?;
             open_port()?
         }
         None => open_port()?,
     };
-    let agent = match File::open(PLAN) {
-        Ok(plan) => {
+    let agent = match (File::open(PLAN), word(&command_line, PROGRAM_PARAMETER)) {
+        (_, Some(program)) => {
+            mount_cgroups();
+            start_child(|| become_program(program, port))?
+        }
+        (Ok(plan), None) => {
             mount_cgroups();
             mount_debugging();
             let agent = start_child(|| host::carry_out_alone(plan, port.into()))?;
             end_after(&command_line)?;
             agent
         }
-        Err(_) => start_child(|| node::run(port.try_clone()?, port))?,
+        (Err(_), None) => start_child(|| node::run(port.try_clone()?, port))?,
     };
     let status = reap_until(agent)?;
     match (status.exit_status(), status.terminating_signal()) {
@@ -251,10 +263,21 @@ fn end_after(command_line: &str) -> Result<()> {
     Ok(())
 }
 
+fn word<'a>(command_line: &'a str, parameter: &str) -> Option<&'a str> {
+    command_line.split_ascii_whitespace().find_map(|word| word.strip_prefix(parameter))
+}
+
 fn number(command_line: &str, parameter: &str) -> Result<Option<u64>> {
-    let word = command_line.split_ascii_whitespace().find_map(|word| word.strip_prefix(parameter));
+    let word = word(command_line, parameter);
     word.map(|word| word.parse().with_context(|| format!("{parameter}{word} is no number")))
         .transpose()
+}
+
+/// A program of the archive in the agent's place, with the port as its input and output.
+fn become_program(program: &str, port: OwnedFd) -> Result<()> {
+    let mut command = Command::new(program);
+    let error = command.stdin(port.try_clone()?).stdout(port).exec();
+    Err(error).with_context(|| format!("starting {program}"))
 }
 
 /// The agent is a child, so that it waits for its own children only, and that its end, of

@@ -42,5 +42,9 @@ pub const PLAN: &str = "/plan.jsonl";
 /// Parameter: what the kernel's random numbers of an emulated machine start from.
 pub const SEED_PARAMETER: &str = "hypertare.seed=";
 
+/// Parameter: a program of the archive that is started in the agent's place, on a machine that is to be
+/// more than one that carries out a plan.
+pub const PROGRAM_PARAMETER: &str = "hypertare.program=";
+
 /// Parameter: seconds of an emulated machine's own clock after which it ends, whatever it does.
 pub const LIMIT_PARAMETER: &str = "hypertare.limit=";

@@ -35,8 +35,14 @@ impl Scope {
         &self.0
     }
 
-    fn owns(&self, directory: &str) -> bool {
-        directory.strip_prefix(&self.0).is_some_and(|rest| rest.starts_with('.'))
+    /// The name of something of the run's.
+    pub fn member(&self, name: &str) -> String {
+        format!("{}.{name}", self.0)
+    }
+
+    /// Whether that is the name of something of the run's.
+    pub fn owns(&self, name: &str) -> bool {
+        name.strip_prefix(&self.0).is_some_and(|rest| rest.starts_with('.'))
     }
 }
 
@@ -57,7 +63,7 @@ impl Cgroup {
     /// Makes it, with a memory limit if one is given. An error means that none can be made here.
     pub fn make(scope: &Scope, node: &str, memory: Option<u64>) -> Result<Self> {
         let hierarchies = hierarchies()?;
-        let name = format!("{}.{node}", scope.0);
+        let name = scope.member(node);
         let mut cgroup =
             Cgroup { directories: Vec::new(), accounting: Accounting::None, limited: false };
         for hierarchy in &hierarchies {
@@ -182,7 +188,15 @@ pub fn sweep() {
     }
 }
 
-fn is_alive(name: &str) -> bool {
+/// Whether something is called as what runs make.
+pub fn is_of_a_run(name: &str) -> bool {
+    let run = name.split('.').next().unwrap_or_default();
+    let ids = run.strip_prefix(PREFIX).and_then(|run| run.split_once('-'));
+    ids.is_some_and(|(pid, start)| pid.parse::<u32>().is_ok() && start.parse::<u64>().is_ok())
+}
+
+/// Whether the run that something is called after has not ended.
+pub fn is_alive(name: &str) -> bool {
     let run = name.split('.').next().unwrap_or_default();
     let Some((pid, start)) = run.strip_prefix(PREFIX).and_then(|run| run.split_once('-')) else {
         return true;
@@ -374,6 +388,8 @@ mod tests {
         assert!(is_alive(&format!("{}.guest0", own.name())));
         assert!(!is_alive(&format!("{PREFIX}{}-1.guest0", std::process::id())));
         assert!(is_alive("hypertare-somebody-elses"));
+        assert!(is_of_a_run(own.name()) && is_of_a_run(&own.member("guest0")));
+        assert!(!is_of_a_run("hypertare-somebody-elses") && !is_of_a_run("mail"));
         assert!(own.owns(&format!("{}.guest0", own.name())));
         assert!(!own.owns(&format!("{}0.guest0", own.name())));
     }

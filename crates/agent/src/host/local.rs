@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
     Accelerator, Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
     Pages, Trunk,
@@ -24,6 +24,8 @@ use crate::guest::vmm::{Spec, Tap, Vmm};
 use crate::guest::{huge_pages, kvm_module};
 use crate::net::{Links, Namespace, forwarding, line, tap};
 use crate::xen::domain::Domain;
+use crate::xen::kit::Kit;
+use crate::xen::scheduler;
 
 /// From a NIC's being set up to frames passing it.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
@@ -36,18 +38,23 @@ pub struct Local {
     links: Links,
     /// Of the bench that asks for them.
     weights: Option<Weights>,
+    /// What guests of Xen are made with, or why there can be none.
+    xen: Result<Kit, String>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
+    /// MAC addresses of the NICs that guests are routed to.
+    routed: Vec<String>,
     /// For names and addresses that are used once only: the kernel may still be removing those of
     /// the bench before.
     next: u32,
 }
 
 impl Local {
-    pub fn new(scope: Scope) -> Result<Self> {
+    pub fn new(scope: Scope, xen: Result<Kit, String>) -> Result<Self> {
         let links = Links::open()?;
         links.set_up("lo")?;
-        Ok(Local { scope, links, weights: None, made: Vec::new(), next: 0 })
+        let (made, routed) = (Vec::new(), Vec::new());
+        Ok(Local { scope, links, weights: None, xen, made, routed, next: 0 })
     }
 
     fn number(&mut self) -> u32 {
@@ -72,6 +79,9 @@ impl Local {
             vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()];
         if let (None, Some(weights)) = (memory, &self.weights) {
             arguments.extend(["--weights".into(), weights.groups().text()]);
+        }
+        if let (None, Ok(Some(scope))) = (memory, self.xen.as_ref().map(Kit::scope)) {
+            arguments.extend(["--scope".into(), scope.name().to_owned()]);
         }
         let spawn =
             Spawn { arguments, namespaces, descriptors: vec![&theirs[0], &theirs[1], &theirs[2]] };
@@ -128,6 +138,17 @@ impl Local {
         self.links.set_master(&nic, Some(&link.name))?;
         self.links.set_up(&nic)?;
         self.links.wait_for_carrier(&nic, CARRIER_LIMIT)
+    }
+
+    /// Has a NIC of the machine answer for the guests that are routed to it. Whose interface it is sets
+    /// it up: the node `host`.
+    fn route(&mut self, link: &Link) -> Result<()> {
+        let uplink = link.uplink.as_ref();
+        let mac =
+            &uplink.with_context(|| format!("{} leads nowhere: give it an uplink", link.name))?.mac;
+        forwarding::answer_for_others(&self.nic(mac)?)?;
+        self.routed.push(mac.clone());
+        Ok(())
     }
 
     /// Joins two bridges by a line.
@@ -187,7 +208,7 @@ impl Local {
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
-    /// Its interfaces are joined to their bridges by the hotplug script.
+    /// Its interfaces are joined to their links by the hotplug script.
     fn start_domain(
         &mut self,
         bench: &Bench,
@@ -198,13 +219,15 @@ impl Local {
         if node.files.is_some() {
             bail!("a guest of Xen cannot see this machine's files");
         }
+        let kit = self.xen.clone().map_err(Error::msg)?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         if let Some(interface) = interfaces.iter().find(|interface| on_hub(bench, interface)) {
             bail!("a guest of Xen cannot be on the hub {}: give it a bridge", interface.link);
         }
         let node = &Node { interfaces: interfaces.clone(), ..node.clone() };
-        let link = DomainLink::new(Domain::create(node, plan, bench)?, inbox)?;
+        let domain = Domain::create(node, plan, bench, &kit)?;
+        let link = DomainLink::new(domain, bench.scheduler, inbox)?;
         let mtu = mtu(bench, node);
         Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
     }
@@ -248,7 +271,11 @@ impl Local {
 
 impl Machine for Local {
     fn prepare(&mut self, bench: &Bench) -> Result<()> {
+        bench.scheduler.map_or(Ok(()), scheduler::require)?;
         self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
+        for link in bench.links.iter().filter(|link| link.kind == LinkKind::Route) {
+            self.route(link)?;
+        }
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Bridge) {
             self.links.bridge(&link.name, link.mtu)?;
             self.made.push(link.name.clone());
@@ -286,6 +313,13 @@ impl Machine for Local {
             // A veth is gone already when its other end's namespace is.
             let _ = self.links.delete(&name);
         }
+        for mac in std::mem::take(&mut self.routed) {
+            let nic = self.nic(&mac);
+            let _ = nic.and_then(|nic| {
+                self.links.set_down(&nic)?;
+                self.links.remove_addresses(&nic)
+            });
+        }
         self.weights = None;
     }
 }
@@ -317,7 +351,9 @@ fn on_hub(bench: &Bench, interface: &Interface) -> bool {
 
 /// A host node's interface: the bridge itself, or a NIC of the machine.
 fn own(bench: &Bench, interface: &Interface) -> Interface {
-    let name = if on_hub(bench, interface) { &interface.name } else { &interface.link };
+    let link = bench.links.iter().find(|link| link.name == interface.link);
+    let is_bridge = link.is_none_or(|link| link.kind == LinkKind::Bridge);
+    let name = if is_bridge { &interface.link } else { &interface.name };
     Interface { name: name.clone(), ..interface.clone() }
 }
 

@@ -3,9 +3,9 @@
 //!
 //! `hypertare-agent host` is two processes: the outside waits and cleans up ([`sandbox`]), the
 //! inside is the first process of namespaces of its own and does the work ([`executor`], on
-//! [`local`]).
+//! [`local`]). On a host of Xen there is a third ([`crate::xen::keeper`]).
 
-mod cgroup;
+pub mod cgroup;
 mod check;
 mod event;
 mod executor;
@@ -27,6 +27,7 @@ use hypertare_plan::Record;
 
 use crate::emit::Emitter;
 use crate::node::hello::hello;
+use crate::xen::kit::Kit;
 use cgroup::Scope;
 use event::{Event, Why};
 use executor::{Ending, Executor};
@@ -52,12 +53,15 @@ pub struct InsideArguments {
     /// What this run's cgroups are called
     #[arg(long)]
     scope: String,
+    /// Why there can be no guests of Xen
+    #[arg(long)]
+    no_xen: Option<String>,
 }
 
 /// The inside of `hypertare-agent host`.
 pub fn inside(arguments: &InsideArguments) -> ExitCode {
     let scope = Scope::named(&arguments.scope);
-    let outcome = carry_out(&scope);
+    let outcome = carry_out(&scope, arguments.no_xen.clone());
     sandbox::leave(&scope);
     match outcome {
         Ok(Ending::Complete | Ending::Ended(Why::ControllerGone)) => ExitCode::SUCCESS,
@@ -80,7 +84,7 @@ pub fn inside(arguments: &InsideArguments) -> ExitCode {
 /// this. No sandbox: its kernel ends with it, and with that whatever was made.
 pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()> {
     sandbox::mount_scratch()?;
-    let machine = Local::new(Scope::own()?)?;
+    let machine = Local::new(Scope::own()?, Ok(Kit::of_own_machine()))?;
     let (post, events) = sync_channel(QUEUE);
     let steps = post.clone();
     std::thread::spawn(move || event::read_plan(plan, true, &steps));
@@ -108,10 +112,11 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     matches!(code, Some(&rustix::io::Errno::PERM | &rustix::io::Errno::ACCESS))
 }
 
-fn carry_out(scope: &Scope) -> Result<Ending> {
+fn carry_out(scope: &Scope, no_xen: Option<String>) -> Result<Ending> {
     let lifeline = sandbox::enter()?;
     let signals = sandbox::signal_descriptor()?;
-    let machine = Local::new(scope.clone())?;
+    let xen = no_xen.map_or_else(|| Kit::in_sandbox(scope).map_err(|e| format!("{e:#}")), Err);
+    let machine = Local::new(scope.clone(), xen)?;
     let (post, events) = sync_channel(QUEUE);
     watch(&post, signals, lifeline);
     read_plan(&post)?;

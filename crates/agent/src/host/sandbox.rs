@@ -17,12 +17,16 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
 use super::cgroup::{self, Scope};
 use super::spawn::{Child, Ended, Spawn, explain_refusal};
+use crate::xen::keeper::{self, Keeper};
 
 /// The user namespaces that are needed here are not allowed.
 pub const REFUSED: i32 = 3;
 
 /// How long the inside may take to end in good order.
 pub const GRACE: Duration = Duration::from_secs(3);
+
+/// For guests of Xen that are left to be destroyed.
+const KEEPER_LIMIT: Duration = Duration::from_secs(60);
 
 /// A directory that every Linux has and no workload needs, so that nothing has to be made on disk
 /// to mount memory on. Container engines cover it, too.
@@ -40,7 +44,8 @@ pub fn run() -> Result<i32> {
     cgroup::sweep();
     let signals = signal_descriptor()?;
     let (lifeline, _held) = std::io::pipe()?;
-    let mut inside = match start(&scope, lifeline.as_raw_fd()) {
+    let mut keeper = None;
+    let mut inside = match start(&scope, lifeline.as_raw_fd(), &mut keeper) {
         Ok(child) => child,
         Err(error) => {
             eprintln!("hypertare-agent: {:#}", explain_refusal(&error));
@@ -50,6 +55,9 @@ pub fn run() -> Result<i32> {
     drop(lifeline);
     let ended = supervise(&mut inside, &signals)?;
     cgroup::remove_scope(&scope);
+    if let Some(keeper) = &mut keeper {
+        keeper.await_end(KEEPER_LIMIT);
+    }
     Ok(match ended {
         Ended::Exited(status) => status,
         Ended::Killed(signal) => {
@@ -59,9 +67,13 @@ pub fn run() -> Result<i32> {
     })
 }
 
-fn start(scope: &Scope, lifeline: RawFd) -> Result<Child> {
+fn start(scope: &Scope, lifeline: RawFd, keeper: &mut Option<Keeper>) -> Result<Child> {
+    let mut arguments = vec![INSIDE.to_owned(), "--scope".to_owned(), scope.name().to_owned()];
+    let obstacle = keeper::obstacle();
+    let has_xen = obstacle.is_none();
+    arguments.extend(obstacle.map(|why| format!("--no-xen={why}")));
     Spawn {
-        arguments: vec![INSIDE.to_owned(), "--scope".to_owned(), scope.name().to_owned()],
+        arguments,
         namespaces: libc::CLONE_NEWUSER
             | libc::CLONE_NEWPID
             | libc::CLONE_NEWNS
@@ -70,7 +82,14 @@ fn start(scope: &Scope, lifeline: RawFd) -> Result<Child> {
             | libc::CLONE_NEWUTS,
         descriptors: vec![&0, &1, &2, &lifeline],
     }
-    .start(map_ids)
+    .start(|pid| {
+        map_ids(pid)?;
+        if has_xen {
+            *keeper =
+                Some(Keeper::start(scope, pid).context("starting the keeper of Xen's guests")?);
+        }
+        Ok(())
+    })
 }
 
 /// Root maps every id it has onto itself, so that files keep their owners; anyone else is root

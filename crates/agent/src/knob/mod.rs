@@ -30,8 +30,9 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use hypertare_plan::{Knob, KnobAction, KnobOutcome};
 
-use crate::host::weights::Groups;
 use crate::net::napi::Deferral;
+
+pub use scheduler_weight::Schedulers;
 
 /// Something that holds one value, as text in one form: equal values are equal texts.
 pub trait Place {
@@ -74,11 +75,11 @@ impl Setting {
     /// # Errors
     /// This node lacks them, and why.
     pub fn of(knob: &Knob) -> Result<Self> {
-        Self::among(knob, None)
+        Self::among(knob, &Schedulers::default())
     }
 
-    /// The same where there may be groups of CPU weights.
-    fn among(knob: &Knob, groups: Option<&Groups>) -> Result<Self> {
+    /// The same where there may be guests with CPU weights.
+    fn among(knob: &Knob, schedulers: &Schedulers) -> Result<Self> {
         let sysctls = Path::new("/proc/sys/net");
         let mm = Path::new("/sys/kernel/mm");
         let wanted = match knob {
@@ -116,7 +117,7 @@ impl Setting {
                 ksm::places(mm, *run, *pages_to_scan, *sleep_ms)
             }
             Knob::SchedulerWeight { weight, guest } => {
-                scheduler_weight::places(*weight, guest.as_deref(), groups)
+                scheduler_weight::places(*weight, guest.as_deref(), schedulers)
             }
             Knob::BusyPoll { microseconds } => busy_poll::places(sysctls, *microseconds),
             Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } => {
@@ -175,7 +176,7 @@ impl Change {
 #[derive(Default)]
 pub struct Ledger {
     changes: Vec<Change>,
-    groups: Option<Groups>,
+    schedulers: Schedulers,
 }
 
 impl Ledger {
@@ -184,14 +185,14 @@ impl Ledger {
     }
 
     /// Where guests' CPU weights can be turned.
-    pub fn with(groups: Option<Groups>) -> Self {
-        Ledger { changes: Vec::new(), groups }
+    pub fn with(schedulers: Schedulers) -> Self {
+        Ledger { changes: Vec::new(), schedulers }
     }
 
     /// Turns a knob and remembers how it was. What went wrong is in the outcome.
     pub fn apply(&mut self, node: &str, trial: u64, knob: &Knob) -> KnobOutcome {
         let mut outcome = outcome(node, trial, knob, KnobAction::Applied);
-        let setting = match Setting::among(knob, self.groups.as_ref()) {
+        let setting = match Setting::among(knob, &self.schedulers) {
             Ok(setting) => setting,
             Err(error) => return failed(outcome, &error.context("not available here")),
         };

@@ -1,19 +1,31 @@
 //! Weights of schedulers: in Xen's, of the driver domain and of guests; elsewhere of cgroups, of the
 //! threads that move packets for guests and of guests' virtual CPUs.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
 use super::{Place, Wanted};
+use crate::host::cgroup::Scope;
 use crate::host::weights::Groups;
-use crate::xen::{Role, role, scheduler};
+use crate::xen::scheduler::DRIVER_DOMAIN;
+use crate::xen::store::Store;
+use crate::xen::{Role, journal, kit, role, scheduler};
 
-/// A domain by the name that Xen's tools know it by.
-struct Domain(String);
+/// Where weights can be turned: groups of CPU weights, where a bench has them; and what this run's guests
+/// of Xen are called after, on a host that is not the experiment's own.
+#[derive(Clone, Default)]
+pub struct Schedulers {
+    pub groups: Option<Groups>,
+    pub scope: Option<Scope>,
+}
 
-impl Place for Domain {
+/// A guest by the name that Xen's tools know it by: it ends with the run.
+struct Guest(String);
+
+impl Place for Guest {
     fn name(&self) -> &str {
         "weight"
     }
@@ -23,9 +35,46 @@ impl Place for Domain {
     }
 
     fn write(&self, value: &str) -> Result<()> {
-        let weight = value.parse().with_context(|| format!("{value:?} is no weight"))?;
-        scheduler::set_weight(&self.0, weight)
+        scheduler::set_weight(&self.0, parse(value)?)
     }
+}
+
+/// The driver domain, whose weight others have to put back should nobody here be left to do so.
+struct Driver {
+    scope: Option<Scope>,
+    /// As it was read last.
+    seen: RefCell<Option<String>>,
+}
+
+impl Place for Driver {
+    fn name(&self) -> &str {
+        "weight"
+    }
+
+    fn read(&self) -> Result<String> {
+        let weight = scheduler::weight(DRIVER_DOMAIN)?.to_string();
+        *self.seen.borrow_mut() = Some(weight.clone());
+        Ok(weight)
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        let weight = parse(value)?;
+        let Some(scope) = &self.scope else {
+            return scheduler::set_weight(DRIVER_DOMAIN, weight);
+        };
+        let mut store = Store::open()?;
+        let seen = self.seen.borrow().clone();
+        journal::note(&mut store, scope, &seen.map_or_else(|| self.read(), Ok)?)?;
+        scheduler::set_weight(DRIVER_DOMAIN, weight)?;
+        if journal::noted(&mut store, scope)?.as_deref() == Some(value) {
+            journal::strike_out(&mut store, scope)?;
+        }
+        Ok(())
+    }
+}
+
+fn parse(value: &str) -> Result<u32> {
+    value.parse().with_context(|| format!("{value:?} is no weight"))
 }
 
 /// A cgroup's, in that cgroup's own scale.
@@ -48,14 +97,18 @@ impl Place for Group {
 }
 
 /// `guest`: nothing for the driver domain.
-pub fn places(weight: u32, guest: Option<&str>, groups: Option<&Groups>) -> Result<Vec<Wanted>> {
-    if let Some(groups) = groups {
+pub fn places(weight: u32, guest: Option<&str>, schedulers: &Schedulers) -> Result<Vec<Wanted>> {
+    if let Some(groups) = &schedulers.groups {
         let place = Box::new(Group(groups.file(guest)?));
         return Ok(vec![Wanted { place, value: groups.value(weight)?.to_string() }]);
     }
     if role() != Some(Role::Driver) {
         bail!("this is no driver domain of Xen, and the bench has no weights of its own");
     }
-    let domain = guest.unwrap_or(scheduler::DRIVER_DOMAIN).to_owned();
-    Ok(vec![Wanted { place: Box::new(Domain(domain)), value: weight.to_string() }])
+    let scope = schedulers.scope.as_ref();
+    let place: Box<dyn Place> = match guest {
+        Some(guest) => Box::new(Guest(kit::name(scope, guest))),
+        None => Box::new(Driver { scope: scope.cloned(), seen: RefCell::default() }),
+    };
+    Ok(vec![Wanted { place, value: weight.to_string() }])
 }

@@ -148,6 +148,16 @@ impl Links {
             .with_context(|| format!("giving {name} the address {cidr}"))
     }
 
+    /// Takes all addresses away, and with them their routes.
+    pub fn remove_addresses(&self, name: &str) -> Result<()> {
+        let messages = self.address_messages(&self.get(name)?)?;
+        messages.into_iter().try_for_each(|message| {
+            self.netlink
+                .execute(RouteNetlinkMessage::DelAddress(message), 0)
+                .with_context(|| format!("taking an address from {name}"))
+        })
+    }
+
     /// The addresses of a link, `10.77.0.2/24`.
     pub fn addresses(&self, name: &str) -> Result<Vec<String>> {
         let messages = self.address_messages(&self.get(name)?)?;

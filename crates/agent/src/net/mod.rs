@@ -1,5 +1,6 @@
 //! Links, routes, queues, taps and interfaces of a network namespace.
 
+mod changes;
 pub mod coalescing;
 pub mod drops;
 pub mod ethtool;
@@ -15,4 +16,5 @@ pub mod route;
 pub mod sysfs;
 pub mod tap;
 
+pub use changes::Changes;
 pub use link::{Link, Links, Namespace};

@@ -30,8 +30,9 @@ use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record, Router};
 
 use crate::emit::Emitter;
 use crate::guest::share::mount_share;
+use crate::host::cgroup::Scope;
 use crate::host::weights::Groups;
-use crate::knob::Ledger;
+use crate::knob::{Ledger, Schedulers};
 use crate::lines::Lines;
 use crate::probe::{self, Reading, Surroundings};
 use crate::workload::descendants;
@@ -62,6 +63,9 @@ pub struct Arguments {
     /// Where the groups of guests' CPU weights are
     #[arg(long, value_name = "VERSION:DIR", value_parser = Groups::at)]
     weights: Option<Groups>,
+    /// What this run's guests of Xen are called after
+    #[arg(long)]
+    scope: Option<String>,
 }
 
 /// Runs the agent of a host or container node, as the first process of its PID namespace.
@@ -75,7 +79,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn serve(Arguments { place, weights }: Arguments) -> Result<()> {
+fn serve(Arguments { place, weights, scope }: Arguments) -> Result<()> {
     use rustix::mount::{MountFlags, mount};
     let mut surroundings = Surroundings::default();
     let machine_proc: OwnedFd;
@@ -92,7 +96,8 @@ fn serve(Arguments { place, weights }: Arguments) -> Result<()> {
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     let mut node = Node::new(output, Origin::Own, place);
     node.surroundings = surroundings;
-    node.ledger = Ledger::with(weights);
+    node.ledger =
+        Ledger::with(Schedulers { groups: weights, scope: scope.as_deref().map(Scope::named) });
     node.work(input)
 }
 
@@ -211,7 +216,7 @@ impl Node {
                 let reading = self.reading.as_mut();
                 for one in reading.map(|reading| reading.end_some(&probes)).unwrap_or_default() {
                     one.notes.iter().for_each(|note| desk.warn(note.clone()));
-                    desk.emit(Record::Probe(one.record(desk.node(), trial, &phase)));
+                    desk.emit_with_next(Record::Probe(one.record(desk.node(), trial, &phase)));
                 }
                 self.reading.take_if(|reading| !reading.is_open());
                 desk.done(number, Ok(()));

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -18,7 +19,9 @@ const RECORD: &[u8] = b"{\"record\":";
 
 /// Opens a terminal and makes it carry bytes as they are: no echo, no line editing, no signals.
 pub fn open(path: &Path) -> Result<OwnedFd> {
-    let file = File::options().read(true).write(true).open(path);
+    // A terminal of whoever leads a session without one would end it with its own end.
+    let mut options = File::options();
+    let file = options.read(true).write(true).custom_flags(libc::O_NOCTTY).open(path);
     let file = file.with_context(|| format!("opening {}", path.display()))?;
     make_raw(&file).with_context(|| format!("setting up {}", path.display()))?;
     Ok(file.into())

@@ -4,6 +4,8 @@
 //!   and ends one guest with `xl`; [`vif`] is the hotplug script that joins a guest's interface to
 //!   its bridge; [`scheduler`] sets weights; [`account`] asks the hypervisor for CPU time and whether
 //!   a guest runs; [`store`] tells when to ask that.
+//! - on a user's host: [`kit`] names a run's guests after it, [`keeper`] does for them what cannot be
+//!   done in a sandbox, [`journal`] notes what is to be put back.
 //! - in a guest: [`console`] is the way in and out. A PV guest has no virtio; its console is a ring
 //!   shared with dom0, where xenconsoled makes a terminal of it.
 //!
@@ -13,6 +15,9 @@ pub mod account;
 pub mod console;
 pub mod control;
 pub mod domain;
+pub mod journal;
+pub mod keeper;
+pub mod kit;
 pub mod scheduler;
 pub mod store;
 pub mod tools;

@@ -1,0 +1,252 @@
+//! What a run's guests need outside of its sandbox, on a user's own host.
+//!
+//! The sandbox is root in a user namespace of its own. That is enough for Xen's tools, which ask for
+//! nothing but files of root's (/dev/xen, the store's socket); but a guest's interface appears in the
+//! host's network namespace, and guests do not end with those who made them. So the outside of
+//! `hypertare-agent host` starts a keeper, which
+//! - hands interfaces of the run's guests over to the run's network namespace, where the [`script`]
+//!   waits for them: it hears of new interfaces by netlink, and nobody can ask it for one;
+//! - outlives the inside, however that ends, destroys what guests it has left, and puts the driver
+//!   domain's weight back;
+//! - before all that does the same for runs that were killed together with their keepers.
+//!
+//! Whose a guest is its name tells ([`kit`](super::kit)). No other one is touched.
+//!
+//! [`script`]: super::vif
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::store::Store;
+use super::{Role, account, journal, kit, role, tools};
+use crate::host::cgroup::{self, Scope};
+use crate::host::sandbox;
+use crate::host::spawn::{Child, Spawn};
+use crate::net::{Changes, Links, Namespace};
+
+/// The subcommand that starts a keeper. Not for people.
+pub const VERB: &str = "xen-keeper";
+
+/// Its descriptors: the inside, the inside's network namespace, and where it says that it is ready.
+const INSIDE: RawFd = 3;
+const NETWORK: RawFd = 4;
+const READY: RawFd = 5;
+const IS_READY: &str = "ready";
+
+/// For what dead runs have left, too.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+const DESTROY_LIMIT: Duration = Duration::from_secs(30);
+const TRIES: u32 = 3;
+
+/// A keeper at work. Dropped, it goes on.
+pub struct Keeper(Child);
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// What the run is called
+    #[arg(long)]
+    scope: String,
+}
+
+/// Why a run here can have no guests of Xen, if it cannot.
+pub fn obstacle() -> Option<String> {
+    let text = match role() {
+        Some(Role::Driver) if !rustix::process::geteuid().is_root() => {
+            "guests of Xen are made by root only: start hypertare as root".to_owned()
+        }
+        Some(Role::Driver) => match (Store::open(), account::state(super::DRIVER_DOMAIN)) {
+            (Err(error), _) => format!("{error:#}: is xenstored running?"),
+            (_, Err(error)) => format!("{error:#}"),
+            _ => return None,
+        },
+        Some(Role::Guest) => {
+            "this host is a guest of Xen itself: its guests are made in its driver domain"
+                .to_owned()
+        }
+        None => {
+            "this host does not run under Xen: boot it with Xen, or take machine = \"emulated\""
+                .to_owned()
+        }
+    };
+    Some(text)
+}
+
+impl Keeper {
+    /// Starts the keeper of a run whose inside is about to begin.
+    pub fn start(scope: &Scope, inside: libc::pid_t) -> Result<Self> {
+        let process = Pid::from_raw(inside).context("the inside has no process number")?;
+        let handle = pidfd_open(process, PidfdFlags::empty()).context("watching the inside")?;
+        let network =
+            File::open(format!("/proc/{inside}/ns/net")).context("the inside's network")?;
+        let nothing = File::options().read(true).write(true).open("/dev/null")?;
+        let (mut heard, ready) = std::io::pipe()?;
+        let spawn = Spawn {
+            arguments: vec![VERB.to_owned(), "--scope".to_owned(), scope.name().to_owned()],
+            // Its scratch memory is its own, too.
+            namespaces: libc::CLONE_NEWNS,
+            descriptors: vec![&nothing, &nothing, &nothing, &handle, &network, &ready],
+        };
+        let keeper = Keeper(spawn.start(|_| Ok(()))?);
+        drop(ready);
+        let limit = Timespec { tv_sec: READY_LIMIT.as_secs() as i64, tv_nsec: 0 };
+        if poll(&mut [PollFd::new(&heard, PollFlags::IN)], Some(&limit))? == 0 {
+            bail!("it was not ready within {} s", READY_LIMIT.as_secs());
+        }
+        let mut said = String::new();
+        heard.read_to_string(&mut said)?;
+        ensure!(said == IS_READY, "{said}");
+        Ok(keeper)
+    }
+
+    /// Once the inside has ended.
+    pub fn await_end(&mut self, limit: Duration) {
+        self.0.wait_until(Instant::now() + limit);
+    }
+}
+
+/// The keeper itself.
+pub fn main(arguments: &Arguments) -> ExitCode {
+    // SAFETY: whoever starts a keeper has put them there; nobody else owns these numbers.
+    let [inside, network, ready] =
+        [INSIDE, NETWORK, READY].map(|number| unsafe { OwnedFd::from_raw_fd(number) });
+    for descriptor in [&inside, &network, &ready] {
+        let _ = rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC);
+    }
+    let mut ready = File::from(ready);
+    let scope = Scope::named(&arguments.scope);
+    let outcome = match Watch::begin() {
+        Ok(watch) => {
+            let _ = ready.write_all(IS_READY.as_bytes());
+            drop(ready);
+            watch.until_end(&scope, &inside, &network)
+        }
+        Err(error) => ready.write_all(format!("{error:#}").as_bytes()).map_err(Into::into),
+    };
+    // Whatever became of the watch, what the run has left is removed once it has ended.
+    await_end(&inside);
+    match outcome.and_then(|()| clear(&scope)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+struct Watch {
+    store: Store<UnixStream>,
+    links: Links,
+    changes: Changes,
+}
+
+impl Watch {
+    fn begin() -> Result<Self> {
+        // It ends with the inside, and not by what a terminal or a session's end sends to all.
+        let _ = rustix::process::setsid();
+        std::mem::forget(sandbox::signal_descriptor()?);
+        sandbox::make_private()?;
+        sandbox::mount_scratch()?;
+        kit::write_script(&sandbox::scratch("xen")?)?;
+        sweep()?;
+        Ok(Watch { store: Store::open()?, links: Links::open()?, changes: Changes::watch()? })
+    }
+
+    fn until_end(mut self, scope: &Scope, inside: &OwnedFd, network: &OwnedFd) -> Result<()> {
+        loop {
+            self.hand_over(scope, network)?;
+            let mut watched = [
+                PollFd::new(inside, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.changes.descriptor(), PollFlags::IN),
+            ];
+            match poll(&mut watched, None) {
+                Ok(_) if !watched[0].revents().is_empty() => return Ok(()),
+                Ok(_) => self.changes.forget(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("waiting for interfaces"),
+            }
+        }
+    }
+
+    /// An interface that is gone before it is moved is nobody's loss.
+    fn hand_over(&mut self, scope: &Scope, network: &OwnedFd) -> Result<()> {
+        for link in self.links.list()? {
+            let Some(domain) = domain_of(&link.name) else { continue };
+            if self.store.name_of(domain)?.is_some_and(|name| scope.owns(&name)) {
+                let _ = self.links.move_to(&link.name, Namespace::Fd(network.as_fd()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of netback's interfaces: `vif7.0` is the first of domain 7.
+fn domain_of(interface: &str) -> Option<u32> {
+    let (domain, handle) = interface.strip_prefix("vif")?.split_once('.')?;
+    handle.parse::<u32>().ok()?;
+    domain.parse().ok().filter(|&domain| domain != super::DRIVER_DOMAIN)
+}
+
+fn await_end(process: &OwnedFd) {
+    while poll(&mut [PollFd::new(process, PollFlags::IN)], None) == Err(rustix::io::Errno::INTR) {}
+}
+
+/// Puts the driver domain's weight back, and destroys the guests of a run.
+fn clear(scope: &Scope) -> Result<()> {
+    let mut store = Store::open()?;
+    let put_back = journal::put_back(&mut store, scope);
+    destroy(&mut store, |name| scope.owns(name)).and(put_back)
+}
+
+/// Does that for runs of which nobody is left.
+fn sweep() -> Result<()> {
+    let mut store = Store::open()?;
+    destroy(&mut store, |name| cgroup::is_of_a_run(name) && !cgroup::is_alive(name))?;
+    for scope in journal::scopes(&mut store)? {
+        if !cgroup::is_alive(scope.name()) {
+            journal::put_back(&mut store, &scope)?;
+        }
+    }
+    Ok(())
+}
+
+/// A domain whose interfaces are on their way cannot always be destroyed at the first try.
+fn destroy(store: &mut Store<UnixStream>, is_ours: impl Fn(&str) -> bool) -> Result<()> {
+    let mut outcome = Ok(());
+    for _ in 0..TRIES {
+        let ours: Vec<_> = store.domains()?.into_iter().filter(|(_, name)| is_ours(name)).collect();
+        if ours.is_empty() {
+            return Ok(());
+        }
+        for (number, _) in ours {
+            let number = number.to_string();
+            outcome = tools::run("xl", &["destroy", &number], DESTROY_LIMIT).map(drop);
+        }
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_tell_whose_they_are() {
+        assert_eq!(domain_of("vif7.0"), Some(7));
+        assert_eq!(domain_of("vif12.3"), Some(12));
+        for other in ["vif0.0", "vif7", "vif7.0-emu", "vifx.0", "eth0", "xenbr0", "vif.0"] {
+            assert_eq!(domain_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_host_without_xen_says_so() {
+        if role().is_none() {
+            assert!(obstacle().unwrap().contains("does not run under Xen"));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What a run makes its guests with: how they are called, where their configurations lie, and the
+//! script that joins their interfaces to bridges.
+//!
+//! On a machine of the experiment's own they are called as their nodes are. On a user's host others'
+//! guests are there too, so a run's carry its name as their prefix: by that they are known as its own,
+//! by itself, by its [`keeper`](super::keeper), and by the run after it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rustix::mount::mount_bind;
+
+use crate::host::cgroup::Scope;
+use crate::host::sandbox;
+
+/// A file of the machine's image whose interpreter is this agent: see the image's builder.
+const OWN_SCRIPT: &str = "/xen/vif";
+const OWN_DIRECTORY: &str = "/run/hypertare-domains";
+
+/// The host's settings of `xl`.
+const SETTINGS: &str = "/etc/xen/xl.conf";
+/// Ours: a guest that does not fit is not to be fitted in by taking memory from the driver domain.
+const OWN_SETTINGS: &str = "autoballoon=\"off\"\n";
+
+#[derive(Clone, Debug)]
+pub struct Kit {
+    scope: Option<Scope>,
+    pub script: PathBuf,
+    pub directory: PathBuf,
+}
+
+impl Kit {
+    /// Of a machine that is the experiment's own.
+    pub fn of_own_machine() -> Self {
+        Kit { scope: None, script: OWN_SCRIPT.into(), directory: OWN_DIRECTORY.into() }
+    }
+
+    /// Of a run on somebody's host: all of it lies in the sandbox's memory.
+    pub fn in_sandbox(scope: &Scope) -> Result<Self> {
+        let directory = sandbox::scratch("xen")?;
+        let script = write_script(&directory)?;
+        if Path::new(SETTINGS).exists() {
+            let own = directory.join("xl.conf");
+            fs::write(&own, OWN_SETTINGS).context("writing settings of xl")?;
+            mount_bind(&own, SETTINGS).with_context(|| format!("covering {SETTINGS}"))?;
+        }
+        Ok(Kit { scope: Some(scope.clone()), script, directory })
+    }
+
+    /// The run's name, where its guests carry it.
+    pub fn scope(&self) -> Option<&Scope> {
+        self.scope.as_ref()
+    }
+
+    /// How Xen's tools know the guest of a node.
+    pub fn name(&self, node: &str) -> String {
+        name(self.scope.as_ref(), node)
+    }
+}
+
+pub fn name(scope: Option<&Scope>, node: &str) -> String {
+    scope.map_or_else(|| node.to_owned(), |scope| scope.member(node))
+}
+
+/// The script, under the same path wherever a run's scratch memory is mounted: Xen's tools note it when
+/// they make an interface, and look for it again when that goes.
+pub fn write_script(directory: &Path) -> Result<PathBuf> {
+    let program = std::env::current_exe().context("this program's own path")?;
+    let interpreter = directory.join("agent");
+    symlink(program, &interpreter).context("naming the agent")?;
+    let script = directory.join("vif");
+    fs::write(&script, format!("#!{} xen-vif\n", interpreter.display()))
+        .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)))
+        .with_context(|| format!("writing {}", script.display()))?;
+    Ok(script)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_a_users_host_guests_carry_the_runs_name() {
+        assert_eq!(Kit::of_own_machine().name("xen1"), "xen1");
+        let scope = Scope::named("hypertare-7-99");
+        assert_eq!(name(Some(&scope), "xen1"), "hypertare-7-99.xen1");
+        assert!(scope.owns("hypertare-7-99.xen1"));
+    }
+
+    #[test]
+    fn the_script_is_one_that_the_kernel_starts() {
+        let directory = tempfile::tempdir().unwrap();
+        let script = write_script(directory.path()).unwrap();
+        let text = fs::read_to_string(&script).unwrap();
+        let interpreter = text.strip_prefix("#!").unwrap().split(' ').next().unwrap();
+        assert_eq!(fs::read_link(interpreter).unwrap(), std::env::current_exe().unwrap());
+        assert!(rustix::fs::access(&script, rustix::fs::Access::EXEC_OK).is_ok());
+    }
+}

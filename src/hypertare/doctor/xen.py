@@ -1,0 +1,32 @@
+"""Whether guests of Xen can be had."""
+
+from __future__ import annotations
+
+from hypertare.doctor.finding import Finding
+from hypertare.doctor.host import Host
+from hypertare.errors import HypertareError
+from hypertare.host import xen as below
+from hypertare.units import human_size
+
+TESTED = "4.17"
+
+
+def xen(host: Host) -> Finding:
+    """This host as the driver domain of Xen."""
+    if not below.is_below(host):
+        what = "this host does not run under Xen: guests of Xen are for the emulated machine"
+        return Finding("xen", "info", what)
+    try:
+        below.check_driver_domain(host)
+        found = below.find(host)
+    except HypertareError as error:
+        return Finding("xen", "info", error.what, error.do)
+    what = (
+        f"driver domain of Xen {found.described}, {human_size(found.free_memory)} free for guests"
+    )
+    if not found.free_memory:
+        do = "boot Xen with dom0_mem=..., so that the driver domain does not have all memory"
+        return Finding("xen", "warn", what, do)
+    if not found.version.startswith(f"{TESTED}."):
+        return Finding("xen", "warn", f"{what}; only Xen {TESTED} is tested")
+    return Finding("xen", "ok", what)
