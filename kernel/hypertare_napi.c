@@ -20,10 +20,6 @@
 #include <linux/version.h>
 #include <net/net_namespace.h>
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
-#error "Since Linux 6.14 a device's NAPI list is under the device's own lock, not under RTNL."
-#endif
-
 /*
  * A softirq looks at its budget (netdev_budget, 300) and at the clock between
  * polls only. A poll of this many packets already outlasts both.
@@ -40,9 +36,28 @@ struct change {
 	int after;
 };
 
-/* Both under RTNL, as is every walk over a device's instances below. */
+/* Both under RTNL. */
 static LIST_HEAD(changes);
 static bool ready;
+
+/*
+ * A device's instances are under RTNL, and since Linux 6.14 under the device's
+ * own lock. RTNL is taken first, as everywhere in the kernel.
+ */
+static void lock_instances(struct net_device *dev)
+{
+	ASSERT_RTNL();
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+	netdev_lock(dev);
+#endif
+}
+
+static void unlock_instances(struct net_device *dev)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+	netdev_unlock(dev);
+#endif
+}
 
 /*
  * virtio_net marks a transmit instance that it does not use with a weight of 0,
@@ -161,8 +176,11 @@ static int set_named(const char *name, const int *weights, int given)
 		return -EPERM;
 	rtnl_lock();
 	dev = ready ? __dev_get_by_name(net, name) : NULL;
-	if (dev)
+	if (dev) {
+		lock_instances(dev);
 		error = set_device(dev, weights, given);
+		unlock_instances(dev);
+	}
 	rtnl_unlock();
 	return error;
 }
@@ -205,8 +223,11 @@ static int weight_get(char *buffer, const struct kernel_param *param)
 	int at = 0;
 
 	rtnl_lock();
-	for_each_netdev(net, dev)
+	for_each_netdev(net, dev) {
+		lock_instances(dev);
 		at = show_device(dev, buffer, at);
+		unlock_instances(dev);
+	}
 	rtnl_unlock();
 	return at < PAGE_SIZE - 1 ? at : -EFBIG;
 }
@@ -221,12 +242,15 @@ MODULE_PARM_DESC(weight, "write \"DEVICE WEIGHT\", read all devices with their w
 /* Only what still is in the device's list, and still has the weight that was set here. */
 static void put_back(struct change *change)
 {
+	struct net_device *dev = change->dev;
 	struct napi_struct *napi;
 
-	list_for_each_entry(napi, &change->dev->napi_list, dev_list)
+	lock_instances(dev);
+	list_for_each_entry(napi, &dev->napi_list, dev_list)
 		if (napi == change->napi && napi->napi_id == change->id &&
 		    napi->weight == change->after)
 			WRITE_ONCE(napi->weight, change->before);
+	unlock_instances(dev);
 }
 
 static int on_event(struct notifier_block *block, unsigned long event, void *data)

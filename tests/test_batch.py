@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import pytest
 
 from hypertare import plan, planner
-from hypertare.batch import Batch, Place, nics_of, parts, renumbered, seed_of, sort
+from hypertare.batch import (
+    Batch,
+    Place,
+    check_nics,
+    nics_of,
+    parts,
+    renumbered,
+    seed_of,
+    sort,
+    tell,
+)
 from hypertare.batch import make as make_batch
 from hypertare.design import make
 from hypertare.errors import InputError
+from hypertare.machine.emulated import Output
 from hypertare.pc import Nic, Pc
 from hypertare.planner import Chance, Surroundings
-from hypertare.records import BenchReady, Log, Record, Teardown, TrialBegin, TrialEnd
+from hypertare.records import BenchReady, Interval, Log, Record, Teardown, TrialBegin, TrialEnd
 from hypertare.report import units
 from hypertare.responses import RESPONSES, of_clock
 from hypertare.study import StudyFile
@@ -223,6 +236,90 @@ def test_guests_of_xen_reach_their_peers_through_the_machine_s_own_nic() -> None
     assert on == {"xen1-1": "lan", "xen1-2": "lan", "peer-1": "wire", "peer-2": "wire"}
 
 
+ROUTED = XEN.replace("[workloads.tcp]", "[bench]\ndriver = 'route'\n[workloads.tcp]")
+
+
+def test_a_driver_domain_that_routes_has_the_machine_s_nic_for_itself() -> None:
+    plain, xen = boots_of(ROUTED)
+    lan, wire = xen.bench.links
+    assert (lan.kind, wire.kind) == ("route", "hub")
+    host = xen.bench.nodes[0]
+    (uplink,) = host.interfaces
+    assert lan.uplink is not None and (uplink.link, uplink.mac) == (lan.name, lan.uplink.mac)
+    assert host.router == plan.Router(ipv4=True, ipv6=False)
+    # All are of one network, so that guests and peers know of no router.
+    nodes = [*xen.bench.nodes, *plain.bench.nodes]
+    ends = [ipaddress.ip_interface(i.address) for node in nodes for i in node.interfaces]
+    assert len({end.network for end in ends}) == 1
+    own = {i.address for node in xen.bench.nodes for i in node.interfaces}
+    assert len(own) == 5
+    assert all(not node.routes for node in nodes)
+    # Nothing else differs from a bridge: NICs, guests, tasks; nor does the baseline at all.
+    bridged_plain, bridged = boots_of(XEN)
+    assert xen.pc == bridged.pc and xen.trials == bridged.trials
+    assert xen.bench.nodes[1:] == bridged.bench.nodes[1:]
+    assert plain.steps == bridged_plain.steps
+
+
+def test_by_the_wall_clock_a_trial_may_take_as_long_as_a_busy_host_does() -> None:
+    _, virtual = boots_of(XEN)
+    _, wall = boots_of(XEN.replace("[sut]", "clock = 'wall'\n[sut]"))
+    limits = [one.trials[0].phases[-1].limit_s for one in (virtual, wall)]
+    assert limits[1] > limits[0] + 10
+    tasks = [one.trials[0].phases[-1].tasks for one in (virtual, wall)]
+    assert tasks[0] == tasks[1]
+
+
+def test_peers_that_are_guests_keep_their_bridge() -> None:
+    _, xen = boots_of(ROUTED.replace("driver = 'route'", "driver = 'route'\npeers = 'guest'"))
+    assert [link.kind for link in xen.bench.links] == ["route", "bridge"]
+
+
+def test_the_machine_must_run_the_scheduler_that_was_asked_for() -> None:
+    plain, xen = boots_of(XEN.replace("[sut]", "[sut]\nscheduler = 'credit2'"))
+    assert xen.bench.scheduler == "credit2" and "--scheduler=credit2" in xen.pc.options
+    assert plain.bench.scheduler is None
+
+
+def test_how_the_driver_domain_joins_guests_is_hard_to_change() -> None:
+    text = XEN + '[factors]\n"bench.driver" = ["bridge", "route"]\n'
+    design = make(StudyFile(text, "xen.toml").study(), 1)
+    assert {plot.levels["bench.driver"] for plot in design.plots} == {"bridge", "route"}
+    assert all(
+        [v.platform for v in plot.variants] == ["native", "xen", "container"]
+        for plot in design.plots
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ROUTED.replace('"xen", ', ""), "platform xen"),
+        (ROUTED.replace('"emulated"', '"local"'), "needs machine = 'emulated'"),
+        (ROUTED.replace("= 'route'", "= 'nat'"), "Allowed: bridge, route"),
+        (
+            ROUTED.replace("driver = 'route'", "driver = 'route'\ntopology = 'routers'"),
+            "topology 'hosts'",
+        ),
+    ],
+)
+def test_what_cannot_be_routed(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        StudyFile(text, "xen.toml").study()
+
+
+def test_records_of_a_trial_that_lost_a_guest_are_kept_and_marked() -> None:
+    _, xen = boots_of(XEN)
+    kept = Interval(
+        node="xen1-2", trial=0, phase="measure", task="send.2", begin_s=0.0, end_s=0.1, values={}
+    )
+    why = "node xen1-1 failed: it has ended: its kernel has crashed: sysrq triggered crash"
+    end = TrialEnd(trial=0, t_s=1.0, elapsed_s=1.0, error=why, lost="xen1-1")
+    records = (TrialBegin(trial=0, t_s=0.0), kept, end, Teardown(seconds_s=0.0))
+    (one,) = tell(xen, Output(records, None, (), None, 1.0))[1]
+    assert one.error == why and any(isinstance(record, Interval) for record in one.records)
+
+
 def test_weights_are_of_those_that_work_and_of_the_driver_domain() -> None:
     plain, xen = boots_of(XEN)
     weights = [(k.node, k.knob.guest, k.knob.weight) for k in xen.trials[0].knobs]
@@ -320,3 +417,29 @@ def test_a_guest_s_pc_is_a_kvm_host_and_the_baseline_s_has_no_guest() -> None:
     # What it has of chance comes from the seed, and its kernel is told what the study says.
     assert {"random.trust_cpu=off", "hypertare.seed=7", "quiet"} <= set(kind.kernel_args)
     assert boots_of(KVM, 8)[0].steps != guest.steps == boots_of(KVM)[0].steps
+
+
+def test_a_machine_has_room_for_so_many_nics() -> None:
+    text = """
+    name = "crowd"
+    question = "?"
+    machine = "emulated"
+    [sut]
+    platforms = ["native", "xen"]
+    guests = 46
+    memory = "128M"
+    [bench]
+    topology = "routers"
+    [workloads.tcp]
+    type = "stream"
+    direction = "forward"
+    """
+    on = Surroundings((0,), "tcg", {}, {})
+    for count, said in ((46, None), (47, "47 guests .* need 188 NICs .* room for 184: 46 fit")):
+        study = StudyFile(text.replace("46", str(count)), "crowd.toml")
+        plot = make(study.study(), 1).plots[0]
+        if said is None:
+            check_nics(study, plot, on)
+        else:
+            with pytest.raises(InputError, match=said):
+                check_nics(study, plot, on)

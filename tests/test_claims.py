@@ -10,8 +10,9 @@ from pydantic import ValidationError
 
 from hypertare.claims import Claim, judge
 from hypertare.predictability.settings import LawName
+from hypertare.search import rates
 from hypertare.stats.laws import LAWS
-from hypertare.summary import Estimate, JudgedClaim, Predictability, Prediction
+from hypertare.summary import Estimate, JudgedClaim, LossFreeRate, Predictability, Prediction
 
 CELL = {"workload": "tcp", "message": 64}
 
@@ -476,3 +477,92 @@ def test_what_was_modelled_of_the_same_trials_differs_for_sure() -> None:
         where={"cache": "6M"}, against={"cache": "none"}, op="within", value=["-2 %", "2 %"]
     )
     assert said(measured, *others) == "undecided"
+
+
+def searched(lower: float | None, upper: float | None, **fields: object) -> LossFreeRate:
+    given: dict[str, object] = {
+        "platform": "guest",
+        "cell": {"workload": "udp", "knobs.napi_weight": 64},
+        "goal": 0.005,
+        "state": "found",
+        "unit": "b/s",
+        "trials": 12,
+        "lower": lower and {"rate": lower, "loss": 0, "trials": 3},
+        "upper": upper and {"rate": upper, "loss": 0.1, "trials": 3},
+    }
+    return LossFreeRate.model_validate(given | fields)
+
+
+def of_searches(found: list[LossFreeRate], **fields: object) -> JudgedClaim:
+    one = claim(**({"response": "loss_free_rate", "measure": "value"} | fields))
+    return judge(one, rates.estimates(found, "native"))
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "judgement"),
+    [
+        ("above", 99e6, "holds"),
+        ("above", 101e6, "undecided"),
+        ("above", 103e6, "fails"),
+        ("below", 103e6, "holds"),
+        ("below", 101e6, "undecided"),
+        ("below", 99e6, "fails"),
+        ("within", [99e6, 103e6], "holds"),
+    ],
+)
+def test_a_loss_free_rate_lies_between_its_bounds(op: str, value: object, judgement: str) -> None:
+    judged = of_searches([searched(100e6, 102e6)], op=op, value=value)
+    assert judged.judgement == judgement
+    assert "loss_free_rate 1e+08 b/s (searched: 1e+08 b/s to 1.02e+08 b/s)" in judged.evidence
+
+
+def test_without_an_upper_bound_a_loss_free_rate_may_be_anything_above() -> None:
+    for found in (searched(100e6, 102e6, sender=True), searched(100e6, None, state="none loses")):
+        assert of_searches([found], value=99e6).judgement == "holds"
+        assert of_searches([found], value=200e6).judgement == "undecided"
+        assert of_searches([found], op="below", value=200e6).judgement == "undecided"
+        assert of_searches([found], op="below", value=99e6).judgement == "fails"
+        assert "1e+08 b/s or more" in of_searches([found], value=99e6).evidence
+
+
+def test_one_goal_of_several_is_named_as_the_search_names_it() -> None:
+    found = [searched(100e6, 102e6), searched(50e6, 51e6, goal=0.0)]
+    assert of_searches(found, value=99e6).judgement == "fails"
+    for goal in ("0.5%", 0.005):
+        chosen = of_searches(found, where={"search.loss": goal}, value=99e6)
+        assert chosen.judgement == "holds"
+    ratio = {"where": {"search.loss": "0.5%"}, "against": {"search.loss": 0}, "measure": "ratio"}
+    judged = of_searches(found, **ratio, value=1.9)
+    assert judged.judgement == "holds"
+    assert f"searched: {100 / 51:.4g} to {102 / 50:.4g}" in judged.evidence
+    with pytest.raises(ValidationError, match="no bound"):
+        claim(where={"search.loss": "much"})
+
+
+def test_loss_free_rates_of_two_settings_and_of_the_baseline() -> None:
+    one = {"cell": {"workload": "udp", "knobs.napi_weight": 1}}
+    found = [searched(100e6, 102e6), searched(50e6, 51e6, **one)]
+    setting = {"where": {"knobs.napi_weight": 64}, "against": {"knobs.napi_weight": 1}}
+    low, high = 49e6, 52e6
+    assert of_searches(found, **setting, op="within", value=[48e6, 53e6]).judgement == "holds"
+    assert of_searches(found, **setting, op="within", value=[low, high]).judgement == "undecided"
+
+    native = searched(200e6, 204e6, platform="native", cell={"workload": "udp"})
+    for measure, value, judgement in (
+        ("ratio", [0.49, 0.52], "holds"),
+        ("efficiency", [0.491, 0.52], "undecided"),
+        ("cost", ["48 %", "51 %"], "holds"),
+    ):
+        judged = of_searches(
+            [native, searched(100e6, 102e6)], op="within", measure=measure, value=value
+        )
+        assert judged.judgement == judgement, judged.evidence
+    alone = of_searches([searched(100e6, 102e6)], measure="cost", value=0)
+    assert alone.judgement == "undecided" and "no search of the baseline" in alone.evidence
+
+
+def test_a_search_that_failed_decides_nothing() -> None:
+    failed = searched(None, None, state="failed", reason="no such knob")
+    assert of_searches([failed], value=1).judgement == "undecided"
+    nothing = of_searches([searched(None, 1e4, state="all lose")], op="below", value=1e6)
+    assert nothing.judgement == "holds"

@@ -255,3 +255,74 @@ def test_a_node_in_several_states_is_compared_with_the_likest() -> None:
     assert unlike_runs(both, both) == []
     one = both.model_copy(update={"platforms": (cards[0],)})
     assert unlike_runs(both, one) == ["native's sut0 driver virtio_net against e1000"]
+
+
+def searched(lower: float | None, upper: float | None, **fields: object) -> Made:
+    """A run with one search and nothing else."""
+    given: dict[str, object] = {
+        "platform": "guest",
+        "cell": {"workload": "udp", "knobs.napi_weight": 1},
+        "goal": 0.005,
+        "state": "found",
+        "unit": "b/s",
+        "trials": 12,
+        "lower": lower and {"rate": lower, "loss": 0, "trials": 3},
+        "upper": upper and {"rate": upper, "loss": 0.1, "trials": 3},
+    }
+    return Made((), summary(loss_free=(given | fields,)))
+
+
+def test_loss_free_rates_by_hand() -> None:
+    found = compare(searched(100e6, 102e6), searched(80e6, 84e6))
+    (change,) = found.changes
+    assert (change.response, change.direction) == ("loss_free_rate", "worse")
+    assert change.cell == {"workload": "udp", "knobs.napi_weight": 1, "search.loss": 0.005}
+    assert (change.a, change.b, change.n_a, change.n_b) == (100e6, 80e6, 12, 12)
+    assert change.ratio == pytest.approx(0.8) and change.loss == pytest.approx(0.2)
+    assert change.ratio_low == pytest.approx(80 / 102)
+    assert change.ratio_high == pytest.approx(84 / 100)
+    assert change.confidence is None and found.worse == (change,)
+    assert list(every(found.warnings, "no confidence interval"))
+
+
+def test_loss_free_rates_whose_bounds_overlap_show_no_difference() -> None:
+    (change,) = compare(searched(100e6, 110e6), searched(108e6, 115e6)).changes
+    assert change.direction == "no difference shown" and change.ratio == pytest.approx(1.08)
+    (change,) = compare(searched(100e6, 102e6), searched(103e6, 104e6)).changes
+    assert change.direction == "better"
+    (small,) = compare(searched(100e6, 102e6), searched(103e6, 104e6), threshold=0.05).changes
+    assert small.direction == "no difference shown"
+
+
+def test_where_the_sender_was_the_limit_there_is_no_upper_bound() -> None:
+    limited = searched(100e6, 102e6, sender=True)
+    (change,) = compare(searched(50e6, 51e6), limited).changes
+    assert change.direction == "better" and change.ratio_high is None
+    assert change.ratio_low == pytest.approx(100 / 51)
+    (change,) = compare(limited, searched(200e6, 201e6)).changes
+    assert change.direction == "no difference shown"
+
+
+def test_a_rate_that_is_lost_altogether_got_worse() -> None:
+    nothing = searched(None, 1e4, state="all lose")
+    (change,) = compare(searched(100e6, 102e6), nothing).changes
+    assert (change.direction, change.ratio, change.b) == ("worse", 0.0, 0.0)
+    assert change.ratio_high == pytest.approx(1e-4)
+    (change,) = compare(nothing, searched(100e6, 102e6)).changes
+    assert change.direction == "better" and change.ratio is None
+    assert change.difference == pytest.approx(100e6)
+
+
+def test_searches_that_only_one_run_has_or_that_failed() -> None:
+    one, other = searched(100e6, 102e6), searched(100e6, 102e6, goal=0.0)
+    with pytest.raises(InputError, match="no measured cell in common"):
+        compare(one, other)
+    shared = blocks({"guest": [8.0, 8.1, 8.2]})
+    found = compare(Made(shared, one.summary), Made(shared, other.summary))
+    assert found.only_a == (
+        "loss_free_rate of guest (workload udp, knobs.napi_weight 1, search.loss 0.005)",
+    )
+    assert len(found.only_b) == 1
+    failed = searched(None, None, state="failed", reason="no such knob")
+    found = compare(Made(shared, one.summary), Made(shared, failed.summary))
+    assert len(found.changes) == 1 and list(every(found.warnings, "no such knob"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,8 @@ from hypertare import plan, planner
 from hypertare.design import make
 from hypertare.errors import InputError
 from hypertare.study import StudyFile
+
+STUDIES = Path(__file__).parents[1] / "studies"
 
 TEXT = """
 name = "memory"
@@ -148,3 +151,23 @@ def test_nonsense_is_refused(wrong: str, said: str) -> None:
     with pytest.raises(InputError) as refused:
         StudyFile(f'name = "x"\nquestion = "?"\n[workloads.w]\n{wrong}\n', "x").study()
     assert said in str(refused.value)
+
+
+def test_the_built_in_study_of_huge_and_merged_pages_plans_every_cell() -> None:
+    text = (STUDIES / "paging-thp-ksm.toml").read_text()
+    file = StudyFile(text, "paging-thp-ksm.toml")
+    merging: dict[tuple[str, str], set[bool]] = {}
+    for plot in make(file.study(), 1).plots:
+        for name in file.study().workloads:
+            factors = file.study().factors_of(name)
+            assert len(factors) == 1
+            ((path, levels),) = factors.items()
+            for level, variant in itertools.product(levels, plot.variants):
+                study = file.cell({**plot.levels, path: level})
+                made = planner.make_trial(1, study, name, variant, plot, on())
+                ksm = [s.knob.run for s in made.knobs if isinstance(s.knob, plan.Ksm)]
+                merging.setdefault((name, variant.platform), set()).update(ksm)
+    # The host below a guest merges; natively there is nothing that was offered for it.
+    for name, runs in (("idle", {False, True}), ("copies", {False, True}), ("touch", {False})):
+        assert merging[name, "guest"] == runs
+        assert merging[name, "native"] == set()

@@ -174,3 +174,14 @@ def test_the_aggregates_beside_ours_are_the_guests_sums() -> None:
         if row["platform"] == "xen":
             (values,) = published(row["workload"])[int(row["sut.guests"])]
             assert float(row["value"]) == pytest.approx(values["goodput"] / 1e6)
+
+
+def test_by_a_line_the_fair_rate_is_of_what_that_carries() -> None:
+    """941.49 Mb/s over 8, whatever fewer guests had."""
+    carried = {"theoretical_goodput": 941.49e6}
+    values = {n: [{**one, **carried} for one in of] for n, of in published("transmit").items()}
+    laws = found(values)
+    (least,) = laws[LEAST].predictions
+    assert least.predicted == pytest.approx(941.49e6 / 8)
+    assert laws[LEAST].fitted == () and laws[LEAST].formula == "R / N, R what the line carries"
+    assert laws[AGGREGATE].fitted == (1, 2, 4), "that law has no rate of a line in it"

@@ -13,6 +13,7 @@ from hypertare import plan, planner, routers
 from hypertare.batch import nics_of
 from hypertare.design import Plot, Variant, make
 from hypertare.errors import InputError
+from hypertare.image import bird
 from hypertare.pc import class_of
 from hypertare.routers import Network, all_sides, networks
 from hypertare.study import Study, StudyFile
@@ -214,24 +215,51 @@ def test_those_that_speak_ospf_have_a_link_of_their_own_and_a_daemon() -> None:
     _, _, bench = made(text, replace(ON, daemon=daemon))
     speaking = {n.name: n for n in bench.nodes if n.router and n.router.daemon}
     assert set(speaking) == {f"{name}-{n}" for name in ("container1", "guest2") for n in (1, 3)}
-    assert {i.link for n in bench.nodes for i in n.interfaces[2:3] if n.name != "host"} == {"core"}
+    cores = {n.name: n.interfaces[2].link for n in speaking.values()}
+    # Platforms do not learn from each other.
+    assert cores["container1-1"] == cores["container1-3"] == "core-1"
+    assert cores["guest2-1"] == cores["guest2-3"] == "core-2"
     container, guest = speaking["container1-3"], speaking["guest2-1"]
     assert container.router and container.router.daemon and guest.router and guest.router.daemon
     assert container.router.daemon == plan.Daemon(argv=("/ld", "/bird"), neighbours=("eth2",))
     assert guest.router.daemon.argv == ("/bird",)
     assert isinstance(guest.kind, plan.Guest)
     assert guest.kind.initramfs == (Path("/i"), Path("/b.cpio"))
-    assert bench.links[-1].name == "core"
+    assert [link.name for link in bench.links[-2:]] == ["core-1", "core-2"]
 
 
 @pytest.mark.parametrize(
-    ("routing", "machine", "said"),
+    ("platform", "kind", "link"),
+    [("container", "pc", "hub"), ("xen", "xen", "bridge"), ("guest", "kvm", "bridge")],
+)
+def test_ospf_on_an_emulated_machine(platform: str, kind: str, link: str) -> None:
+    own = f'platforms = ["native", "{platform}"]\n[bench]\nrouting = ["ospf", "static", "ospf"]'
+    text = f'machine = "emulated"\n{TEXT.replace("[bench]", own)}'
+    daemon = bird.Start(("/bird",), ("/bird",), Path("/b.cpio"))
+    _, _, bench = made(text, replace(emulated(), daemon=daemon), kind)
+    (core,) = [link for link in bench.links if link.name == "core-1"]
+    # Nothing of the machine's own is on it where it is a bridge.
+    assert core.kind == link and core.uplink is None
+    on = {n.name: i for n in bench.nodes for i in n.interfaces if i.link == "core-1"}
+    assert set(on) == {f"{platform}1-1", f"{platform}1-3"}
+    macs = [i.mac for n in bench.nodes for i in n.interfaces]
+    macs += [one.uplink.mac for one in bench.links if one.uplink]
+    assert None not in macs and len(set(macs)) == len(macs)
+    for node in bench.nodes:
+        speaks = node.name in on
+        assert speaks == bool(node.router and node.router.daemon)
+        if isinstance(node.kind, plan.Guest | plan.Domain):
+            assert (Path("/b.cpio") in node.kind.initramfs) == speaks
+
+
+@pytest.mark.parametrize(
+    ("routing", "platforms", "said"),
     [
-        ('["ospf"]', "local", "bench.routing has 1 of them for 3 routers"),
-        ('"ospf"', "emulated", "for containers and guests of this host"),
+        ('["ospf"]', '["native", "guest"]', "bench.routing has 1 of them for 3 routers"),
+        ('"ospf"', '["native"]', "natively one kernel is all of them"),
     ],
 )
-def test_routing_that_cannot_be_had(routing: str, machine: str, said: str) -> None:
-    text = TEXT.replace("[bench]", f"[bench]\nrouting = {routing}")
+def test_routing_that_cannot_be_had(routing: str, platforms: str, said: str) -> None:
+    text = TEXT.replace("[bench]", f"platforms = {platforms}\n[bench]\nrouting = {routing}")
     with pytest.raises(InputError, match=said):
-        StudyFile(f'machine = "{machine}"\n{text}', "routed.toml").study()
+        StudyFile(text, "routed.toml").study()

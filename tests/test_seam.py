@@ -271,6 +271,8 @@ question = "Everything that a plan can hold?"
 memory = "1G"
 kernel_args = ["quiet"]
 cpu_model = "max"
+[bench]
+line_rate = "1G"
 [workloads.make]
 type = "command"
 command = ["true"]

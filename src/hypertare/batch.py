@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypertare import pc, plan, planner
 from hypertare.design import Plot, Variant
-from hypertare.pc import Nic, Pc, class_of
+from hypertare.errors import InputError
+from hypertare.pc import Nic, Pc, PcClass, class_of
 from hypertare.plan import Seam
 from hypertare.records import (
     BenchReady,
@@ -91,7 +92,7 @@ def make(
     kind = class_of(places[0].variant.platform)
     on = replace(on, chance=planner.Chance(seed))
     study = file.cell(plot.levels)
-    plot = replace(plot, variants=tuple(v for v in plot.variants if class_of(v.platform) == kind))
+    plot = _of_class(plot, kind)
     cells = {
         variant.node: file.cell({**plot.levels, **variant.levels}) for variant in plot.variants
     }
@@ -131,6 +132,35 @@ def nics_of(bench: plan.Bench) -> tuple[Nic, ...]:
     return tuple(
         Nic(nic.nic or "virtio-net", nic.mac or "", wires.index(wire)) for nic, wire in found
     )
+
+
+MOST_NICS = 184
+"""Of QEMU's PC: eight functions of each of its 23 free slots (`place` in the agent's emulated.rs)."""
+
+
+def check_nics(file: StudyFile, plot: Plot, on: planner.Surroundings) -> None:
+    """Whether the PCs of a plot have room for all their NICs.
+
+    Raises:
+        InputError: one has not; it says for how many guests it would have.
+    """
+    study = file.cell(plot.levels)
+    on = replace(on, chance=planner.Chance(0))
+    for kind in pc.classes(study):
+        own = _of_class(plot, kind)
+        cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in own.variants}
+        needed = len(nics_of(planner.make_bench(study, own, cells, on)))
+        if needed > MOST_NICS:
+            fit = study.bench_guests * MOST_NICS // needed
+            raise InputError(
+                f"{study.bench_guests} guests with their peers need {needed} NICs of the emulated "
+                f"machine, which has room for {MOST_NICS}: {fit} fit.",
+                "Ask for fewer with sut.guests.",
+            )
+
+
+def _of_class(plot: Plot, kind: PcClass) -> Plot:
+    return replace(plot, variants=tuple(v for v in plot.variants if class_of(v.platform) == kind))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from hypertare import plan, planner, responses
+from hypertare import of_line, plan, planner, responses
 from hypertare.design import Design, EasyCell, Plot, Variant
 from hypertare.outcome import outcome, warnings
 from hypertare.records import BenchReady, Record, TrialEnd
@@ -258,7 +258,8 @@ class Campaign:
     ) -> None:
         """Writes a finished trial down, and gives its variant up after too many failures in a row."""
         kind = self.study.workloads[planned.workload].type
-        finished = outcome(kind, planned, variant.nodes, records, error, seconds, fingerprint)
+        most = self._carried_at_most(planned)
+        finished = outcome(kind, planned, variant.nodes, records, error, seconds, fingerprint, most)
         error = finished.error
         self._finished.append(finished)
         self.journal.append(finished, records)
@@ -266,6 +267,12 @@ class Campaign:
         if error is None:
             self._seconds[planned.workload, variant.node].append(seconds)
         self.observer.end(finished, self.remaining_s())
+
+    def _carried_at_most(self, planned: PlannedTrial) -> float | None:
+        if not self.study.has_line:
+            return None
+        levels = {factor: level for factor, level in planned.cell.items() if factor != "workload"}
+        return of_line.theoretical(self.file.cell(levels), planned.workload)
 
     def _count_failure(
         self, key: Key, variant: Variant, planned: PlannedTrial, error: str | None

@@ -16,6 +16,7 @@ In a study file:
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from hypertare.predictability.settings import LawName
+from hypertare.search import rates
 from hypertare.series import key, same
 from hypertare.stats.correlation import correlation
 from hypertare.stats.practical import unanimous
@@ -58,7 +60,15 @@ def parse_bound(given: object) -> float:
     raise ValueError(f"'{given}' is no bound; write a number such as 0.05, or \"5 %\"")
 
 
+def _levels(given: object) -> object:
+    """A goal of a search as the study's `search.loss` spells it: `"0.5%"`."""
+    if isinstance(given, dict) and rates.GOAL in given:
+        return {**given, rates.GOAL: parse_bound(given[rates.GOAL])}
+    return given
+
+
 Bound = Annotated[float, BeforeValidator(parse_bound)]
+Levels = Annotated[dict[str, Level], BeforeValidator(_levels)]
 
 
 class Claim(BaseModel):
@@ -80,6 +90,9 @@ class Claim(BaseModel):
     the second's: the difference of the costs, the efficiencies or the values, or the ratio of the
     values. Of a list of such levels the claim must hold against each. `value` is one bound for `above`
     and `below`, two for `within`.
+
+    The response `loss_free_rate` is what the study's searches found, with the goal as the level
+    `search.loss`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -88,8 +101,8 @@ class Claim(BaseModel):
     response: str
     workload: str | None = None
     platform: str
-    where: dict[str, Level] = {}
-    against: dict[str, Level] | tuple[dict[str, Level], ...] | None = None
+    where: Levels = {}
+    against: Levels | tuple[Levels, ...] | None = None
     against_response: str | None = None
     with_response: str | None = None
     guest: Annotated[int, Field(ge=1)] | None = None
@@ -158,8 +171,8 @@ class Seen:
 def judge(
     claim: Claim, estimates: Iterable[Estimate], foretold: Iterable[Predictability] = ()
 ) -> JudgedClaim:
-    """Whether a claim holds, by a run's estimates, those of single guests among them, and by what laws
-    foretold.
+    """Whether a claim holds, by a run's estimates, those of single guests and of searches among them,
+    and by what laws foretold.
 
     In one cell it holds where the whole interval lies within the bounds, fails where all of it lies
     outside on one side, and is undecided where a bound lies in the interval. Values without any
@@ -256,9 +269,9 @@ def _measure(
         return _single(claim.measure, one)
     if isinstance(other, str):
         return other
-    same_trials = _same_trials(one, other)
+    width = _width(one, other)
     if claim.measure == "ratio":
-        return _quotient(_value(one), _value(other), same_trials=same_trials)
+        return _quotient(_value(one), _value(other), width)
     pair = [
         _value(e) if claim.measure == "value" else _single(claim.measure, e) for e in (one, other)
     ]
@@ -267,7 +280,7 @@ def _measure(
             return seen
     first, second = pair
     assert isinstance(first, Seen) and isinstance(second, Seen)
-    return _difference(first, second, same_trials=same_trials)
+    return _difference(first, second, width)
 
 
 def _same_cell(response: str, one: Estimate, known: list[Estimate]) -> Estimate | str:
@@ -358,17 +371,22 @@ def _value(one: Estimate) -> Seen:
 
 def _cost(one: Estimate) -> Seen | str:
     if one.cost is None:
-        return "it has no cost: no block with the baseline, or a value of zero or below"
+        with_baseline = "search of" if one.response == rates.RESPONSE else "block with"
+        return f"it has no cost: no {with_baseline} the baseline, or a value of zero or below"
     sure = one.cost_low is None and unanimous(one.blocks or 0, one.confidence)
     return Seen(one.cost, one.cost_low, one.cost_high, sure)
 
 
-def _difference(one: Seen, other: Seen, *, same_trials: bool = False) -> Seen:
-    """one - other with its interval, from the intervals of both as if independent.
+Width = Callable[[float, float], float]
+
+
+def _difference(one: Seen, other: Seen, width: Width = math.hypot) -> Seen:
+    """one - other with its interval, from the intervals of both; as if independent by default.
 
     MOVER: l = d - √((a - a.low)² + (b.high - b)² - 2r (a - a.low)(b.high - b)), u likewise, with a
     correlation r of 0. Cells that share blocks move together, which makes their difference surer than
-    this says. Of the same trials, to which a model adds constants, r is 1.
+    this says. Of the same trials, to which a model adds constants, r is 1. Of bounds that searches
+    found it is -1, the worst case.
 
     Source: Zou & Donner (2008), Statistics in Medicine 27, 1693-1702; with r: Zou (2007),
     Psychological Methods 12, 399-413.
@@ -377,10 +395,16 @@ def _difference(one: Seen, other: Seen, *, same_trials: bool = False) -> Seen:
     a, b = _closed(one), _closed(other)
     if a is None or b is None:
         return Seen(estimate, None, None)
-    width = _dependent if same_trials else math.hypot
     low = estimate - width(one.estimate - a[0], b[1] - other.estimate)
     high = estimate + width(a[1] - one.estimate, other.estimate - b[0])
     return Seen(estimate, low, high)
+
+
+def _width(one: Estimate, other: Estimate) -> Width:
+    """How the intervals of two estimates are joined."""
+    if one.response == rates.RESPONSE:
+        return operator.add
+    return _dependent if _same_trials(one, other) else math.hypot
 
 
 def _dependent(one: float, other: float) -> float:
@@ -399,7 +423,7 @@ def _same_trials(one: Estimate, other: Estimate) -> bool:
     )
 
 
-def _quotient(one: Seen, other: Seen, *, same_trials: bool = False) -> Seen | str:
+def _quotient(one: Seen, other: Seen, width: Width) -> Seen | str:
     """one / other: the difference of logs."""
     logs: list[Seen] = []
     for seen in (one, other):
@@ -407,7 +431,7 @@ def _quotient(one: Seen, other: Seen, *, same_trials: bool = False) -> Seen | st
             return "a ratio needs values and intervals above zero"
         ends = [None if end is None else math.log(end) for end in (seen.low, seen.high)]
         logs.append(Seen(math.log(seen.estimate), ends[0], ends[1], seen.sure))
-    log = _difference(*logs, same_trials=same_trials)
+    log = _difference(*logs, width)
     if log.low is None or log.high is None:
         return Seen(math.exp(log.estimate), None, None)
     return Seen(math.exp(log.estimate), math.exp(log.low), math.exp(log.high))
@@ -425,7 +449,8 @@ def _judgement(seen: Seen, bounds: tuple[float, float]) -> Judgement:
     if ends is None:
         return "undecided"
     low, high = ends
-    if bounds[0] < low and high < bounds[1]:
+    # An end that is not known is within a bound that is not asked for.
+    if (bounds[0] < low or bounds[0] == -math.inf) and (high < bounds[1] or bounds[1] == math.inf):
         return "holds"
     # A point exactly on its bound lies on neither side of it.
     if high < bounds[0] or low > bounds[1] or (low == high and low in bounds):
@@ -474,6 +499,8 @@ def _wanted(claim: Claim, say: Callable[[float], str]) -> str:
 
 
 def _interval(one: Estimate, seen: Seen, say: Callable[[float], str]) -> str:
+    if one.response == rates.RESPONSE and seen.low is not None and seen.high is not None:
+        return _found(seen.low, seen.high, say)
     if seen.low is not None and seen.high is not None:
         if one.exact and seen.low == seen.high:
             return "exact"
@@ -481,6 +508,15 @@ def _interval(one: Estimate, seen: Seen, say: Callable[[float], str]) -> str:
     if one.n < 2:
         return "one trial, no interval"
     return f"no interval: no spread over {one.n} trials{'' if seen.sure else ', too few to decide'}"
+
+
+def _found(low: float, high: float, say: Callable[[float], str]) -> str:
+    """The two rates of a search are no interval with a confidence."""
+    if high == math.inf:
+        return f"searched: {say(low)} or more"
+    if low == -math.inf:
+        return f"searched: {say(high)} or less"
+    return f"searched: {say(low)} to {say(high)}"
 
 
 def _cells(claim: Claim) -> str:

@@ -13,10 +13,11 @@ from hypertare.advice import many_comparisons
 from hypertare.errors import InputError
 from hypertare.likeness import unlike_runs
 from hypertare.responses import HEADLINE
+from hypertare.search import rates
 from hypertare.series import Series, key, series
 from hypertare.stats import boots, interval, practical, ratio
 from hypertare.stats.interval import Interval
-from hypertare.summary import Better, Clock, Level, Part, Summary
+from hypertare.summary import Better, Clock, Level, LossFreeRate, Part, Summary
 from hypertare.trials import FinishedTrial, Response
 from hypertare.wording import listing, place
 
@@ -41,6 +42,10 @@ class Change(Part):
     `a` and `b` are means over trials in `unit`. `ratio` is b/a of the geometric means; `loss` is
     the same as a share of A, positive where B is worse. With a value of zero or below there is no
     ratio, and `difference` is b - a in `unit`.
+
+    A `loss_free_rate` is the rate that a search found, from `n` trials; `ratio_low` and `ratio_high`
+    then follow from the bounds of both searches, none where one has no bound, and there is no
+    `confidence`.
     """
 
     response: str
@@ -53,7 +58,7 @@ class Change(Part):
     n_b: int
     a: float
     b: float
-    confidence: float
+    confidence: float | None
     ratio: float | None = None
     ratio_low: float | None = None
     ratio_high: float | None = None
@@ -96,7 +101,7 @@ def compare(
     mine = {(one.platform, key(one.cell)): one for one in series(a.trials)}
     its = {(one.platform, key(one.cell)): one for one in series(b.trials)}
     virtual = a.summary.clock == "virtual"
-    made = [
+    made: list[tuple[Change, float | None]] = [
         change
         for at, one in mine.items()
         if at in its
@@ -105,6 +110,8 @@ def compare(
         for guest in _guests(one, its[at], name)
         if (change := _change(one, its[at], response, threshold, confidence, virtual, guest))
     ]
+    searched, only_a, only_b = _searches(a.summary.loss_free, b.summary.loss_free, threshold)
+    made += [(change, None) for change in searched]
     if not made:
         raise InputError(
             "The two runs have no measured cell in common.",
@@ -114,10 +121,10 @@ def compare(
     return Comparison(
         threshold=threshold,
         changes=tuple(changes),
-        only_a=tuple(place(*_named(one)) for at, one in mine.items() if at not in its),
-        only_b=tuple(place(*_named(one)) for at, one in its.items() if at not in mine),
+        only_a=(*(place(*_named(one)) for at, one in mine.items() if at not in its), *only_a),
+        only_b=(*(place(*_named(one)) for at, one in its.items() if at not in mine), *only_b),
         foretold=tuple(_foretold(a.summary, b.summary)),
-        warnings=tuple(_warnings(a, b, made, list(mine.values()) + list(its.values()))),
+        warnings=tuple(_warnings(a, b, made, list(mine.values()) + list(its.values()), confidence)),
     )
 
 
@@ -139,6 +146,60 @@ def welch(a: Interval, b: Interval, confidence: float = 0.95) -> Interval:
     # Shares first: fourth powers of a small error vanish.
     freedom = 1 / sum((square / total) ** 2 / free for square, free in squares)
     return interval.around(estimate, math.sqrt(total), freedom, n, confidence)
+
+
+def _searches(
+    a: Sequence[LossFreeRate], b: Sequence[LossFreeRate], threshold: float
+) -> tuple[list[Change], list[str], list[str]]:
+    """What changed of the rates that both runs found, and what only one of them looked for."""
+    mine, its = ({(one.platform, key(rates.cell(one))): one for one in run} for run in (a, b))
+    changes = [_rate_change(one, its[at], threshold) for at, one in mine.items() if at in its]
+    only = (
+        [
+            f"{rates.RESPONSE} of {place(one.platform, rates.cell(one))}"
+            for at, one in run.items()
+            if at not in other
+        ]
+        for run, other in ((mine, its), (its, mine))
+    )
+    return [change for change in changes if change], *only
+
+
+def _rate_change(a: LossFreeRate, b: LossFreeRate, threshold: float) -> Change | None:
+    """None where a search found no rate."""
+    before, after = rates.span(a), rates.span(b)
+    if before is None or after is None:
+        return None
+    ratio_of = rates.quotient(after, before)
+    step = rates.difference(after, before)
+    size = max(before.rate, after.rate) or 1.0
+    share = ratio_of or rates.Span(*(1 + end / size for end in (step.rate, step.low, step.high)))
+    verdict = practical.verdict(1 - share.rate, 1 - share.high, 1 - share.low, threshold=threshold)
+    fields: dict[str, float | None] = {"loss": 1 - share.rate} if ratio_of else {}
+    name, change = ("ratio", ratio_of) if ratio_of else ("difference", step)
+    fields |= {
+        name: change.rate,
+        f"{name}_low": _known(change.low),
+        f"{name}_high": _known(change.high),
+    }
+    return Change(
+        response=rates.RESPONSE,
+        unit=a.unit,
+        better="higher",
+        platform=a.platform,
+        cell=rates.cell(a),
+        n_a=a.trials,
+        n_b=b.trials,
+        a=before.rate,
+        b=after.rate,
+        confidence=None,
+        direction=_DIRECTIONS[verdict],
+        **fields,
+    )
+
+
+def _known(end: float) -> float | None:
+    return end if math.isfinite(end) else None
 
 
 def _guests(a: Series, b: Series, response: str) -> list[int | None]:
@@ -258,7 +319,11 @@ def _named(one: Series) -> tuple[str, dict[str, Level]]:
 
 
 def _warnings(
-    a: Run, b: Run, made: list[tuple[Change, float | None]], every: list[Series]
+    a: Run,
+    b: Run,
+    made: list[tuple[Change, float | None]],
+    every: list[Series],
+    confidence: float,
 ) -> Iterator[str]:
     unlike = unlike_runs(a.summary, b.summary)
     if unlike:
@@ -266,6 +331,11 @@ def _warnings(
     for name, run in (("A", a), ("B", b)):
         if not run.summary.complete:
             yield f"Run {name} is not complete: it ended before its last trial."
+        for one in run.summary.loss_free:
+            if rates.span(one) is None:
+                where = place(one.platform, rates.cell(one))
+                why = f": {one.reason}" if one.reason else ""
+                yield f"Run {name} found no {rates.RESPONSE} of {where}{why}."
     failed = sum(len(one.trials) - len(one.good) for one in every)
     if failed:
         yield f"{failed} trials of the two runs failed and are in no figure."
@@ -285,4 +355,9 @@ def _warnings(
         for change, p in made
         if p is not None
     ]
-    yield from many_comparisons(tested, made[0][0].confidence)
+    yield from many_comparisons(tested, confidence)
+    if a.summary.clock == "wall" and any(c.response == rates.RESPONSE for c, _ in made):
+        yield (
+            "The bounds of a loss-free rate come from one search and are no confidence interval: on "
+            "a noisy machine another search may end beyond them."
+        )

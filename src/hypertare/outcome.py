@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypertare import responses
+from hypertare import of_line, responses
 from hypertare.records import Console, Log, ProbeValues, Record
 from hypertare.trials import FinishedTrial, PlannedTrial
 
@@ -17,6 +17,7 @@ def outcome(
     error: str | None,
     seconds: float,
     fingerprint: str | None = None,
+    most: float | None = None,
 ) -> FinishedTrial:
     """A trial without its main response has failed, whatever else it gave.
 
@@ -28,11 +29,13 @@ def outcome(
         error: why it failed; none if it ended in good order.
         seconds: how long it took.
         fingerprint: of the batch that it was part of, on an emulated machine.
+        most: goodput in b/s that the line carries at most, where there is one.
     """
     values: dict[str, float] = {}
     guests: tuple[dict[str, float], ...] = ()
     if error is None:
         values = responses.measure(kind, planned.platform, nodes, records)
+        values |= of_line.of_trial(most, values)
         guests = responses.of_guests(kind, planned.platform, nodes, records)
         if responses.HEADLINE[kind] not in values:
             error = responses.why_not(kind, records)

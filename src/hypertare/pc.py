@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hypertare.stats.line_rate import on_wire
 from hypertare.study import Study
 
 _XEN_MEMORY = 96 << 20
@@ -45,6 +46,9 @@ KVM = PcClass(
     "kvm", "kvm", boot_s=10.0, guest_boot_s=8.0, has_guests=True, modules=("bridge", "tun")
 )
 
+_OF_A_SWITCH = ("bridge", "veth")
+"""What peers beyond a line stand behind."""
+
 _CLASSES = {"xen": XEN, "guest": KVM}
 
 
@@ -65,6 +69,14 @@ class Nic:
     model: str
     mac: str
     hub: int = 0
+
+
+@dataclass(frozen=True)
+class Line:
+    """How NICs at the ends of a line of a limited rate send: so many frames every so many ns."""
+
+    frames: int
+    every_ns: int
 
 
 @dataclass(frozen=True)
@@ -89,6 +101,7 @@ class Pc:
     modules: tuple[str, ...] = ()
     driver_memory: int | None = None
     scheduler: str | None = None
+    line: Line | None = None
 
     @property
     def image(self) -> tuple[str, str]:
@@ -106,6 +119,7 @@ class Pc:
             f"--limit={self.limit_s}",
         ]
         options += [f"--nic={nic.model}={nic.mac}@{nic.hub}" for nic in self.nics]
+        options += [f"--line={self.line.frames}/{self.line.every_ns}"] if self.line else []
         options += [f"--module={module}" for module in self.modules]
         options += [f"--cpu-model={self.cpu_model}"] if self.cpu_model else []
         options += [f"--driver-memory={self.driver_memory}"] if self.driver_memory else []
@@ -129,10 +143,27 @@ def make(kind: PcClass, study: Study, seed: int, nics: tuple[Nic, ...], programs
         # A host's own kernel is not under test: its guests' has them.
         kernel_args=() if kind is KVM else study.sut.kernel_args,
         profile=kind.profile,
-        modules=kind.modules,
+        modules=kind.modules + (() if study.bench.line_rate is None else _OF_A_SWITCH),
         driver_memory=study.sut.driver_memory if kind is XEN else None,
         scheduler=study.sut.scheduler if kind is XEN else None,
+        line=_line(study),
     )
+
+
+BURST_S = 2e-3
+MOST_FRAMES = 8
+"""Of a burst: what a NIC that moderates its interrupts would tell its machine of at once."""
+
+
+def _line(study: Study) -> Line | None:
+    """Every frame takes the time of a full one."""
+    rate = study.bench.line_rate
+    if rate is None:
+        return None
+    frame_s = 8 * on_wire(study.bench.mtu) / rate
+    frames = min(max(round(BURST_S / frame_s), 1), MOST_FRAMES)
+    # Rounded up: never more than the line carries.
+    return Line(frames, math.ceil(frames * frame_s * 1e9))
 
 
 UNPACKING = 3

@@ -18,6 +18,8 @@ Pages = Literal["4K", "2M", "thp"]
 HUGE_PAGE = 2 << 20
 """Bytes of a page of `2M`."""
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
+Scheduler = Literal["credit", "credit2"]
+LinkKind = Literal["bridge", "route", "hub"]
 Discipline = Literal["pfifo", "pfifo_fast", "fq_codel", "noqueue"]
 ProbeName = Literal[
     "stat",
@@ -75,7 +77,7 @@ class Domain(Seam):
     memory: int
     weight: int | None = None
     kernel: Path
-    initramfs: Path
+    initramfs: tuple[Path, ...]
     kernel_args: tuple[str, ...] = ()
     boot_limit_s: float
 
@@ -136,15 +138,24 @@ class Uplink(Seam):
     wire: str | None = None
 
 
+class Trunk(Seam):
+    """A line to another bridge, of a limited rate in b/s each way with all that is on the wire."""
+
+    to: str
+    rate_bps: int
+
+
 class Link(Seam):
     """`hub`: NICs of the machine itself, wired together outside of it, known by their addresses.
-    `uplink`: one that is a port of the bridge.
+    `uplink`: one that is a port of the bridge, or that guests are routed to. `trunk`: a line to another
+    bridge.
     """
 
     name: str
-    kind: Literal["bridge", "hub"] = "bridge"
+    kind: LinkKind = "bridge"
     mtu: int = 1500
     uplink: Uplink | None = None
+    trunk: Trunk | None = None
 
 
 class Bench(Seam):
@@ -152,6 +163,7 @@ class Bench(Seam):
     nodes: tuple[Node, ...]
     links: tuple[Link, ...] = ()
     weights: bool = False
+    scheduler: Scheduler | None = None
 
 
 # --- workloads

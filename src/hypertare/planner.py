@@ -13,12 +13,13 @@ from hypertare.design import Plot, Variant, numbered
 from hypertare.errors import InputError
 from hypertare.image.build import DEFAULT_PROFILE, GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.image.profile import DOMAIN
-from hypertare.pc import PcClass, class_of
+from hypertare.pc import XEN, PcClass, class_of
 from hypertare.phase import PHASE
 from hypertare.quantities import OfCapacity
 from hypertare.routers import Network, networks
 from hypertare.study import (
     BASELINE,
+    MOST_GUESTS,
     BurnSettings,
     CommandSettings,
     ForkSettings,
@@ -42,6 +43,10 @@ _LONGER_HEADER = 20
 """Bytes that an IPv6 header has more than one of IPv4: RFC 8200 section 3, RFC 791 section 3.1."""
 _SETTLE_S = 10.0
 """Time that a phase may take beyond what its tasks are asked to do, on a slow emulated guest."""
+
+
+_BUSY_S = 50.0
+"""What is added to that where the machine's clock is this host's."""
 
 
 class Bootable(Protocol):
@@ -184,14 +189,43 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
         for rank, node in enumerate(variant.nodes)
     ]
     if under:
-        nodes.insert(0, plan.Node(name=HOST, kind=plan.Host()))
+        nodes.insert(0, _driver(study, under, on))
     links: tuple[plan.Link, ...] = ()
     if study.needs_network:
         links = _links(study, under, on)
         nodes += _peers(study, links[-1], under, on)
     return plan.Bench(
-        name=study.name, nodes=tuple(nodes), links=links, weights=_has_weights(study, on)
+        name=study.name,
+        nodes=tuple(nodes),
+        links=links,
+        weights=_has_weights(study, on),
+        scheduler=_scheduler(study, under),
     )
+
+
+def _driver(study: Study, under: PcClass, on: Surroundings) -> plan.Node:
+    """The host of guests. Where it routes them, the PC's own NIC is an interface of its own."""
+    if not _routes_guests(study, under):
+        return plan.Node(name=HOST, kind=plan.Host())
+    assert on.chance is not None
+    uplink = plan.Interface(
+        name=HUB_INTERFACE,
+        link=LINK,
+        address=_with_prefix(_DRIVER_ADDRESS, study),
+        mac=on.chance.mac(_HOST_INDEX),
+        nic=study.sut.nic,
+    )
+    router = plan.Router(ipv6=False)
+    return plan.Node(name=HOST, kind=plan.Host(), interfaces=(uplink,), router=router)
+
+
+def _routes_guests(study: Study, under: PcClass) -> bool:
+    return under is XEN and study.bench.driver == "route" and study.needs_network
+
+
+def _scheduler(study: Study, under: PcClass | None) -> plan.Scheduler | None:
+    """What a machine under Xen must have been booted with."""
+    return study.sut.scheduler if under is XEN else None
 
 
 def _routed_bench(
@@ -227,10 +261,16 @@ def _routed_bench(
     ways = [variant.index for variant in plot.variants]
     nodes += [_routed_end(study, side, ways, under, on) for side in routers.all_sides(count)]
     links = list(_routed_links(study, under, count, on))
-    if any(interface.link == routers.CORE for node in nodes for interface in node.interfaces):
-        links.append(plan.Link(name=routers.CORE, mtu=study.bench.mtu))
+    if study.bench.line_rate is not None:
+        links = list(_shared_lines(study, under, on))
+        nodes = [routers.on_shared_lines(node, count) for node in nodes]
+    links += _cores(nodes, ways, under, study.bench.mtu, on)
     return plan.Bench(
-        name=study.name, nodes=tuple(nodes), links=tuple(links), weights=_has_weights(study, on)
+        name=study.name,
+        nodes=tuple(nodes),
+        links=tuple(links),
+        weights=_has_weights(study, on),
+        scheduler=_scheduler(study, under),
     )
 
 
@@ -249,18 +289,36 @@ def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node
         if node.name not in places or on.daemon is None:
             return node
         variant, number = places[node.name]
-        guest = isinstance(node.kind, plan.Guest)
-        mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}" if guest else None
+        mac, argv = None, on.daemon.here
+        if on.chance:
+            mac = on.chance.mac(variant.index, _CORE_RANK + number)
+        elif not isinstance(node.kind, plan.Container):
+            mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}"
         nic = routers.Nic("eth2", mac, node.interfaces[0].nic)
         core = routers.core_interface(number, variant.index, nic)
-        argv = on.daemon.in_guest if guest else on.daemon.here
-        if isinstance(node.kind, plan.Guest):
+        if isinstance(node.kind, plan.Guest | plan.Domain):
+            argv = on.daemon.in_guest
             archives = (*node.kind.initramfs, on.daemon.archive)
             kind = node.kind.model_copy(update={"initramfs": archives})
             node = node.model_copy(update={"kind": kind})
         return routers.speaking_ospf(node, core, argv)
 
     return learn
+
+
+def _cores(
+    nodes: Sequence[plan.Node],
+    ways: Sequence[int],
+    under: PcClass | None,
+    mtu: int,
+    on: Surroundings,
+) -> Iterator[plan.Link]:
+    """Where routers speak with each other: nobody else is on it, nor any other link behind it."""
+    used = {interface.link for node in nodes for interface in node.interfaces}
+    hub = on.chance is not None and under is None
+    for name in map(routers.core, ways):
+        if name in used:
+            yield plan.Link(name=name, kind="hub" if hub else "bridge", mtu=mtu)
 
 
 def _routed_end(
@@ -303,6 +361,13 @@ def _routed_links(
             yield plan.Link(name=wire, kind="hub", mtu=mtu)
 
 
+def _shared_lines(study: Study, under: PcClass | None, on: Surroundings) -> Iterator[plan.Link]:
+    """One line on each side of all routers, with the bridges or the hub at its ends."""
+    for side in networks(1):
+        near, far = routers.shared_links(side)
+        yield from _line_between(study, near, far, side.rank, under, on)
+
+
 def _router_nic(
     nic: plan.NicModel, variant: Variant, side: Network, on: Surroundings
 ) -> routers.Nic:
@@ -341,21 +406,55 @@ def _host_of_guests(plot: Plot, on: Surroundings) -> PcClass | None:
 def _links(study: Study, under: PcClass | None, on: Surroundings) -> tuple[plan.Link, ...]:
     """The link of the systems under test, and that of their peers last, where it is another.
 
-    The PC's own NIC, which is the baseline's, is a port of the host's bridge: what guests send takes
-    the same wire. Peers that are guests have a bridge with a NIC at its other end.
+    The PC's own NIC, which is the baseline's, is a port of the host's bridge, or guests are routed to
+    it: what they send takes the same wire. Peers that are guests have a bridge with a NIC at its other
+    end, and so have those beyond a line of a limited rate, so that all of them share it.
     """
-    mtu = study.bench.mtu
+    mtu, limited = study.bench.mtu, study.bench.line_rate is not None
+    if limited or (under is not None and study.bench.peers == "guest"):
+        return tuple(_line_between(study, LINK, WIRE, 0, under, on))
     if under is None:
         return (plan.Link(name=LINK, kind="hub" if on.chance else "bridge", mtu=mtu),)
     assert on.chance is not None
-    near, far = (
-        plan.Uplink(mac=on.chance.mac(index), nic=study.sut.nic)
-        for index in (_HOST_INDEX, PEER_INDEX)
-    )
-    lan = plan.Link(name=LINK, mtu=mtu, uplink=near)
-    if study.bench.peers == "guest":
-        return lan, plan.Link(name=WIRE, mtu=mtu, uplink=far)
+    near = plan.Uplink(mac=on.chance.mac(_HOST_INDEX), nic=study.sut.nic)
+    lan = plan.Link(name=LINK, kind=_joining(study, under), mtu=mtu, uplink=near)
     return lan, plan.Link(name=WIRE, kind="hub", mtu=mtu)
+
+
+def _line_between(
+    study: Study, near: str, far: str, rank: int, under: PcClass | None, on: Surroundings
+) -> Iterator[plan.Link]:
+    """The link of the systems under test and that of their peers, which have one line between them.
+
+    On an emulated machine it is a wire between NICs: that of the far bridge, and that of the near one
+    or, where the baseline has it, of the system under test itself.
+    """
+    mtu, rate = study.bench.mtu, study.bench.line_rate
+    if on.chance is None:
+        assert rate is not None
+        yield plan.Link(name=near, mtu=mtu, trunk=plan.Trunk(to=far, rate_bps=round(rate)))
+        yield plan.Link(name=far, mtu=mtu)
+        return
+    mac = on.chance.mac
+    beyond = _FAR_INDEX if study.routed else PEER_INDEX
+    if under is None:
+        yield plan.Link(name=near, kind="hub", mtu=mtu)
+    else:
+        own = plan.Uplink(mac=mac(_HOST_INDEX, rank), nic=study.sut.nic, wire=near)
+        yield plan.Link(name=near, kind=_joining(study, under), mtu=mtu, uplink=own)
+    other = plan.Uplink(mac=mac(beyond, rank), nic=study.sut.nic, wire=near)
+    yield plan.Link(name=far, mtu=mtu, uplink=other)
+
+
+def _joining(study: Study, under: PcClass | None) -> plan.LinkKind:
+    return "route" if _routes_guests(study, under) else "bridge"
+
+
+def _is_switched(study: Study, under: PcClass | None) -> bool:
+    """Whether an emulated machine's peers stand behind a bridge with a NIC for all of them."""
+    if study.bench.line_rate is not None:
+        return True
+    return under is not None and study.bench.peers == "guest"
 
 
 def _peers(
@@ -364,14 +463,15 @@ def _peers(
     """One for each that works at once."""
     is_guest = under is not None and study.bench.peers == "guest"
     # The far bridge's NIC has the address that a single peer's would have.
-    first = 1 if is_guest else 0
+    switched = _is_switched(study, under)
+    first = 1 if switched else 0
     for rank, name in enumerate(numbered(PEER, study.bench_guests)):
         interface = plan.Interface(
             name="eth0",
             link=link.name,
             address=_with_prefix(_address(PEER_INDEX, rank), study),
             mac=on.chance.mac(PEER_INDEX, rank + first) if on.chance else None,
-            nic=study.sut.nic if on.chance and not is_guest else None,
+            nic=study.sut.nic if on.chance and not switched else None,
         )
         yield plan.Node(
             name=name,
@@ -382,6 +482,10 @@ def _peers(
 
 
 PEER_INDEX = 252
+_CORE_RANK = 2 * MOST_GUESTS
+"""Before those of NICs between routers: behind both sides of all."""
+_DRIVER_ADDRESS = "10.77.0.1"
+"""Of a driver domain that routes; those of nodes under test begin after it."""
 _HOST_INDEX = 0
 _FAR_INDEX = 253
 """Of the NIC of a far bridge, where the ends of routers are guests."""
@@ -462,8 +566,12 @@ def _direct_ends(study: Study, variant: Variant, rank: int, node: str, on: Surro
 def _routed_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
     sides = networks(rank + 1, variant.index)
     near, far = (End(side.end, side.end_address(study.bench.family)) for side in sides)
-    interfaces = tuple(_router_nic(study.sut.nic, variant, side, on).name for side in sides)
-    return near, far, interfaces
+    shared = variant.platform == BASELINE and study.bench.line_rate is not None
+    own = networks(1, variant.index) if shared else sides
+    names = [_router_nic(study.sut.nic, variant, side, on).name for side in own]
+    if shared and on.chance is None:
+        names = [routers.shared_links(side)[0] for side in own]
+    return near, far, tuple(names)
 
 
 def _interfaces(
@@ -520,8 +628,10 @@ def _kind(variant: Variant, study: Study, on: Surroundings) -> plan.NodeKind:
 
 
 INNER_CPU = "host,-kvm-pv-eoi,-kvm-poll-control"
-"""The emulated processor's. TCG's SVM loses interrupts that end by the paravirtual EOI: most guests
-then wait for ever for a lock. A guest that polls before it halts would take its host's only CPU.
+"""The emulated processor's. TCG's SVM gives a guest an interrupt twice when its host's timer runs out
+before the guest leaves for the first time, which is when it ends the interrupt; with the paravirtual
+EOI it does not leave for that, and most guests then wait for ever for a lock that they hold
+(docs/virtual-time.md). A guest that polls before it halts would take its host's only CPU.
 """
 
 
@@ -561,7 +671,7 @@ def _domain(study: Study, on: Surroundings) -> plan.Domain:
         cpus=study.sut.cpus,
         memory=study.sut.memory,
         kernel=kernel,
-        initramfs=initramfs,
+        initramfs=(initramfs,),
         kernel_args=(*_DOMAIN_ARGUMENTS, *study.sut.kernel_args),
         boot_limit_s=boot_limit_s(study),
     )
@@ -595,7 +705,8 @@ def make_trial(
     nodes = list(dict.fromkeys(pair.node for pair in working))
     probes = _probes(study, variant, working, nodes if own_machine else ())
     probes += _memory_probes(study, variant, nodes, on)
-    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=seconds)
+    limit_s = seconds + _patience_s(study, settings)
+    phase = plan.Phase(name=PHASE, tasks=tuple(tasks), probes=tuple(probes), limit_s=limit_s)
     knobs = _knob_settings(study, working, own_machine, on)
     if variant.platform == "xen" or (variant.platform == "guest" and _has_weights(study, on)):
         knobs += _weights(study.knobs, nodes)
@@ -688,7 +799,12 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
         )
         for pair in working
     )
-    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * _SETTLE_S),)
+    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * _SETTLE_S + _settling_s(working)),)
+
+
+def _settling_s(working: Sequence[Pair]) -> float:
+    """What further ones add: each is told to begin, and to read its probes, after the other."""
+    return _SETTLE_S * (len(working) - 1)
 
 
 def expected_seconds(settings: object) -> float | None:
@@ -715,7 +831,7 @@ def _tasks(
     the others what they are asked to do and some more.
     """
     neighbours = getattr(settings, "neighbours", None)
-    seconds = _limit_s(settings)
+    seconds = _limit_s(settings) + _settling_s(working)
     load: list[plan.Task] = []
     if neighbours is not None:
         load = [t for p in working[1:] for t in _load_tasks(neighbours, settings, p, seconds, on)]
@@ -724,6 +840,15 @@ def _tasks(
         task for pair in working for task in _pair_tasks(settings, workload, pair, plot, on, warmup)
     ]
     return [*load, *tasks], seconds
+
+
+def _patience_s(study: Study, settings: object) -> float:
+    """By the wall clock an emulated machine is as slow as its host is busy: with six runnable threads a
+    CPU, streams of a second took eleven to begin and end.
+    """
+    slow = study.machine == "emulated" and study.clock == "wall"
+    timed = isinstance(settings, StreamSettings | PingSettings | BurnSettings)
+    return _BUSY_S if slow and timed else 0.0
 
 
 def _limit_s(settings: object) -> float:

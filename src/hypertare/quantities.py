@@ -42,3 +42,27 @@ def parse_offered(given: object) -> float | OfCapacity | None:
 
 
 OfferedRate = Annotated[float | OfCapacity | None, BeforeValidator(parse_offered)]
+
+
+LEAST_LINE, MOST_LINE = 1e6, 100e9
+"""b/s. Below, a frame takes longer than what waits for it may."""
+
+
+def parse_line_rate(given: object) -> float | None:
+    """A rate in b/s, or `none`.
+
+    Raises:
+        ValueError: it is neither, or no rate of a line.
+    """
+    if given is None or given == "none":
+        return None
+    try:
+        rate = parse_rate(given)
+    except ValueError as error:
+        raise ValueError(f"{error}, or 'none'") from None
+    if not LEAST_LINE <= rate <= MOST_LINE:
+        raise ValueError(f"'{given}': the rate of a line lies between 1M and 100G")
+    return rate
+
+
+LineRate = Annotated[float | None, BeforeValidator(parse_line_rate)]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from hypertare.plan import Accelerator, Knob, Paging, ProbeName, Seam
+from hypertare.plan import Accelerator, Knob, LinkKind, Paging, ProbeName, Scheduler, Seam
 
 Values = dict[str, float]
 
@@ -50,6 +50,8 @@ class NodeReady(Seam):
     cgroup: str | None = None
     paging: Paging | None = None
     backing: Backing | None = None
+    joined: LinkKind | None = None
+    scheduler: Scheduler | None = None
 
 
 class InterfaceState(Seam):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hypertare import packets, together
+from hypertare import of_line, packets, together
 from hypertare.phase import LOAD, Phase
 from hypertare.records import Record
 from hypertare.trials import Response
@@ -125,6 +125,7 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response(
             "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
         ),
+        *of_line.OF_LINE,
         *together.OF_STREAMS,
         *_CPU,
         *_POLLING,

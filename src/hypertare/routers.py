@@ -106,14 +106,43 @@ def beyond(side: Network) -> str:
     return f"wire-{side.side}{side.router}"
 
 
-CORE = "core"
-"""The link between routers that learn each other's networks by OSPF."""
+def core(way: int = 0) -> str:
+    """The link between a platform's routers that learn each other's networks by OSPF."""
+    return f"core-{way}"
+
+
+def shared_links(side: Network) -> tuple[str, str]:
+    """The links of all routers and of all end nodes of a side, where one line joins them."""
+    return f"lan-{side.side}", f"wire-{side.side}"
+
+
+def on_shared_lines(node: plan.Node, count: int) -> plan.Node:
+    """The same node of so many routers, where each side's links are one for all of them.
+
+    What is one interface a link on the baseline's node becomes one with the addresses of all.
+    """
+    near = {side.link: shared_links(side)[0] for side in all_sides(count)}
+    ends = {side.end: shared_links(side)[1] for side in all_sides(count)}
+    if node.name in ends:
+        own = {"link": ends[node.name], "nic": None}
+        interfaces = tuple(one.model_copy(update=own) for one in node.interfaces)
+        return node.model_copy(update={"interfaces": interfaces})
+    joined: dict[str, plan.Interface] = {}
+    for one in node.interfaces:
+        link = near.get(one.link, one.link)
+        first = joined.get(link)
+        if first is None:
+            joined[link] = one.model_copy(update={"link": link})
+            continue
+        more = (*first.more_addresses, one.address, *one.more_addresses)
+        joined[link] = first.model_copy(update={"more_addresses": more})
+    return node.model_copy(update={"interfaces": tuple(joined.values())})
 
 
 def core_interface(router: int, way: int = 0, nic: Nic | None = None) -> plan.Interface:
     """A router's interface on that link, its third."""
     addresses = [f"10.{78 + way}.255.{router}/24", f"fd78:{way:x}:0:c::{router:x}/64"]
-    return _interface(CORE, nic or Nic("eth2"), addresses)
+    return _interface(core(way), nic or Nic("eth2"), addresses)
 
 
 def speaking_ospf(router: plan.Node, core: plan.Interface, argv: Sequence[str]) -> plan.Node:

@@ -15,7 +15,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import __version__, capacity, environment, interrupt, paths, pc, planner, published
+from hypertare import (
+    __version__,
+    batch,
+    capacity,
+    environment,
+    interrupt,
+    paths,
+    pc,
+    planner,
+    published,
+)
 from hypertare.batch_campaign import BatchCampaign
 from hypertare.batch_laboratory import BatchLaboratory
 from hypertare.campaign import Campaign, Observer
@@ -149,12 +159,14 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     if study.machine == "emulated":
         levels = study.factors.get("sut.cpus", (study.sut.cpus,))
         cpus = tuple(range(max(study.sut.cpus, *map(int, levels), 1)))
-    on = Surroundings(cpus, "tcg", {}, {})
+    on = Surroundings(cpus, "tcg", {}, {}, daemon=bird.ON_EMULATED)
     workdir = _workdir(file, study)
     for plot in design.plots:
         cell = file.cell(plot.levels)
         check_memory(cell)
         sut_cpus(cell.sut.cpus, on)
+        if study.machine == "emulated":
+            batch.check_nics(file, plot, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
     for name, settings in study.workloads.items():
@@ -293,19 +305,28 @@ def surroundings(
     accelerator: Accelerator = "tcg"
     if prepared.emulated:
         _require_qemu()
+        daemon = _daemon(prepared.study, tell)
         for kernel in _kernels(prepared.study):
             programs = programs_of(prepared.file, prepared.study)
             for kind in pc.classes(prepared.study):
-                images[kernel, kind.profile] = build(
-                    kernel, kind.profile, programs=programs, progress=tell
-                )
+                image = build(kernel, kind.profile, programs=programs, progress=tell)
+                if daemon:
+                    further = daemon.carried if kind.has_guests else daemon.archive
+                    image = replace(image, further=(further,))
+                images[kernel, kind.profile] = image
         size = max((image.programs_size for image in images.values()), default=0)
         _check_memory(prepared, size)
         if prepared.study.walk is not None:
             walks.check(prepared.processors, prepared.study.walk)
         directory = Path(real.WORK) if prepared.study.sut.programs else None
         return Surroundings(
-            prepared.cpus, accelerator, images, {}, directory=directory, programs=size
+            prepared.cpus,
+            accelerator,
+            images,
+            {},
+            directory=directory,
+            programs=size,
+            daemon=bird.ON_EMULATED if daemon else None,
         )
     if "guest" in prepared.study.sut.platforms:
         _require_qemu()
@@ -320,7 +341,7 @@ def surroundings(
         for kernel in _kernels(prepared.study):
             images[kernel, DOMAIN.name] = build(kernel, DOMAIN.name, progress=tell)
     variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
-    daemon = bird.build(tell) if prepared.study.speaks_ospf else None
+    daemon = _daemon(prepared.study, tell)
     on = Surroundings(
         prepared.cpus, accelerator, images, variables, prepared.workdir, daemon=daemon
     )
@@ -329,6 +350,11 @@ def surroundings(
         bench = planner.make_bench(prepared.file.cell(plot.levels), plot, cells, on)
         check(Host(), Needs.of(bench), allow)
     return on
+
+
+def _daemon(study: Study, tell: Callable[[str], None]) -> bird.Bird | None:
+    """What routers learn networks by, where one may have to."""
+    return bird.build(tell) if study.speaks_ospf else None
 
 
 def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:

@@ -27,11 +27,20 @@ from hypertare.claims import Claim
 from hypertare.errors import InputError
 from hypertare.image.programs import SETS as PROGRAM_SETS
 from hypertare.image.programs import is_own
-from hypertare.plan import HUGE_PAGE, Discipline, NicModel, Pages, Paging, ThpDefrag, ThpEnabled
+from hypertare.plan import (
+    HUGE_PAGE,
+    Discipline,
+    NicModel,
+    Pages,
+    Paging,
+    Scheduler,
+    ThpDefrag,
+    ThpEnabled,
+)
 from hypertare.plots import Plot
 from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.published import PublishedFile
-from hypertare.quantities import Duration, OfferedRate, Share, Size
+from hypertare.quantities import Duration, LineRate, OfferedRate, Share, Size
 from hypertare.responses import has_elapsed, of_workload
 from hypertare.routers import Family
 from hypertare.search.settings import SearchSettings
@@ -85,7 +94,7 @@ class Sut(Settings):
     boot_limit: Duration = 60.0
     workdir: Path | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
-    scheduler: Literal["credit", "credit2"] = "credit"
+    scheduler: Scheduler = "credit"
     driver_memory: Size = 448 << 20
     programs: tuple[str, ...] = ()
 
@@ -132,7 +141,8 @@ class BenchSettings(Settings):
     """What lies around the system under test.
 
     `peers` of Xen's guests are processes of the driver domain, or guests too, so that it generates
-    nothing.
+    nothing. `driver`: how it joins guests to its NIC, by a bridge or by IP. `line_rate` is that of the
+    line to all peers, each way, in b/s on the wire; none has none.
     """
 
     mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
@@ -142,6 +152,8 @@ class BenchSettings(Settings):
     queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     routing: Routing | tuple[Routing, ...] = "static"
     peers: Literal["driver", "guest"] = "driver"
+    driver: Literal["bridge", "route"] = "bridge"
+    line_rate: LineRate = None
 
     @model_validator(mode="after")
     def _of_the_topology(self) -> BenchSettings:
@@ -152,6 +164,10 @@ class BenchSettings(Settings):
                     f"{', '.join(sorted(given))}: for the topology 'routers' only; "
                     'set bench.topology = "routers"'
                 )
+        if self.topology == "routers" and self.driver == "route":
+            raise ValueError(
+                "bench.driver = 'route' is for the topology 'hosts': routers have bridges of their own"
+            )
         if self.family == "ipv6" and self.mtu < LEAST_IPV6_MTU:
             raise ValueError(f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes, not {self.mtu}")
         return self
@@ -480,6 +496,24 @@ class Study(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _line_can_be_had(self) -> Study:
+        if self.bench.line_rate is None:
+            return self
+        if not self.needs_network:
+            raise ValueError("bench.line_rate is set, but no workload sends anything: leave it out")
+        if self.machine == "emulated" and self.sut.nic != "virtio-net":
+            raise ValueError(
+                f"bench.line_rate needs sut.nic = 'virtio-net' on an emulated machine, not "
+                f"'{self.sut.nic}': of QEMU's NICs only that one sends by a clock"
+            )
+        if self.knobs.mtu is not None and self.knobs.mtu > self.bench.mtu:
+            raise ValueError(
+                f"knobs.mtu is {self.knobs.mtu}, but the line has bench.mtu = {self.bench.mtu}: "
+                "raise that too"
+            )
+        return self
+
     def _maps_memory(self) -> None:
         if self.sut.paging is not None and self.sut.accelerator == "tcg":
             raise ValueError(
@@ -554,8 +588,11 @@ class Study(Settings):
                 f"bench.routing has {len(routing)} of them for {self.bench_guests} routers: give one "
                 "each, or one word for all"
             )
-        if self.speaks_ospf and self.machine != "local":
-            raise ValueError("bench.routing = 'ospf' is for containers and guests of this host")
+        if self.speaks_ospf and set(self.sut.platforms) == {BASELINE}:
+            raise ValueError(
+                "bench.routing = 'ospf' is for routers that are containers or guests: natively one "
+                "kernel is all of them and knows every network. Add a platform to sut.platforms"
+            )
         return self
 
     @model_validator(mode="after")
@@ -586,7 +623,14 @@ class Study(Settings):
         if "xen" not in self.sut.platforms:
             if self.bench.peers == "guest":
                 raise ValueError("bench.peers = 'guest' is for the platform xen")
+            if self.bench.driver == "route":
+                raise ValueError("bench.driver = 'route' is for the platform xen")
             return self
+        if self.bench.driver == "route" and self.machine != "emulated":
+            raise ValueError(
+                "bench.driver = 'route' needs machine = 'emulated': on a host of your own the driver "
+                "domain's addresses and routes are left alone"
+            )
         if self.sut.memory < LEAST_DOMAIN:
             raise ValueError(
                 f"sut.memory is {human_size(self.sut.memory)}, but a guest of Xen needs "
@@ -695,6 +739,12 @@ class Study(Settings):
         """Whether any router may have a routing daemon."""
         levels = (self.bench.routing, *self.all_factors.get("bench.routing", ()))
         return any("ospf" in level for level in levels)
+
+    @property
+    def has_line(self) -> bool:
+        """Whether the line to the peers has a limited rate in any cell."""
+        levels = (self.bench.line_rate, *self.factors.get("bench.line_rate", ()))
+        return any(level not in (None, "none") for level in levels)
 
     @property
     def routed(self) -> bool:

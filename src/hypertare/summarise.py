@@ -33,6 +33,7 @@ def summarise(store: Store) -> Summary:
     from hypertare.estimates import estimate
     from hypertare.predictability.findings import predictability
     from hypertare.predictability.settings import PredictabilitySettings
+    from hypertare.search import rates
     from hypertare.totals import joined, totals
 
     meta = store.meta
@@ -65,7 +66,8 @@ def summarise(store: Store) -> Summary:
             clock=meta.clock,
         )
     )
-    known = (*estimates, *found.guests)
+    searched = _loss_free(store, meta, file)
+    known = (*estimates, *found.guests, *rates.estimates(searched, meta.baseline))
     return Summary(
         hypertare=meta.hypertare,
         study=meta.study,
@@ -84,7 +86,7 @@ def summarise(store: Store) -> Summary:
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
         predictability=foretold,
-        loss_free=_loss_free(store, meta, file),
+        loss_free=searched,
         totals=tuple(totals(file, estimates, walked)),
         published=tuple(_published(meta, file, estimates)),
         claims=tuple(judge(claim, known, foretold) for claim in _claims(store, meta)),
@@ -176,6 +178,8 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             vmm=ready[node].vmm if node in ready else None,
             paging=ready[node].paging if node in ready else None,
             pages=_pages(ready[node].backing) if node in ready else None,
+            joined=ready[node].joined if node in ready else None,
+            scheduler=ready[node].scheduler if node in ready else None,
             clocksource=hello.clocksource,
             interfaces={
                 record.interface: _interface(record)

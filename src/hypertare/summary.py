@@ -105,6 +105,8 @@ class PlatformState(Part):
     vmm: str | None = None
     paging: str | None = None
     pages: str | None = None
+    joined: str | None = None
+    scheduler: str | None = None
     clocksource: str
     interfaces: dict[str, dict[str, Level | None]] = {}
 
@@ -202,9 +204,10 @@ class Prediction(Part):
 class Predictability(Part):
     """Whether a law, fitted to some numbers of guests, foretells the others.
 
-    `cell` is without the number of guests. `verdict` is "predictable" where every error lies within
-    ±`most` with its whole interval, "not predictable" where one lies outside with all of it;
-    `reason` says why nothing could be foretold.
+    With a line of a limited rate the fair rate's R is what that carries, and `fitted` is empty;
+    `formula` says so. `cell` is without the number of guests. `verdict` is "predictable" where every
+    error lies within ±`most` with its whole interval, "not predictable" where one lies outside with
+    all of it; `reason` says why nothing could be foretold.
     """
 
     law: str

@@ -1,5 +1,9 @@
 """The project's own kernel module: an image is made without it, holds the reason, and tries again."""
 
+import pytest
+
+from hypertare.image.kernel_module import compiler_of
+from hypertare.image.package import Package
 from hypertare.image.profile import find_profile
 from tests.image import factory, newc
 
@@ -43,3 +47,16 @@ def test_what_does_not_compile_is_told_once_and_tried_again_when_asked(bench):
     again = bench.build(progress=said.append, refresh=True)
     assert again.digest == image.digest
     assert any(NAME in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("depends", "version"),
+    [
+        ("linux-headers-6.1.0-51-common (= 6.1), linux-compiler-gcc-12-x86", "12"),
+        ("gcc-14-for-host, linux-base, linux-kbuild-7.2.11+deb13", "14"),
+        ("linux-kbuild-5.0, gcc", None),
+    ],
+)
+def test_headers_name_the_compiler_of_their_kernel(depends, version):
+    headers = Package("linux-headers-7-amd64", "7", "amd64", "0" * 64, 1, depends)
+    assert compiler_of(headers) == version

@@ -1,6 +1,7 @@
 """Sends frames that are none of its business, or looks for them: run alone, in a network namespace.
 
-`send INTERFACE ROUTER_MAC FRAMES_JSON`, where each frame is [destination MAC, EtherType, hex payload].
+`send DELAY INTERFACE FRAMES_JSON`, where each frame is [destination, EtherType, hex payload]; the
+destination is a MAC address, or `@` and the name of an interface of the host, which has it.
 `watch SECONDS INTERFACE...` prints, by interface, how many frames passed, and how many bear the mark.
 """
 
@@ -25,8 +26,16 @@ def send(interface: str, frames: list[tuple[str, int, str]]) -> None:
         own = out.getsockname()[4]
         for _ in range(3):
             for mac, kind, payload in frames:
-                head = bytes.fromhex(mac.replace(":", "")) + own + struct.pack("!H", kind)
+                head = hardware(mac) + own + struct.pack("!H", kind)
                 out.send(head + bytes.fromhex(payload))
+
+
+def hardware(destination: str) -> bytes:
+    if destination.startswith("@"):
+        # Not by pathlib, which takes long to import on an emulated machine.
+        with open(f"/sys/class/net/{destination[1:]}/address") as file:  # noqa: PTH123
+            destination = file.read().strip()
+    return bytes.fromhex(destination.replace(":", ""))
 
 
 def watch(seconds: float, interfaces: list[str]) -> dict[str, dict[str, int]]:

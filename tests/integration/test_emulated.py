@@ -191,7 +191,7 @@ def with_cat(place: Path) -> SimpleNamespace:
     members += [cpio.file(name, Path(at).read_bytes(), executable=True) for name, at in files]
     initramfs = place / "initramfs"
     initramfs.write_bytes(image.initramfs.read_bytes() + cpio.archive(members))
-    return SimpleNamespace(kernel=image.kernel, initramfs=initramfs, hypervisor=None)
+    return SimpleNamespace(kernel=image.kernel, initramfs=initramfs, further=(), hypervisor=None)
 
 
 def test_a_seed_moves_address_spaces_and_random_numbers_and_repeats_them(tmp_path: Path) -> None:

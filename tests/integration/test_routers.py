@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import struct
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +19,7 @@ from hypertare.paths import agent_binary
 from hypertare.records import BenchReady, ProbeValues, Record, TaskResult, TrialEnd
 from hypertare.routers import Network, networks
 from tests.integration import frames
+from tests.integration.strays import strays, wanted
 
 BOTH: tuple[routers.Family, ...] = ("ipv4", "ipv6")
 COUNT = 2
@@ -146,66 +145,6 @@ def test_who_is_no_router_forwards_nothing(machine: LocalMachine) -> None:
 # --- isolation
 
 
-def ipv4(source: str, to: str, payload: bytes) -> bytes:
-    """A UDP datagram without a checksum, which UDP allows."""
-    udp = struct.pack("!4H", 9, 9, 8 + len(payload), 0) + payload
-    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0, 9, 17, 0)
-    head += socket.inet_aton(source) + socket.inet_aton(to)
-    total = sum(struct.unpack("!10H", head))
-    total = (total & 0xFFFF) + (total >> 16)
-    return head[:10] + struct.pack("!H", ~total & 0xFFFF) + head[12:] + udp
-
-
-def ipv6(source: str, to: str, payload: bytes) -> bytes:
-    head = struct.pack("!IHBB", 6 << 28, len(payload), 59, 9)
-    return (
-        head
-        + socket.inet_pton(socket.AF_INET6, source)
-        + socket.inet_pton(socket.AF_INET6, to)
-        + payload
-    )
-
-
-def arp(source: str, wanted: str) -> bytes:
-    sender = bytes.fromhex("020000000099") + socket.inet_aton(source)
-    return (
-        struct.pack("!HHBBH", 1, 0x800, 6, 4, 1)
-        + sender
-        + bytes(6)
-        + socket.inet_aton(wanted)
-        + frames.MARK
-    )
-
-
-def strays() -> list[tuple[str, int, str]]:
-    """From `a-1`: whatever might find a way to router 2, its networks or its ends."""
-    here, own_other = networks(1)
-    foreign = networks(2)
-    gate = MACS[1, "a"]
-    found: list[tuple[str, int, bytes]] = []
-
-    def both(mac: str, source: Network, address4: str, address6: str) -> None:
-        found.append((mac, 0x800, ipv4(source.end_address("ipv4"), address4, frames.MARK)))
-        found.append((mac, 0x86DD, ipv6(source.end_address("ipv6"), address6, frames.MARK)))
-
-    for side in foreign:
-        four, six = side.end_address("ipv4"), side.end_address("ipv6")
-        both(gate, here, four, six)
-        both(gate, here, side.router_address("ipv4"), side.router_address("ipv6"))
-        # With a source of their own: asked for by nobody, and an answer would go there.
-        both(gate, side, own_other.end_address("ipv4"), own_other.end_address("ipv6"))
-        both(gate, side, four, six)
-        # Straight to their hardware's address.
-        both(MACS[2, side.side], here, four, six)
-        both("ff:ff:ff:ff:ff:ff", here, four.rpartition(".")[0] + ".255", "ff02::1")
-        found.append(("ff:ff:ff:ff:ff:ff", 0x806, arp(f"{here.end_address('ipv4')}0", four)))
-        found.append((gate, 0x806, arp(four, side.router_address("ipv4"))))
-    both("33:33:00:00:00:01", here, "224.0.0.1", "ff02::1")
-    both("33:33:00:00:00:02", here, "224.0.0.5", "ff05::2")
-    both("01:00:5e:00:00:05", here, "224.0.0.5", "ff0e::1")
-    return [(mac, kind, payload.hex()) for mac, kind, payload in found]
-
-
 def python(node: str, id: str, *words: str) -> plan.Task:
     argv = (sys.executable, str(Path(frames.__file__)), *words)
     return plan.Task(id=id, node=node, workload=plan.Command(argv=argv))
@@ -214,17 +153,16 @@ def python(node: str, id: str, *words: str) -> plan.Task:
 def check_isolation(machine: LocalMachine, id: int) -> None:
     links = [side.link for number in (1, 2) for side in networks(number)]
     allowed = Network(1, "b")
-    own = allowed.other.end_address("ipv4")
-    wanted = ipv4(own, allowed.end_address("ipv4"), frames.MARK)
-    through = [(MACS[1, "a"], 0x800, wanted.hex())]
+    stray = strays(1, 2, MACS)
+    sent = json.dumps([*stray, *wanted(1, MACS)])
     tasks = [
         python("host", "watch", "watch", "1.5", *links),
-        python("a-1", "send", "send", "0.7", "eth0", json.dumps([*strays(), *through])),
+        python("a-1", "send", "send", "0.7", "eth0", sent),
     ]
     results, _ = trial(machine, id, tasks)
     seen = json.loads(results["watch"].text["stdout"])
-    assert seen["lan-a1"]["marked"] >= 3 * len(strays()), seen
-    assert seen["lan-b1"]["marked"] >= 3, seen
+    assert seen["lan-a1"]["marked"] >= 3 * len(stray), seen
+    assert seen["lan-b1"]["marked"] >= 2 * 3, seen
     assert seen["lan-a2"]["marked"] == seen["lan-b2"]["marked"] == 0, seen
     for family in BOTH:
         assert answers(machine, id, allowed.end_address(family))
@@ -302,7 +240,7 @@ def learned(machine: LocalMachine, address: str) -> bool:
 
 def check_ospf(machine: LocalMachine, nodes: Sequence[plan.Node], limit_s: float) -> None:
     """Router 1 learns of router 2's networks and forwards to them; router 3 of neither's."""
-    links = (*routers.links(3), plan.Link(name=routers.CORE))
+    links = (*routers.links(3), plan.Link(name=routers.core()))
     bench = plan.Bench(name="ospf", nodes=tuple(nodes), links=links)
     ready = machine.make_bench(bench, limit_s)[-1]
     assert isinstance(ready, BenchReady) and ready.error is None, ready

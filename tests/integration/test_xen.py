@@ -4,54 +4,18 @@ wrong with one of them; and a study of several beside the same machine without X
 
 from __future__ import annotations
 
-import json
-import subprocess
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from hypertare import plan
-from hypertare.image import cpio
-from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, Image, build
+from hypertare.image.build import Image, build
 from hypertare.image.xen import quick_to_boot
-from hypertare.paths import agent_binary
 from hypertare.plan import Seam
-from tests.integration.lab import Lab, rows, summary
+from tests.integration.domains import XL, Boot, bench, boot, guest
+from tests.integration.lab import Lab, rows, summary, trials
 
 pytestmark = pytest.mark.guest
 
 GUESTS = 2
-XL = "/usr/lib/xen-4.17/bin/xl"
-
-
-def guest(number: int, memory: int = 128 << 20) -> plan.Node:
-    arguments = "quiet rodata=off cryptomgr.notests panic=-1 random.trust_cpu=off"
-    # So that one can be made to crash from the driver domain.
-    arguments += " sysrq_always_enabled"
-    kind = plan.Domain(
-        cpus=1,
-        memory=memory,
-        weight=128 * number,
-        kernel=Path("/") / GUEST_KERNEL,
-        initramfs=Path("/") / GUEST_INITRAMFS,
-        kernel_args=(*arguments.split(), "hypertare.modules=xen_netfront"),
-        boot_limit_s=120,
-    )
-    interface = plan.Interface(
-        name="eth0",
-        link="br0",
-        address=f"10.77.0.{number + 2}/24",
-        mac=f"52:54:00:00:00:{number + 2:02x}",
-    )
-    return plan.Node(name=f"guest{number}", kind=kind, interfaces=(interface,))
-
-
-def bench(*guests: plan.Node, mtu: int = 1500) -> plan.BenchStep:
-    own = plan.Interface(name="br0", link="br0", address="10.77.0.1/24")
-    host = plan.Node(name="host", kind=plan.Host(), interfaces=(own,))
-    link = plan.Link(name="br0", mtu=mtu)
-    return plan.BenchStep(bench=plan.Bench(name="xen", nodes=(host, *guests), links=(link,)))
 
 
 def stream(number: int, duration_s: float) -> list[plan.Task]:
@@ -107,48 +71,29 @@ def image() -> Image:
 
 
 @pytest.fixture(scope="module")
-def records(image: Image, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def told(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Boot:
     """What one boot of the machine tells of all that."""
-    folder = tmp_path_factory.mktemp("xen")
-    archive = folder / "plan.cpio"
-    text = b"".join(step.model_dump_json().encode() + b"\n" for step in steps())
-    archive.write_bytes(cpio.archive([cpio.file("plan.jsonl", text)]))
-    told = folder / "records"
-    argv = [agent_binary(), "emulate", f"--kernel={image.kernel}", f"--records={told}"]
-    argv += [f"--initramfs={image.initramfs}", f"--initramfs={archive}"]
-    argv += [f"--hypervisor={image.hypervisor}", "--driver-memory=448M", "--memory=1G"]
-    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        # Its input stays open: when that ends, so does the machine.
-        assert process.wait(400) == 0, process.stderr and process.stderr.read()
-    finally:
-        process.kill()
-        process.wait()
-    return [json.loads(line) for line in told.read_bytes().splitlines()]
-
-
-def of(records: list[dict[str, Any]], kind: str, trial: int | None = None) -> list[dict[str, Any]]:
-    return [r for r in records if r["record"] == kind and trial in (None, r.get("trial"))]
+    return boot(image, steps(), tmp_path_factory.mktemp("xen"))
 
 
 @pytest.mark.timeout(600)
-def test_guests_work_at_once_and_are_accounted_for(records: list[dict[str, Any]]) -> None:
-    assert of(records, "trial_end", 1)[0]["error"] is None
-    sent = [r for r in of(records, "result", 1) if r["task"].startswith("send")]
+def test_guests_work_at_once_and_are_accounted_for(told: Boot) -> None:
+    assert told.of("trial_end", 1)[0]["error"] is None
+    sent = [r for r in told.of("result", 1) if r["task"].startswith("send")]
     assert len(sent) == GUESTS and all(one["values"]["sent_bytes"] > 1e6 for one in sent)
-    outside = {r["node"]: r for r in of(records, "probe", 1)}
+    outside = {r["node"]: r for r in told.of("probe", 1)}
     assert set(outside) == {"host", "guest1", "guest2"}
     assert all(0 < one["values"]["cpu_s"] < one["elapsed_s"] for one in outside.values())
     # One CPU is shared by all three.
     assert sum(one["values"]["cpu_s"] for one in outside.values()) < 1.01 * max(
         one["elapsed_s"] for one in outside.values()
     )
-    assert records[-1]["record"] == "teardown"
+    assert told.records[-1]["record"] == "teardown"
 
 
-def test_weights_are_set_for_a_trial_and_put_back(records: list[dict[str, Any]]) -> None:
-    told = of(records, "knob", 1)
-    assert [(k["knob"]["guest"], k["action"], k["before"], k["after"]) for k in told] == [
+def test_weights_are_set_for_a_trial_and_put_back(told: Boot) -> None:
+    knobs = told.of("knob", 1)
+    assert [(k["knob"]["guest"], k["action"], k["before"], k["after"]) for k in knobs] == [
         (None, "applied", "256", "512"),
         ("guest2", "applied", "256", "100"),
         ("guest2", "put_back", "100", "256"),
@@ -156,36 +101,37 @@ def test_weights_are_set_for_a_trial_and_put_back(records: list[dict[str, Any]])
     ]
 
 
-def test_a_guest_that_cannot_be_made_says_why(records: list[dict[str, Any]]) -> None:
-    much, script, good = of(records, "bench")
+def test_a_guest_that_cannot_be_made_says_why(told: Boot) -> None:
+    much, script, good = told.of("bench")
     assert much["node"] == script["node"] == "guest1"
     assert "node guest1 cannot be started" in much["error"] and "memory" in much["error"]
     assert "setting the MTU of vif" in script["error"], script["error"]
+    assert "the script /xen/vif" in script["error"], script["error"]
     assert good["error"] is None
 
 
 def test_a_guest_that_crashes_fails_the_trial_and_leaves_its_neighbour_s_records(
-    records: list[dict[str, Any]],
+    told: Boot,
 ) -> None:
-    (end,) = of(records, "trial_end", 2)
-    assert (
-        end["error"] == "node guest1 failed: it has ended: its kernel has crashed"
-        and end["lost"] == "guest1"
+    (end,) = told.of("trial_end", 2)
+    assert end["lost"] == "guest1"
+    assert end["error"] == (
+        "node guest1 failed: it has ended: its kernel has crashed: sysrq triggered crash"
     )
     # It is seen at once, and not at the phase's limit.
     assert end["elapsed_s"] < 10
-    neighbour = [r for r in of(records, "interval", 2) if r["task"] in ("send.2", "receive.2")]
+    neighbour = [r for r in told.of("interval", 2) if r["task"] in ("send.2", "receive.2")]
     assert sum(r["values"].get("received_bytes", 0) for r in neighbour) > 0
-    results = {r["task"]: r["error"] for r in of(records, "result", 2) if r["node"] != "guest1"}
+    results = {r["task"]: r["error"] for r in told.of("result", 2) if r["node"] != "guest1"}
     assert "guest1" in results["send.2"]
-    console = [line for r in of(records, "console") for line in r["lines"]]
+    console = [line for r in told.of("console") for line in r["lines"]]
     assert any("sysrq" in line.lower() or "crash" in line.lower() for line in console), console
 
 
-def test_the_others_go_on_without_it(records: list[dict[str, Any]]) -> None:
-    (alone,) = of(records, "trial_end", 3)
+def test_the_others_go_on_without_it(told: Boot) -> None:
+    (alone,) = told.of("trial_end", 3)
     assert alone["error"] is None
-    (gone,) = of(records, "trial_end", 4)
+    (gone,) = told.of("trial_end", 4)
     assert "node guest1 is gone" in gone["error"]
 
 
@@ -252,3 +198,89 @@ def test_a_study_of_two_guests_is_the_same_for_any_number_of_jobs(lab: Lab) -> N
         == ("transmit", "goodput", "xen")
     )
     assert goodput["n"] == 2
+
+
+FACTORS = """
+name = "bridge-or-route"
+question = "Does it matter how the driver domain joins its guests, and what gives them CPUs?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+guests = 2
+memory = "112M"
+nic = "e1000"
+[emulated]
+shift = 2
+[workloads.transmit]
+type = "stream"
+duration = 0.05
+omit = 0.02
+interval = "10ms"
+[workloads.receive]
+type = "stream"
+direction = "receive"
+duration = 0.05
+omit = 0.02
+interval = "10ms"
+[factors]
+"bench.driver" = ["bridge", "route"]
+"sut.scheduler" = ["credit", "credit2"]
+[design]
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+@pytest.mark.timeout(900)
+def test_bridge_or_route_and_the_scheduler_are_factors_and_read_back(lab: Lab) -> None:
+    ran = lab.run("run", lab.study(FACTORS), "--out", lab.home / "run", patience_s=600)
+    assert ran.status == 0, ran.err
+    assert {row[5] for row in trials(lab.home / "run")} == {"ok"}, trials(lab.home / "run")
+    found = summary(lab.home / "run")
+    states = [state for state in found["platforms"] if state["platform"] == "xen"]
+    for node in ("xen1-1", "xen1-2"):
+        seen = {(s["joined"], s["scheduler"]) for s in states if s["node"] == node}
+        assert seen == {(way, one) for way in ("bridge", "route") for one in ("credit", "credit2")}
+    # Each cell has its own baseline, which knows neither.
+    cells = [
+        (one["cell"]["workload"], one["cell"]["bench.driver"], one["cell"]["sut.scheduler"])
+        for one in found["estimates"]
+        if (one["response"], one["platform"]) == ("goodput", "xen") and one["cost"] is not None
+    ]
+    assert len(cells) == len(set(cells)) == 8
+
+
+WALL = """
+name = "wall"
+question = "Does Xen run by the wall clock?"
+machine = "emulated"
+clock = "wall"
+[sut]
+platforms = ["native", "xen"]
+guests = 2
+memory = "112M"
+nic = "e1000"
+[workloads.transmit]
+type = "stream"
+duration = 1
+[design]
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+@pytest.mark.timeout(600)
+def test_by_the_wall_clock_too(lab: Lab) -> None:
+    ran = lab.run("run", lab.study(WALL), "--out", lab.home / "run", patience_s=400)
+    assert ran.status == 0, ran.err
+    done = trials(lab.home / "run")
+    assert [row[5] for row in done] == ["ok"] * 4 and {row[2] for row in done} == {"native", "xen"}
+    found = summary(lab.home / "run")
+    assert found["clock"] == "wall"
+    goodput = {one["platform"]: one for one in found["estimates"] if one["response"] == "goodput"}
+    assert goodput["xen"]["n"] == 2 and goodput["xen"]["estimate"] > 0
+    assert "virtual" not in goodput["xen"]["unit"]

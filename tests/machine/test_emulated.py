@@ -35,6 +35,13 @@ with open(told, "w") as records:
 """
 
 
+def panics(why: str) -> str:
+    """What an agent does whose machine's kernel gives up."""
+    console = 'next(w for w in sys.argv if w.startswith("--console=")).partition("=")[2]'
+    line = f"[    6.17] Kernel panic - not syncing: {why}"
+    return f"open({console}, 'w').write({line!r} + chr(10))"
+
+
 class Made:
     """A machine with a cache of its own, on an agent that can be written anew."""
 
@@ -44,7 +51,7 @@ class Made:
         for name in ("kernel", "initramfs"):
             (place / name).write_bytes(name.encode())
         self.image = SimpleNamespace(
-            kernel=place / "kernel", initramfs=place / "initramfs", hypervisor=None
+            kernel=place / "kernel", initramfs=place / "initramfs", further=(), hypervisor=None
         )
         self.write(TELL)
 
@@ -202,6 +209,8 @@ def test_a_machine_that_never_ends_is_stopped_in_host_time(made: Made) -> None:
         ("sys.exit('QEMU was killed by SIGKILL')", "run: QEMU was killed by SIGKILL"),
         ("sys.exit('XMM0=00\\nhypertare-agent: QEMU died\\nXMM1=00')", "run: QEMU died"),
         ("", "before its plan did"),
+        (panics("VFS: Unable to mount root fs"), "its kernel panicked: VFS: Unable to mount"),
+        (panics("System is deadlocked on memory"), "give it more (sut.driver_memory under Xen"),
         ("open(told, 'w').write('{')", "not whole"),
         ("open(told, 'w').write('{}\\n')", "no record"),
     ],

@@ -167,6 +167,7 @@ def _wording(cells: list[tuple[str, Cell]]) -> Wording:
 def _summary(meta: Meta):  # type: ignore[no-untyped-def]
     class Empty:
         estimates = ()
+        loss_free = ()
         clock = "wall"
         platforms = ()
 

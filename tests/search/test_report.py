@@ -10,22 +10,35 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from hypertare.report import exports, html, terminal
+from hypertare.compare import compare
+from hypertare.report import comparison, exports, html, terminal
 from hypertare.report.model import Report, gather
 from hypertare.search.rounds import Rounds
 from hypertare.store import Store
-from hypertare.summarise import summarise
+from hypertare.summarise import read, summarise
 from hypertare.trials import FinishedTrial, PlannedTrial
 from tests import factory
-from tests.search.made_up import MadeUpLab, Path
+from tests.search.made_up import MadeUpLab, Path, livelock
 from tests.search.test_rounds import PATHS, TEXT, planned
 from tests.test_summary import made
 
+CLAIM = """
+[[claims]]
+text = "weight 64 takes five times as much"
+response = "loss_free_rate"
+platform = "native"
+where = { "knobs.napi_weight" = 64, "search.loss" = "0.5%" }
+against = { "knobs.napi_weight" = 1 }
+measure = "ratio"
+op = "above"
+value = 5
+"""
 
-def written(folder: FilePath, trials: list[FinishedTrial]) -> Report:
+
+def written(folder: FilePath, trials: list[FinishedTrial], text: str = TEXT) -> Report:
     """Two trials of a cell, and those of the search."""
     meta = factory.meta(factory.Script()).model_copy(
-        update={"settings": tomllib.loads(TEXT), "study_text": TEXT}
+        update={"settings": tomllib.loads(text), "study_text": text}
     )
     with Store.create(folder, meta) as store:
         for number in range(2):
@@ -81,6 +94,30 @@ def test_terminal_page_and_markdown_say_the_same(report: Report) -> None:
         assert f'<td>{name}</td><td class="number">{goal}</td>' in page
         assert f'{rate} Mb/s</td><td class="number">{other}</td>' in page
     assert 'id="loss-free"' in page
+
+
+def test_a_study_judges_what_its_searches_found(tmp_path: FilePath) -> None:
+    lab = MadeUpLab(PATHS)
+    Rounds(planned(), "native", []).run(lab)
+    (claim,) = written(tmp_path / "run", lab.journal, TEXT + CLAIM).summary.claims
+    assert claim.judgement == "holds" and "(searched: " in claim.evidence
+
+
+def test_two_runs_are_compared_by_what_they_found(tmp_path: FilePath) -> None:
+    for name, paths in (("a", PATHS), ("b", {**PATHS, 64: Path(livelock(1.5e8), sender=2e9)})):
+        lab = MadeUpLab(paths)
+        Rounds(planned(), "native", []).run(lab)
+        written(tmp_path / name, lab.journal)
+    a, b = (read(tmp_path / name) for name in "ab")
+    found = compare(a, b)
+    rates = [change for change in found.changes if change.response == "loss_free_rate"]
+    assert len(rates) == 4 and len(found.worse) == 2
+    out = io.StringIO()
+    comparison.show(found, a, b, Console(file=out, width=160, highlight=False))
+    for goal in (0, 0.005):
+        line = f"worse: native loss {goal:g} loss free rate in napi weight 64 −50"
+        assert line in out.getvalue()
+    assert "(bounds " in out.getvalue()
 
 
 def test_what_was_not_found_says_why(tmp_path: FilePath) -> None:

@@ -417,3 +417,51 @@ fn steering_finds_the_right_interface_and_is_set_or_refused_whole() {
         assert!(error.contains("va has no interrupts"), "{error}");
     });
 }
+
+/// A pair of veths stands for netback's interface and a guest's.
+#[test]
+fn a_guest_s_interface_is_joined_as_its_link_says() {
+    inside("a_guest_s_interface_is_joined_as_its_link_says", || {
+        use agent::net::forwarding;
+        use agent::xen::vif::Joint;
+        use hypertare_plan::{Interface, LinkKind};
+
+        let links = Links::open().unwrap();
+        links.bridge("lan", 1500).unwrap();
+        links.veth("vif3.0", "eth0", None).unwrap();
+        forwarding::set(false, false).unwrap();
+        let interface: Interface = serde_json::from_value(serde_json::json!({
+            "name": "eth0", "link": "lan", "address": "10.77.0.3/24"}))
+        .unwrap();
+        let joint = |kind: LinkKind| {
+            let link = hypertare_plan::Link {
+                name: "lan".into(),
+                kind,
+                mtu: 1500,
+                uplink: None,
+                trunk: None,
+            };
+            Joint::of(3, 0, &interface, &link)
+        };
+        let (bridged, routed) = (joint(LinkKind::Bridge).unwrap(), joint(LinkKind::Route).unwrap());
+        let refused = |joint: &Joint| joint.check().unwrap_err().to_string();
+        assert!(joint(LinkKind::Hub).is_err());
+        assert_eq!(refused(&bridged), "vif3.0 is down");
+
+        bridged.make().unwrap();
+        assert_eq!(bridged.check().unwrap(), LinkKind::Bridge);
+        assert_eq!(refused(&routed), "vif3.0 is a port of a bridge, and is to be routed");
+
+        links.set_master("vif3.0", None).unwrap();
+        assert_eq!(refused(&bridged), "vif3.0 is no port of the bridge lan");
+        assert_eq!(refused(&routed), "no route leads to 10.77.0.3 by vif3.0");
+
+        routed.make().unwrap();
+        assert_eq!(refused(&routed), "vif3.0 takes nothing in that is for others");
+        forwarding::set(true, false).unwrap();
+        assert_eq!(routed.check().unwrap(), LinkKind::Route);
+
+        links.delete("vif3.0").unwrap();
+        assert!(refused(&routed).contains("there is no interface vif3.0"));
+    });
+}

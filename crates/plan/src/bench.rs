@@ -20,6 +20,17 @@ pub struct Bench {
     /// each, which the knob `scheduler_weight` of the node `host` turns.
     #[serde(default)]
     pub weights: bool,
+    /// Xen's, which the machine must have been booted with; none takes it as it is.
+    #[serde(default)]
+    pub scheduler: Option<Scheduler>,
+}
+
+/// How Xen's hypervisor gives CPUs to its guests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheduler {
+    Credit,
+    Credit2,
 }
 
 /// One endpoint. Its name is unique on the bench.
@@ -127,8 +138,8 @@ pub struct Domain {
     pub weight: Option<u32>,
     /// Kernel in the driver domain's file system; uncompressed it is built into memory fastest.
     pub kernel: PathBuf,
-    /// Its initramfs; the agent is `/init` of it.
-    pub initramfs: PathBuf,
+    /// Initramfs archives, loaded one after the other; the agent is their `/init`.
+    pub initramfs: Vec<PathBuf>,
     /// The kernel's command line.
     #[serde(default)]
     pub kernel_args: Vec<String>,
@@ -191,8 +202,23 @@ pub struct Link {
     #[serde(default = "default_mtu")]
     pub mtu: u32,
     /// A NIC of the machine itself that is a port of the bridge: what is beyond it is on the link too.
+    /// Of a link that is routed it is what guests are routed to.
     #[serde(default)]
     pub uplink: Option<Uplink>,
+    /// A line to another bridge.
+    #[serde(default)]
+    pub trunk: Option<Trunk>,
+}
+
+/// A line of a limited rate between two bridges. Each of its ends sends frame after frame, each as long
+/// on the wire as its bytes with preamble, check and gap take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trunk {
+    /// The other bridge.
+    pub to: String,
+    /// In b/s each way, of all that is on the wire.
+    pub rate_bps: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -213,6 +239,10 @@ pub enum LinkKind {
     /// A bridge in the bench's own network namespace.
     #[default]
     Bridge,
+    /// No bridge: the driver domain forwards by IP between Xen's guests on the link and its uplink,
+    /// which is an interface of the node `host`, a router. All of them are of one IPv4 network: each
+    /// guest is reached by a route of its own, and ARP is answered in the name of who is behind.
+    Route,
     /// NICs of the machine itself, wired together outside of it. Every interface on it names its NIC
     /// by the MAC address; a container's is moved into its namespace.
     Hub,

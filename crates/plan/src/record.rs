@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Accelerator, Knob, Paging, Probe};
+use crate::{Accelerator, Knob, LinkKind, Paging, Probe, Scheduler};
 
 /// Measured quantities by name. Names and units: `values.rs` of the agent.
 pub type Values = BTreeMap<String, f64>;
@@ -110,6 +110,12 @@ pub struct NodeReady {
     /// By which pages the machine maps the guest's memory; guests only.
     #[serde(default)]
     pub backing: Option<Backing>,
+    /// How the driver domain is found to join its interfaces, and what gives it CPUs; guests of Xen
+    /// only.
+    #[serde(default)]
+    pub joined: Option<LinkKind>,
+    #[serde(default)]
+    pub scheduler: Option<Scheduler>,
 }
 
 /// How the machine's own page tables map a guest's memory, in bytes.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hypertare.cli.options import HugePages, ModuleReload
 from hypertare.units import human_duration
 
 if TYPE_CHECKING:
@@ -83,24 +84,8 @@ def run(
             help="In virtual time, run also what is known already; exit status 5 if it differs.",
         ),
     ] = False,
-    allow_module_reload: Annotated[
-        bool,
-        typer.Option(
-            "--allow-module-reload",
-            metavar="",
-            help="For sut.paging, as root: load this host's KVM module anew while no guest runs; it is "
-            "put back at the end.",
-        ),
-    ] = False,
-    allow_huge_pages: Annotated[
-        bool,
-        typer.Option(
-            "--allow-huge-pages",
-            metavar="",
-            help='For sut.pages = "2M", as root: set pages of 2 MB aside on this host; they are given '
-            "back at the end.",
-        ),
-    ] = False,
+    allow_module_reload: ModuleReload = False,
+    allow_huge_pages: HugePages = False,
     dry_run: Annotated[
         bool,
         typer.Option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hypertare.cli.options import HugePages, ModuleReload
 from hypertare.cli.run import asked_study, complete_study, interrupted_study, refuse_changes
 from hypertare.units import human_duration
 
@@ -83,6 +84,8 @@ def tune(
             show_default=False,
         ),
     ] = None,
+    allow_module_reload: ModuleReload = False,
+    allow_huge_pages: HugePages = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", metavar="", help="Show what would be tuned; run nothing."),
@@ -104,6 +107,7 @@ def tune(
     """
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
+    from hypertare.host.needs import Permissions
     from hypertare.report.tuning import show
     from hypertare.store import Store
     from hypertare.tune import session as tuning
@@ -118,14 +122,15 @@ def tune(
         file = asked_study(study)
         _override(file, set_ or [], quick, goal, budget)
     prepared = tuning.prepare(file, 1 if seed is None else seed)
-    manner = session.Manner(jobs).checked(prepared.run)
+    allow = Permissions(allow_module_reload, allow_huge_pages)
+    manner = session.Manner(jobs, allow=allow).checked(prepared.run)
     if dry_run:
         show_space(prepared, json)
         return
     if out is not None and not resume:
         Store.check_vacant(out)
     with Watch() as watch:
-        on = session.surroundings(prepared.run, watch.tell)
+        on = session.surroundings(prepared.run, watch.tell, allow)
         folder = out or session.new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
         found = tuning.carry_out(prepared, on, folder, watch, manner, resume=resume)
     if found is None:

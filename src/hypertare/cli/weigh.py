@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from hypertare.cli.options import HugePages, ModuleReload
 
 
 def weigh(
@@ -72,6 +76,22 @@ def weigh(
             metavar="NAME", help="kvm, tcg (emulated), or auto: kvm where a guest boots with it."
         ),
     ] = "auto",
+    paging: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND[,KIND]",
+            help="Page tables that KVM gives the guest: nested, shadow (default: the host's).",
+            show_default=False,
+        ),
+    ] = None,
+    pages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE[,SIZE...]",
+            help="Pages of the guest's memory: 4K, 2M, thp (default: the host's way).",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random order of trials.")] = 1,
     out: Annotated[
         Path | None,
@@ -84,6 +104,8 @@ def weigh(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report here.")
     ] = None,
+    allow_module_reload: ModuleReload = False,
+    allow_huge_pages: HugePages = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -107,12 +129,17 @@ def weigh(
     from hypertare.cli.progress import Watch
     from hypertare.cli.run import finish, show_design
     from hypertare.errors import InputError
+    from hypertare.host.needs import Permissions
     from hypertare.store import Store
 
     file = study_file(
         command,
-        platforms=[word.strip() for word in on.split(",") if word.strip()],
-        cpus=_counts(cpus),
+        platforms=_words(on),
+        varied={
+            "cpus": _counts(cpus),
+            "paging": _words(paging or ""),
+            "pages": _words(pages or ""),
+        },
         sut={
             "memory": memory,
             "kernel": kernel,
@@ -130,19 +157,21 @@ def weigh(
     )
     try:
         prepared = session.prepare(file, seed)
+        allow = Permissions(allow_module_reload, allow_huge_pages)
+        manner = session.Manner(allow=allow).checked(prepared)
     except InputError as error:
-        raise InputError(_as_options(error.what), error.do) from None
+        raise InputError(_as_options(error.what), error.do and _as_options(error.do)) from None
     if dry_run:
-        show_design(prepared, as_json=False)
+        show_design(prepared, as_json=False, manner=manner)
         return
     for target in (json, html):
         _check_writable(target)
     if out is not None:
         Store.check_vacant(out)
     with Watch() as watch:
-        surroundings = session.surroundings(prepared, watch.tell)
+        surroundings = session.surroundings(prepared, watch.tell, allow)
         folder = out or session.new_folder("weigh", paths.kept_runs_dir())
-        interrupted = session.carry_out(prepared, surroundings, folder, watch)
+        interrupted = session.carry_out(prepared, surroundings, folder, watch, manner=manner)
     to_stdout = str(json) == "-"
     finish(
         folder,
@@ -157,12 +186,16 @@ def study_file(
     command: list[str],
     *,
     platforms: list[str],
-    cpus: list[int],
+    varied: Mapping[str, Sequence[object]],
     sut: dict[str, str],
     design: dict[str, object],
     prepare: str | None,
 ):
-    """The study that weighs one command: weigh is nothing but a study made on the spot."""
+    """The study that weighs one command: weigh is nothing but a study made on the spot.
+
+    Args:
+        varied: settings of `sut`, each a factor where it has several levels; none is left as it is.
+    """
     from hypertare.study import StudyFile
 
     if "native" not in platforms:
@@ -173,30 +206,43 @@ def study_file(
     raw: dict[str, object] = {
         "name": "weigh",
         "question": f"What does virtualisation cost `{_shown(command)}`?",
-        "sut": {"platforms": platforms, "cpus": cpus[0], **sut},
+        "sut": {
+            "platforms": platforms,
+            **{name: levels[0] for name, levels in varied.items() if levels},
+            **sut,
+        },
         "workloads": {"command": workload},
         "design": design,
     }
-    if len(cpus) > 1:
-        raw["factors"] = {"sut.cpus": cpus}
+    raw["factors"] = {
+        f"sut.{name}": list(levels) for name, levels in varied.items() if len(levels) > 1
+    }
     return StudyFile.of(raw, "weigh")
 
 
 def _as_options(text: str) -> str:
     """An error of the study made on the spot, in words of the options that it was made of."""
-    import re
 
     def option(found: re.Match[str]) -> str:
         name = found[1].replace("_", "-")
         return f"--{'on' if name == 'platforms' else name}:"
 
-    return re.sub(r"^weigh: (?:sut|design)\.(\w+)(?:\.\d+)?:", option, text, flags=re.MULTILINE)
+    text = re.sub(r"^weigh: (?:sut|design)\.(\w+)(?:\.\d+)?:", option, text, flags=re.MULTILINE)
+    return re.sub(r'\bsut\.(paging|pages)(?: = "(\w+)")?', _setting, text)
+
+
+def _setting(found: re.Match[str]) -> str:
+    return f"--{found[1]} {found[2]}" if found[2] else f"--{found[1]}"
 
 
 def _shown(command: list[str]) -> str:
     import shlex
 
     return shlex.join(command)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _counts(text: str) -> list[int]:

@@ -132,5 +132,5 @@ def require_root(option: str) -> None:
         raise MachineError(
             f"{option} changes settings of this host's kernel, which only root may do; nothing "
             "was changed.",
-            f"Run it as root (sudo hypertare run ... {option}).",
+            f"Run it as root (sudo hypertare ... {option}).",
         )

@@ -14,14 +14,20 @@ from hypertare.image import cpio
 from hypertare.image.cache import Cache, Entry, Progress
 from hypertare.image.userland import LIBRARIES, Userland, fetch_all, fetched_all
 
-VERSION = 1
+VERSION = 2
 """Of what is taken from the packages; part of the key."""
 
 _PACKAGES = ("bird2",)
 _PROGRAM = "usr/sbin/bird"
 _LOADER = "ld-linux-x86-64.so.2"
 _ARCHIVE = "bird.cpio"
+_CARRIED = "carried.cpio"
+_PLACE = "guest/bird.cpio"
+"""Of the archive in the root of a machine that has guests of its own."""
 _ROOT = "root"
+
+
+IN_GUEST = (f"/{_PROGRAM}",)
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class Bird:
     @property
     def in_guest(self) -> tuple[str, ...]:
         """How a guest starts it."""
-        return (f"/{_PROGRAM}",)
+        return IN_GUEST
 
     @property
     def here(self) -> tuple[str, ...]:
@@ -49,6 +55,26 @@ class Bird:
             *(str(libraries / _LOADER), "--library-path", str(libraries)),
             str(root / _PROGRAM),
         )
+
+    @property
+    def carried(self) -> Path:
+        """For a machine that has guests of its own: an archive with what theirs are booted from."""
+        return self.entry.path / _CARRIED
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a node of a machine starts the daemon, and how a guest of the machine, which has it from
+    the archive.
+    """
+
+    here: tuple[str, ...]
+    in_guest: tuple[str, ...]
+    archive: Path
+
+
+ON_EMULATED = Start(IN_GUEST, IN_GUEST, Path("/") / _PLACE)
+"""On an emulated machine, whose root has either archive."""
 
 
 def build(progress: Progress = lambda _: None, *, cache: Cache | None = None) -> Bird:
@@ -78,7 +104,9 @@ def _key(packages: list[Entry]) -> str:
 
 
 def _fill(place: Path, members: list[cpio.Member]) -> dict[str, str]:
-    (place / _ARCHIVE).write_bytes(cpio.archive(members))
+    archive = cpio.archive(members)
+    (place / _ARCHIVE).write_bytes(archive)
+    (place / _CARRIED).write_bytes(cpio.archive([cpio.file(_PLACE, archive)]))
     for member in members:
         # The loader is started by its file's own name here.
         if stat.S_ISREG(member.mode):

@@ -43,6 +43,7 @@ class Image:
     the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain. `programs`
     tells versions of the programs that it was asked to have, for people; they take `programs_size`
     bytes of memory once they are unpacked, where the work is done: of its guests, where it has some.
+    `further` archives are loaded behind the initramfs.
     """
 
     kernel: Path
@@ -54,6 +55,7 @@ class Image:
     hypervisor: Path | None = None
     programs: str = ""
     programs_size: int = 0
+    further: tuple[Path, ...] = ()
     _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
 
 

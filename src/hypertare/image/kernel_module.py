@@ -93,12 +93,12 @@ def _file(name: str) -> str:
 
 def _key(name: str, source: KernelSource) -> str:
     digest = hashlib.sha256(f"{VERSION} {name} {source.digest} {source.modules_digest}".encode())
-    for path in _sources(name):
+    for path in sources(name):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
 
 
-def _sources(name: str) -> list[Path]:
+def sources(name: str) -> list[Path]:
     """`kernel/` of this checkout, or of the installed package."""
     places = (_PACKAGE.parents[1] / "kernel", _PACKAGE / "kernel")
     files = ([place / "Kbuild", place / f"{name}.c"] for place in places)
@@ -108,7 +108,7 @@ def _sources(name: str) -> list[Path]:
 def _build(name: str, source: KernelSource, cache: Cache, place: Path, progress: Progress) -> bytes:
     work = place / "work"
     try:
-        if not _sources(name):
+        if not sources(name):
             raise _UnavailableError(f"this installation lacks the source of {name}")
         headers, compiler = _headers(source, cache, work, progress)
         progress(f"building the kernel module {name}")
@@ -142,13 +142,19 @@ def _packaged_headers(
                 f"the distribution has the headers of {own.version}, and the kernel is "
                 f"{image.facts['version']}. {_AGAIN}"
             )
-        compiler = _compiler(_wanted(own, r"linux-compiler-gcc-(\d+)-x86"))
+        compiler = _compiler(compiler_of(own))
         common = look_up(_needed(own, r"linux-headers-[\w.+~-]+-common(?:-rt)?"))
         kbuild = look_up(_needed(own, r"linux-kbuild-[\w.+~-]+"))
         entries = [fetch(each, cache, each.name, progress) for each in (own, common, kbuild)]
     except MachineError as error:
         raise _UnavailableError(f"its kernel's headers cannot be had: {error}. {_AGAIN}") from error
     return _joined([entry.path for entry in entries], name, work), compiler
+
+
+def compiler_of(headers: Package) -> str | None:
+    """The version of gcc that the kernel was built with, as its headers name it: by a package of its
+    own, and from Linux 7 on by the compiler itself."""
+    return _wanted(headers, r"(?:linux-compiler-)?gcc-(\d+)-(?:x86|for-host)")
 
 
 def _wanted(package: Package, pattern: str) -> str | None:
@@ -213,7 +219,7 @@ def _compiler(major: str | None) -> str:
 def _compile(name: str, headers: Path, compiler: str, work: Path) -> bytes:
     place = work / "module"
     place.mkdir(parents=True)
-    for path in _sources(name):
+    for path in sources(name):
         shutil.copy(path, place / path.name)
     _run(["make", "-C", str(headers), f"M={place}", f"CC={compiler}", "modules"], name)
     # Debugging sections name the directory of the build: without them its bytes are the same anywhere.

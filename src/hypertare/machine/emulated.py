@@ -44,6 +44,8 @@ _QEMU = "qemu-system-x86_64"
 _FIRMWARE = ("bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 """What runs on a PC before its kernel does; Debian's comes in a package of its own."""
 _SAID_BY_INIT = "hypertare: "
+_PANIC = "Kernel panic - not syncing: "
+_NO_MEMORY = "deadlocked on memory"
 _SPEAKERS = ("hypertare-agent: ", _QEMU)
 _NOISE = "is not connected to host network"
 """QEMU warns of a hub that nothing of the host is on, which is what it is for."""
@@ -54,6 +56,8 @@ class Bootable(Protocol):
     def kernel(self) -> Path: ...
     @property
     def initramfs(self) -> Path: ...
+    @property
+    def further(self) -> tuple[Path, ...]: ...
     @property
     def hypervisor(self) -> Path | None: ...
 
@@ -211,7 +215,7 @@ class EmulatedMachine:
         files = [
             *([f"--hypervisor={image.hypervisor}"] if image.hypervisor else []),
             f"--kernel={image.kernel}",
-            f"--initramfs={image.initramfs}",
+            *(f"--initramfs={archive}" for archive in (image.initramfs, *image.further)),
             f"--initramfs={_path(plan)}",
             f"--records={_path(told)}",
             f"--console={_path(printed)}",
@@ -245,8 +249,10 @@ class EmulatedMachine:
         """What the fingerprint is made of, by name; all but the command line and the seed as SHA-256."""
         image = self.images[batch.pc.image]
         under = {"hypervisor": self._digest(image.hypervisor)} if image.hypervisor else {}
+        behind = {"further": " ".join(map(self._digest, image.further))} if image.further else {}
         return {
             **under,
+            **behind,
             "agent": self._agent_digest,
             "kernel": self._digest(image.kernel),
             "initramfs": self._digest(image.initramfs),
@@ -347,9 +353,17 @@ def _digest_of(parts: object) -> str:
 
 
 def _last_words(console: Sequence[str]) -> str:
-    """Why, where the machine's init said so."""
+    """Why, where the machine's init or its kernel said so."""
     said = [line for line in console if line.startswith(_SAID_BY_INIT)]
-    return f": {said[-1].removeprefix(_SAID_BY_INIT)}" if said else ""
+    if said:
+        return f": {said[-1].removeprefix(_SAID_BY_INIT)}"
+    panics = [line.partition(_PANIC)[2] for line in console if _PANIC in line]
+    if not panics:
+        return ""
+    why = f": its kernel panicked: {panics[-1]}"
+    if any(_NO_MEMORY in line for line in (*panics, *console)):
+        why += ". It ran out of memory: give it more (sut.driver_memory under Xen, else sut.memory)"
+    return why
 
 
 def first_difference(known: bytes, found: bytes) -> str | None:

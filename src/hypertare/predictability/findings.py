@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hypertare.of_line import THEORETICAL
 from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.series import Series, key, series
 from hypertare.stats import boots
@@ -22,6 +23,9 @@ from hypertare.stats.predictability import Prediction, judge, predict
 from hypertare.summary import Clock, Level, Predictability
 from hypertare.summary import Prediction as Foretold
 from hypertare.trials import GUESTS, FinishedTrial, Response
+
+OF_THE_LINE = ", R what the line carries"
+"""Ends the formula of a law whose constant was not fitted but is the line's theoretical goodput."""
 
 Values = Mapping[str, float]
 
@@ -53,7 +57,8 @@ def _goodput(values: Values, n: int) -> float:
 
 
 def _fair_rate(values: Values, n: int) -> float:
-    return values["goodput"] / n
+    """Of what a line carries where there is one, as the law's authors have it."""
+    return values.get(THEORETICAL, values["goodput"]) / n
 
 
 def _workers_cpu(values: Values, n: int) -> float:
@@ -126,6 +131,7 @@ def _judged(
 ) -> Predictability | None:
     if subject.beside_load != _is_beside_load(group):
         return None
+    by_line = _by_line(subject, group)
     having = [n for n, one in group.items() if _values(one, n, subject.fitted)]
     if len(having) < 2:
         return None
@@ -142,16 +148,23 @@ def _judged(
     some = next(iter(group.values()))
     return Predictability(
         law=subject.law.name,
-        formula=subject.law.formula,
+        formula=subject.law.formula + (OF_THE_LINE if by_line else ""),
         platform=some.platform,
         cell=_rest(some),
         response=subject.response,
         unit=unit,
-        fitted=fitted,
+        fitted=() if by_line else fitted,
         predictions=tuple(_in_its_unit(one, subject, group[one.guests]) for one in predictions),
         most=settings.error,
         verdict=judge(predictions, settings.error) if predictions else "undecided",
         reason=reason,
+    )
+
+
+def _by_line(subject: Subject, group: Mapping[int, Series]) -> bool:
+    """Whether the law's one constant is what the line carries, so that nothing is fitted."""
+    return subject.law is FAIR_RATE and any(
+        THEORETICAL in trial.values for one in group.values() for trial in one.good
     )
 
 

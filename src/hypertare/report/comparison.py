@@ -14,6 +14,7 @@ from hypertare.report import units, verdict
 from hypertare.report.terminal import columns, plain
 from hypertare.report.verdict import Wording
 from hypertare.responses import VIRTUAL, meaning
+from hypertare.search import rates
 from hypertare.summarise import Found
 
 _STYLES = {"worse": "red", "better": "green", "no difference shown": ""}
@@ -30,12 +31,18 @@ def show(comparison: Comparison, a: Found, b: Found, console: Console | None = N
 def sentence(change: Change, wording: Wording) -> str:
     """For example: worse: guest goodput in tcp −12 % (95 % interval 10 to 14)"""
     text, interval = change_text(change)
-    around = f" ({change.confidence * 100:g} % interval {interval})" if interval else ""
+    around = f" ({_kind(change)} {interval})" if interval else ""
     platform = _platform(change, wording)
     where = wording.label(change.cell)
     return (
         f"{change.direction}: {platform} {verdict.word(change.response)} in {where} {text}{around}"
     )
+
+
+def _kind(change: Change) -> str:
+    if change.confidence is None:
+        return "bounds"
+    return f"{change.confidence * 100:g} % interval"
 
 
 def _platform(change: Change, wording: Wording) -> str:
@@ -102,7 +109,7 @@ def _table(comparison: Comparison, a: Found, wording: Wording) -> Iterator[Rende
 def _in_order(changes: Sequence[Change], a: Found, wording: Wording) -> list[Change]:
     """By cell and response as run A has them, then by platform."""
     cells = list(dict.fromkeys(wording.label(change.cell) for change in changes))
-    responses, platforms = list(a.responses), list(a.meta.platforms)
+    responses, platforms = [*a.responses, rates.RESPONSE], list(a.meta.platforms)
 
     def place(change: Change) -> tuple[int, int, int, str, int]:
         return (

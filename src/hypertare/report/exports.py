@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypertare.report import (
     curves,
     foretold,
+    line_share,
     published,
     searches,
     together,
@@ -165,6 +166,7 @@ def _markdown(report: Report) -> Iterator[str]:
     yield from _plots(report)
     yield from _found(together, together.groups(summary))
     yield from _found(together_cpu, together.groups(summary))
+    yield from _found(line_share, line_share.lines(summary))
     yield from _found(foretold, summary.predictability)
     yield from _found(totals, totals.lines(summary, report.wording))
     yield from _found(published, summary.published)

@@ -35,7 +35,7 @@ TEXTS = (0, 1, 2, 7, 8)
 def rows(found: Sequence[Predictability]) -> Iterator[Row]:
     for one in found:
         setting = " ".join([one.platform, *(named(f, level) for f, level in one.cell.items())])
-        fitted = ", ".join(map(str, one.fitted))
+        fitted = ", ".join(map(str, one.fitted)) or "the line"
         verdict = f"{one.verdict} (±{100 * one.most:g} %)"
         law = f"{word(one.response)}, {one.law}"
         if one.reason is not None:

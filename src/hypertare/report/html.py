@@ -22,6 +22,7 @@ from hypertare.report import (
     charts,
     curves,
     foretold,
+    line_share,
     plots,
     published,
     searches,
@@ -212,6 +213,7 @@ def _findings(report: Report) -> Iterator[Finding]:
     every: tuple[tuple[Any, Sequence[Any]], ...] = (
         (together, together.groups(report.summary)),
         (together_cpu, together.groups(report.summary)),
+        (line_share, line_share.lines(report.summary)),
         (foretold, report.summary.predictability),
         (totals, totals.lines(report.summary, report.wording)),
         (published, report.summary.published),
@@ -474,7 +476,7 @@ def _platforms(report: Report) -> Iterator[tuple[str, ...]]:
         yield (
             state.platform,
             state.node,
-            state.vmm or "–",
+            _below(state),
             state.accelerator or "–",
             str(state.cpus),
             human_size(state.memory),
@@ -483,6 +485,11 @@ def _platforms(report: Report) -> Iterator[tuple[str, ...]]:
             state.clocksource,
             interfaces or "–",
         )
+
+
+def _below(state: PlatformState) -> str:
+    """What runs a guest: `Xen 4.17.5, credit2, route`."""
+    return ", ".join(filter(None, (state.vmm, state.scheduler, state.joined))) or "–"
 
 
 def _mapping(state: PlatformState) -> str:

@@ -15,6 +15,7 @@ from rich.text import Text
 from hypertare.report import (
     curves,
     foretold,
+    line_share,
     published,
     searches,
     together,
@@ -69,6 +70,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts += _left_out(report, shown)
     parts += _found(together, together.groups(report.summary))
     parts += _found(together_cpu, together.groups(report.summary))
+    parts += _found(line_share, line_share.lines(report.summary))
     parts += _found(foretold, report.summary.predictability)
     parts += _found(totals, totals.lines(report.summary, report.wording))
     parts += _found(published, report.summary.published)

@@ -106,7 +106,7 @@ def value(one: Estimate | None) -> str:
 def index(one: Estimate | None) -> str:
     if one is None:
         return "–"
-    return _around(one.estimate, one.low, one.high, 3)
+    return around(one.estimate, one.low, one.high, 3)
 
 
 def efficiency(one: Estimate | None) -> str:
@@ -115,10 +115,10 @@ def efficiency(one: Estimate | None) -> str:
         return "–"
     ends = sorted(_kept(end, one) for end in (one.cost_low, one.cost_high) if end is not None)
     low, high = ends if len(ends) == 2 else (None, None)
-    return _around(_kept(one.cost, one), low, high, 2)
+    return around(_kept(one.cost, one), low, high, 2)
 
 
-def _around(middle: float, low: float | None, high: float | None, places: int) -> str:
+def around(middle: float, low: float | None, high: float | None, places: int) -> str:
     if low is None or high is None or low == high:
         return f"{middle:.{places}f}"
     return f"{middle:.{places}f} ({low:.{places}f} to {high:.{places}f})"

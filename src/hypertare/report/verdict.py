@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hypertare.report import units
+from hypertare.search import rates
 from hypertare.store import Meta
 from hypertare.summary import Estimate, Level, Summary
 from hypertare.trials import Cell, FinishedTrial
@@ -68,10 +69,15 @@ class Wording:
             shared[workload] = shared.get(workload, factors) & factors
             for factor, level in trial.planned.cell.items():
                 levels.setdefault((workload, factor), set()).add(_level(level))
-        for estimate in summary.estimates:
-            # What is modelled of a trial may have factors that no trial has.
-            for factor, level in estimate.cell.items():
-                workload = str(estimate.cell.get("workload", ""))
+        # What is modelled of a trial, or searched by several, may have factors that no trial has.
+        beyond = [estimate.cell for estimate in summary.estimates]
+        goals = [
+            {"workload": one.cell.get("workload", ""), rates.GOAL: one.goal}
+            for one in summary.loss_free
+        ]
+        for cell in (*beyond, *goals):
+            for factor, level in cell.items():
+                workload = str(cell.get("workload", ""))
                 levels.setdefault((workload, factor), set()).add(_level(level))
         return cls(
             titles={

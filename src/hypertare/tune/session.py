@@ -62,7 +62,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     # The bench of a tuning holds the tuned platform alone, and its knobs take the place of factors.
     put(file.raw, "tune.knobs", _as_written(settings, study), "tune")
     file.raw["factors"] = {
-        knob.path: list(knob.levels or (knob.default, knob.far))
+        knob.path: [one for one in knob.levels or (knob.default, knob.far) if one != spaces.LEFT]
         for knob in space.knobs
         if knob.path in _EXTENT
     }
@@ -77,8 +77,9 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     return Prepared(run, space, aims, budget, platform, workload, trial_s)
 
 
-_EXTENT = ("sut.kernel", "sut.cpus", "sut.memory")
-"""Factors by which a session knows what has to be there: images, CPUs, room for files."""
+_EXTENT = ("sut.kernel", "sut.cpus", "sut.memory", "sut.paging", "sut.pages")
+"""Factors by which a session knows what has to be there: images, CPUs, room for files, what the host
+lends."""
 
 
 def _as_written(settings: TuneSettings, study: Study) -> dict[str, Any]:

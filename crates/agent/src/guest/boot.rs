@@ -99,6 +99,8 @@ fn boot(options: &Boot) -> Result<()> {
         cgroup: None,
         paging: paging::of_guest(state.accelerator),
         backing: vmm.backing()?,
+        joined: None,
+        scheduler: None,
     }))?;
     end(vmm)
 }

@@ -48,6 +48,9 @@ const DRIVER_DOMAIN_MODULES: [&str; 7] =
 /// needs none of either.
 const DRIVER_DOMAIN_ARGUMENTS: [&str; 2] = ["pci=nommconf", "swiotlb=8192"];
 
+/// Frames that a virtio-net's ring holds.
+const MOST_BURST: u32 = 256;
+
 /// In virtual time no two runs may meet different dates; the date itself is of no importance.
 const DATE: &str = "2026-01-01";
 
@@ -105,6 +108,9 @@ pub struct Emulate {
     /// hear each other; may be repeated
     #[arg(long, value_parser = parse_nic)]
     nic: Vec<Nic>,
+    /// At most so many frames leave a virtio-net in so many nanoseconds, as FRAMES/NANOSECONDS
+    #[arg(long, value_parser = parse_line)]
+    line: Option<Line>,
     /// A further kernel module to load
     #[arg(long)]
     module: Vec<String>,
@@ -136,6 +142,22 @@ struct Nic {
     model: NicModel,
     mac: String,
     hub: u8,
+}
+
+/// How a NIC sends that is an end of a line of a limited rate: QEMU's own timer takes a burst of frames
+/// out of its ring, time and again. It needs nothing of the machine's CPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Line {
+    frames: u32,
+    every_ns: u32,
+}
+
+fn parse_line(text: &str) -> Result<Line, String> {
+    let parsed = text.split_once('/').and_then(|(frames, every)| {
+        let line = Line { frames: frames.parse().ok()?, every_ns: every.parse().ok()? };
+        ((1..=MOST_BURST).contains(&line.frames) && line.every_ns > 0).then_some(line)
+    });
+    parsed.ok_or_else(|| format!("{text:?} is no line; write it like 5/1025333"))
 }
 
 fn parse_nic(text: &str) -> Result<Nic, String> {
@@ -192,6 +214,10 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
             options.cpus
         );
     }
+    const MOST_NICS: usize = (END_SLOT - FIRST_SLOT) * FUNCTIONS;
+    if options.nic.len() > MOST_NICS {
+        bail!("{} NICs are too many: the machine has room for {MOST_NICS}", options.nic.len());
+    }
     let mut line: Vec<String> = vec![PROGRAM.into()];
     let mut option = |name: &str, value: String| line.extend([name.to_owned(), value]);
     option("-name", "hypertare".into());
@@ -218,11 +244,22 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
     option("-device", format!("virtio-serial-pci,max_ports=2{direct}"));
     option("-chardev", "file,id=records,path=records".into());
     option("-device", format!("virtserialport,chardev=records,name={PORT}"));
+    if let Some(nic) = options.nic.iter().find(|nic| nic.model != NicModel::VirtioNet)
+        && options.line.is_some()
+    {
+        bail!("only virtio-net can send at the rate of a line, and there is a {:?}", nic.model);
+    }
+    // A guest that sees which frame is awaited next wakes the card before its time.
+    let at_line = options.line.map(|Line { frames, every_ns }| {
+        format!(",event_idx=off,x-txburst={frames},x-txtimer={every_ns}")
+    });
+    let at_line = at_line.unwrap_or_default();
     for (index, nic) in options.nic.iter().enumerate() {
         let device = argv::nic(nic.model).device;
         let timing = match nic.model {
-            NicModel::VirtioNet if is_virtual => ",ioeventfd=off,tx=timer",
-            _ => "",
+            NicModel::VirtioNet if is_virtual => format!(",ioeventfd=off,tx=timer{at_line}"),
+            NicModel::VirtioNet if options.line.is_some() => format!(",tx=timer{at_line}"),
+            _ => String::new(),
         };
         option("-netdev", format!("hubport,id=net{index},hubid={}", nic.hub));
         let place = place(index, options.nic.len());
@@ -244,16 +281,19 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
     Ok(line)
 }
 
+const FUNCTIONS: usize = 8;
+/// The first that NICs share, and the one behind the last: the PC's own bridge is there.
+const FIRST_SLOT: usize = 8;
+const END_SLOT: usize = 31;
+
 /// Few NICs have a slot each, where the bus has one for them. Many are functions of the same devices,
 /// eight of each, behind what else is on the bus.
 fn place(index: usize, count: usize) -> String {
     const SLOTS: usize = 16;
-    const FIRST: usize = 8;
-    const FUNCTIONS: usize = 8;
     if count <= SLOTS {
         return String::new();
     }
-    let (slot, function) = (FIRST + index / FUNCTIONS, index % FUNCTIONS);
+    let (slot, function) = (FIRST_SLOT + index / FUNCTIONS, index % FUNCTIONS);
     format!(",multifunction=on,addr={slot:x}.{function}")
 }
 
@@ -420,7 +460,7 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct Given {
         #[command(flatten)]
         options: Emulate,
     }
@@ -428,7 +468,7 @@ mod tests {
     fn line(arguments: &[&str]) -> Result<Vec<String>> {
         let files = ["emulate", "--kernel=/k", "--initramfs=/i"];
         let arguments = files.iter().chain(arguments);
-        command_line(&Line::parse_from(arguments).options)
+        command_line(&Given::parse_from(arguments).options)
     }
 
     fn after<'a>(line: &'a [String], option: &str) -> &'a str {
@@ -449,6 +489,20 @@ mod tests {
         assert!(after(&line, "-append").contains("hypertare.seed=7"));
         let nic = line.iter().find(|word| word.starts_with("virtio-net-pci")).unwrap();
         assert!(nic.ends_with("ioeventfd=off,tx=timer"), "{nic}");
+    }
+
+    #[test]
+    fn at_the_end_of_a_line_a_card_sends_by_its_timer() {
+        let nic = ["--nic", "virtio-net=52:54:00:77:00:02"];
+        let of = |more: &[&str]| line(&[&nic, more].concat()).unwrap().join(" ");
+        assert!(of(&["--line=5/1025333"]).contains("event_idx=off,x-txburst=5,x-txtimer=1025333"));
+        assert!(of(&["--line=1/9", "--clock=wall"]).contains("tx=timer,event_idx=off,x-txburst=1"));
+        assert!(!of(&[]).contains("txburst"));
+        let error = line(&["--nic=e1000=52:54:00:77:00:02", "--line=5/1025333"]).unwrap_err();
+        assert!(error.to_string().contains("only virtio-net"), "{error}");
+        for wrong in ["5", "0/9", "257/9", "5/0", "5/x", "5/99999999999"] {
+            assert!(parse_line(wrong).unwrap_err().contains("write it like"), "{wrong}");
+        }
     }
 
     #[test]
@@ -481,6 +535,16 @@ mod tests {
         assert!(modules.contains("virtio_pci,,virtio_console,,xen_evtchn"), "{modules}");
         assert!(modules.contains("console=hvc0") && !modules.contains("ttyS0"), "{modules}");
         assert!(after(&line, "-cpu").contains("-smap"));
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_nics() {
+        let nics: Vec<String> =
+            (0..185).map(|n| format!("--nic=e1000=52:54:00:77:00:{n:02x}@{n}")).collect();
+        let words: Vec<&str> = nics.iter().map(String::as_str).collect();
+        let whole = line(&words[..184]).unwrap().join(" ");
+        assert!(whole.contains("addr=1e.7") && !whole.contains("addr=1f"));
+        assert!(line(&words).unwrap_err().to_string().contains("room for 184"));
     }
 
     #[test]

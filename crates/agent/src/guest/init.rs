@@ -21,6 +21,7 @@ use rustix::system::{RebootCommand, reboot};
 
 use super::modules::{DIRECTORY, Index};
 use super::{LIMIT_PARAMETER, PLAN, PORT, PROGRAM_PARAMETER, SEED_PARAMETER, modules};
+use crate::node::shortage::spare_this_process;
 use crate::{host, node, xen};
 
 /// How the kernel calls the init of an initramfs.
@@ -73,6 +74,11 @@ fn run() -> Result<()> {
     let port = match xen::role() {
         Some(xen::Role::Guest) => xen::console::open(Path::new(xen::console::DEVICE))?,
         Some(xen::Role::Driver) => {
+            // And with it Xen's daemons and the agents; tasks and tools expose themselves. Another
+            // program's children would not.
+            if word(&command_line, PROGRAM_PARAMETER).is_none() {
+                spare_this_process()?;
+            }
             xen::control::start().context("starting Xen's tools")?;
             open_port()?
         }

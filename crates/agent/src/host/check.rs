@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use hypertare_plan::{Bench, Interface, LinkKind, NodeKind, Route, Router, Trial};
+use hypertare_plan::{Bench, Interface, LinkKind, Node, NodeKind, Route, Router, Trial};
 
 /// The kernel's limit, without the terminating zero.
 const LONGEST_INTERFACE_NAME: usize = 15;
@@ -36,6 +36,10 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
             }
             check_interface(interface).map_err(|why| format!("node {}: {why}", node.name))?;
             let link = bench.links.iter().find(|link| link.name == interface.link);
+            if link.is_some_and(|link| link.kind == LinkKind::Route) {
+                on_routed_link(node, interface)
+                    .map_err(|why| format!("node {}: {why}", node.name))?;
+            }
             if link.is_some_and(|link| link.kind == LinkKind::Hub) && interface.mac.is_none() {
                 return Err(format!(
                     "node {}: interface {} is on a hub and does not say which NIC it is: give its \
@@ -46,8 +50,10 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
         }
         let routes = node.routes.iter().try_for_each(check_route);
         let router = node.router.as_ref();
+        // Guests' interfaces are the others of a driver domain that routes them.
+        let own = node.interfaces.len() + usize::from(routes_guests(bench, node));
         routes
-            .and_then(|()| router.map_or(Ok(()), |one| check_router(one, node.interfaces.len())))
+            .and_then(|()| router.map_or(Ok(()), |one| check_router(one, own)))
             .map_err(|why| format!("node {}: {why}", node.name))?;
         match &node.kind {
             NodeKind::Guest(guest) => seconds("boot_limit_s", guest.boot_limit_s)?,
@@ -106,6 +112,33 @@ fn with_length(text: &str) -> Result<IpAddr, String> {
     })
 }
 
+/// Guests of Xen can be routed, and the node `host` is what routes them.
+fn on_routed_link(node: &Node, interface: &Interface) -> Result<(), String> {
+    let text = format!("interface {} is on the link {}", interface.name, interface.link);
+    let is_host = match &node.kind {
+        NodeKind::Domain(_) => false,
+        NodeKind::Host if interface.mac.is_some() => true,
+        NodeKind::Host => {
+            return Err(format!("{text}, which is routed: give the NIC's MAC address"));
+        }
+        _ => return Err(format!("{text}, on which only guests of Xen and the host can be")),
+    };
+    if !interface.address.contains('.') {
+        return Err(format!("{text}, which routes IPv4 only, and has none: {}", interface.address));
+    }
+    if is_host && node.router.is_none() {
+        return Err(format!("{text}, which it is to route, and it is no router"));
+    }
+    Ok(())
+}
+
+fn routes_guests(bench: &Bench, node: &Node) -> bool {
+    let routed = |name: &str| {
+        bench.links.iter().any(|link| link.name == name && link.kind == LinkKind::Route)
+    };
+    node.kind == NodeKind::Host && node.interfaces.iter().any(|one| routed(&one.link))
+}
+
 fn check_route(route: &Route) -> Result<(), String> {
     let network = with_length(&route.to)?;
     let via: IpAddr =
@@ -148,4 +181,46 @@ fn node_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{name:?} cannot be the name of a node: 1 to 32 letters, digits, `_` or `-`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A driver domain that routes one guest, with changes of its interface and of itself.
+    fn routed(interface: Value, host: Value, guest: Value) -> Result<(), String> {
+        let mut whole = json!({"name": "b", "links": [{"name": "lan", "kind": "route",
+            "uplink": {"mac": "52:54:00:00:00:01"}}], "nodes": [
+            {"name": "host", "kind": {"type": "host"}, "router": {}, "interfaces": [
+                {"name": "sut0", "link": "lan", "address": "10.77.0.1/24",
+                 "mac": "52:54:00:00:00:01"}]},
+            {"name": "guest1", "kind": {"type": "domain", "cpus": 1, "memory": 134217728,
+                "kernel": "/k", "initramfs": "/i", "boot_limit_s": 60}, "interfaces": [
+                {"name": "eth0", "link": "lan", "address": "10.77.0.3/24"}]}]});
+        let change = |place: &mut Value, changes: Value| {
+            for (key, value) in changes.as_object().unwrap() {
+                place[key] = value.clone();
+            }
+        };
+        change(&mut whole["nodes"][0]["interfaces"][0], interface);
+        change(&mut whole["nodes"][0], host);
+        change(&mut whole["nodes"][1], guest);
+        bench(&serde_json::from_value(whole).unwrap())
+    }
+
+    #[test]
+    fn a_link_that_is_routed_has_guests_of_xen_and_a_host_that_routes() {
+        assert_eq!(routed(json!({}), json!({}), json!({})), Ok(()));
+        let error = routed(json!({"mac": null}), json!({}), json!({})).unwrap_err();
+        assert!(error.contains("node host") && error.contains("MAC address"), "{error}");
+        let error = routed(json!({}), json!({"router": null}), json!({})).unwrap_err();
+        assert!(error.contains("it is no router"), "{error}");
+        let error = routed(json!({"address": "fd00::1/64"}), json!({}), json!({})).unwrap_err();
+        assert!(error.contains("routes IPv4 only"), "{error}");
+        let container = json!({"kind": {"type": "container"}});
+        let error = routed(json!({}), json!({}), container).unwrap_err();
+        assert!(error.contains("only guests of Xen and the host"), "{error}");
+    }
 }

@@ -280,6 +280,8 @@ impl<M: Machine> Executor<M> {
             cgroup: about.cgroup,
             paging: about.paging,
             backing: about.backing,
+            joined: about.joined,
+            scheduler: about.scheduler,
         });
         self.emit(record);
         Ok(())
@@ -358,18 +360,22 @@ impl<M: Machine> Executor<M> {
         self.needed.iter().find(gone).cloned()
     }
 
-    fn check_trial(&self, trial: &Trial) -> Outcome {
+    fn check_trial(&mut self, trial: &Trial) -> Outcome {
         if self.bench.is_none() {
             return Err(Stop::Failed("there is no bench to execute the trial on".into()));
         }
         check::trial(trial).map_err(Stop::Failed)?;
         for name in &self.needed {
-            let Some(member) = self.members.iter().find(|member| member.name() == name) else {
+            let found = self.members.iter_mut().find(|member| member.name() == name);
+            let Some(member) = found else {
                 return Err(Stop::Failed(format!("the bench has no node {name}")));
             };
             if let Some(why) = &member.gone {
                 return Err(Stop::Failed(format!("node {name} is gone: {why}")));
             }
+            let stands = member.link.check();
+            stands
+                .map_err(|error| Stop::Failed(format!("node {name} cannot be used: {error:#}")))?;
         }
         Ok(())
     }

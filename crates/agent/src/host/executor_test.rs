@@ -282,6 +282,7 @@ fn bench(nodes: &[&str]) -> Bench {
         nodes: nodes.iter().map(node).collect(),
         links: vec![],
         weights: false,
+        scheduler: None,
     }
 }
 

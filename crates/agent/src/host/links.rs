@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hypertare_plan::{MAX_CONSOLE_LINES, Node, NumberedOrder};
+use hypertare_plan::{MAX_CONSOLE_LINES, Node, NumberedOrder, Scheduler};
 
 use super::cgroup::Cgroup;
 use super::event::{Inbox, News};
@@ -30,6 +30,8 @@ use crate::xen::store::Ends;
 const EXIT_LIMIT: Duration = Duration::from_millis(300);
 /// From killing a process to its end.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
+/// What the kernel prints before the reason for its end.
+const PANIC: &str = "Kernel panic - not syncing: ";
 /// A line of a console is cut after this many bytes.
 const LONGEST_LINE: u64 = 4096;
 
@@ -245,6 +247,7 @@ impl NodeLink for GuestLink {
             cgroup: self.held.cgroup.as_ref().and_then(Cgroup::version),
             paging: paging::of_guest(state.accelerator),
             backing: vmm.backing()?,
+            ..About::default()
         })
     }
 
@@ -288,19 +291,20 @@ impl Drop for GuestLink {
 /// A guest of Xen.
 pub struct DomainLink {
     domain: Option<Domain>,
+    scheduler: Option<Scheduler>,
     orders: Orders,
     printed: Tail,
 }
 
 impl DomainLink {
-    pub fn new(domain: Domain, inbox: Inbox) -> Result<Self> {
+    pub fn new(domain: Domain, scheduler: Option<Scheduler>, inbox: Inbox) -> Result<Self> {
         let console = File::from(domain.console()?);
         let orders = Orders::new(console.try_clone()?);
         let printed = Tail::default();
         let kept = printed.clone();
         tell_end(domain.id, inbox.clone());
         std::thread::spawn(move || inbox.read(Records::new(console, |line| kept.push(line))));
-        Ok(DomainLink { domain: Some(domain), orders, printed })
+        Ok(DomainLink { domain: Some(domain), scheduler, orders, printed })
     }
 }
 
@@ -328,11 +332,20 @@ impl NodeLink for DomainLink {
     }
 
     fn about(&mut self) -> Result<About> {
-        Ok(About { vmm: Some(crate::xen::version()?), ..About::default() })
+        let joined = self.domain.as_ref().map(Domain::joined).transpose()?.flatten();
+        let vmm = Some(crate::xen::version()?);
+        Ok(About { vmm, joined, scheduler: self.scheduler, ..About::default() })
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.domain.as_ref().map_or(Ok(()), |domain| domain.joined().map(drop))
     }
 
     fn failure(&mut self) -> Option<String> {
-        self.domain.as_ref()?.failure()
+        let known = self.domain.as_ref()?.failure()?;
+        let printed = self.printed.lines();
+        let panic = printed.iter().rev().find_map(|line| line.split_once(PANIC));
+        Some(panic.map_or(known.clone(), |(_, why)| format!("{known}: {why}")))
     }
 
     fn console(&mut self) -> Vec<String> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
     Accelerator, Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
-    Pages,
+    Pages, Trunk,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -22,9 +22,10 @@ use super::spawn::Spawn;
 use super::weights::Weights;
 use crate::guest::vmm::{Spec, Tap, Vmm};
 use crate::guest::{huge_pages, kvm_module};
-use crate::net::{Links, Namespace, forwarding, tap};
+use crate::net::{Links, Namespace, forwarding, line, tap};
 use crate::xen::domain::Domain;
 use crate::xen::kit::Kit;
+use crate::xen::scheduler;
 
 /// From a NIC's being set up to frames passing it.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
@@ -41,6 +42,8 @@ pub struct Local {
     xen: Result<Kit, String>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
+    /// MAC addresses of the NICs that guests are routed to.
+    routed: Vec<String>,
     /// For names and addresses that are used once only: the kernel may still be removing those of
     /// the bench before.
     next: u32,
@@ -50,7 +53,8 @@ impl Local {
     pub fn new(scope: Scope, xen: Result<Kit, String>) -> Result<Self> {
         let links = Links::open()?;
         links.set_up("lo")?;
-        Ok(Local { scope, links, weights: None, xen, made: Vec::new(), next: 0 })
+        let (made, routed) = (Vec::new(), Vec::new());
+        Ok(Local { scope, links, weights: None, xen, made, routed, next: 0 })
     }
 
     fn number(&mut self) -> u32 {
@@ -136,6 +140,32 @@ impl Local {
         self.links.wait_for_carrier(&nic, CARRIER_LIMIT)
     }
 
+    /// Has a NIC of the machine answer for the guests that are routed to it. Whose interface it is sets
+    /// it up: the node `host`.
+    fn route(&mut self, link: &Link) -> Result<()> {
+        let uplink = link.uplink.as_ref();
+        let mac =
+            &uplink.with_context(|| format!("{} leads nowhere: give it an uplink", link.name))?.mac;
+        forwarding::answer_for_others(&self.nic(mac)?)?;
+        self.routed.push(mac.clone());
+        Ok(())
+    }
+
+    /// Joins two bridges by a line.
+    fn join_bridges(&mut self, link: &Link, trunk: &Trunk) -> Result<()> {
+        let number = self.number();
+        let (near, far) = (format!("near{number}"), format!("far{number}"));
+        self.links.veth(&near, &far, None)?;
+        self.made.push(near.clone());
+        for (name, bridge) in [(&near, &link.name), (&far, &trunk.to)] {
+            self.links.set_mtu(name, link.mtu)?;
+            self.links.set_master(name, Some(bridge))?;
+            line::limit(&self.links, name, trunk.rate_bps)?;
+            self.links.set_up(name)?;
+        }
+        self.links.wait_for_carrier(&far, CARRIER_LIMIT)
+    }
+
     fn join(&self, name: &str, bench: &Bench, interface: &Interface) -> Result<()> {
         let link = bench.links.iter().find(|link| link.name == interface.link);
         let link = link.with_context(|| format!("there is no link {}", interface.link))?;
@@ -178,7 +208,7 @@ impl Local {
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
-    /// Its interfaces are joined to their bridges by the hotplug script.
+    /// Its interfaces are joined to their links by the hotplug script.
     fn start_domain(
         &mut self,
         bench: &Bench,
@@ -196,7 +226,8 @@ impl Local {
             bail!("a guest of Xen cannot be on the hub {}: give it a bridge", interface.link);
         }
         let node = &Node { interfaces: interfaces.clone(), ..node.clone() };
-        let link = DomainLink::new(Domain::create(node, plan, bench, &kit)?, inbox)?;
+        let domain = Domain::create(node, plan, bench, &kit)?;
+        let link = DomainLink::new(domain, bench.scheduler, inbox)?;
         let mtu = mtu(bench, node);
         Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
     }
@@ -240,7 +271,11 @@ impl Local {
 
 impl Machine for Local {
     fn prepare(&mut self, bench: &Bench) -> Result<()> {
+        bench.scheduler.map_or(Ok(()), scheduler::require)?;
         self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
+        for link in bench.links.iter().filter(|link| link.kind == LinkKind::Route) {
+            self.route(link)?;
+        }
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Bridge) {
             self.links.bridge(&link.name, link.mtu)?;
             self.made.push(link.name.clone());
@@ -248,6 +283,11 @@ impl Machine for Local {
             self.links.set_up(&link.name)?;
             if let Some(uplink) = &link.uplink {
                 self.lift(link, &uplink.mac)?;
+            }
+        }
+        for link in &bench.links {
+            if let Some(trunk) = &link.trunk {
+                self.join_bridges(link, trunk)?;
             }
         }
         Ok(())
@@ -272,6 +312,13 @@ impl Machine for Local {
         for name in self.made.drain(..).rev() {
             // A veth is gone already when its other end's namespace is.
             let _ = self.links.delete(&name);
+        }
+        for mac in std::mem::take(&mut self.routed) {
+            let nic = self.nic(&mac);
+            let _ = nic.and_then(|nic| {
+                self.links.set_down(&nic)?;
+                self.links.remove_addresses(&nic)
+            });
         }
         self.weights = None;
     }
@@ -304,7 +351,9 @@ fn on_hub(bench: &Bench, interface: &Interface) -> bool {
 
 /// A host node's interface: the bridge itself, or a NIC of the machine.
 fn own(bench: &Bench, interface: &Interface) -> Interface {
-    let name = if on_hub(bench, interface) { &interface.name } else { &interface.link };
+    let link = bench.links.iter().find(|link| link.name == interface.link);
+    let is_bridge = link.is_none_or(|link| link.kind == LinkKind::Bridge);
+    let name = if is_bridge { &interface.link } else { &interface.name };
     Interface { name: name.clone(), ..interface.clone() }
 }
 

@@ -4,7 +4,9 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use hypertare_plan::{Accelerator, Backing, Bench, Interface, NumberedOrder, Paging};
+use hypertare_plan::{
+    Accelerator, Backing, Bench, Interface, LinkKind, NumberedOrder, Paging, Scheduler,
+};
 
 use super::event::Inbox;
 use crate::probe::Outside;
@@ -40,6 +42,12 @@ pub trait NodeLink {
     /// What is known once the node is set up.
     fn about(&mut self) -> Result<About>;
 
+    /// Whether it still is what was made, as far as that is no matter of the node itself: asked before
+    /// each trial that needs it.
+    fn check(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// What is known of why the node ended, if more than that it did.
     fn failure(&mut self) -> Option<String>;
 
@@ -65,4 +73,6 @@ pub struct About {
     pub cgroup: Option<String>,
     pub paging: Option<Paging>,
     pub backing: Option<Backing>,
+    pub joined: Option<LinkKind>,
+    pub scheduler: Option<Scheduler>,
 }

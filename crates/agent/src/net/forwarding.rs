@@ -22,6 +22,20 @@ pub fn check_sources(interface: &str) -> Result<()> {
     write(&conf.join(interface).join("rp_filter"), "1")
 }
 
+/// ARP on this interface is answered in the name of whoever is reached by another one (proxy ARP), and
+/// at once: Linux would wait for up to 0.8 s, to let the owner be first.
+pub fn answer_for_others(interface: &str) -> Result<()> {
+    let ipv4 = Path::new(SYSCTLS).join("ipv4");
+    write(&ipv4.join("neigh").join(interface).join("proxy_delay"), "0")?;
+    write(&ipv4.join("conf").join(interface).join("proxy_arp"), "1")
+}
+
+/// Whether an interface takes IPv4 packets in that are for others, and answers ARP in their name.
+pub fn forwards_for_others(interface: &str) -> Result<bool> {
+    let conf = Path::new(SYSCTLS).join("ipv4/conf").join(interface);
+    Ok(read(&conf.join("forwarding"))? == "1" && read(&conf.join("proxy_arp"))? == "1")
+}
+
 /// The kernel's own IPv6 address of an interface is of use at once: it does not ask first whether
 /// somebody else has it. A router that has none yet asks for nobody's address, and drops.
 pub fn trust_own_address(interface: &str) -> Result<()> {
@@ -39,13 +53,18 @@ fn set_in(sysctls: &Path, ipv4: bool, ipv6: bool) -> Result<()> {
 
 /// Only what is not so already: each write of the first two goes over every interface.
 fn write(file: &Path, value: &str) -> Result<()> {
-    let now = std::fs::read_to_string(file)
-        .with_context(|| format!("{} cannot be read: does the kernel have it?", file.display()))?;
-    if now.trim() == value {
+    if read(file)? == value {
         return Ok(());
     }
     std::fs::write(file, value)
         .with_context(|| format!("{} cannot be set to {value}", file.display()))
+}
+
+fn read(file: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(file);
+    let text = text
+        .with_context(|| format!("{} cannot be read: does the kernel have it?", file.display()))?;
+    Ok(text.trim().to_owned())
 }
 
 #[cfg(test)]

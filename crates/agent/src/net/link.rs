@@ -28,7 +28,7 @@ pub struct Links {
 }
 
 /// A link as the kernel tells it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Link {
     pub index: u32,
     pub name: String,
@@ -146,6 +146,16 @@ impl Links {
         self.netlink
             .execute(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
             .with_context(|| format!("giving {name} the address {cidr}"))
+    }
+
+    /// Takes all addresses away, and with them their routes.
+    pub fn remove_addresses(&self, name: &str) -> Result<()> {
+        let messages = self.address_messages(&self.get(name)?)?;
+        messages.into_iter().try_for_each(|message| {
+            self.netlink
+                .execute(RouteNetlinkMessage::DelAddress(message), 0)
+                .with_context(|| format!("taking an address from {name}"))
+        })
     }
 
     /// The addresses of a link, `10.77.0.2/24`.

@@ -7,6 +7,7 @@ pub mod ethtool;
 pub mod forwarding;
 mod generic;
 pub mod interrupts;
+pub mod line;
 pub mod link;
 pub mod napi;
 mod netlink;

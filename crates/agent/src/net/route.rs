@@ -1,6 +1,6 @@
 //! Routes of one network namespace to networks that it is not on.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context, Result, bail};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
@@ -10,7 +10,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use super::link::{is, parse_cidr};
+use super::link::{Link, is, parse_cidr};
 use super::netlink::Netlink;
 
 /// Of the thread that opened it, whatever it enters later.
@@ -40,13 +40,46 @@ impl Routes {
             outcome => outcome.with_context(|| format!("adding the route to {to} via {via}")),
         }
     }
+
+    /// Packets to this address alone leave by `link`, at whose other end it is.
+    pub fn add_neighbour(&self, address: Ipv4Addr, link: &Link) -> Result<()> {
+        let mut message = unicast(AddressFamily::Inet, 32);
+        message.header.scope = RouteScope::Link;
+        message.attributes = vec![
+            RouteAttribute::Destination(RouteAddress::Inet(address)),
+            RouteAttribute::Oif(link.index),
+        ];
+        self.netlink
+            .execute(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+            .with_context(|| format!("adding the route to {address} by {}", link.name))
+    }
+
+    /// Index of the link by which packets to an address leave; none where there is no way to it.
+    pub fn link_to(&self, address: Ipv4Addr) -> Result<Option<u32>> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        message.header.destination_prefix_length = 32;
+        message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(address)));
+        let answers = match self.netlink.get(RouteNetlinkMessage::GetRoute(message)) {
+            Err(error) if is(&error, libc::ENETUNREACH) => return Ok(None),
+            answers => answers.with_context(|| format!("looking up the route to {address}"))?,
+        };
+        Ok(answers.iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => {
+                route.attributes.iter().find_map(|attribute| match attribute {
+                    RouteAttribute::Oif(index) => Some(*index),
+                    _ => None,
+                })
+            }
+            _ => None,
+        }))
+    }
 }
 
 fn message(to: &str, via: &str) -> Result<RouteMessage> {
     let (network, length) = parse_cidr(to)?;
     let via: IpAddr =
         via.parse().with_context(|| format!("{via:?} is not the address of a router"))?;
-    let mut message = RouteMessage::default();
     let (family, network, gateway) = match (network, via) {
         (IpAddr::V4(network), IpAddr::V4(via)) => {
             (AddressFamily::Inet, RouteAddress::Inet(network), RouteAddress::Inet(via))
@@ -56,15 +89,21 @@ fn message(to: &str, via: &str) -> Result<RouteMessage> {
         }
         _ => bail!("{to} and {via} are not of the same family: one is IPv4, the other IPv6"),
     };
+    let mut message = unicast(family, length);
+    message.attributes =
+        vec![RouteAttribute::Destination(network), RouteAttribute::Gateway(gateway)];
+    Ok(message)
+}
+
+fn unicast(family: AddressFamily, length: u8) -> RouteMessage {
+    let mut message = RouteMessage::default();
     message.header.address_family = family;
     message.header.destination_prefix_length = length;
     message.header.table = RouteHeader::RT_TABLE_MAIN;
     message.header.protocol = RouteProtocol::Static;
     message.header.scope = RouteScope::Universe;
     message.header.kind = RouteType::Unicast;
-    message.attributes =
-        vec![RouteAttribute::Destination(network), RouteAttribute::Gateway(gateway)];
-    Ok(message)
+    message
 }
 
 #[cfg(test)]

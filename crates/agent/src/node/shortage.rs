@@ -1,5 +1,5 @@
-//! When memory runs out in a guest: who dies of it, how much is given to files beforehand, and what
-//! is said of it.
+//! When memory runs out in a guest, or in Xen's driver domain: who dies of it, how much is given to
+//! files beforehand, and what is said of it.
 //!
 //! Files in memory belong to no process, so that killing one frees none of them: a kernel that finds
 //! no memory would kill one process after the other, the agent among them, and the guest be lost. So
@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::xen;
+
 const ADJUSTMENT: &str = "/proc/self/oom_score_adj";
 
 /// What the C library says of a full file system (ENOSPC), and programs repeat.
@@ -18,7 +20,8 @@ const NO_ROOM: &str = "No space left on device";
 /// Files are full with less room than this: whoever writes pages finds none.
 const LEAST_ROOM: u64 = 64 << 10;
 
-const MORE: &str = "give more with --memory (in a study: sut.memory)";
+/// What the C library says where the kernel refuses memory (ENOMEM), and programs repeat.
+const NO_MEMORY: &str = "Cannot allocate memory";
 
 /// Makes this process the last one that the kernel kills for want of memory. Needs `CAP_SYS_RESOURCE`.
 pub fn spare_this_process() -> Result<()> {
@@ -44,8 +47,8 @@ pub fn room_for_files(asked: u64) -> Result<u64> {
 
 /// Watches from a task's beginning whether its memory runs out.
 pub struct Shortage {
-    /// The file system in memory that takes whatever is written.
-    place: PathBuf,
+    /// The file system in memory that takes whatever is written, where there is one.
+    place: Option<PathBuf>,
     /// What the kernel had killed for want of memory before; none where others' memory counts too.
     killed: Option<u64>,
 }
@@ -53,35 +56,70 @@ pub struct Shortage {
 impl Shortage {
     /// `alone`: nothing else runs on this kernel, as in a guest.
     pub fn watch(place: &Path, alone: bool) -> Self {
-        Shortage { place: place.to_owned(), killed: alone.then(killed) }
+        Shortage { place: Some(place.to_owned()), killed: alone.then(killed) }
+    }
+
+    /// Of the whole machine, which has nothing else to do: what is written goes to none of its files.
+    pub fn of_machine() -> Self {
+        Shortage { place: None, killed: Some(killed()) }
     }
 
     /// What to say of a task that failed with this error, if memory is why.
     pub fn explain(&self, error: &str) -> Option<String> {
-        if self.killed.is_some_and(|before| killed() > before) {
+        let room = self.place.as_deref().and_then(room);
+        let alone_and_refused = self.place.is_none() && error.contains(NO_MEMORY);
+        if alone_and_refused || self.killed.is_some_and(|before| killed() > before) {
             let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
             let total = bytes(&text, "MemTotal:").unwrap_or_default();
-            let of_files = room(&self.place).map_or(0, |(size, free)| size - free);
-            return Some(out_of_memory(total, of_files));
+            return Some(Whose::here().out_of_memory(total, room.map(|(size, free)| size - free)));
         }
-        let (size, free) = room(&self.place)?;
+        let (size, free) = room?;
         (free < LEAST_ROOM || error.contains(NO_ROOM)).then(|| files_full(size))
     }
 }
 
-fn out_of_memory(total: u64, of_files: u64) -> String {
-    format!(
-        "the work ran out of memory: the guest has {} MB, and files in it take {}; {MORE}",
-        mb(total),
-        mb(of_files)
-    )
+/// Whose memory it is that ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Guest,
+    DriverDomain,
+}
+
+impl Whose {
+    fn here() -> Self {
+        match xen::role() {
+            Some(xen::Role::Driver) => Whose::DriverDomain,
+            _ => Whose::Guest,
+        }
+    }
+
+    /// `total`: bytes that the kernel found when it booted; `of_files`: of those, in files of the work.
+    fn out_of_memory(self, total: u64, of_files: Option<u64>) -> String {
+        let files = of_files.map(|size| format!(", and files in it take {}", mb(size)));
+        let files = files.unwrap_or_default();
+        let has = format!("has {} MB{files}; {}", mb(total), self.more());
+        match self {
+            Whose::Guest => format!("the work ran out of memory: the guest {has}"),
+            Whose::DriverDomain => format!(
+                "Xen's driver domain ran out of memory, which guests' packets, their peers and Xen's \
+                 tools need: it {has}"
+            ),
+        }
+    }
+
+    fn more(self) -> &'static str {
+        match self {
+            Whose::Guest => "give more with --memory (in a study: sut.memory)",
+            Whose::DriverDomain => "give it more (in a study: sut.driver_memory)",
+        }
+    }
 }
 
 fn files_full(size: u64) -> String {
     format!(
-        "the work ran out of memory for files: what it writes is kept in memory, {} MB at most; \
-         {MORE}",
-        mb(size)
+        "the work ran out of memory for files: what it writes is kept in memory, {} MB at most; {}",
+        mb(size),
+        Whose::here().more()
     )
 }
 
@@ -147,9 +185,20 @@ mod tests {
     #[test]
     fn a_kill_since_the_beginning_is_the_reason() {
         let place = std::env::temp_dir();
-        let before = Shortage { place: place.clone(), killed: Some(u64::MAX) };
+        let before = Shortage { place: Some(place), killed: Some(u64::MAX) };
         assert_eq!(before.explain("killed by SIGKILL"), None);
-        let told = out_of_memory(200 << 20, (96 << 20) + 1);
+        let told = Whose::Guest.out_of_memory(200 << 20, Some((96 << 20) + 1));
         assert!(told.contains("has 200 MB, and files in it take 97; give more"), "{told}");
+    }
+
+    #[test]
+    fn of_a_machine_of_one_s_own_a_refusal_is_the_reason_too() {
+        let machine = Shortage { place: None, killed: Some(u64::MAX) };
+        assert_eq!(machine.explain("No space left on device"), None);
+        let told = machine.explain("mmap: Cannot allocate memory (os error 12)").unwrap();
+        assert!(told.contains("the guest has") && !told.contains("files"), "{told}");
+        let told = Whose::DriverDomain.out_of_memory(400 << 20, None);
+        assert!(told.contains("driver domain") && told.contains("has 400 MB; give it"), "{told}");
+        assert!(told.contains("sut.driver_memory"), "{told}");
     }
 }

@@ -15,6 +15,8 @@ use hypertare_plan::{Command, Record, TaskResult, Workload};
 use super::desk::Desk;
 use super::files::{TMPDIR, View};
 use super::opened::Watch;
+use super::shortage::Shortage;
+use crate::guest::kvm_module::is_own_machine;
 use crate::host::spawn::signal_name;
 use crate::lines::Lines;
 use crate::workload::process::{self, Assignment, Child};
@@ -85,6 +87,7 @@ impl Running {
     /// afresh: whoever has the result may start the next task at once.
     pub fn run(self: &Arc<Self>) {
         let shortage = self.view().ok().flatten().map(|view| view.shortage());
+        let shortage = shortage.or_else(|| is_own_machine().then(Shortage::of_machine));
         let mut result = self.attend().unwrap_or_else(|error| {
             let Assignment { trial, phase, task } = &self.assignment;
             TaskResult {

@@ -3,17 +3,19 @@
 
 use std::fmt::Write;
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Bench, Domain as Plan, Interface, Node};
+use hypertare_plan::{Bench, Domain as Plan, Interface, Link, LinkKind, Node};
 
 use super::account::State;
 use super::kit::Kit;
 use super::store::Store;
-use super::{account, console, scheduler, tools};
+use super::vif::Joint;
+use super::{account, console, scheduler, tools, vif};
+use crate::guest::vmm::concatenate;
 
 /// Some seconds each for building it and for its interfaces' scripts, on a slow machine.
 const CREATE_LIMIT: Duration = Duration::from_secs(120);
@@ -27,6 +29,7 @@ const LEAST_MEMORY_MB: u64 = 112;
 pub struct Domain {
     pub id: u32,
     pub name: String,
+    joints: Vec<Joint>,
     configuration: PathBuf,
 }
 
@@ -41,14 +44,26 @@ impl Domain {
         fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         let name = kit.name(&node.name);
         let configuration = directory.join(format!("{name}.cfg"));
-        fs::write(&configuration, text(node, plan, bench, kit)?)
+        let archive = Archive::of(&plan.initramfs)?;
+        fs::write(&configuration, text(node, plan, &archive.path, bench, kit)?)
             .with_context(|| format!("writing {}", configuration.display()))?;
-        let file = configuration.to_string_lossy();
+        // From here on it is destroyed, however far its making came.
+        let mut domain = Domain { id: 0, name, joints: Vec::new(), configuration };
+        let file = domain.configuration.to_string_lossy();
         // -e: no process is left behind that waits for the domain's end; that is done here.
-        tools::run("xl", &["create", "-e", "-q", &file], CREATE_LIMIT)?;
-        let id = tools::run("xl", &["domid", &name], LIMIT)?;
+        tools::run("xl", &["create", "-e", "-q", &file], CREATE_LIMIT).map_err(
+            |error| match reason(&format!("{error:#}"), plan, &kit.script) {
+                Some(reason) => error.context(reason),
+                None => error,
+            },
+        )?;
+        let id = tools::run("xl", &["domid", &domain.name], LIMIT)?;
         let id = id.trim().parse().with_context(|| format!("xl says {id:?} is its number"))?;
-        let domain = Domain { id, name, configuration };
+        domain.id = id;
+        for (place, interface) in node.interfaces.iter().enumerate() {
+            let link = link_of(bench, interface)?;
+            domain.joints.push(Joint::of(id, place, interface, link)?);
+        }
         if let Some(weight) = plan.weight {
             scheduler::set_weight(&domain.name, weight)?;
         }
@@ -71,6 +86,16 @@ impl Domain {
             }
             std::thread::sleep(STEP);
         }
+    }
+
+    /// How its interfaces are joined; none without any.
+    ///
+    /// # Errors
+    /// One of them is joined in another way than was asked for, or not at all.
+    pub fn joined(&self) -> Result<Option<LinkKind>> {
+        let ways = self.joints.iter().map(Joint::check).collect::<Result<Vec<_>>>();
+        let ways = ways.context("the driver domain does not join it to its link as it should")?;
+        Ok(ways.first().copied())
     }
 
     /// What is known of its end, if it has ended.
@@ -110,8 +135,48 @@ pub fn failure(domain: u32) -> Option<String> {
     }
 }
 
+/// An initramfs as the one file that `xl` takes.
+struct Archive {
+    path: PathBuf,
+    /// Several are put together in memory, for as long as `xl` reads them.
+    _joined: Option<File>,
+}
+
+impl Archive {
+    fn of(parts: &[PathBuf]) -> Result<Self> {
+        if let [path] = parts {
+            return Ok(Archive { path: path.clone(), _joined: None });
+        }
+        let joined = concatenate(parts)?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), joined.as_raw_fd());
+        Ok(Archive { path: path.into(), _joined: Some(joined) })
+    }
+}
+
+/// What a refusal of `xl create` means, as far as it is known.
+fn reason(said: &str, plan: &Plan, script: &Path) -> Option<String> {
+    let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    if says(&["no loader found", "Invalid kernel", "decompress"]) {
+        let kernel = plan.kernel.display();
+        return Some(format!(
+            "Xen can make no PV guest of its kernel {kernel}: it is damaged, or of another kind"
+        ));
+    }
+    if says(&["can't allocate low memory", "failed to free memory", "not enough free memory"]) {
+        return Some(format!(
+            "Xen has less than the {} MB of memory left that it is to have: ask for fewer guests, or \
+             for less memory each (in a study: sut.guests, sut.memory)",
+            plan.memory >> 20
+        ));
+    }
+    says(&[&script.to_string_lossy(), "hotplug"]).then(|| {
+        let script = script.display();
+        format!("the script {script}, which joins its interface to its link, failed")
+    })
+}
+
 fn check(plan: &Plan, script: &Path) -> Result<()> {
-    for file in [&plan.kernel, &plan.initramfs] {
+    for file in plan.initramfs.iter().chain([&plan.kernel]) {
         File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
     }
     // Without it `xl` waits a while for an interface that nobody joins to its bridge.
@@ -125,7 +190,7 @@ fn check(plan: &Plan, script: &Path) -> Result<()> {
 }
 
 /// The configuration, in the form of xl.cfg(5).
-fn text(node: &Node, plan: &Plan, bench: &Bench, kit: &Kit) -> Result<String> {
+fn text(node: &Node, plan: &Plan, ramdisk: &Path, bench: &Bench, kit: &Kit) -> Result<String> {
     let vifs = node.interfaces.iter().map(|interface| vif_text(bench, interface, &kit.script));
     let vifs = vifs.collect::<Result<Vec<String>>>()?;
     let mut text = String::new();
@@ -133,7 +198,7 @@ fn text(node: &Node, plan: &Plan, bench: &Bench, kit: &Kit) -> Result<String> {
     line("name", quoted(&kit.name(&node.name))?)?;
     line("type", quoted("pv")?)?;
     line("kernel", quoted(&plan.kernel.to_string_lossy())?)?;
-    line("ramdisk", quoted(&plan.initramfs.to_string_lossy())?)?;
+    line("ramdisk", quoted(&ramdisk.to_string_lossy())?)?;
     line("memory", (plan.memory >> 20).to_string())?;
     line("vcpus", plan.cpus.to_string())?;
     if !node.cpus.is_empty() {
@@ -150,10 +215,19 @@ fn text(node: &Node, plan: &Plan, bench: &Bench, kit: &Kit) -> Result<String> {
 
 fn vif_text(bench: &Bench, interface: &Interface, script: &Path) -> Result<String> {
     let mac = interface.mac.as_deref().context("a Xen guest's interface needs a MAC address")?;
+    let link = link_of(bench, interface)?;
+    let way = match link.kind {
+        LinkKind::Route => {
+            format!("ip={},gatewaydev={}", vif::guest_address(interface)?, link.name)
+        }
+        LinkKind::Bridge | LinkKind::Hub => format!("bridge={}", link.name),
+    };
+    quoted(&format!("mac={mac},{way},mtu={},script={}", link.mtu, script.display()))
+}
+
+fn link_of<'a>(bench: &'a Bench, interface: &Interface) -> Result<&'a Link> {
     let link = bench.links.iter().find(|link| link.name == interface.link);
-    let link = link.with_context(|| format!("there is no link {}", interface.link))?;
-    let script = script.display();
-    quoted(&format!("mac={mac},bridge={},mtu={},script={script}", link.name, link.mtu))
+    link.with_context(|| format!("there is no link {}", interface.link))
 }
 
 /// As a string of xl.cfg(5), which has no way to write some characters.
@@ -166,7 +240,7 @@ fn quoted(text: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use hypertare_plan::{Link, LinkKind, NodeKind};
+    use hypertare_plan::NodeKind;
 
     use super::*;
 
@@ -176,10 +250,14 @@ mod tests {
             memory: 128 << 20,
             weight: None,
             kernel: "/xen/kernel".into(),
-            initramfs: "/xen/initramfs".into(),
+            initramfs: vec!["/xen/initramfs".into()],
             kernel_args: vec!["quiet".into(), "rodata=off".into()],
             boot_limit_s: 60.0,
         }
+    }
+
+    fn ramdisk() -> &'static Path {
+        Path::new("/xen/initramfs")
     }
 
     fn node() -> Node {
@@ -204,13 +282,25 @@ mod tests {
     }
 
     fn bench() -> Bench {
-        let link = Link { name: "br0".into(), kind: LinkKind::Bridge, mtu: 1400, uplink: None };
-        Bench { name: "b".into(), nodes: vec![node()], links: vec![link], weights: false }
+        let link = Link {
+            name: "br0".into(),
+            kind: LinkKind::Bridge,
+            mtu: 1400,
+            uplink: None,
+            trunk: None,
+        };
+        Bench {
+            name: "b".into(),
+            nodes: vec![node()],
+            links: vec![link],
+            weights: false,
+            scheduler: None,
+        }
     }
 
     #[test]
     fn the_configuration_says_what_the_plan_does() {
-        let text = text(&node(), &plan(), &bench(), &Kit::of_own_machine()).unwrap();
+        let text = text(&node(), &plan(), ramdisk(), &bench(), &Kit::of_own_machine()).unwrap();
         for line in [
             "name = \"guest1\"",
             "type = \"pv\"",
@@ -228,15 +318,50 @@ mod tests {
     }
 
     #[test]
+    fn several_archives_are_one_file() {
+        let part = tempfile::NamedTempFile::new().unwrap();
+        fs::write(part.path(), "12345").unwrap();
+        let one = Archive::of(&[part.path().to_owned()]).unwrap();
+        assert_eq!(one.path, part.path());
+        let both = Archive::of(&[part.path().to_owned(), part.path().to_owned()]).unwrap();
+        assert_eq!(fs::read(&both.path).unwrap(), b"12345\0\0\x0012345\0\0\0");
+    }
+
+    #[test]
+    fn an_interface_that_is_routed_has_no_bridge() {
+        let mut bench = bench();
+        bench.links[0].kind = LinkKind::Route;
+        let kit = Kit::of_own_machine();
+        let text = text(&node(), &plan(), ramdisk(), &bench, &kit).unwrap();
+        let words = "mac=52:54:00:01:02:03,ip=10.77.0.3,gatewaydev=br0,mtu=1400,script=/xen/vif";
+        assert!(text.contains(words) && !text.contains("bridge="), "{text}");
+        let mut node = node();
+        node.interfaces[0].address = "fd00::3/64".into();
+        let error = self::text(&node, &plan(), ramdisk(), &bench, &kit).unwrap_err().to_string();
+        assert!(error.contains("no IPv4 address"), "{error}");
+    }
+
+    #[test]
     fn what_would_end_a_string_is_refused() {
         let mut plan = plan();
         plan.kernel_args = vec!["a\"\nkernel = \"/etc/passwd".into()];
         let kit = Kit::of_own_machine();
-        let error = text(&node(), &plan, &bench(), &kit).unwrap_err().to_string();
+        let error = text(&node(), &plan, ramdisk(), &bench(), &kit).unwrap_err().to_string();
         assert!(error.contains("cannot"), "{error}");
         let mut node = node();
         node.interfaces[0].mac = None;
-        assert!(text(&node, &self::plan(), &bench(), &kit).is_err());
+        assert!(text(&node, &self::plan(), ramdisk(), &bench(), &kit).is_err());
+    }
+
+    #[test]
+    fn what_xl_says_is_told_in_words() {
+        let script = Path::new("/xen/vif");
+        let reason = |said: &str| reason(said, &plan(), script).unwrap_or_default();
+        assert!(reason("xc_dom_find_loader: no loader found").contains("kernel /xen/kernel"));
+        assert!(reason("failed to free memory for the domain").contains("the 128 MB of memory"));
+        let status = "libxl: error: /xen/vif online [119] exited with error status 2";
+        assert!(reason(status).contains("the script /xen/vif, which joins"));
+        assert_eq!(reason("libxl: error: something else"), "");
     }
 
     #[test]
@@ -244,7 +369,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_owned();
         let script = Path::new("/bin/sh");
-        let plan = Plan { kernel: path.clone(), initramfs: path, memory: 64 << 20, ..plan() };
+        let plan = Plan { kernel: path.clone(), initramfs: vec![path], memory: 64 << 20, ..plan() };
         assert!(check(&plan, script).unwrap_err().to_string().contains("at least 112 MB"));
         let error = check(&plan, Path::new("/no/script")).unwrap_err().to_string();
         assert!(error.contains("/no/script") && error.contains("cannot be run"), "{error}");

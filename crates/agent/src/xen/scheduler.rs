@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use hypertare_plan::Scheduler;
 
 use super::tools;
 
@@ -16,42 +17,55 @@ const WEIGHTS: std::ops::RangeInclusive<u32> = 1..=65535;
 /// The driver domain's name for `xl`.
 pub const DRIVER_DOMAIN: &str = "Domain-0";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheduler {
-    Credit,
-    Credit2,
+/// The one that the machine was booted with, asked for once: a run of `xl` takes its time.
+///
+/// # Errors
+/// `xl` does not tell it, or it has no weights.
+pub fn of_machine() -> Result<Scheduler> {
+    static KNOWN: OnceLock<Scheduler> = OnceLock::new();
+    if let Some(&known) = KNOWN.get() {
+        return Ok(known);
+    }
+    ask().map(|found| *KNOWN.get_or_init(|| found))
 }
 
-impl Scheduler {
-    /// The one that the machine was booted with, asked for once: a run of `xl` takes its time.
-    pub fn of_machine() -> Result<Self> {
-        static KNOWN: OnceLock<Scheduler> = OnceLock::new();
-        if let Some(&known) = KNOWN.get() {
-            return Ok(known);
-        }
-        Self::ask().map(|found| *KNOWN.get_or_init(|| found))
+fn ask() -> Result<Scheduler> {
+    let info = tools::run("xl", &["info"], LIMIT)?;
+    match value(&info, "xen_scheduler").context("xl does not tell the scheduler")? {
+        "credit" => Ok(Scheduler::Credit),
+        "credit2" => Ok(Scheduler::Credit2),
+        other => bail!("the scheduler {other} has no weights; boot Xen with sched=credit"),
     }
+}
 
-    fn ask() -> Result<Self> {
-        let info = tools::run("xl", &["info"], LIMIT)?;
-        let name = value(&info, "xen_scheduler").context("xl does not tell the scheduler")?;
-        match name {
-            "credit" => Ok(Scheduler::Credit),
-            "credit2" => Ok(Scheduler::Credit2),
-            other => bail!("the scheduler {other} has no weights; boot Xen with sched=credit"),
-        }
+/// # Errors
+/// The machine was booted with another one.
+pub fn require(wanted: Scheduler) -> Result<()> {
+    let found = of_machine()?;
+    if found != wanted {
+        let (found, wanted) = (name(found), name(wanted));
+        bail!("Xen runs the scheduler {found}, not {wanted}: boot it with sched={wanted}");
     }
+    Ok(())
+}
 
-    fn verb(self) -> &'static str {
-        match self {
-            Scheduler::Credit => "sched-credit",
-            Scheduler::Credit2 => "sched-credit2",
-        }
+fn name(scheduler: Scheduler) -> &'static str {
+    match scheduler {
+        Scheduler::Credit => "credit",
+        Scheduler::Credit2 => "credit2",
+    }
+}
+
+/// The word of `xl` for it.
+fn verb(scheduler: Scheduler) -> &'static str {
+    match scheduler {
+        Scheduler::Credit => "sched-credit",
+        Scheduler::Credit2 => "sched-credit2",
     }
 }
 
 pub fn weight(domain: &str) -> Result<u32> {
-    let verb = Scheduler::of_machine()?.verb();
+    let verb = verb(of_machine()?);
     let table = tools::run("xl", &[verb, "-d", domain], LIMIT)?;
     weight_of(&table, domain).with_context(|| format!("xl {verb} says nothing of {domain}"))
 }
@@ -62,7 +76,7 @@ pub fn set_weight(domain: &str, weight: u32) -> Result<()> {
     if !WEIGHTS.contains(&weight) {
         bail!("a weight of {weight} cannot be: it lies between 1 and 65535");
     }
-    let verb = Scheduler::of_machine()?.verb();
+    let verb = verb(of_machine()?);
     tools::run("xl", &[verb, "-d", domain, "-w", &weight.to_string()], LIMIT)?;
     Ok(())
 }

@@ -1,23 +1,40 @@
 //! Xen's own programs, run with a limit: a tool stack that hangs must not hang the run.
 
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::node::shortage::{Shortage, expose_this_process};
 
 /// Where Debian keeps what belongs to one release of Xen.
 const DIRECTORY: &str = "/usr/lib/xen-4.17/bin";
 /// What a tool may say.
 const MOST_OUTPUT: u64 = 1 << 20;
+/// In what libxl says of removing what it could not make.
+const REMOVAL: &str = "destroy";
+/// Of those, a hotplug script's are the first, and what `xl` makes of them comes after.
+const MOST_LINES: usize = 6;
 const STEP: Duration = Duration::from_millis(5);
 
 /// Runs a tool to its end.
 ///
 /// # Errors
-/// It cannot be started, takes longer than the limit, or fails: with the first lines it said.
+/// It cannot be started, takes longer than the limit, or fails: with the first lines it said, and with
+/// what is known where something was killed for want of memory. (That the hypervisor has none left for a
+/// guest is another matter.)
 pub fn run(program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
+    let shortage = Shortage::of_machine();
+    run_unexplained(program, arguments, limit).map_err(|error| match shortage.explain("") {
+        Some(why) => anyhow!("{why}; {error:#}"),
+        None => error,
+    })
+}
+
+fn run_unexplained(program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
     let what = || format!("{program} {}", arguments.join(" "));
     let mut child =
         start(program, arguments).with_context(|| format!("cannot start {}", what()))?;
@@ -38,13 +55,18 @@ fn start(program: &str, arguments: &[&str]) -> std::io::Result<Child> {
     let path = format!("{DIRECTORY}:{}", std::env::var("PATH").unwrap_or_default());
     let own = format!("{DIRECTORY}/{program}");
     let program = if std::path::Path::new(&own).exists() { own } else { program.to_owned() };
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .env("PATH", path)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
+        .stderr(Stdio::piped());
+    // Where memory runs out a tool must go, so that somebody is left to say so.
+    // SAFETY: only a file is opened, read or written; memory is taken in the child of a process whose
+    // allocator the C library makes usable after fork.
+    unsafe { command.pre_exec(|| expose_this_process().map_err(std::io::Error::other)) };
+    command.spawn()
 }
 
 /// Read while it runs: a tool that says much must not wait for a reader.
@@ -76,7 +98,8 @@ fn await_end(child: &mut Child, limit: Duration) -> Result<Option<std::process::
 /// The first things it said: what went wrong first is the reason for the rest.
 fn first_lines(errors: &str, output: &str) -> String {
     let lines = errors.lines().chain(output.lines()).filter(|line| !line.trim().is_empty());
-    let lines: Vec<&str> = lines.take(3).collect();
+    let lines = lines.filter(|line| !line.contains(REMOVAL));
+    let lines: Vec<&str> = lines.take(MOST_LINES).collect();
     if lines.is_empty() { "it said nothing".to_owned() } else { lines.join("; ") }
 }
 
@@ -106,9 +129,9 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_the_tool_said() {
-        let script = "echo out; for n in one two three; do echo $n >&2; done; exit 3";
+        let script = "echo out; for n in one 'cannot destroy it' two; do echo $n >&2; done; exit 3";
         let error = run("sh", &["-c", script], LIMIT).unwrap_err().to_string();
-        assert!(error.contains("exit status: 3") && error.ends_with("one; two; three"), "{error}");
+        assert!(error.contains("exit status: 3") && error.ends_with(": one; two; out"), "{error}");
         let error = run("sh", &["-c", "exit 1"], LIMIT).unwrap_err().to_string();
         assert!(error.contains("it said nothing"), "{error}");
         let error = format!("{:#}", run("no-such-tool", &[], LIMIT).unwrap_err());

@@ -1,16 +1,20 @@
-//! The hotplug script of guests' interfaces: libxl runs it, once netback has made the interface, with
+//! Guests' interfaces in the driver domain: how they are joined to what is beyond it, by the hotplug
+//! script, and whether they still are. libxl runs the script, once netback has made the interface, with
 //! what it is about in the environment, and waits for it.
 //!
-//! Source: Xen's docs/man/xl-network-configuration.5.pod (script, bridge, mtu) and
-//! tools/hotplug/Linux/vif-bridge for what libxl and netback expect of one.
+//! Source: Xen's docs/man/xl-network-configuration.5.pod (script, bridge, ip, gatewaydev, mtu), and its
+//! tools/hotplug/Linux/vif-bridge and vif-route for what libxl and netback expect of one.
 
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use hypertare_plan::{Interface, Link, LinkKind};
 
 use super::store::Store;
-use crate::net::Links;
+use crate::net::route::Routes;
+use crate::net::{Links, forwarding};
 
 /// From netback's having made an interface to its being in the run's network namespace: on a user's
 /// host somebody has to bring it there.
@@ -53,18 +57,104 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn join(interface: &str, backend: &str, store: &mut Store<UnixStream>) -> Result<()> {
     let mut read = |key: &str| store.read(&format!("{backend}/{key}"));
-    let bridge = read("bridge")?.unwrap_or_default();
     let links = Links::open()?;
     await_arrival(&links, interface)?;
     if let Some(mtu) = read("mtu")? {
         let mtu = mtu.trim().parse().with_context(|| format!("{mtu:?} is no MTU"))?;
         links.set_mtu(interface, mtu)?;
     }
-    match bridge.trim() {
-        "" => bail!("the interface names no bridge"),
-        bridge => links.set_master(interface, Some(bridge))?,
+    // libxl gives every interface a bridge, asked for or not.
+    let way = match read("gatewaydev")? {
+        Some(_) => Way::Route(parse(&read("ip")?.unwrap_or_default())?),
+        None => Way::Bridge(read("bridge")?.unwrap_or_default()),
+    };
+    Joint { interface: interface.to_owned(), way }.make()
+}
+
+/// How a guest's interface is to be joined.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Joint {
+    /// netback's, here.
+    interface: String,
+    way: Way,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Way {
+    /// As a port of this bridge.
+    Bridge(String),
+    /// By a route to this address, the guest's.
+    Route(Ipv4Addr),
+}
+
+impl Joint {
+    /// Of the interface that stands at this place, from 0, among those of a domain.
+    ///
+    /// # Errors
+    /// The link is none that a guest's interface can be joined to.
+    pub fn of(domain: u32, place: usize, interface: &Interface, link: &Link) -> Result<Self> {
+        let way = match link.kind {
+            LinkKind::Bridge => Way::Bridge(link.name.clone()),
+            LinkKind::Route => Way::Route(guest_address(interface)?),
+            LinkKind::Hub => bail!("a guest of Xen cannot be on the hub {}", link.name),
+        };
+        Ok(Joint { interface: format!("vif{domain}.{place}"), way })
     }
-    links.set_up(interface)
+
+    /// # Errors
+    /// There is no such interface, or it cannot be joined that way.
+    pub fn make(&self) -> Result<()> {
+        let (links, name) = (Links::open()?, &self.interface);
+        match &self.way {
+            Way::Bridge(bridge) if bridge.is_empty() => bail!("the interface names no bridge"),
+            Way::Bridge(bridge) => {
+                links.set_master(name, Some(bridge))?;
+                links.set_up(name)
+            }
+            Way::Route(address) => {
+                links.set_up(name)?;
+                Routes::open()?.add_neighbour(*address, &links.get(name)?)?;
+                forwarding::answer_for_others(name)
+            }
+        }
+    }
+
+    /// Looks how it is joined, and whether packets pass that way.
+    ///
+    /// # Errors
+    /// It is not joined as it is to be; with how it is.
+    pub fn check(&self) -> Result<LinkKind> {
+        let (links, name) = (Links::open()?, &self.interface);
+        let link = links.get(name)?;
+        ensure!(link.up, "{name} is down");
+        match &self.way {
+            Way::Bridge(bridge) => {
+                let master = links.get(bridge)?.index;
+                ensure!(link.master == Some(master), "{name} is no port of the bridge {bridge}");
+                Ok(LinkKind::Bridge)
+            }
+            Way::Route(address) => {
+                ensure!(link.master.is_none(), "{name} is a port of a bridge, and is to be routed");
+                let leads_here = Routes::open()?.link_to(*address)? == Some(link.index);
+                ensure!(leads_here, "no route leads to {address} by {name}");
+                let forwards = forwarding::forwards_for_others(name)?;
+                ensure!(forwards, "{name} takes nothing in that is for others");
+                Ok(LinkKind::Route)
+            }
+        }
+    }
+}
+
+/// The one that a link which is routed knows a guest by.
+pub fn guest_address(interface: &Interface) -> Result<Ipv4Addr> {
+    let (address, _) = interface.address.split_once('/').unwrap_or((&interface.address, ""));
+    parse(address)
+}
+
+fn parse(address: &str) -> Result<Ipv4Addr> {
+    address
+        .parse()
+        .with_context(|| format!("{address:?} is no IPv4 address: only those are routed"))
 }
 
 fn await_arrival(links: &Links, interface: &str) -> Result<()> {

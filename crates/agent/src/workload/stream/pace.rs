@@ -98,6 +98,15 @@ impl Pacer {
         self.time_of(self.next)
     }
 
+    /// Gives up what is due before `time` and has not gone.
+    pub fn skip_to(&mut self, time: u64) {
+        let schedule = time.saturating_sub(self.origin);
+        self.next = self.next.max((schedule as f64 / self.period) as u64);
+        while self.next_due() < time {
+            self.next += 1;
+        }
+    }
+
     pub fn forget_lateness(&mut self) {
         self.late = 0;
     }
@@ -230,6 +239,19 @@ mod tests {
         let mut pacer = Pacer::new(START, 0.01);
         assert_eq!(pacer.due(START + 10 * SECOND, u64::MAX), Due::Now(2));
         assert_eq!(pacer.next_due(), START + 10 * SECOND - DEBT);
+    }
+
+    #[test]
+    fn what_is_given_up_never_goes() {
+        let mut pacer = Pacer::new(START, 0.003);
+        assert_eq!(pacer.due(START + 100_000_000, u64::MAX), Due::Now(6));
+        pacer.skip_to(START + 100_000_000);
+        assert_eq!(pacer.next_due(), START + 102_000_000);
+        pacer.skip_to(START + 50_000_000);
+        assert_eq!(pacer.next_due(), START + 102_000_000);
+        pacer.skip_to(START + 102_000_000);
+        assert_eq!(pacer.next_due(), START + 102_000_000);
+        assert_eq!(pacer.due(START + 101_000_000, u64::MAX), Due::At(START + 102_000_000));
     }
 
     #[test]

@@ -267,12 +267,17 @@ fn drive<F: SendFlow>(
 
 /// How many messages are due, and of which kind; none after having waited for the next.
 fn paced(pacer: &mut Pacer, schedule: Schedule) -> Option<(u64, Kind)> {
+    let now = clock::now();
+    if now >= schedule.count_from && pacer.next_due() < schedule.count_from {
+        // What does not count must not be caught up at the cost of what does: a sender that cannot
+        // keep the rate would send it in time that is counted.
+        pacer.skip_to(schedule.count_from);
+    }
     let (limit, kind) = if pacer.next_due() < schedule.count_from {
         (schedule.count_from, Kind::Settling)
     } else {
         (schedule.end, Kind::Counted)
     };
-    let now = clock::now();
     match pacer.due(now, limit) {
         Due::Now(due) => Some((due, kind)),
         Due::At(time) => {

@@ -225,6 +225,22 @@ fn the_offered_rate_is_kept() {
 }
 
 #[test]
+fn a_sender_that_cannot_keep_the_rate_counts_from_the_end_of_what_is_omitted() {
+    let (mut send, mut receive) = specs(StreamProtocol::Udp, 1, 64);
+    (send.omit_s, receive.omit_s, send.rate_bps) = (0.5, 0.5, Some(1e12));
+    let (sent, received, log, _) = run((send, receive));
+    assert!(sent.values["sent_bps"] < 1e11);
+    close(sent.values["elapsed_s"], 0.4, 0.25);
+    let by_receiver = received.values["received_packets"] + received.values["lost_packets"];
+    assert_eq!(sent.values["sent_packets"], by_receiver);
+    // Nothing of the time that is counted goes by without datagrams that count.
+    let first = &log.intervals()[0];
+    assert!(first.values["sent_packets"] > 0.05 * sent.values["sent_packets"], "{first:?}");
+    let told: f64 = log.intervals().iter().map(|one| one.end_s - one.begin_s).sum();
+    close(told, sent.values["elapsed_s"], 0.1);
+}
+
+#[test]
 fn a_receiver_without_a_sender_says_so() {
     for protocol in [StreamProtocol::Tcp, StreamProtocol::Udp] {
         let (_, receive) = specs(protocol, 2, 64);

@@ -1,0 +1,26 @@
+"""Options that several verbs have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+ModuleReload = Annotated[
+    bool,
+    typer.Option(
+        "--allow-module-reload",
+        metavar="",
+        help="For sut.paging, as root: load this host's KVM module anew while no guest runs; it is "
+        "put back at the end.",
+    ),
+]
+HugePages = Annotated[
+    bool,
+    typer.Option(
+        "--allow-huge-pages",
+        metavar="",
+        help='For sut.pages = "2M", as root: set pages of 2 MB aside on this host; they are given '
+        "back at the end.",
+    ),
+]

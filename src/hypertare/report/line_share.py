@@ -1,0 +1,55 @@
+"""How much of a line of a limited rate streams filled, as rows of a table; everywhere the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hypertare.of_line import SHARE, THEORETICAL
+from hypertare.report import units
+from hypertare.report.searches import Row
+from hypertare.report.together import around, value
+from hypertare.report.verdict import named
+from hypertare.responses import VIRTUAL
+from hypertare.series import key
+from hypertare.summary import Estimate, Summary
+
+ID = "line"
+TITLE = "Of the line"
+NOTE = (
+    "Goodput of all guests together beside what the line carries at most: its rate less what headers, "
+    "frames and the gaps between them take. 1 fills the line."
+)
+HEAD = ("setting", "goodput", "theoretical", "of the line", "note")
+TEXTS = (0, 4)
+"""Columns that hold text; the others hold numbers."""
+
+
+def lines(summary: Summary) -> list[tuple[Estimate, Estimate, Estimate]]:
+    """Goodput, theoretical goodput and share of each platform in each cell with a line, in the order of
+    the estimates.
+    """
+    cells: dict[tuple[str, object], dict[str, Estimate]] = {}
+    for one in summary.estimates:
+        cells.setdefault((one.platform, key(one.cell)), {})[one.response] = one
+    return [
+        (of["goodput"], of[THEORETICAL], of[SHARE])
+        for of in cells.values()
+        if SHARE in of and THEORETICAL in of and "goodput" in of
+    ]
+
+
+def rows(found: Sequence[tuple[Estimate, Estimate, Estimate]]) -> Iterator[Row]:
+    for goodput, theoretical, share in found:
+        levels = (named(factor, level) for factor, level in goodput.cell.items())
+        most = units.quantity(
+            theoretical.estimate, theoretical.unit.removesuffix(VIRTUAL), digits=4
+        )
+        part = around(share.estimate, share.low, share.high, 2)
+        setting = " ".join([goodput.platform, *levels])
+        yield Row((setting, value(goodput), most, part, ""), True)
+
+
+def workloads(found: Sequence[tuple[Estimate, Estimate, Estimate]]) -> str:
+    """With the mark of the clock, which stands for all figures below."""
+    names = ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one, _, _ in found))
+    return names + (VIRTUAL if any(one.unit.endswith(VIRTUAL) for one, _, _ in found) else "")

@@ -1,0 +1,85 @@
+"""A line of a limited rate: filled, and never more than that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.lab import Lab
+
+STREAMS = """
+[workloads.tcp]
+type = "stream"
+direction = "transmit"
+duration = "500ms"
+omit = "200ms"
+interval = "100ms"
+[workloads.back]
+type = "stream"
+direction = "receive"
+duration = "500ms"
+omit = "200ms"
+interval = "100ms"
+[workloads.udp]
+type = "stream"
+protocol = "udp"
+rate = "40M"
+duration = "500ms"
+omit = "200ms"
+interval = "100ms"
+[factors]
+"sut.guests" = [1, 2]
+[design]
+min_trials = 2
+max_trials = 2
+min_boots = 1
+"""
+EMULATED = """
+name = "emulated-line"
+question = "Does the line carry what it should, and no more?"
+machine = "emulated"
+[bench]
+line_rate = "40 Mb/s"
+"""
+HERE = """
+name = "line-here"
+question = "Does the line carry no more than it should?"
+[sut]
+platforms = ["native", "container"]
+[bench]
+line_rate = "40 Mb/s"
+"""
+
+
+def shares(told: Any) -> dict[tuple[str, str, int], float]:
+    assert told["failed"] == []
+    return {
+        (one["platform"], one["cell"]["workload"], one["cell"]["sut.guests"]): one["estimate"]
+        for one in told["estimates"]
+        if one["response"] == "line_share"
+    }
+
+
+@pytest.mark.guest
+def test_in_virtual_time_streams_fill_the_line_and_no_more(lab: Lab) -> None:
+    ran = lab.run("run", lab.study(EMULATED + STREAMS), "--json", "--out", "line")
+    assert ran.status == 0, ran.said
+    found = shares(ran.json)
+    assert len(found) == 6
+    for key, share in found.items():
+        # A frame at either end of what was measured is a hundredth.
+        assert 0.97 <= share <= 1.015, key
+    report = lab.run("report", "line")
+    assert "of the line of tcp" in report.said and "37.66 Mb/s" in report.said
+
+
+@pytest.mark.runs
+def test_on_this_host_no_stream_gets_more_than_the_line_carries(lab: Lab) -> None:
+    """How much of it a busy host fills is not this test's to say."""
+    ran = lab.run("run", lab.study(HERE + STREAMS), "--json", "--out", "line")
+    assert ran.status == 0, ran.said
+    found = shares(ran.json)
+    assert len(found) == 12
+    for key, share in found.items():
+        assert 0.4 <= share <= 1.03, key
