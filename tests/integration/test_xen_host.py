@@ -139,7 +139,7 @@ def node(number: int) -> plan.Node:
         cpus=1,
         memory=112 << 20,
         kernel=Path("/") / GUEST_KERNEL,
-        initramfs=Path("/") / GUEST_INITRAMFS,
+        initramfs=(Path("/") / GUEST_INITRAMFS,),
         kernel_args=("quiet", "rodata=off", "panic=-1", "hypertare.modules=xen_netfront"),
         boot_limit_s=120,
     )
