@@ -24,6 +24,7 @@ const MAX_EVENTS: usize = 1000;
 /// Longest wait for an answer. QEMU's main loop answers in milliseconds, unless the host is short
 /// of CPU.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const CLOSED: &str = "QEMU has closed its control connection";
 
 /// A QMP connection. After an error it is of no more use; the VM is not affected.
 pub struct Qmp {
@@ -200,9 +201,11 @@ impl Qmp {
             self.stream.set_nonblocking(false)?;
             self.stream.set_read_timeout(Some(left))?;
             match self.read() {
-                Ok(0) => bail!("QEMU has closed its control connection"),
+                Ok(0) => bail!("{CLOSED}"),
                 Ok(_) => {}
                 Err(error) if is_pause(&error) => {}
+                // So it is told where what it was asked has not been read.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => bail!("{CLOSED}"),
                 Err(error) => return Err(error).context("reading from QEMU"),
             }
         }

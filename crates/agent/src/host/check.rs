@@ -197,7 +197,7 @@ mod tests {
                 {"name": "sut0", "link": "lan", "address": "10.77.0.1/24",
                  "mac": "52:54:00:00:00:01"}]},
             {"name": "guest1", "kind": {"type": "domain", "cpus": 1, "memory": 134217728,
-                "kernel": "/k", "initramfs": "/i", "boot_limit_s": 60}, "interfaces": [
+                "kernel": "/k", "initramfs": ["/i"], "boot_limit_s": 60}, "interfaces": [
                 {"name": "eth0", "link": "lan", "address": "10.77.0.3/24"}]}]});
         let change = |place: &mut Value, changes: Value| {
             for (key, value) in changes.as_object().unwrap() {
