@@ -244,7 +244,7 @@ def _judge_law(claim: Claim, foretold: Iterable[Predictability]) -> JudgedClaim:
 
 
 def _law_words(claim: Claim, one: Predictability, found: Prediction) -> str:
-    fitted = ", ".join(map(str, one.fitted))
+    fitted = ", ".join(map(str, one.fitted)) or "the line"
     around = "no interval"
     if found.error_low is not None and found.error_high is not None:
         around = f"interval {percent(found.error_low)} to {percent(found.error_high)}"

@@ -28,6 +28,7 @@ def summarise(store: Store) -> Summary:
     Raises:
         InputError: the run's file is damaged.
     """
+    from hypertare.cell_order import in_order
     from hypertare.claims import judge
     from hypertare.curves import curves
     from hypertare.estimates import estimate
@@ -47,7 +48,7 @@ def summarise(store: Store) -> Summary:
         "threshold": meta.threshold,
         "clock": meta.clock,
     }
-    trials, walked = store.trials(), store.walks()
+    trials, walked = in_order(store.trials(), meta.settings, meta.platforms), store.walks()
     responses = responses_of(meta)
     found = estimate(trials, responses, **rules, platforms=platforms)
     modelled = joined(file, trials, walked) if walked else ()

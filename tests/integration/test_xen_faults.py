@@ -46,7 +46,7 @@ BENCHES = {
     "no such kernel": bench(guest(1, kernel=TEXT)),
     "no memory to make it": bench(guest(1, kernel=INFLATED)),
     "no memory for it": bench(guest(1, memory=64 << 30)),
-    "no initramfs": bench(guest(1, initramfs=TEXT)),
+    "no initramfs": bench(guest(1, initramfs=(TEXT,))),
     "another scheduler": bench(guest(1), scheduler="credit2"),
     "right": bench(guest(1), scheduler="credit"),
 }

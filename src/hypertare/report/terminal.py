@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -25,6 +25,7 @@ from hypertare.report import (
     verdict,
 )
 from hypertare.report.model import Failure, Report
+from hypertare.report.searches import Row
 from hypertare.report.verdict import Sentence, Tone
 from hypertare.responses import MODELLED, meaning
 from hypertare.summary import Estimate
@@ -48,6 +49,7 @@ _JUDGEMENTS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 _MOST_FAILURES = 5
 _MOST_WARNINGS = 8
 _LEAST_NAME = 16
+_NOTHING = ("", "–")
 
 
 def show(report: Report, console: Console | None = None, *, every: bool = False) -> None:
@@ -192,19 +194,54 @@ def _found(words: Any, found: Sequence[Any]) -> Iterator[RenderableType]:
         return
     yield Text()
     yield Text(plain(f"{words.TITLE.lower()} of {words.workloads(found)}"), style="bold")
-    table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
-    # Notes stand below, where they have room.
-    for place, name in enumerate(words.HEAD[:-1]):
-        left = place in words.TEXTS
-        least = _LEAST_NAME if place == 0 else None
-        side: Any = "left" if left else "right"
-        table.add_column(name, justify=side, no_wrap=not left, min_width=least)
     rows = list(words.rows(found))
-    for row in rows:
-        table.add_row(*map(plain, row.cells[:-1]), style="" if row.sure else "yellow")
-    yield Padding(table, (0, 0, 0, 2), expand=False)
+    yield Padding(_Fitting(words.HEAD[:-1], rows, words.TEXTS), (0, 0, 0, 2), expand=False)
+    # Notes stand below, where they have room.
     for note in filter(None, (row.note for row in rows)):
         yield Padding(Text(plain(note), style="dim"), (0, 0, 0, 2), expand=False)
+
+
+class _Fitting:
+    """A table where there is room for it, else a paragraph for each row: no figure is ever cut off."""
+
+    def __init__(self, head: Sequence[str], rows: Sequence[Row], texts: Sequence[int]) -> None:
+        self.head, self.rows, self.texts = head, rows, texts
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        if self._least() <= options.max_width:
+            yield self._table()
+            return
+        for row in self.rows:
+            style = "" if row.sure else "yellow"
+            setting, *values = map(plain, row.cells[:-1])
+            told = zip(self.head[1:], values, strict=True)
+            listed = ", ".join(f"{name} {value}" for name, value in told if value not in _NOTHING)
+            yield Text(setting, style=style)
+            yield Padding(Text(listed, style=style), (0, 0, 0, 2), expand=False)
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
+        for place, name in enumerate(self.head):
+            left = place in self.texts
+            least = _LEAST_NAME if place == 0 else None
+            side: Any = "left" if left else "right"
+            table.add_column(name, justify=side, no_wrap=not left, min_width=least)
+        for row in self.rows:
+            table.add_row(*map(plain, row.cells[:-1]), style="" if row.sure else "yellow")
+        return table
+
+    def _least(self) -> int:
+        """Cells of text may be folded between words, figures may not."""
+        columns = zip(self.head, *(row.cells[:-1] for row in self.rows), strict=True)
+        widths = [
+            max(
+                cell_len(part)
+                for cell in cells
+                for part in (cell.split() if place in self.texts else [cell])
+            )
+            for place, cells in enumerate(columns)
+        ]
+        return max(widths[0], _LEAST_NAME) + sum(widths[1:]) + 2 * (len(widths) - 1)
 
 
 def _claims(report: Report) -> list[RenderableType]:
