@@ -6,7 +6,10 @@ from hypertare.cell_order import in_order
 from hypertare.trials import FinishedTrial, PlannedTrial
 
 SETTINGS = {
-    "workloads": {"transmit": {}, "load": {"factors": {"workloads.load.rate": ["1M", "2M"]}}},
+    "workloads": {
+        "transmit": {},
+        "load": {"factors": {"workloads.load.rate": ["1M", "2M"], "sut.guests": [1]}},
+    },
     "factors": {"sut.guests": [2, 1], "knobs.weight": [256, 64]},
 }
 

@@ -15,10 +15,12 @@ def in_order(
     cell as they were run. What the study's `settings` do not name comes first, as it was.
     """
     workloads: Mapping[str, Any] = settings.get("workloads", {})
-    factors = dict(settings.get("factors", {}))
-    for workload in workloads.values():
-        factors |= workload.get("factors", {})
-    placed = {path: _places(levels) for path, levels in factors.items()}
+    placed: dict[str, dict[str, int]] = {}
+    for of in (settings, *workloads.values()):
+        for path, levels in of.get("factors", {}).items():
+            places = placed.setdefault(path, {})
+            for level in levels:
+                places.setdefault(str(level), len(places))
     of_workload, of_platform = _places(workloads), _places(platforms)
 
     def place(trial: FinishedTrial) -> tuple[int, ...]:
