@@ -59,7 +59,7 @@ const LIFELINE: RawFd = 3;
 
 /// Megabytes for translated code, which a machine with several guests fills: QEMU's own choice, 1024, is
 /// as much as four of them have of memory.
-const TRANSLATED: u32 = 768;
+const TRANSLATED: u32 = 640;
 
 /// Names of what QEMU opens, and the descriptor of the first; the others follow.
 const FILES: [&str; 5] = ["kernel", "initramfs", "records", "console", "hypervisor"];
@@ -485,7 +485,7 @@ mod tests {
         let nic = "virtio-net=52:54:00:77:00:02";
         let line = line(&["--seed", "7", "--shift", "2", "--nic", nic]).unwrap();
         assert_eq!(after(&line, "-icount"), "shift=2,sleep=off");
-        assert_eq!(after(&line, "-accel"), "tcg,thread=single,tb-size=768");
+        assert_eq!(after(&line, "-accel"), "tcg,thread=single,tb-size=640");
         assert_eq!(after(&line, "-seed"), "7");
         assert_eq!(after(&line, "-rtc"), "base=2026-01-01,clock=vm");
         assert!(after(&line, "-cpu").ends_with(",-rdrand,-rdseed"));
