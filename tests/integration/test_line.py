@@ -85,3 +85,16 @@ def test_on_this_host_no_stream_gets_more_than_the_line_carries(lab: Lab) -> Non
     assert len(found) == 12
     for key, share in found.items():
         assert 0.4 <= share <= 1.15, key
+
+
+@pytest.mark.runs
+def test_peers_that_speak_first_go_by_the_line_too(lab: Lab) -> None:
+    """Natively both ends of the line are bridges of one node, which must not answer on the wrong one."""
+    text = STREAMS[STREAMS.index("[workloads.back]") : STREAMS.index("[workloads.udp]")]
+    text += STREAMS[STREAMS.index("[factors]") :]
+    ran = lab.run("run", lab.study(HERE + text), "--json", "--out", "line")
+    assert ran.status == 0, ran.said
+    found = shares(ran.json)
+    assert len(found) == 4
+    for key, share in found.items():
+        assert 0.4 <= share <= 1.15, key

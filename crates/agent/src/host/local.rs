@@ -163,6 +163,8 @@ impl Local {
             line::limit(&self.links, name, trunk.rate_bps)?;
             self.links.set_up(name)?;
         }
+        // Both bridges are this node's: peers would find it behind their own, and the line unused.
+        forwarding::answer_for_itself(&trunk.to)?;
         self.links.wait_for_carrier(&far, CARRIER_LIMIT)
     }
 

@@ -22,6 +22,12 @@ pub fn check_sources(interface: &str) -> Result<()> {
     write(&conf.join(interface).join("rp_filter"), "1")
 }
 
+/// ARP on this interface is answered for its own addresses alone. Linux answers on each interface for
+/// those of all others: who asked would send past what lies between the two.
+pub fn answer_for_itself(interface: &str) -> Result<()> {
+    write(&Path::new(SYSCTLS).join("ipv4/conf").join(interface).join("arp_ignore"), "1")
+}
+
 /// ARP on this interface is answered in the name of whoever is reached by another one (proxy ARP), and
 /// at once: Linux would wait for up to 0.8 s, to let the owner be first.
 pub fn answer_for_others(interface: &str) -> Result<()> {
