@@ -13,6 +13,7 @@ from hypertare.predictability.settings import LawName
 from hypertare.search import rates
 from hypertare.stats.laws import LAWS
 from hypertare.summary import Estimate, JudgedClaim, LossFreeRate, Predictability, Prediction
+from tests.made_searches import searched
 
 CELL = {"workload": "tcp", "message": 64}
 
@@ -477,20 +478,6 @@ def test_what_was_modelled_of_the_same_trials_differs_for_sure() -> None:
         where={"cache": "6M"}, against={"cache": "none"}, op="within", value=["-2 %", "2 %"]
     )
     assert said(measured, *others) == "undecided"
-
-
-def searched(lower: float | None, upper: float | None, **fields: object) -> LossFreeRate:
-    given: dict[str, object] = {
-        "platform": "guest",
-        "cell": {"workload": "udp", "knobs.napi_weight": 64},
-        "goal": 0.005,
-        "state": "found",
-        "unit": "b/s",
-        "trials": 12,
-        "lower": lower and {"rate": lower, "loss": 0, "trials": 3},
-        "upper": upper and {"rate": upper, "loss": 0.1, "trials": 3},
-    }
-    return LossFreeRate.model_validate(given | fields)
 
 
 def of_searches(found: list[LossFreeRate], **fields: object) -> JudgedClaim:

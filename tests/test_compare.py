@@ -17,6 +17,7 @@ from hypertare.likeness import unlike_runs
 from hypertare.stats.interval import of_mean
 from hypertare.summary import MachineState, PlatformState, Summary
 from hypertare.trials import FinishedTrial, Response
+from tests import made_searches
 from tests.made_trials import RESPONSES, blocks, every, noisy, trial
 
 
@@ -259,17 +260,9 @@ def test_a_node_in_several_states_is_compared_with_the_likest() -> None:
 
 def searched(lower: float | None, upper: float | None, **fields: object) -> Made:
     """A run with one search and nothing else."""
-    given: dict[str, object] = {
-        "platform": "guest",
-        "cell": {"workload": "udp", "knobs.napi_weight": 1},
-        "goal": 0.005,
-        "state": "found",
-        "unit": "b/s",
-        "trials": 12,
-        "lower": lower and {"rate": lower, "loss": 0, "trials": 3},
-        "upper": upper and {"rate": upper, "loss": 0.1, "trials": 3},
-    }
-    return Made((), summary(loss_free=(given | fields,)))
+    cell = {"workload": "udp", "knobs.napi_weight": 1}
+    one = made_searches.searched(lower, upper, **({"cell": cell} | fields))
+    return Made((), summary(loss_free=(one,)))
 
 
 def test_loss_free_rates_by_hand() -> None:

@@ -71,7 +71,9 @@ def test_it_goes_on_after_ctrl_c_and_leaves_nothing(lab: Lab) -> None:
     started.stop(signal.SIGINT)
     ran = started.end()
     assert ran.status == 130 and "--resume" in ran.err, ran.said
-    assert {one["state"] for one in summary(run)["loss_free"]} <= {"open", "found", "all lose"}
+    # A search that was done by then ended as this host's noise had it; none may have failed.
+    states = {one["state"] for one in summary(run)["loss_free"]}
+    assert "open" in states and "failed" not in states, states
     done = len(trials(run))
     resumed = lab.run("run", "--resume", "--out", "run", "--json")
     assert resumed.status == 0, resumed.said

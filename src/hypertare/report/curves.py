@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.report import verdict
 from hypertare.report.searches import Row
 from hypertare.report.units import quantity
-from hypertare.report.verdict import named
 from hypertare.summary import Curve, Level
 
 ID = "load"
@@ -37,12 +37,11 @@ def rows(found: Sequence[Curve]) -> Iterator[Row]:
 
 
 def workloads(found: Sequence[Curve]) -> str:
-    return ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    return verdict.workloads(one.cell for one in found)
 
 
 def _setting(one: Curve) -> str:
-    levels = (named(factor, v) for factor, v in one.cell.items() if factor != "workload")
-    return " ".join([one.platform, *levels])
+    return verdict.setting(one.platform, one.cell, ("workload",))
 
 
 def _level(level: Level) -> str:

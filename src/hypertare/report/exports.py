@@ -6,17 +6,8 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hypertare.report import (
-    curves,
-    foretold,
-    line_share,
-    published,
-    searches,
-    together,
-    together_cpu,
-    totals,
-    verdict,
-)
+from hypertare.report import verdict
+from hypertare.report.findings import findings
 from hypertare.report.model import Report
 from hypertare.responses import meaning
 from hypertare.summarise import responses_of
@@ -164,14 +155,8 @@ def _markdown(report: Report) -> Iterator[str]:
             yield "|---|---|---:|---:|---:|---:|---:|"
             yield from (_line(report, estimate) for estimate in estimates)
     yield from _plots(report)
-    yield from _found(together, together.groups(summary))
-    yield from _found(together_cpu, together.groups(summary))
-    yield from _found(line_share, line_share.lines(summary))
-    yield from _found(foretold, summary.predictability)
-    yield from _found(totals, totals.lines(summary, report.wording))
-    yield from _found(published, summary.published)
-    yield from _found(curves, summary.curves)
-    yield from _found(searches, summary.loss_free)
+    for words, found in findings(report):
+        yield from _found(words, found)
     if report.warnings:
         yield ""
         yield "## Warnings"
@@ -200,8 +185,6 @@ def _plots(report: Report) -> Iterator[str]:
 
 def _found(words: Any, found: Sequence[Any]) -> Iterator[str]:
     """A table of what was found of settings; `words` is the module that says it."""
-    if not found:
-        return
     yield from ("", f"## {words.TITLE} of {_text(words.workloads(found))}", "")
     yield words.NOTE
     yield ""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.report import verdict
 from hypertare.report.searches import Row
 from hypertare.report.units import quantity
-from hypertare.report.verdict import named, word
+from hypertare.report.verdict import word
 from hypertare.responses import VIRTUAL
 from hypertare.summary import Predictability, Prediction
 
@@ -34,9 +35,9 @@ TEXTS = (0, 1, 2, 7, 8)
 
 def rows(found: Sequence[Predictability]) -> Iterator[Row]:
     for one in found:
-        setting = " ".join([one.platform, *(named(f, level) for f, level in one.cell.items())])
+        setting = verdict.setting(one.platform, one.cell)
         fitted = ", ".join(map(str, one.fitted)) or "the line"
-        verdict = f"{one.verdict} (±{100 * one.most:g} %)"
+        judged = f"{one.verdict} (±{100 * one.most:g} %)"
         law = f"{word(one.response)}, {one.law}"
         if one.reason is not None:
             yield Row((setting, law, fitted, *("–",) * 4, one.verdict, one.reason), False)
@@ -50,7 +51,7 @@ def rows(found: Sequence[Predictability]) -> Iterator[Row]:
                     quantity(foretold.predicted, one.unit.removesuffix(VIRTUAL)),
                     quantity(foretold.measured, one.unit.removesuffix(VIRTUAL)),
                     _error(foretold),
-                    verdict,
+                    judged,
                     "",
                 ),
                 one.verdict != "undecided",
@@ -59,7 +60,7 @@ def rows(found: Sequence[Predictability]) -> Iterator[Row]:
 
 def workloads(found: Sequence[Predictability]) -> str:
     """With the mark of the clock, which stands for all figures below."""
-    names = ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    names = verdict.workloads(one.cell for one in found)
     return names + (VIRTUAL if any(one.unit.endswith(VIRTUAL) for one in found) else "")
 
 

@@ -18,21 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from hypertare.errors import MachineError
-from hypertare.report import (
-    charts,
-    curves,
-    foretold,
-    line_share,
-    plots,
-    published,
-    searches,
-    together,
-    together_cpu,
-    totals,
-    translation,
-    units,
-    verdict,
-)
+from hypertare.report import charts, plots, totals, translation, units, verdict
+from hypertare.report.findings import findings
 from hypertare.report.library import charting_library
 from hypertare.report.model import Failure, Point, Report
 from hypertare.responses import mark_of, meaning
@@ -210,22 +197,10 @@ def _translations(report: Report, kind: str) -> Iterator[Chart]:
 
 def _findings(report: Report) -> Iterator[Finding]:
     """Tables of what was found of settings, in the words of the modules that say it."""
-    every: tuple[tuple[Any, Sequence[Any]], ...] = (
-        (together, together.groups(report.summary)),
-        (together_cpu, together.groups(report.summary)),
-        (line_share, line_share.lines(report.summary)),
-        (foretold, report.summary.predictability),
-        (totals, totals.lines(report.summary, report.wording)),
-        (published, report.summary.published),
-        (curves, report.summary.curves),
-        (searches, report.summary.loss_free),
-    )
-    for words, found in every:
-        if found:
-            title = f"{words.TITLE} of {words.workloads(found)}"
-            rows = tuple((row.cells, row.sure) for row in words.rows(found))
-            key = words.ID
-            yield Finding(key, words.TITLE, title, words.NOTE, words.HEAD, words.TEXTS, rows)
+    for words, found in findings(report):
+        title = f"{words.TITLE} of {words.workloads(found)}"
+        rows = tuple((row.cells, row.sure) for row in words.rows(found))
+        yield Finding(words.ID, words.TITLE, title, words.NOTE, words.HEAD, words.TEXTS, rows)
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:

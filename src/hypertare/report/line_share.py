@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hypertare.of_line import SHARE, THEORETICAL
-from hypertare.report import units
+from hypertare.report import units, verdict
 from hypertare.report.searches import Row
 from hypertare.report.together import around, value
-from hypertare.report.verdict import named
 from hypertare.responses import VIRTUAL
 from hypertare.series import key
 from hypertare.summary import Estimate, Summary
@@ -40,16 +39,15 @@ def lines(summary: Summary) -> list[tuple[Estimate, Estimate, Estimate]]:
 
 def rows(found: Sequence[tuple[Estimate, Estimate, Estimate]]) -> Iterator[Row]:
     for goodput, theoretical, share in found:
-        levels = (named(factor, level) for factor, level in goodput.cell.items())
         most = units.quantity(
             theoretical.estimate, theoretical.unit.removesuffix(VIRTUAL), digits=4
         )
         part = around(share.estimate, share.low, share.high, 2)
-        setting = " ".join([goodput.platform, *levels])
+        setting = verdict.setting(goodput.platform, goodput.cell)
         yield Row((setting, value(goodput), most, part, ""), True)
 
 
 def workloads(found: Sequence[tuple[Estimate, Estimate, Estimate]]) -> str:
     """With the mark of the clock, which stands for all figures below."""
-    names = ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one, _, _ in found))
+    names = verdict.workloads(one.cell for one, _, _ in found)
     return names + (VIRTUAL if any(one.unit.endswith(VIRTUAL) for one, _, _ in found) else "")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.report import verdict
 from hypertare.report.searches import Row
 from hypertare.report.units import significant
-from hypertare.report.verdict import named
 from hypertare.summary import Published
 from hypertare.walk.settings import PROCESSOR
 
@@ -44,13 +44,12 @@ def rows(found: Sequence[Published]) -> Iterator[Row]:
 
 
 def workloads(found: Sequence[Published]) -> str:
-    return ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    return verdict.workloads(one.cell for one in found)
 
 
 def _setting(one: Published) -> str:
     left_out = ("workload", PROCESSOR)
-    levels = (named(factor, v) for factor, v in one.cell.items() if factor not in left_out)
-    return " ".join([str(one.cell["workload"]), one.platform, *levels])
+    return f"{one.cell['workload']} {verdict.setting(one.platform, one.cell, left_out)}"
 
 
 def _interval(one: Published) -> str:

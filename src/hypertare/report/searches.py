@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hypertare.report import verdict
 from hypertare.report.units import measured, quantity
-from hypertare.report.verdict import named
 from hypertare.summary import LossFreeRate
 
 ID = "loss-free"
@@ -50,8 +50,7 @@ def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
 
 
 def _setting(one: LossFreeRate) -> str:
-    levels = (named(factor, v) for factor, v in one.cell.items() if factor != "workload")
-    return " ".join([one.platform, *levels])
+    return verdict.setting(one.platform, one.cell, ("workload",))
 
 
 def _bounds(one: LossFreeRate) -> tuple[str, str]:
@@ -67,7 +66,7 @@ def _bounds(one: LossFreeRate) -> tuple[str, str]:
 
 
 def workloads(found: Sequence[LossFreeRate]) -> str:
-    return ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    return verdict.workloads(one.cell for one in found)
 
 
 def _notes(one: LossFreeRate) -> Iterator[str]:

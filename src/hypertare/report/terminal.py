@@ -12,18 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hypertare.report import (
-    curves,
-    foretold,
-    line_share,
-    published,
-    searches,
-    together,
-    together_cpu,
-    totals,
-    units,
-    verdict,
-)
+from hypertare.report import units, verdict
+from hypertare.report.findings import findings
 from hypertare.report.model import Failure, Report
 from hypertare.report.searches import Row
 from hypertare.report.verdict import Sentence, Tone
@@ -70,14 +60,8 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts: list[RenderableType] = [_head(report), *map(_sentence, report.sentences)]
     parts += _tables(report, shown)
     parts += _left_out(report, shown)
-    parts += _found(together, together.groups(report.summary))
-    parts += _found(together_cpu, together.groups(report.summary))
-    parts += _found(line_share, line_share.lines(report.summary))
-    parts += _found(foretold, report.summary.predictability)
-    parts += _found(totals, totals.lines(report.summary, report.wording))
-    parts += _found(published, report.summary.published)
-    parts += _found(curves, report.summary.curves)
-    parts += _found(searches, report.summary.loss_free)
+    for words, found in findings(report):
+        parts += _found(words, found)
     parts += _claims(report)
     parts += _failures(report)
     parts += _warnings(report)
@@ -190,8 +174,6 @@ def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
 
 def _found(words: Any, found: Sequence[Any]) -> Iterator[RenderableType]:
     """A table of what was found of settings; `words` is the module that says it."""
-    if not found:
-        return
     yield Text()
     yield Text(plain(f"{words.TITLE.lower()} of {words.workloads(found)}"), style="bold")
     rows = list(words.rows(found))

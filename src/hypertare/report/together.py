@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hypertare.report import units
+from hypertare.report import units, verdict
 from hypertare.report.searches import Row
-from hypertare.report.verdict import named
 from hypertare.responses import VIRTUAL
 from hypertare.series import key
 from hypertare.summary import Estimate, Level, Summary
@@ -90,13 +89,13 @@ def rows(found: Sequence[Group]) -> Iterator[Row]:
 
 def workloads(found: Sequence[Group]) -> str:
     """With the mark of the clock, which stands for all figures below."""
-    names = ", ".join(dict.fromkeys(str(one.cell.get("workload")) for one in found))
+    names = verdict.workloads(one.cell for one in found)
     virtual = any(e.unit.endswith(VIRTUAL) for one in found for e in one.responses.values())
     return names + (VIRTUAL if virtual else "")
 
 
 def setting(one: Group) -> str:
-    return " ".join([one.platform, *(named(factor, level) for factor, level in one.cell.items())])
+    return verdict.setting(one.platform, one.cell)
 
 
 def value(one: Estimate | None) -> str:

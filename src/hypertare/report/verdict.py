@@ -6,7 +6,7 @@ A cost is shown as the change of the response: `+38 % elapsed` costs, and so doe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -128,6 +128,17 @@ def named(factor: str, level: Level) -> str:
     if isinstance(level, str) and level[:1].isalpha() and level not in _OF_ANYTHING:
         return level
     return f"{factor.rpartition('.')[2].replace('_', ' ')} {_level(level)}"
+
+
+def setting(platform: str, cell: Cell, left_out: Sequence[str] = ()) -> str:
+    """A platform with the levels of its cell: `xen receive guests 2`."""
+    levels = (named(factor, level) for factor, level in cell.items() if factor not in left_out)
+    return " ".join([platform, *levels])
+
+
+def workloads(cells: Iterable[Cell]) -> str:
+    """The names of their workloads, each once."""
+    return ", ".join(dict.fromkeys(str(cell.get("workload")) for cell in cells))
 
 
 def _level(level: Level) -> str:
