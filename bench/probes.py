@@ -21,7 +21,7 @@ from common import NotMeasured, Row
 
 from hypertare import plan, planner, responses
 from hypertare.design import Design, Variant, make
-from hypertare.image.build import build
+from hypertare.image.build import DEFAULT_PROFILE, build
 from hypertare.machine.local import LocalMachine
 from hypertare.records import BenchReady, TrialEnd
 from hypertare.study import Study, StudyFile
@@ -100,7 +100,7 @@ def wall_row(rounds: int) -> Row:
     design = make(study, seed=1)
     image = build("debian")
     cpus = tuple(sorted(os.sched_getaffinity(0)))
-    on = planner.Surroundings(cpus, "tcg", {"debian": image}, {})
+    on = planner.Surroundings(cpus, "tcg", {("debian", DEFAULT_PROFILE): image}, {})
     with LocalMachine(common.agent()) as machine:
         bench = bench_of(file, study, design, on)
         ready = machine.make_bench(bench, study.sut.boot_limit)[-1]

@@ -92,6 +92,15 @@ def test_one_that_is_dropped_comes_again(where: str) -> None:
     assert "Exception ignored" not in ended.stderr
 
 
+def test_it_comes_no_more_once_python_ends() -> None:
+    """Whose handlers are gone by then: an alarm would kill it."""
+    slow_to_end = (
+        "class Last:\n    def __del__(self):\n        time.sleep(0.5)\nlast = Last()\nask()\n"
+    )
+    ended = ran(slow_to_end)
+    assert ended.returncode == -signal.SIGINT, ended
+
+
 def test_who_tidies_up_is_left_in_peace() -> None:
     ended = ran(TIDYING)
     assert ended.returncode == 0, ended

@@ -69,6 +69,23 @@ def test_a_misspelt_key_is_named_with_its_line_and_a_suggestion() -> None:
     assert "cpus" in text
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            "[knobs.ksm]\npages_to_scn = 5",
+            "Did you mean 'pages_to_scan'? Allowed: run, pages_to_scan",
+        ),
+        ("[workloads.udp.neighbours]\nshar = 0.5", "Did you mean 'share'? Allowed: share, stream."),
+        ("[[claims]]\ntxt = 'so'", "Did you mean 'text'?"),
+        ("[[plots]]\ntitel = 'so'", "Did you mean 'title'?"),
+        ("[workloads.ping]\ntype = 'ping'\nintervl = 1", "Did you mean 'interval'?"),
+    ],
+)
+def test_the_keys_of_the_innermost_table_are_suggested(more: str, said: str) -> None:
+    assert said in complaint(GOOD + more)
+
+
 def test_a_wrong_level_names_the_allowed_ones() -> None:
     text = complaint(GOOD.replace('protocol = "udp"', 'protocol = "upd"'))
     assert "probe.toml:15: workloads.udp.protocol: 'upd' is not allowed here." in text

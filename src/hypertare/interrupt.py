@@ -7,6 +7,7 @@ would go on. So an interrupt comes again until somebody has heard it.
 
 from __future__ import annotations
 
+import atexit
 import signal
 import sys
 from types import FrameType
@@ -23,6 +24,8 @@ def listen() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     signal.signal(signal.SIGALRM, _again)
+    # Python gives its signals back before it ends: an alarm that comes then would kill it.
+    atexit.register(heard)
     otherwise = sys.unraisablehook
 
     def dropped(unraisable: sys.UnraisableHookArgs) -> None:

@@ -17,7 +17,6 @@ In a study file:
 from __future__ import annotations
 
 import csv
-import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from pydantic import BaseModel, ConfigDict
 
 from hypertare.errors import InputError
 from hypertare.summary import Estimate, Level, Published
+from hypertare.wording import did_you_mean
 
 _FIXED = ("workload", "platform", "value")
 _MOST_BYTES = 1 << 20
@@ -129,8 +129,7 @@ def _rows(text: str, name: str, where: Mapping[str, str]) -> Iterator[Row]:
     columns = table.fieldnames or []
     for column in (*_FIXED, *where):
         if column not in columns:
-            close = difflib.get_close_matches(column, columns, n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
+            hint = did_you_mean(column, columns)
             raise InputError(f"{name}: there is no column '{column}'.{hint}")
     try:
         for number, row in enumerate(table, start=1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 
 from hypertare.summary import Level
@@ -43,3 +44,13 @@ def listing(things: Iterable[str], most: int = 6) -> str:
 def level_text(level: Level) -> str:
     """A level as a study file has it: `true`, `16K`."""
     return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A sentence to set behind another one, or nothing.
+
+    >>> did_you_mean("paing", ["paging", "pages"])
+    " Did you mean 'paging'?"
+    """
+    close = difflib.get_close_matches(given, list(known), n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,63 @@
+"""A study: a question, and everything needed to answer it. Read from TOML; no I/O but that."""
+
+from hypertare.study.bench import BenchSettings
+from hypertare.study.builtin import builtin_folder, builtin_names, find
+from hypertare.study.design import DesignSettings
+from hypertare.study.emulated import Emulated
+from hypertare.study.factors import combinations
+from hypertare.study.file import StudyFile, put
+from hypertare.study.knobs import (
+    HOST_KNOBS,
+    CoalescingSettings,
+    DeferSettings,
+    Knobs,
+    KsmSettings,
+    NapiBudgetSettings,
+    ThpSettings,
+)
+from hypertare.study.rules import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
+from hypertare.study.study import Study
+from hypertare.study.sut import BASELINE, GUEST_ONLY, MOST_GUESTS, Platform, Sut
+from hypertare.study.workloads import (
+    BurnSettings,
+    CommandSettings,
+    ForkSettings,
+    NeighbourSettings,
+    PingSettings,
+    StreamSettings,
+    TouchSettings,
+)
+
+__all__ = [
+    "BASELINE",
+    "GUEST_ONLY",
+    "HOST_KNOBS",
+    "LEAST_DRIVER_DOMAIN",
+    "LEAST_EMULATED",
+    "MOST_GUESTS",
+    "BenchSettings",
+    "BurnSettings",
+    "CoalescingSettings",
+    "CommandSettings",
+    "DeferSettings",
+    "DesignSettings",
+    "Emulated",
+    "ForkSettings",
+    "Knobs",
+    "KsmSettings",
+    "NapiBudgetSettings",
+    "NeighbourSettings",
+    "PingSettings",
+    "Platform",
+    "StreamSettings",
+    "Study",
+    "StudyFile",
+    "Sut",
+    "ThpSettings",
+    "TouchSettings",
+    "builtin_folder",
+    "builtin_names",
+    "combinations",
+    "find",
+    "put",
+]

@@ -1,0 +1,57 @@
+"""`[bench]`: what lies around the system under test."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from hypertare.plan import Discipline
+from hypertare.quantities import LineRate
+from hypertare.routers import Family
+from hypertare.study.settings import Settings
+
+LEAST_IPV6_MTU = 1280
+"""RFC 8200, section 5."""
+
+Routing = Literal["static", "ospf"]
+
+
+class BenchSettings(Settings):
+    """What lies around the system under test.
+
+    `peers` of Xen's guests are processes of the driver domain, or guests too, so that it generates
+    nothing. `driver`: how it joins guests to its NIC, by a bridge or by IP. `line_rate` is that of the
+    line to all peers, each way, in b/s on the wire; none has none.
+    """
+
+    mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
+    topology: Literal["hosts", "routers"] = "hosts"
+    family: Family = "ipv4"
+    queue: Discipline | None = None
+    queue_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    routing: Routing | tuple[Routing, ...] = "static"
+    peers: Literal["driver", "guest"] = "driver"
+    driver: Literal["bridge", "route"] = "bridge"
+    line_rate: LineRate = None
+
+    @model_validator(mode="after")
+    def _of_the_topology(self) -> BenchSettings:
+        if self.topology == "hosts":
+            given = {"family", "queue", "queue_length", "routing"} & self.model_fields_set
+            if given:
+                raise ValueError(
+                    f"{', '.join(sorted(given))}: for the topology 'routers' only; "
+                    'set bench.topology = "routers"'
+                )
+        if self.topology == "routers" and self.driver == "route":
+            raise ValueError(
+                "bench.driver = 'route' is for the topology 'hosts': routers have bridges of their own"
+            )
+        if self.family == "ipv6" and self.mtu < LEAST_IPV6_MTU:
+            raise ValueError(f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes, not {self.mtu}")
+        return self
+
+    def routing_of(self, router: int) -> Routing:
+        """How the router of this number, from 1, knows of networks."""
+        return self.routing if isinstance(self.routing, str) else self.routing[router - 1]

@@ -1,0 +1,109 @@
+"""What is wrong with a study, in the words of who wrote it, and in which line of its file."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from hypertare.study.study import Study
+from hypertare.study.workloads import WorkloadSettings
+from hypertare.wording import did_you_mean
+
+
+def explain(error: ValidationError, raw: dict[str, Any], text: str, source: str) -> str:
+    """A line for each thing that is wrong.
+
+    Args:
+        error: what validation found.
+        raw: what it found it in.
+        text: the file's text, for lines.
+        source: the file's name.
+    """
+    found = []
+    for item in error.errors():
+        location = _key_path(item["loc"])
+        line = _line_of(text, location)
+        where = f"{source}:{line}" if line else source
+        key = ".".join(location) or "the study"
+        found.append(f"{where}: {key}: {_said(dict(item), raw, location)}")
+    return "\n".join(found)
+
+
+def _said(item: dict[str, Any], raw: dict[str, Any], location: list[str]) -> str:
+    if item["type"] == "extra_forbidden":
+        known = _known_keys(raw, location[:-1])
+        hint = did_you_mean(location[-1], known)
+        return f"there is no such key.{hint} Allowed: {', '.join(known)}."
+    if item["type"] == "missing":
+        return "this key is missing."
+    if item["type"] in ("literal_error", "union_tag_invalid"):
+        return _not_allowed(item)
+    message = str(item["msg"]).removeprefix("Value error, ")
+    given = item.get("input")
+    if isinstance(given, str | int | float | bool) and str(given) not in message:
+        message += f" (given: {given})"
+    return message
+
+
+def _not_allowed(item: dict[str, Any]) -> str:
+    given = item["input"] if item["type"] == "literal_error" else item["ctx"]["tag"]
+    allowed = item["ctx"].get("expected") or item["ctx"].get("expected_tags", "")
+    words = [word.strip(" '") for word in allowed.replace(" or ", ",").split(",")]
+    hint = did_you_mean(str(given), words)
+    return f"'{given}' is not allowed here.{hint} Allowed: {', '.join(words)}."
+
+
+def _key_path(location: tuple[int | str, ...]) -> list[str]:
+    """The path as the user wrote it: without the names of the union members that pydantic adds."""
+    parts = [str(part) for part in location]
+    if len(parts) > 2 and parts[0] == "workloads":
+        del parts[2]
+    return [part for part in parts if part != "str" and not part.startswith("tuple[")]
+
+
+def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
+    """The keys that a table of a study may have."""
+    tables: list[type[BaseModel]] = [Study]
+    parts = location
+    if location[:1] == ["workloads"]:
+        kind = raw["workloads"][location[1]].get("type")
+        tables = [
+            one
+            for one in _tables(WorkloadSettings)
+            if get_args(one.model_fields["type"].annotation) == (kind,)
+        ]
+        parts = location[2:]
+    for part in parts:
+        fields = [one.model_fields[part].annotation for one in tables if part in one.model_fields]
+        # What is no field of theirs is a place in a list.
+        tables = [inner for field in fields for inner in _tables(field)] or tables
+    return list(dict.fromkeys(key for one in tables for key in one.model_fields))
+
+
+def _tables(annotation: Any) -> list[type[BaseModel]]:
+    """The models that a type is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [inner for part in get_args(annotation) for inner in _tables(part)]
+
+
+def _line_of(text: str, location: list[str]) -> int | None:
+    """The line of a key in TOML text, as far as a look at its headers can tell."""
+    names = [part for part in location if not part.isdigit()]
+    if not names:
+        return None
+    table: list[str] = []
+    header_line = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if stripped.startswith("["):
+            table = [part.strip(' "') for part in stripped.strip("[] ").split(".")]
+            if table == names[: len(table)]:
+                header_line = number
+            continue
+        key = stripped.split("=", 1)[0].strip(' "')
+        path = [*table, *([key] if key in names else key.split("."))]
+        if path == names or (stripped and path == names[: len(path)] and len(path) > len(table)):
+            return number
+    return header_line

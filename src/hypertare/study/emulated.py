@@ -1,0 +1,25 @@
+"""`[emulated]`: the PC in virtual time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from hypertare.quantities import Duration
+from hypertare.study.settings import Settings
+
+CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual", "wall")}
+"""By machine; the first is the one that it has unless told otherwise."""
+
+
+class Emulated(Settings):
+    """The PC that `machine = "emulated"` is; what is under test on it stands in `sut`.
+
+    An instruction takes 2^`shift` ns of virtual time. `limit` is in the machine's own time, for one
+    boot with all its trials; `host_limit` in the host's.
+    """
+
+    shift: Annotated[int, Field(ge=0, le=10)] = 3
+    limit: Annotated[Duration, Field(ge=1)] = 3600.0
+    host_limit: Annotated[Duration, Field(gt=0)] = 900.0

@@ -1,0 +1,23 @@
+"""Paths to settings, and combinations of their levels."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from hypertare.summary import Level
+from hypertare.trials import GUESTS
+
+
+def is_easy(path: str, workload: str) -> bool:
+    """Whether it can be varied from trial to trial on one bench: a factor of guests picks the first
+    ones of those that stand there.
+    """
+    return path == GUESTS or path.startswith((f"workloads.{workload}.", "knobs."))
+
+
+def combinations(factors: dict[str, tuple[Any, ...]]) -> list[dict[str, Level]]:
+    """All combinations of levels, in the factors' order (a full factorial)."""
+    return [
+        dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())
+    ]

@@ -1,0 +1,118 @@
+"""A study as it stands in a file, with what is set beside it.
+
+A factor is a path to a setting (`sut.cpus`, `workloads.udp.rate`) with its levels. A cell is the
+study with each factor's level put in that place and validated again, so whatever can be set can be
+a factor, and `--set`, `[quick]` and factors are one mechanism.
+"""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hypertare.errors import InputError
+from hypertare.study.complaints import explain
+from hypertare.study.study import Study
+from hypertare.wording import did_you_mean
+
+
+class StudyFile:
+    """A study's text, with overrides, from which the study and its cells are validated."""
+
+    def __init__(self, text: str, source: str, folder: Path | None = None) -> None:
+        self.text = text
+        self.source = source
+        self.folder = folder or Path.cwd()
+        try:
+            self.raw: dict[str, Any] = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{source}: this is no valid TOML: {error}") from None
+
+    @classmethod
+    def read(cls, path: Path) -> StudyFile:
+        try:
+            return cls(path.read_text(encoding="utf-8"), str(path), path.resolve().parent)
+        except OSError as error:
+            raise InputError(f"{path}: the study cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: the study is not UTF-8 text") from None
+
+    @classmethod
+    def of(cls, raw: dict[str, Any], source: str) -> StudyFile:
+        """A study made by a program; its text is what `restored` needs, and no more."""
+        file = cls("", source)
+        file.raw = raw
+        return file
+
+    @classmethod
+    def restored(cls, text: str, raw: dict[str, Any], source: str, folder: Path) -> StudyFile:
+        """The study of an earlier run, with the overrides that it was run with."""
+        file = cls(text, source, folder)
+        file.raw = raw
+        return file
+
+    def override(self, assignments: list[str], quick: bool) -> None:
+        """Puts `[quick]` and then `a.b=value` assignments in; values are TOML, else text."""
+        if quick:
+            for path, value in self.raw.get("quick", {}).items():
+                put(self.raw, path, value, f"{self.source}: [quick]")
+        for assignment in assignments:
+            path, separator, value = assignment.partition("=")
+            if not separator or not path.strip():
+                raise InputError(
+                    f"--set {assignment}: this is no assignment.",
+                    "Write for example --set sut.cpus=2 or --set 'sut.platforms=[\"native\"]'.",
+                )
+            put(self.raw, path.strip(), _toml_value(value.strip()), f"--set {assignment}")
+
+    def study(self) -> Study:
+        """The study, validated, each of its factors' levels too."""
+        study = self._validate(self.raw)
+        for path, levels in study.all_factors.items():
+            for level in levels:
+                self.cell({path: level})
+        return study
+
+    def cell(self, levels: dict[str, Any]) -> Study:
+        """The study with these factors' levels in their places."""
+        raw = copy.deepcopy(self.raw)
+        for path, level in levels.items():
+            put(raw, path, level, f'{self.source}: factor "{path}"')
+        return self._validate(raw)
+
+    def _validate(self, raw: dict[str, Any]) -> Study:
+        try:
+            return Study.model_validate(raw)
+        except ValidationError as error:
+            raise InputError(explain(error, raw, self.text, self.source)) from None
+
+
+def put(raw: dict[str, Any], path: str, value: object, where: str) -> None:
+    """Puts a value at a dotted path; every table on the way must be or become one.
+
+    Raises:
+        InputError: the path leads through something that is no table, or to no known workload.
+    """
+    *tables, key = path.split(".")
+    target = raw
+    for depth, name in enumerate(tables):
+        if depth == 1 and tables[0] == "workloads" and name not in target:
+            hint = did_you_mean(name, target)
+            raise InputError(
+                f"{where}: there is no workload '{name}'.{hint} There are: {', '.join(target)}."
+            )
+        target = target.setdefault(name, {})
+        if not isinstance(target, dict):
+            raise InputError(f"{where}: '{name}' in '{path}' is no table.")
+    target[key] = value
+
+
+def _toml_value(text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

@@ -1,0 +1,275 @@
+"""What of a study does not go together: each rule raises `ValueError` with what is wrong and what to do.
+
+They are asked in the order of `RULES`, and the first that is broken is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hypertare.plan import HUGE_PAGE
+from hypertare.responses import has_elapsed, of_workload
+from hypertare.study.emulated import CLOCKS
+from hypertare.study.factors import is_easy
+from hypertare.study.knobs import HOST_KNOBS
+from hypertare.study.sut import BASELINE
+from hypertare.study.workloads import StreamSettings
+from hypertare.trials import GUESTS
+from hypertare.units import human_size
+
+if TYPE_CHECKING:
+    from hypertare.study.study import Study
+
+LEAST_EMULATED = 128 << 20
+"""Bytes with which the distribution's kernel boots and a stream runs."""
+
+LEAST_DOMAIN = 112 << 20
+"""Bytes with which a guest of Xen boots."""
+
+LEAST_DRIVER_DOMAIN = 384 << 20
+"""Bytes with which Xen's driver domain unpacks its image, what its guests boot from in it."""
+
+
+def fits_the_machine(study: Study) -> None:
+    """Its clock, memory and CPUs are those that the machine can have."""
+    if study.clock not in CLOCKS[study.machine]:
+        raise ValueError(
+            f"the machine '{study.machine}' has no {study.clock} clock: "
+            f"it has {' or '.join(CLOCKS[study.machine])}"
+        )
+    _maps_memory(study)
+    if study.machine != "emulated":
+        _leaves_this_host_alone(study)
+        return
+    if "xen" not in study.sut.platforms and study.sut.memory < LEAST_EMULATED:
+        raise ValueError(
+            f"sut.memory is {human_size(study.sut.memory)}, but an emulated machine needs "
+            f"{human_size(LEAST_EMULATED)}: its kernel would not fit, or end in a loop"
+        )
+    if study.clock == "virtual" and study.sut.cpus != 1:
+        raise ValueError(
+            f"sut.cpus is {study.sut.cpus}, but virtual time has one count of instructions: "
+            "several CPUs would take turns and not work at the same time. Ask for one CPU, or "
+            "for clock = 'wall'"
+        )
+
+
+def _maps_memory(study: Study) -> None:
+    """KVM maps what it is asked to."""
+    if study.sut.paging is not None and study.sut.accelerator == "tcg":
+        raise ValueError(
+            f"sut.paging is {study.sut.paging}, but nested and shadow page tables are KVM's, and "
+            "sut.accelerator is tcg: leave one of them out"
+        )
+    if study.sut.pages == "2M" and study.sut.memory % HUGE_PAGE:
+        raise ValueError(
+            f"sut.memory is {human_size(study.sut.memory)}, which is no whole number of the pages "
+            "of 2 MB that sut.pages asks for"
+        )
+
+
+def _leaves_this_host_alone(study: Study) -> None:
+    """What is of the whole machine is not set on this host."""
+    for name in HOST_KNOBS:
+        if getattr(study.knobs, name) is not None:
+            raise ValueError(
+                f"knobs.{name} is a setting of the whole machine below the guests, here of this "
+                "host, which is left alone: take machine = 'emulated', or set it yourself"
+            )
+
+
+def line_can_be_had(study: Study) -> None:
+    """A line of a limited rate has something to carry, and a NIC that keeps to it."""
+    if study.bench.line_rate is None:
+        return
+    if not study.needs_network:
+        raise ValueError("bench.line_rate is set, but no workload sends anything: leave it out")
+    if study.machine == "emulated" and study.sut.nic != "virtio-net":
+        raise ValueError(
+            f"bench.line_rate needs sut.nic = 'virtio-net' on an emulated machine, not "
+            f"'{study.sut.nic}': of QEMU's NICs only that one sends by a clock"
+        )
+    if study.knobs.mtu is not None and study.knobs.mtu > study.bench.mtu:
+        raise ValueError(
+            f"knobs.mtu is {study.knobs.mtu}, but the line has bench.mtu = {study.bench.mtu}: "
+            "raise that too"
+        )
+
+
+def programs_are_of_an_image(study: Study) -> None:
+    """Only an emulated machine has an image to put programs in."""
+    if study.sut.programs and study.machine != "emulated":
+        raise ValueError(
+            "sut.programs are put into the image of an emulated machine; on this host commands "
+            "find its own programs, and what they work on in sut.workdir"
+        )
+    if "sut.programs" in study.factors:
+        raise ValueError(
+            "sut.programs cannot be a factor: all machines of a run have the same image"
+        )
+
+
+def walks_can_be_joined(study: Study) -> None:
+    """Modelled walks are added to elapsed virtual time."""
+    if study.walk is None:
+        return
+    if study.clock != "virtual":
+        raise ValueError(
+            "[walk] is for virtual time: by the wall clock a processor's page walks are in the "
+            "elapsed time already"
+        )
+    for name in study.walk.workloads:
+        if name not in study.workloads:
+            known = ", ".join(study.workloads)
+            raise ValueError(f"walk.workloads: there is no workload '{name}'; there are: {known}")
+        if not has_elapsed(study.workloads[name].type):
+            raise ValueError(f"walk.workloads: '{name}' has no elapsed time to add walks to")
+    if not study.walked:
+        raise ValueError("[walk]: no workload has an elapsed time to add walks to")
+    if "guest" in study.sut.platforms:
+        for path, given in (("paging", study.sut.paging), ("pages", study.sut.pages)):
+            if given is None and f"sut.{path}" not in study.factors:
+                raise ValueError(f"[walk] needs to know sut.{path} of the guest: set it")
+
+
+def routing_can_be_had(study: Study) -> None:
+    """Each router knows how it learns of networks."""
+    routing = study.bench.routing
+    if not isinstance(routing, str) and len(routing) < study.bench_guests:
+        raise ValueError(
+            f"bench.routing has {len(routing)} of them for {study.bench_guests} routers: give one "
+            "each, or one word for all"
+        )
+    if study.speaks_ospf and set(study.sut.platforms) == {BASELINE}:
+        raise ValueError(
+            "bench.routing = 'ospf' is for routers that are containers or guests: natively one "
+            "kernel is all of them and knows every network. Add a platform to sut.platforms"
+        )
+
+
+def streams_go_the_topology_s_way(study: Study) -> None:
+    """Routers forward, hosts do not."""
+    routed = study.bench.topology == "routers"
+    for name, workload in study.workloads.items():
+        if not isinstance(workload, StreamSettings):
+            continue
+        if routed and workload.direction not in ("forward", "both"):
+            raise ValueError(
+                f'workloads.{name}: routers forward; set direction = "forward" (from a-K to '
+                'b-K) or "both"'
+            )
+        if not routed and workload.direction == "forward":
+            raise ValueError(
+                f'workloads.{name}: only routers forward; set bench.topology = "routers"'
+            )
+
+
+def guests_fit(study: Study) -> None:
+    """Several guests have what each needs."""
+    guests, weights = study.sut.guests, study.knobs.guest_weights
+    if weights is not None and len(weights) < guests:
+        raise ValueError(
+            f"knobs.guest_weights has {len(weights)} of them for sut.guests = {guests}: "
+            "give one a guest"
+        )
+    if "xen" not in study.sut.platforms:
+        if study.bench.peers == "guest":
+            raise ValueError("bench.peers = 'guest' is for the platform xen")
+        if study.bench.driver == "route":
+            raise ValueError("bench.driver = 'route' is for the platform xen")
+        return
+    if study.bench.driver == "route" and study.machine != "emulated":
+        raise ValueError(
+            "bench.driver = 'route' needs machine = 'emulated': on a host of your own the driver "
+            "domain's addresses and routes are left alone"
+        )
+    if study.sut.memory < LEAST_DOMAIN:
+        raise ValueError(
+            f"sut.memory is {human_size(study.sut.memory)}, but a guest of Xen needs "
+            f"{human_size(LEAST_DOMAIN)} to boot"
+        )
+    if study.machine != "emulated":
+        _fits_a_users_xen(study)
+    elif study.sut.driver_memory < LEAST_DRIVER_DOMAIN:
+        raise ValueError(
+            f"sut.driver_memory is {human_size(study.sut.driver_memory)}, but Xen's driver domain "
+            f"needs {human_size(LEAST_DRIVER_DOMAIN)} for its image"
+        )
+
+
+def _fits_a_users_xen(study: Study) -> None:
+    """What guests of Xen on this host have not."""
+    if "guest" in study.sut.platforms:
+        raise ValueError(
+            "the platforms guest and xen do not stand on one host: under Xen there is no KVM. "
+            "Take machine = 'emulated', or one of them"
+        )
+    if study.bench.peers == "guest":
+        raise ValueError(
+            "bench.peers = 'guest' needs machine = 'emulated': on a Xen host of your own peers "
+            "are processes of its driver domain"
+        )
+    if study.speaks_ospf:
+        raise ValueError(
+            "bench.routing = 'ospf' is not for guests of Xen on this host: take 'static'"
+        )
+    if study.needs_files:
+        raise ValueError(
+            "guests of Xen do not see this host's files, so commands cannot run in them: leave "
+            "out workloads of the type command, or take machine = 'emulated' with sut.programs"
+        )
+
+
+def paging_is_a_guests(study: Study) -> None:
+    """Natively nothing translates twice."""
+    if "guest" in study.sut.platforms:
+        return
+    for key in ("paging", "pages"):
+        if getattr(study.sut, key) is not None:
+            raise ValueError(f"sut.{key} is of guests: add 'guest' to sut.platforms")
+
+
+def factors_of_a_workload_are_its_own(study: Study) -> None:
+    """What is varied for one workload alone needs no other bench."""
+    for name, workload in study.workloads.items():
+        for path in workload.factors:
+            if not is_easy(path, name) or path == f"workloads.{name}.factors":
+                raise ValueError(
+                    f"workloads.{name}.factors: '{path}' cannot be varied for '{name}' alone; "
+                    f"that can its own keys (workloads.{name}....), knobs (knobs....) and "
+                    f"{GUESTS}"
+                )
+
+
+def plots_show_what_is_there(study: Study) -> None:
+    """Axes are responses and factors of their workload."""
+    walked = study.walked
+    responses = {
+        name: [one.name for one in of_workload(workload.type, walked=name in walked)]
+        for name, workload in study.workloads.items()
+    }
+    bench = {path: v for path, v in study.factors.items() if not path.startswith("workloads.")}
+    modelled = study.walk.factors if study.walk else {}
+    factors = {
+        name: {**bench, **study.factors_of(name), **(modelled if name in walked else {})}
+        for name in study.workloads
+    }
+    for plot in study.plots:
+        problem = plot.problem(responses, factors)
+        if problem is not None:
+            raise ValueError(f"plots: '{plot.title}': {problem}")
+
+
+RULES: tuple[Callable[[Study], None], ...] = (
+    fits_the_machine,
+    line_can_be_had,
+    programs_are_of_an_image,
+    walks_can_be_joined,
+    routing_can_be_had,
+    streams_go_the_topology_s_way,
+    guests_fit,
+    paging_is_a_guests,
+    factors_of_a_workload_are_its_own,
+    plots_show_what_is_there,
+)

@@ -1,0 +1,135 @@
+"""A study: a question, and everything needed to answer it. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from hypertare.claims import Claim
+from hypertare.plots import Plot
+from hypertare.predictability.settings import PredictabilitySettings
+from hypertare.published import PublishedFile
+from hypertare.responses import has_elapsed
+from hypertare.search.settings import SearchSettings
+from hypertare.study.bench import BenchSettings
+from hypertare.study.design import DesignSettings
+from hypertare.study.emulated import CLOCKS, Emulated
+from hypertare.study.factors import is_easy
+from hypertare.study.knobs import Knobs
+from hypertare.study.rules import RULES
+from hypertare.study.settings import Settings
+from hypertare.study.sut import BASELINE, Sut
+from hypertare.study.workloads import WorkloadSettings
+from hypertare.trials import GUESTS
+from hypertare.tune.settings import TuneSettings
+from hypertare.walk.settings import WalkSettings
+
+ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "hardware"]
+"""Probes that a study may have or do without; the others are always read."""
+
+
+class Study(Settings):
+    """A validated study: the settings of one cell, or of the whole before its factors are put in."""
+
+    name: str
+    question: str
+    description: str = ""
+    machine: Literal["local", "emulated"] = "local"
+    clock: Literal["wall", "virtual"] = "wall"
+    sut: Sut = Sut()
+    emulated: Emulated = Emulated()
+    bench: BenchSettings = BenchSettings()
+    workloads: Annotated[dict[str, WorkloadSettings], Field(min_length=1)]
+    knobs: Knobs = Knobs()
+    probes: tuple[ChosenProbe, ...] = ("napi", "drops", "kvm")
+    factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    design: DesignSettings = DesignSettings()
+    claims: tuple[Claim, ...] = ()
+    plots: tuple[Plot, ...] = ()
+    tune: TuneSettings | None = None
+    search: SearchSettings | None = None
+    predictability: PredictabilitySettings = PredictabilitySettings()
+    walk: WalkSettings | None = None
+    published: tuple[PublishedFile, ...] = ()
+    quick: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_the_machine(cls, raw: Any) -> Any:
+        """What is not said depends on the machine."""
+        if not isinstance(raw, dict) or raw.get("machine") != "emulated":
+            return raw
+        sut = raw.get("sut", {})
+        if isinstance(sut, dict):
+            sut = {"platforms": [BASELINE], **sut}
+        return {"clock": CLOCKS["emulated"][0], **raw, "sut": sut}
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Study:
+        for rule in RULES:
+            rule(self)
+        return self
+
+    @property
+    def walked(self) -> tuple[str, ...]:
+        """The workloads whose page walks are modelled."""
+        if self.walk is None:
+            return ()
+        wanted = self.walk.workloads or tuple(self.workloads)
+        return tuple(name for name in wanted if has_elapsed(self.workloads[name].type))
+
+    def factors_of(self, workload: str) -> dict[str, tuple[Any, ...]]:
+        """The factors whose levels a trial of this workload may take without another bench."""
+        shared = {p: levels for p, levels in self.factors.items() if is_easy(p, workload)}
+        return {**shared, **self.workloads[workload].factors}
+
+    @property
+    def all_factors(self) -> dict[str, tuple[Any, ...]]:
+        """Every factor with all of its levels, those of single workloads too."""
+        found = dict(self.factors)
+        for workload in self.workloads.values():
+            for path, levels in workload.factors.items():
+                known = found.get(path, ())
+                found[path] = (*known, *(level for level in levels if level not in known))
+        return found
+
+    def setting(self, path: str) -> Any:
+        """What stands at a dotted path; none where nothing does."""
+        found: Any = self
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
+        return found
+
+    @property
+    def bench_guests(self) -> int:
+        """How many stand on a bench: the most that work at once in any cell."""
+        return max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+
+    @property
+    def speaks_ospf(self) -> bool:
+        """Whether any router may have a routing daemon."""
+        levels = (self.bench.routing, *self.all_factors.get("bench.routing", ()))
+        return any("ospf" in level for level in levels)
+
+    @property
+    def has_line(self) -> bool:
+        """Whether the line to the peers has a limited rate in any cell."""
+        levels = (self.bench.line_rate, *self.factors.get("bench.line_rate", ()))
+        return any(level not in (None, "none") for level in levels)
+
+    @property
+    def routed(self) -> bool:
+        """Whether the systems under test are routers between ends of their own."""
+        return self.bench.topology == "routers" and self.needs_network
+
+    @property
+    def needs_network(self) -> bool:
+        return any(settings.type in ("stream", "ping") for settings in self.workloads.values())
+
+    @property
+    def needs_files(self) -> bool:
+        """An emulated machine has the programs of its image and no others."""
+        return self.machine == "local" and any(
+            settings.type == "command" for settings in self.workloads.values()
+        )

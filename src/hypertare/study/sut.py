@@ -1,0 +1,64 @@
+"""`[sut]`: the system under test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from hypertare.image.programs import SETS as PROGRAM_SETS
+from hypertare.image.programs import is_own
+from hypertare.plan import NicModel, Pages, Paging, Scheduler
+from hypertare.quantities import Duration, Size
+from hypertare.study.settings import Settings
+from hypertare.wording import did_you_mean
+
+Platform = Literal["native", "container", "guest", "xen"]
+BASELINE = "native"
+MOST_GUESTS = 64
+GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
+"""Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
+
+
+class Sut(Settings):
+    """The system under test, on every platform."""
+
+    platforms: tuple[Platform, ...] = ("native", "container", "guest")
+    cpus: Annotated[int, Field(ge=1)] = 1
+    memory: Size = 512 << 20
+    nic: NicModel = "virtio-net"
+    kernel: str = "debian"
+    accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    cpu_model: str | None = None
+    kernel_args: tuple[str, ...] = ()
+    paging: Paging | None = None
+    pages: Pages | None = None
+    boot_limit: Duration = 60.0
+    workdir: Path | None = None
+    guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
+    scheduler: Scheduler = "credit"
+    driver_memory: Size = 448 << 20
+    programs: tuple[str, ...] = ()
+
+    @field_validator("programs")
+    @classmethod
+    def _known_programs(cls, programs: tuple[str, ...]) -> tuple[str, ...]:
+        for name in programs:
+            if name not in PROGRAM_SETS and not is_own(name):
+                hint = did_you_mean(name, PROGRAM_SETS)
+                raise ValueError(
+                    f"there is no set of programs '{name}'.{hint} "
+                    f"There are: {', '.join(PROGRAM_SETS)}. A program of this host is named by its "
+                    f"path, for example './{name}'"
+                )
+        return programs
+
+    @field_validator("platforms")
+    @classmethod
+    def _baseline_first(cls, platforms: tuple[Platform, ...]) -> tuple[Platform, ...]:
+        if len(set(platforms)) != len(platforms):
+            raise ValueError("a platform stands twice in the list")
+        if BASELINE not in platforms:
+            raise ValueError("'native' must be among the platforms: it is the baseline")
+        return platforms
