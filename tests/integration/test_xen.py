@@ -257,7 +257,7 @@ memory = "112M"
 nic = "e1000"
 [workloads.transmit]
 type = "stream"
-duration = 2
+duration = 3
 [design]
 min_trials = 2
 max_trials = 2
