@@ -256,3 +256,42 @@ def test_both_pcs_count_in_what_a_run_takes() -> None:
     plain, both = campaign(MadeUp(), Journal()), campaign(MadeUp(), Journal(), XEN)
     least, most = expected_boots(plain.study, plain.design)
     assert expected_boots(both.study, both.design) == (2 * least, 2 * most)
+
+
+PAGING = TEXT.replace(
+    "[workloads.work]", "[sut]\nplatforms = ['native', 'guest']\n[workloads.work]"
+).replace('"sut.nic" = ["e1000", "pcnet"]', '"sut.paging" = ["nested", "shadow"]')
+
+
+def test_the_baseline_of_what_only_guests_know_of_is_one_machine() -> None:
+    machine, journal = MadeUp(spread=0.5), Journal()
+    asked = campaign(machine, journal, PAGING)
+    assert asked.run()
+    by_kind = {
+        profile: [batch for batch in machine.batches if batch.pc.profile == profile]
+        for profile in ("emulated", "kvm")
+    }
+    # Two plots of three boots each.
+    assert [len(found) for found in by_kind.values()] == [6, 6]
+    assert [len({one.machine for one in found}) for found in by_kind.values()] == [3, 6]
+    assert len({batch.pc.seed for batch in machine.batches}) == 3
+    # Both plots meet the same chance, in the same order.
+    orders = [
+        [(p.planned.cell["workload"], p.levels["workloads.work.share"]) for p in batch.places]
+        for batch in by_kind["kvm"]
+    ]
+    assert all(orders.count(order) % 2 == 0 for order in orders)
+    # What a PC is expected to be booted for is counted once.
+    assert expected_boots(asked.study, asked.design) == (3 + 6, 6 + 12)
+    assert len(journal.added) == 2 * 2 * 2 * 6
+
+
+def test_the_baseline_of_what_it_does_know_of_is_not() -> None:
+    machine = MadeUp()
+    campaign(
+        machine,
+        Journal(),
+        PAGING.replace('"sut.paging" = ["nested", "shadow"]', '"sut.nic" = ["e1000", "pcnet"]'),
+    ).run()
+    native = [batch for batch in machine.batches if batch.pc.profile == "emulated"]
+    assert len({one.machine for one in native}) == len(native) > 4

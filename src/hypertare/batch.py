@@ -25,7 +25,7 @@ from hypertare.records import (
     TrialBegin,
     TrialEnd,
 )
-from hypertare.study import StudyFile
+from hypertare.study import OF_GUESTS, StudyFile
 from hypertare.trials import Cell, PlannedTrial
 
 if TYPE_CHECKING:
@@ -66,6 +66,13 @@ class Batch:
         steps += [plan.TrialStep(trial=trial) for trial in self.trials]
         steps.append(plan.TeardownStep())
         return b"".join(step.model_dump_json().encode() + b"\n" for step in steps)
+
+    @property
+    def machine(self) -> object:
+        """Equal for batches that are one machine: in virtual time those that differ in nothing."""
+        if self.pc.clock != "virtual":
+            return self.boot, self.part
+        return self.pc, hashlib.sha256(self.steps).hexdigest()
 
 
 def parts(places: Sequence[Place]) -> list[list[Place]]:
@@ -114,8 +121,13 @@ def make(
 
 
 def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int) -> int:
-    """Of one boot. It does not depend on which other levels a factor has."""
-    text = json.dumps([run_seed, sorted((k, str(v)) for k, v in levels.items()), replicate])
+    """Of one boot. It does not depend on which other levels a factor has.
+
+    Boots that differ in what only a guest's host knows meet the same chance, so what they differ by
+    is not chance; and the baseline's is the same boot for all of them.
+    """
+    own = sorted((path, str(level)) for path, level in levels.items() if path not in OF_GUESTS)
+    text = json.dumps([run_seed, own, replicate])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) & 0x7FFFFFFF
 
 

@@ -8,6 +8,7 @@ same for any number of jobs.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -74,8 +75,9 @@ class BatchCampaign(Campaign):
     def _carry_out(self, boots: Sequence[Batch]) -> bool:
         """Takes a wave in, in its order; `False` when the time limit ended it."""
         missing = [batch for batch in boots if not self._is_stored(batch)]
-        self._waiting = len(missing)
-        self._tell_boots(len(missing))
+        self._waiting = {batch.machine for batch in missing}
+        of = len(self._waiting)
+        self._tell_boots(of)
         # However this ends, also by Ctrl-C, no machine goes on.
         with closing(self.machine.run(missing)) as outputs:
             for batch in boots:
@@ -85,14 +87,14 @@ class BatchCampaign(Campaign):
                 if self._out_of_time(0.0):
                     return False
                 output = next(outputs)
-                self._waiting -= 1
+                self._waiting.discard(batch.machine)
                 self._take_in(batch, output)
-                self._tell_boots(len(missing))
+                self._tell_boots(of)
         return True
 
     def _tell_boots(self, of: int) -> None:
         if of:
-            done = of - self._waiting
+            done = of - len(self._waiting)
             self.observer.boots(done, of, self.machine.jobs, self.remaining_s())
 
     # --- a wave
@@ -123,11 +125,13 @@ class BatchCampaign(Campaign):
         self._next_boot += 1
         self._boots[index] += 1
         seed = seed_of(self.design.seed, plot.levels, replicate)
-        for part, places in enumerate(batches.parts(tuple(self._places(index, boot)))):
+        for part, places in enumerate(batches.parts(tuple(self._places(index, boot, replicate)))):
             own = [replace(one, planned=self._numbered(one.planned)) for one in places]
             yield batches.make(self.file, plot, boot, seed, own, self.surroundings, part)
 
-    def _places(self, index: int, boot: int) -> Iterator[Place]:
+    def _places(self, index: int, boot: int, replicate: int) -> Iterator[Place]:
+        """In an order that goes with the seed: the same in boots of other plots that have the same one."""
+        count = itertools.count()
         open_cells = {key.cell for key in self._open_keys() if key.plot == index}
         warmups = [
             cell
@@ -136,18 +140,21 @@ class BatchCampaign(Campaign):
             for _ in range(self.study.design.warmup)
         ]
         for cell in warmups:
-            yield from self._block_places(index, cell, boot, warmup=True)
+            yield from self._block_places(index, cell, boot, (replicate, next(count)), warmup=True)
         for repetition in range(self.study.design.blocks_per_boot):
-            for cell in self.design.cell_order(boot, repetition):
+            for cell in self.design.cell_order(replicate, repetition):
                 if cell in open_cells:
-                    yield from self._block_places(index, cell, boot, warmup=False)
+                    order = replicate, next(count)
+                    yield from self._block_places(index, cell, boot, order, warmup=False)
 
-    def _block_places(self, index: int, cell: int, boot: int, *, warmup: bool) -> Iterator[Place]:
+    def _block_places(
+        self, index: int, cell: int, boot: int, order: tuple[int, int], *, warmup: bool
+    ) -> Iterator[Place]:
         plot, key = self.design.plots[index], Key(index, cell)
         variants = {self._identity(variant): variant for variant in plot.variants}
         block = self._next_block
         self._next_block += 1
-        for planned in self.design.block(plot, self.design.cells[cell], block, boot):
+        for planned in self.design.block(plot, self.design.cells[cell], block, boot, *order):
             variant = variants[self._identity_of(planned, plot)]
             if (key, variant.node) in self._abandoned:
                 continue
@@ -186,7 +193,7 @@ class BatchCampaign(Campaign):
         self._started = self.clock()
         self._boots = [0] * len(self.design.plots)
         self._host_s: list[float] = []
-        self._waiting = 0
+        self._waiting: set[object] = set()
         self._known_benches = Counter(boot for boot, _ in self.journal.benches())
 
     def _is_stored(self, batch: Batch) -> bool:
@@ -223,7 +230,7 @@ class BatchCampaign(Campaign):
         _, most = boots_of_plot(self.study)
         plots = {key.plot for key in self._open_keys()}
         later = sum(max(0, most - self._boots[plot]) for plot in plots)
-        boots = self._waiting + later * len(pc.classes(self.study))
+        boots = len(self._waiting) + later * len(pc.classes(self.study))
         rounds = math.ceil(boots / self.machine.jobs)
         left = self.study.design.time_limit - (self.clock() - self._started)
         return max(0.0, min(rounds * sum(host_s) / len(host_s), left))
@@ -240,8 +247,15 @@ def boots_of_plot(study: Study) -> tuple[int, int]:
 def expected_boots(study: Study, design: Design) -> tuple[int, int]:
     """The least and the most boots of PCs of a whole run."""
     least, most = boots_of_plot(study)
-    each = len(design.plots) * len(pc.classes(study))
+    each = sum(_machines(design, kind) for kind in pc.classes(study))
     return least * each, most * each
+
+
+def _machines(design: Design, kind: pc.PcClass) -> int:
+    """PCs of a class that differ: the baseline's may be the same one in several plots."""
+    if kind.has_guests:
+        return len(design.plots)
+    return len({seed_of(design.seed, plot.levels, 0) for plot in design.plots})
 
 
 def expected_boots_s(study: Study, design: Design, boots: int, jobs: int) -> float:

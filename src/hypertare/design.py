@@ -101,9 +101,13 @@ class Design:
         """Indices of the easy cells in the order of this repetition in this boot."""
         return self._shuffled(range(len(self.cells)), "cells", boot, repetition)
 
-    def block(self, plot: Plot, cell: EasyCell, block: int, boot: int) -> Iterator[PlannedTrial]:
-        """One trial of every variant, in random order. Ids are given by the caller (0 here)."""
-        for index in self._shuffled(range(len(plot.variants)), "variants", block):
+    def block(
+        self, plot: Plot, cell: EasyCell, block: int, boot: int, *order: int
+    ) -> Iterator[PlannedTrial]:
+        """One trial of every variant, in random order: that of this block, unless `order` says of what.
+        Ids are given by the caller (0 here).
+        """
+        for index in self._shuffled(range(len(plot.variants)), "variants", *(order or (block,))):
             yield self.trial(plot, plot.variants[index], cell, block, boot)
 
     def trial(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lab import Lab
+from tests.integration.lab import Lab, rows
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
@@ -28,10 +28,11 @@ SMALL = (
 )
 
 
-def carried_out(lab: Lab, name: str) -> dict[str, Any]:
+def carried_out(lab: Lab, name: str, *more: str) -> dict[str, Any]:
     settings = [word for setting in SMALL for word in ("--set", setting)]
     ran = lab.run(
-        "run", "paging", "--quick", *settings, "--jobs", "2", "--out", name, patience_s=400
+        *("run", "paging", "--quick", *settings, "--jobs", "2", "--out", name, *more),
+        patience_s=400,
     )
     assert ran.status == 0, ran.said
     assert "elapsed time and page walks (virtual)" in ran.said
@@ -70,7 +71,11 @@ def test_exits_time_and_walks_of_both_kinds_of_paging_and_again(lab: Lab) -> Non
         judged["The extreme for shadow paging: random reads walk as cheaply as natively"] == "holds"
     )
 
-    again = carried_out(lab, "again")
+    # Its machine knows nothing of paging, so it was booted once.
+    query = "SELECT platform, COUNT(DISTINCT fingerprint) FROM trial GROUP BY platform ORDER BY 1"
+    assert rows(Path(lab.work) / "first", query) == [("guest", 2), ("native", 1)]
+
+    again = carried_out(lab, "again", "--fresh")
     moments = ("started", "ended")
     assert {k: v for k, v in first.items() if k not in moments} == {
         k: v for k, v in again.items() if k not in moments

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -96,6 +97,21 @@ def test_what_is_known_is_not_run_again(made: Made) -> None:
 def test_the_wall_clock_repeats_nothing(made: Made) -> None:
     made.run(batch(clock="wall"))
     assert made.run(batch(clock="wall"))[0].fingerprint is None
+    assert made.runs == 2
+
+
+def test_equal_machines_are_booted_once(made: Made) -> None:
+    made.write("time.sleep(0.2)" + TELL)
+    outputs = made.run(batch(1), batch(2), batch(1), batch(1), jobs=4)
+    assert made.runs == 2
+    assert [one.reused for one in outputs] == [False, False, True, True]
+    assert [one.records[0].text for one in outputs] == [f"--seed={n}" for n in (1, 2, 1, 1)]
+    assert {one.fingerprint for one in outputs[2:]} == {outputs[0].fingerprint}
+
+
+def test_by_the_wall_clock_equal_machines_are_two(made: Made) -> None:
+    one = batch(clock="wall")
+    made.run(one, replace(one, boot=1), jobs=2)
     assert made.runs == 2
 
 

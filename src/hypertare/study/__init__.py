@@ -17,7 +17,7 @@ from hypertare.study.knobs import (
 )
 from hypertare.study.rules import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 from hypertare.study.study import Study
-from hypertare.study.sut import BASELINE, GUEST_ONLY, MOST_GUESTS, Platform, Sut
+from hypertare.study.sut import BASELINE, GUEST_ONLY, MOST_GUESTS, OF_GUESTS, Platform, Sut
 from hypertare.study.workloads import (
     BurnSettings,
     CommandSettings,
@@ -35,6 +35,7 @@ __all__ = [
     "LEAST_DRIVER_DOMAIN",
     "LEAST_EMULATED",
     "MOST_GUESTS",
+    "OF_GUESTS",
     "BenchSettings",
     "BurnSettings",
     "CoalescingSettings",

@@ -20,6 +20,9 @@ MOST_GUESTS = 64
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
 
+OF_GUESTS = frozenset({"sut.paging", "sut.pages"})
+"""What a guest's host is booted with, and the baseline's machine knows nothing of."""
+
 
 class Sut(Settings):
     """The system under test, on every platform."""
