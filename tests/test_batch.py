@@ -196,7 +196,7 @@ guest_weights = [256, 128, 64]
 
 
 def boots_of(text: str, seed: int = 7) -> list[Batch]:
-    """What one boot of the first plot with a trial of every variant comes to."""
+    """What one boot of the first plot with a trial of every variant comes to: guests' PC first."""
     made = StudyFile(text, "xen.toml")
     design = make(made.study(), 1)
     plot, cell = design.plots[0], design.cells[0]
@@ -207,7 +207,7 @@ def boots_of(text: str, seed: int = 7) -> list[Batch]:
 
 
 def test_each_class_of_pc_boots_with_its_own_platforms_and_image() -> None:
-    plain, xen = boots_of(XEN)
+    xen, plain = boots_of(XEN)
     assert (plain.pc.profile, xen.pc.profile) == ("emulated", "xen")
     assert {p.variant.platform for p in plain.places} == {"native", "container"}
     assert [p.variant.platform for p in xen.places] == ["xen"]
@@ -228,7 +228,7 @@ def test_each_class_of_pc_boots_with_its_own_platforms_and_image() -> None:
 
 
 def test_guests_of_xen_reach_their_peers_through_the_machine_s_own_nic() -> None:
-    _, xen = boots_of(XEN)
+    xen, _ = boots_of(XEN)
     lan, wire = xen.bench.links
     assert (lan.kind, wire.kind) == ("bridge", "hub")
     assert lan.uplink is not None and Nic(lan.uplink.nic or "", lan.uplink.mac) == xen.pc.nics[0]
@@ -240,7 +240,7 @@ ROUTED = XEN.replace("[workloads.tcp]", "[bench]\ndriver = 'route'\n[workloads.t
 
 
 def test_a_driver_domain_that_routes_has_the_machine_s_nic_for_itself() -> None:
-    plain, xen = boots_of(ROUTED)
+    xen, plain = boots_of(ROUTED)
     lan, wire = xen.bench.links
     assert (lan.kind, wire.kind) == ("route", "hub")
     host = xen.bench.nodes[0]
@@ -255,15 +255,15 @@ def test_a_driver_domain_that_routes_has_the_machine_s_nic_for_itself() -> None:
     assert len(own) == 5
     assert all(not node.routes for node in nodes)
     # Nothing else differs from a bridge: NICs, guests, tasks; nor does the baseline at all.
-    bridged_plain, bridged = boots_of(XEN)
+    bridged, bridged_plain = boots_of(XEN)
     assert xen.pc == bridged.pc and xen.trials == bridged.trials
     assert xen.bench.nodes[1:] == bridged.bench.nodes[1:]
     assert plain.steps == bridged_plain.steps
 
 
 def test_by_the_wall_clock_a_trial_may_take_as_long_as_a_busy_host_does() -> None:
-    _, virtual = boots_of(XEN)
-    _, wall = boots_of(XEN.replace("[sut]", "clock = 'wall'\n[sut]"))
+    virtual, _ = boots_of(XEN)
+    wall, _ = boots_of(XEN.replace("[sut]", "clock = 'wall'\n[sut]"))
     limits = [one.trials[0].phases[-1].limit_s for one in (virtual, wall)]
     assert limits[1] > limits[0] + 10
     tasks = [one.trials[0].phases[-1].tasks for one in (virtual, wall)]
@@ -271,12 +271,12 @@ def test_by_the_wall_clock_a_trial_may_take_as_long_as_a_busy_host_does() -> Non
 
 
 def test_peers_that_are_guests_keep_their_bridge() -> None:
-    _, xen = boots_of(ROUTED.replace("driver = 'route'", "driver = 'route'\npeers = 'guest'"))
+    xen, _ = boots_of(ROUTED.replace("driver = 'route'", "driver = 'route'\npeers = 'guest'"))
     assert [link.kind for link in xen.bench.links] == ["route", "bridge"]
 
 
 def test_the_machine_must_run_the_scheduler_that_was_asked_for() -> None:
-    plain, xen = boots_of(XEN.replace("[sut]", "[sut]\nscheduler = 'credit2'"))
+    xen, plain = boots_of(XEN.replace("[sut]", "[sut]\nscheduler = 'credit2'"))
     assert xen.bench.scheduler == "credit2" and "--scheduler=credit2" in xen.pc.options
     assert plain.bench.scheduler is None
 
@@ -309,7 +309,7 @@ def test_what_cannot_be_routed(text: str, said: str) -> None:
 
 
 def test_records_of_a_trial_that_lost_a_guest_are_kept_and_marked() -> None:
-    _, xen = boots_of(XEN)
+    xen, _ = boots_of(XEN)
     kept = Interval(
         node="xen1-2", trial=0, phase="measure", task="send.2", begin_s=0.0, end_s=0.1, values={}
     )
@@ -321,14 +321,14 @@ def test_records_of_a_trial_that_lost_a_guest_are_kept_and_marked() -> None:
 
 
 def test_weights_are_of_those_that_work_and_of_the_driver_domain() -> None:
-    plain, xen = boots_of(XEN)
+    xen, plain = boots_of(XEN)
     weights = [(k.node, k.knob.guest, k.knob.weight) for k in xen.trials[0].knobs]
     assert weights == [("host", None, 512), ("host", "xen1-1", 256), ("host", "xen1-2", 128)]
     assert plain.trials[0].knobs == ()
 
 
 def test_the_driver_domain_s_time_is_read_from_outside() -> None:
-    _, xen = boots_of(XEN)
+    xen, _ = boots_of(XEN)
     outside = {p.node for p in xen.trials[0].phases[-1].probes if p.probe == "outside"}
     assert outside == {"host", "xen1-1", "xen1-2"}
 
@@ -361,7 +361,7 @@ def test_an_impossible_weight_is_refused(weight: int) -> None:
 
 
 def test_peers_may_be_guests_behind_a_wire() -> None:
-    plain, xen = boots_of(
+    xen, plain = boots_of(
         XEN.replace("[workloads.tcp]", "[bench]\npeers = 'guest'\n[workloads.tcp]")
     )
     kinds = {node.name: node.kind.type for node in xen.bench.nodes}

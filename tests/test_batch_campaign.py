@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+
+import pytest
 
 from hypertare.batch import Batch
 from hypertare.batch_campaign import BatchCampaign, expected_boots, expected_boots_s
 from hypertare.design import make
+from hypertare.errors import InputError
 from hypertare.machine.emulated import Output
 from hypertare.planner import Surroundings
 from hypertare.records import BenchReady, Record, TaskResult, Teardown, TrialBegin, TrialEnd
@@ -216,7 +220,9 @@ class BothWays(MadeUp):
 def test_a_block_pairs_trials_of_two_pcs() -> None:
     machine, journal = BothWays(), Journal()
     assert campaign(machine, journal, XEN).run()
-    assert [batch.pc.profile for batch in machine.batches[:4]] == ["emulated", "xen"] * 2
+    # Replicate by replicate, with both plots in each, and what takes longest first.
+    turns = ["xen", "xen", "emulated", "emulated"]
+    assert [batch.pc.profile for batch in machine.batches[:12]] == turns * 3
     pairs: dict[int, dict[str, FinishedTrial]] = {}
     for finished in journal.added:
         pairs.setdefault(finished.planned.block, {})[finished.planned.platform] = finished
@@ -242,6 +248,15 @@ def test_a_run_of_two_pcs_that_was_interrupted_goes_on_to_the_same_end() -> None
         campaign(BothWays(spread=0.02), rest, XEN).run()
         assert [*rest.kept, *rest.added] == whole.added, told
         assert len(benches) + len(rest.boots) == len(whole.boots)
+
+
+def test_a_run_that_was_planned_otherwise_does_not_go_on() -> None:
+    whole = Journal()
+    campaign(BothWays(), whole, XEN).run()
+    native = next(f for f in whole.added if f.planned.platform == "native")
+    other = replace(native, planned=replace(native.planned, id=0))
+    with pytest.raises(InputError, match="another version"):
+        campaign(BothWays(), Journal([other]), XEN).run()
 
 
 def test_one_pc_that_fails_leaves_the_other_s_trials() -> None:

@@ -68,6 +68,10 @@ class Batch:
         return b"".join(step.model_dump_json().encode() + b"\n" for step in steps)
 
     @property
+    def kind(self) -> PcClass:
+        return class_of(self.places[0].variant.platform)
+
+    @property
     def machine(self) -> object:
         """Equal for batches that are one machine: in virtual time those that differ in nothing."""
         if self.pc.clock != "virtual":
@@ -76,11 +80,13 @@ class Batch:
 
 
 def parts(places: Sequence[Place]) -> list[list[Place]]:
-    """The places of a boot by the class of PC that they need, each in their order."""
-    found: dict[str, list[Place]] = {}
+    """The places of a boot by the class of PC that they need, each in their order; guests' first."""
+    found: dict[PcClass, list[Place]] = {}
     for place in places:
-        found.setdefault(class_of(place.variant.platform).name, []).append(place)
-    return [found[name] for name in sorted(found)]
+        found.setdefault(class_of(place.variant.platform), []).append(place)
+    return [
+        found[kind] for kind in sorted(found, key=lambda kind: (not kind.has_guests, kind.name))
+    ]
 
 
 def make(

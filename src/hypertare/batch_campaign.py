@@ -21,6 +21,7 @@ from hypertare import pc
 from hypertare.batch import Batch, Place, seed_of
 from hypertare.campaign import Campaign, Journal, Key, Observer, expected_trial_s
 from hypertare.design import Design, Variant
+from hypertare.errors import InputError
 from hypertare.machine.emulated import Output
 from hypertare.records import Record
 from hypertare.study import Study
@@ -100,12 +101,27 @@ class BatchCampaign(Campaign):
     # --- a wave
 
     def _wave(self, wave: int) -> list[Batch]:
+        wanted = {plot: self._boots_wanted(plot) for plot in self.design.plot_order(wave)}
+        turns = range(max(wanted.values()))
         return [
             batch
-            for plot in self.design.plot_order(wave)
-            for _ in range(self._boots_wanted(plot))
-            for batch in self._boot(plot)
+            for turn in turns
+            for batch in self._turn([plot for plot, boots in wanted.items() if turn < boots])
         ]
+
+    def _turn(self, plots: Sequence[int]) -> list[Batch]:
+        """A boot of each of these plots. PCs with guests come first: they take longest, and none of them
+        should be left to run alone.
+        """
+        boots = [batch for plot in plots for batch in self._boot(plot)]
+        boots.sort(key=lambda batch: not batch.kind.has_guests)
+        return [
+            replace(batch, places=tuple(self._numbered_place(place) for place in batch.places))
+            for batch in boots
+        ]
+
+    def _numbered_place(self, place: Place) -> Place:
+        return replace(place, planned=self._numbered(place.planned))
 
     def _boots_wanted(self, plot: int) -> int:
         """At first as many as the least number of trials needs, then half as many again."""
@@ -126,8 +142,7 @@ class BatchCampaign(Campaign):
         self._boots[index] += 1
         seed = seed_of(self.design.seed, plot.levels, replicate)
         for part, places in enumerate(batches.parts(tuple(self._places(index, boot, replicate)))):
-            own = [replace(one, planned=self._numbered(one.planned)) for one in places]
-            yield batches.make(self.file, plot, boot, seed, own, self.surroundings, part)
+            yield batches.make(self.file, plot, boot, seed, places, self.surroundings, part)
 
     def _places(self, index: int, boot: int, replicate: int) -> Iterator[Place]:
         """In an order that goes with the seed: the same in boots of other plots that have the same one."""
@@ -197,7 +212,20 @@ class BatchCampaign(Campaign):
         self._known_benches = Counter(boot for boot, _ in self.journal.benches())
 
     def _is_stored(self, batch: Batch) -> bool:
-        return all(place.planned.id in self._stored for place in batch.places)
+        return all(self._is_known(place.planned) for place in batch.places)
+
+    def _is_known(self, planned: PlannedTrial) -> bool:
+        known = self._stored.get(planned.id)
+        if known and (known.planned.platform, known.planned.cell) != (
+            planned.platform,
+            planned.cell,
+        ):
+            raise InputError(
+                f"Trial {planned.id} of this run is another one than the study plans now: the run was "
+                "begun by another version of hypertare.",
+                "Go on with that version, or start anew; in virtual time nothing is measured twice.",
+            )
+        return known is not None
 
     def _note(
         self,
