@@ -215,17 +215,17 @@ class BatchCampaign(Campaign):
         return all(self._is_known(place.planned) for place in batch.places)
 
     def _is_known(self, planned: PlannedTrial) -> bool:
-        known = self._stored.get(planned.id)
-        if known and (known.planned.platform, known.planned.cell) != (
-            planned.platform,
-            planned.cell,
-        ):
+        stored = self._stored.get(planned.id)
+        if stored is None:
+            return False
+        known = stored.planned
+        if (known.platform, known.cell) != (planned.platform, planned.cell):
             raise InputError(
                 f"Trial {planned.id} of this run is another one than the study plans now: the run was "
                 "begun by another version of hypertare.",
                 "Go on with that version, or start anew; in virtual time nothing is measured twice.",
             )
-        return known is not None
+        return True
 
     def _note(
         self,
