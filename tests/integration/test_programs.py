@@ -81,13 +81,6 @@ def test_a_build_and_a_compression_are_right_and_repeat(lab: Lab) -> None:
     tar = (lab.work / "plain/bzip2-1.0.8.tar").read_bytes()[:200000]
     assert seen["compress"] == {f"{hashlib.sha256(tar).hexdigest()}  -\n"}
     _the_object_is_a_compilers(lab, seen["build"])
-    elapsed = {
-        (one["cell"]["workload"], one["platform"]): one["estimate"]
-        for one in first.json["estimates"]
-        if one["response"] == "elapsed"
-    }
-    # Processes cost more in a container, and arithmetic hardly does.
-    assert elapsed["build", "container"] > elapsed["build", "native"]
     with Store.open(lab.work / "first") as store:
         assert "gcc 4:" in store.meta.versions["programs"]
 
