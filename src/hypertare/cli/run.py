@@ -252,6 +252,7 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
     import json as json_module
 
     from hypertare.campaign import expected_run_s
+    from hypertare.planner import expected_seconds
 
     design, study = prepared.design, prepared.study
     blocks = (study.design.min_trials, study.design.max_trials)
@@ -310,13 +311,16 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
         text = ", ".join(f"{k} = {v}" for k, v in levels.items() if k != "workload")
         print(f"  {levels['workload']}{' (' + text + ')' if text else ''}: {order}")
     if boots:
-        count = f"{boots[0]} to {boots[1]}" if boots[0] < boots[1] else str(boots[0])
-        print(f"{count} boots of the machine, {jobs} at a time.")
-    print(
-        f"{design.trials_per_round} trials a round, {study.design.min_trials} to "
-        f"{study.design.max_trials} rounds: {human_duration(min(least, most))} to "
-        f"{human_duration(most)} expected (commands are guessed until one has run)."
-    )
+        print(f"{_from_to(*map(str, boots))} boots of the machine, {jobs} at a time.")
+    rounds = _from_to(str(study.design.min_trials), str(study.design.max_trials))
+    time = _from_to(human_duration(min(least, most)), human_duration(most))
+    guessed = any(expected_seconds(work) is None for work in study.workloads.values())
+    hint = " (what is not timed is guessed until it has run once)" if guessed else ""
+    print(f"{design.trials_per_round} trials a round, {rounds} rounds: {time} expected{hint}.")
+
+
+def _from_to(least: str, most: str) -> str:
+    return most if least == most else f"{least} to {most}"
 
 
 def _search_document(plan: SearchPlan, jobs: int) -> dict[str, Any]:
