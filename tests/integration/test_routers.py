@@ -231,8 +231,8 @@ def test_what_goes_to_one_guest_reaches_no_other(machine: LocalMachine) -> None:
 
 
 def learned(machine: LocalMachine, address: str) -> bool:
-    """OSPF takes some seconds to find its neighbours and the ways."""
-    deadline = time.monotonic() + 30
+    """OSPF takes some seconds to find its neighbours and the ways, and guests that starve many more."""
+    deadline = time.monotonic() + 120
     while not (there := answers(machine, 1, address)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return there
