@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hypertare import pc, plan, planner
@@ -59,7 +60,7 @@ class Batch:
     trials: tuple[plan.Trial, ...]
     part: int = 0
 
-    @property
+    @cached_property
     def steps(self) -> bytes:
         """The plan as the machine finds it."""
         steps: list[Seam] = [plan.HelloStep(), plan.BenchStep(bench=self.bench)]

@@ -138,9 +138,11 @@ class EmulatedMachine:
         first: dict[object, Future[Output]] = {}
         asked: list[tuple[Future[Output], bool]] = []
         for batch in batches:
-            known = first.get(batch.machine)
-            asked.append((known or pool.submit(self._one, batch), known is not None))
-            first.setdefault(batch.machine, asked[-1][0])
+            machine = batch.machine
+            is_known = machine in first
+            if not is_known:
+                first[machine] = pool.submit(self._one, batch)
+            asked.append((first[machine], is_known))
         for future, is_known in asked:
             output = future.result()
             yield replace(output, seconds=0.0, reused=True) if is_known else output

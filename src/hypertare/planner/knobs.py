@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hypertare import plan
 from hypertare.design import Variant
 from hypertare.planner.addresses import HOST
-from hypertare.planner.pairs import Pair
+from hypertare.planner.pairs import Pair, nodes_of
 from hypertare.planner.surroundings import Surroundings
 from hypertare.study import BASELINE, Knobs, Study
 
@@ -16,7 +16,7 @@ def knob_settings(
     study: Study, variant: Variant, working: Sequence[Pair], own_machine: bool, on: Surroundings
 ) -> list[plan.KnobSetting]:
     """All that is set; `own_machine`: whether what is under test is no part of this host."""
-    nodes = list(dict.fromkeys(pair.node for pair in working))
+    nodes = nodes_of(working)
     settings = _network_knobs(study, working, own_machine)
     if variant.platform == "xen" or (variant.platform == "guest" and has_weights(study, on)):
         settings += _weights(study.knobs, nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hypertare import routers
@@ -53,6 +54,11 @@ def pairs(study: Study, variant: Variant, on: Surroundings) -> list[Pair]:
         mark = f".{rank + 1}" if count > 1 else ""
         found.append(Pair(rank, own[rank], near, far, interfaces, mark))
     return found
+
+
+def nodes_of(working: Sequence[Pair]) -> list[str]:
+    """The systems under test, each once: a baseline's is in every pair."""
+    return list(dict.fromkeys(pair.node for pair in working))
 
 
 _Ends = tuple[End, End, tuple[str, ...]]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypertare import plan
 from hypertare.design import Variant
 from hypertare.planner.addresses import HOST
-from hypertare.planner.pairs import Pair
+from hypertare.planner.pairs import Pair, nodes_of
 from hypertare.planner.surroundings import Surroundings
 from hypertare.study import Study
 
@@ -16,7 +16,7 @@ def probes_of(
     study: Study, variant: Variant, working: Sequence[Pair], own_machine: bool, on: Surroundings
 ) -> list[plan.ProbeRequest]:
     """All that is read; `own_machine`: whether what is under test is no part of this host."""
-    nodes = list(dict.fromkeys(pair.node for pair in working))
+    nodes = nodes_of(working)
     work = _work_probes(study, variant, working, nodes if own_machine else ())
     return [*work, *_memory_probes(study, variant, nodes, on)]
 
