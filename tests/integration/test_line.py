@@ -74,17 +74,21 @@ def test_in_virtual_time_streams_fill_the_line_and_no_more(lab: Lab) -> None:
     assert "of the line of tcp" in report.said and "37.66 Mb/s" in report.said
 
 
+def check_here(lab: Lab, streams: str, count: int) -> None:
+    ran = lab.run("run", lab.study(HERE + streams), "--json", "--out", "line")
+    assert ran.status == 0, ran.said
+    found = shares(ran.json)
+    assert len(found) == count
+    for key, share in found.items():
+        assert 0.4 <= share <= 1.15, key
+
+
 @pytest.mark.runs
 def test_on_this_host_no_stream_gets_more_than_the_line_carries(lab: Lab) -> None:
     """How much of it a busy host fills is not this test's to say; and a receiver that was kept waiting
     reads what had come before its time began.
     """
-    ran = lab.run("run", lab.study(HERE + STREAMS), "--json", "--out", "line")
-    assert ran.status == 0, ran.said
-    found = shares(ran.json)
-    assert len(found) == 12
-    for key, share in found.items():
-        assert 0.4 <= share <= 1.15, key
+    check_here(lab, STREAMS, 12)
 
 
 @pytest.mark.runs
@@ -92,9 +96,4 @@ def test_peers_that_speak_first_go_by_the_line_too(lab: Lab) -> None:
     """Natively both ends of the line are bridges of one node, which must not answer on the wrong one."""
     text = STREAMS[STREAMS.index("[workloads.back]") : STREAMS.index("[workloads.udp]")]
     text += STREAMS[STREAMS.index("[factors]") :]
-    ran = lab.run("run", lab.study(HERE + text), "--json", "--out", "line")
-    assert ran.status == 0, ran.said
-    found = shares(ran.json)
-    assert len(found) == 4
-    for key, share in found.items():
-        assert 0.4 <= share <= 1.15, key
+    check_here(lab, text, 4)
