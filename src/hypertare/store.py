@@ -652,7 +652,8 @@ def _sentences(path: Path) -> Iterator[None]:
     """Turns SQLite's failures into what happened and what to do."""
     try:
         yield
-    except sqlite3.IntegrityError:
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+        # A wrong use of SQLite is our defect, and says nothing of the file.
         raise
     except sqlite3.Error as error:
         raise _sentence(path, error) from error

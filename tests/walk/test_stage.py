@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,10 @@ shared_cache = ["own", "none"]
 
 
 class Journal:
-    """What was written."""
+    """What was written. As with a run's file, by nobody but the thread that opened it."""
 
     def __init__(self) -> None:
+        self.owner = threading.get_ident()
         self.known: list[Walked] = []
         self.fingerprints: list[str] = []
         self.events: list[str] = []
@@ -52,10 +54,12 @@ class Journal:
         return self.known
 
     def add_walk(self, walked: Walked, fingerprint: str) -> None:
+        assert threading.get_ident() == self.owner
         self.known.append(walked)
         self.fingerprints.append(fingerprint)
 
     def add_event(self, text: str) -> None:
+        assert threading.get_ident() == self.owner
         self.events.append(text)
 
 

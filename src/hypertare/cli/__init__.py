@@ -79,6 +79,8 @@ def main() -> None:
         where = f" ({error.filename})" if error.filename else ""
         print(f"hypertare: {error.strerror or error}{where}", file=sys.stderr)
         sys.exit(1)
+    except Exception as error:
+        _defect(error)
     finally:
         interrupt.heard()
 
@@ -88,3 +90,21 @@ def _fail(error: HypertareError) -> None:
     if error.do:
         print(f"  {error.do}", file=sys.stderr)
     sys.exit(error.status)
+
+
+def _defect(error: Exception) -> None:
+    """What nobody thought of: a sentence too, and what a report of it needs, in a file."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="hypertare-defect-", suffix=".txt", delete=False
+    ) as file:
+        print(sys.version, sys.argv, sep="\n", file=file)
+        traceback.print_exception(error, file=file)
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    print(f"hypertare: a defect of hypertare itself: {what}", file=sys.stderr)
+    print(
+        f"  What was measured before is kept. Please report it with {file.name}.", file=sys.stderr
+    )
+    sys.exit(HypertareError.status)

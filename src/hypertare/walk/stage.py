@@ -73,6 +73,15 @@ class Need:
         return " ".join([str(self.cell["workload"]), *levels])
 
 
+@dataclass(frozen=True)
+class _Found:
+    """A workload's result; `complaint` says that it is not what was counted before."""
+
+    result: WalkSummary
+    fingerprint: str
+    complaint: str | None = None
+
+
 def needs(file: StudyFile, study: Study) -> list[Need]:
     """What is to be run.
 
@@ -160,10 +169,9 @@ class Stage:
         programs = self._programs(missing)
         with ThreadPoolExecutor(max_workers=self._jobs) as pool:
             try:
-                for need, (result, fingerprint) in zip(
-                    missing, pool.map(lambda need: self._one(need, programs), missing), strict=True
-                ):
-                    self._journal.add_walk(Walked(need.cell, result), fingerprint)
+                found = pool.map(lambda need: self._one(need, programs), missing)
+                for need, one in zip(missing, found, strict=True):
+                    self._write(need, one)
             finally:
                 # However this ends, also by Ctrl-C, nothing goes on.
                 self._ended.set()
@@ -180,24 +188,24 @@ class Stage:
             )
         return found
 
-    def _one(self, need: Need, programs: Programs | None) -> tuple[WalkSummary, str]:
+    def _write(self, need: Need, found: _Found) -> None:
+        """The journal is for the thread that opened it alone."""
+        self._journal.add_walk(Walked(need.cell, found.result), found.fingerprint)
+        if found.complaint is not None:
+            self._journal.add_event(found.complaint)
+
+    def _one(self, need: Need, programs: Programs | None) -> _Found:
         parts = self._parts(need, programs)
         fingerprint = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         known = self._known(fingerprint)
         if known is not None and not self._fresh:
-            return known, fingerprint
+            return _Found(known, fingerprint)
         self._tell(f"modelling the page walks of {need.name}")
-        found = self._walk(need, programs)
+        result = self._walk(need, programs)
         if known is None:
-            self._keep(fingerprint, parts, found)
-            return found, fingerprint
-        if _counts(known) != _counts(found):
-            self._journal.add_event(
-                f"{need.name}: modelled page walks did not repeat: {_cycles(known)} cycles before, "
-                f"{_cycles(found)} now, over all layouts. Its program does not do the same each time; "
-                "the first result stays."
-            )
-        return known, fingerprint
+            self._keep(fingerprint, parts, result)
+            return _Found(result, fingerprint)
+        return _Found(known, fingerprint, _difference(need, known, result))
 
     def _parts(self, need: Need, programs: Programs | None) -> dict[str, object]:
         """All that decides the result."""
@@ -296,6 +304,16 @@ def _failed(need: Need, result: WalkSummary, output: IO[bytes]) -> MachineError:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _difference(need: Need, known: WalkSummary, found: WalkSummary) -> str | None:
+    if _counts(known) == _counts(found):
+        return None
+    return (
+        f"{need.name}: modelled page walks did not repeat: {_cycles(known)} cycles before, "
+        f"{_cycles(found)} now, over all layouts. Its program does not do the same each time; "
+        "the first result stays."
+    )
 
 
 def _counts(result: WalkSummary) -> list[object]:
