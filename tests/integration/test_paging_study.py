@@ -16,8 +16,8 @@ SMALL = (
     'sut.programs=["compress"]',
     "sut.memory=256M",
     'factors={ "sut.paging" = ["nested", "shadow"] }',
-    "workloads.build.prepare=cp bzip2-1.0.8.tar /tmp/t",
-    "workloads.build.command=head -c 20000 /tmp/t | bzip2 > /tmp/u",
+    "workloads.build.prepare=head -c 20000 bzip2-1.0.8.tar > /tmp/t",
+    "workloads.build.command=bzip2 -c /tmp/t > /tmp/u",
     "workloads.compress.prepare=head -c 20000 bzip2-1.0.8.tar > /tmp/t",
     "workloads.fork.count=10",
     "workloads.touch.count=50000",
@@ -76,6 +76,9 @@ def test_exits_time_and_walks_of_both_kinds_of_paging_and_again(lab: Lab) -> Non
     assert rows(Path(lab.work) / "first", query) == [("guest", 2), ("native", 1)]
 
     again = carried_out(lab, "again", "--fresh")
+    # Threads of pbzip2 take turns as this host lets them: then it is said, and the first counts stay.
+    said = set(again.pop("warnings")) - set(first.pop("warnings"))
+    assert all(text.startswith("compress: modelled page walks did not repeat") for text in said)
     moments = ("started", "ended")
     assert {k: v for k, v in first.items() if k not in moments} == {
         k: v for k, v in again.items() if k not in moments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import polars
@@ -45,6 +46,14 @@ def test_efficiency_and_fairness_of_every_setting(crowd: Report) -> None:
     assert float(index.split()[0]) == pytest.approx(0.483, abs=0.01)
     assert note == ""
     assert found["xen transmit driver weight 256", "1"][2:5] == ("–", "–", "–")
+
+
+@pytest.mark.parametrize(("overlap", "note"), [(0.54, "all ran in only 54 % of"), (0.81, "")])
+def test_guests_that_hardly_ran_at_once_are_noted(crowd: Report, overlap: float, note: str) -> None:
+    group = next(one for one in together.groups(crowd.summary) if one.guests == 8)
+    known = group.responses["goodput"].model_copy(update={"estimate": overlap})
+    (row,) = together.rows([replace(group, responses={**group.responses, "overlap": known})])
+    assert row.cells[-1].startswith(note) and bool(row.note) == bool(note)
 
 
 def test_the_baseline_and_round_trips_are_no_rows(crowd: Report) -> None:

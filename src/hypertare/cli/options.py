@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,5 +23,22 @@ HugePages = Annotated[
         metavar="",
         help='For sut.pages = "2M", as root: set pages of 2 MB aside on this host; they are given '
         "back at the end.",
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Machines that run at the same time in virtual time; by default one a CPU.",
+        show_default=False,
+    ),
+]
+RunDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The run directory (default: a new one in hypertare-runs).",
+        show_default=False,
     ),
 ]

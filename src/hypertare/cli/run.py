@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hypertare.cli.options import HugePages, ModuleReload
+from hypertare.cli.options import HugePages, Jobs, ModuleReload, RunDirectory
 from hypertare.units import human_duration
 
 if TYPE_CHECKING:
@@ -61,22 +61,8 @@ def run(
         int | None,
         typer.Option(metavar="N", help="Seed of the random order of trials (default: 1)."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The run directory (default: a new one in hypertare-runs).",
-            show_default=False,
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Machines that run at the same time in virtual time; by default one a CPU.",
-            show_default=False,
-        ),
-    ] = None,
+    out: RunDirectory = None,
+    jobs: Jobs = None,
     fresh: Annotated[
         bool,
         typer.Option(

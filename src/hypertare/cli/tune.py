@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hypertare.cli.options import HugePages, ModuleReload
+from hypertare.cli.options import HugePages, Jobs, ModuleReload, RunDirectory
 from hypertare.cli.run import asked_study, complete_study, interrupted_study, refuse_changes
 from hypertare.units import human_duration
 
@@ -68,22 +67,8 @@ def tune(
         int | None,
         typer.Option(metavar="N", help="Seed of orders and of the search (default: 1)."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The run directory (default: a new one in hypertare-runs).",
-            show_default=False,
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Machines that run at the same time in virtual time; by default one a CPU.",
-            show_default=False,
-        ),
-    ] = None,
+    out: RunDirectory = None,
+    jobs: Jobs = None,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
     dry_run: Annotated[

@@ -15,7 +15,8 @@ from hypertare.trials import GUESTS
 ID = "together"
 TITLE = "Guests at once"
 NOTE = (
-    "Goodput of all guests over the time in which all of them ran, and of those that got least and most. "
+    "Goodput of all guests over the time in which all of them ran, and of those that got least and most; "
+    "a note says where that was less than 80 % of the longest one's time. "
     "Efficiency: goodput over native's; 1 loses nothing. Of one alone: what a guest gets on average, over "
     "what it gets without others. Jain's index: 1 where all get the same, 1 over their number where one "
     "gets everything."
@@ -32,6 +33,8 @@ HEAD = (
     ),
     "note",
 )
+LITTLE_OVERLAP = 0.8
+"""Of the longest stream's time: with less, goodput and Jain's index leave much of it out."""
 TEXTS = (0, len(HEAD) - 1)
 """Columns that hold text; the others hold numbers."""
 
@@ -81,7 +84,7 @@ def rows(found: Sequence[Group]) -> Iterator[Row]:
                 _ends(known),
                 _of_alone(one),
                 index(known.get("jain_goodput")),
-                "",
+                _apart(known.get("overlap")),
             ),
             True,
         )
@@ -139,6 +142,13 @@ def _ends(known: Responses) -> str:
 
 def _kept(cost: float, one: Estimate) -> float:
     return 1 - cost if one.better == "higher" else 1 / (1 + cost)
+
+
+def _apart(overlap: Estimate | None) -> str:
+    """A guest that starves begins late or ends early: what it got when others ran is in no figure."""
+    if overlap is None or overlap.estimate >= LITTLE_OVERLAP:
+        return ""
+    return f"all ran in only {100 * overlap.estimate:.0f} % of the longest one's time"
 
 
 def _of_alone(one: Group) -> str:
