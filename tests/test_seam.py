@@ -404,6 +404,9 @@ class Curious(Phase):
         self.read.add((prefix, value))  # type: ignore[attr-defined]
         return 1.0
 
+    def value(self, task: str, value: str) -> float | None:
+        return self.total(task, value)
+
     def task_rate(self, prefix: str, value: str) -> float | None:
         self.total(prefix, "elapsed_s")
         return self.total(prefix, value)

@@ -74,22 +74,26 @@ class Phase:
             {task.removesuffix(end): i for task, i in self.intervals.items() if task.endswith(end)},
         )
 
+    def tasks(self, prefix: str) -> list[str]:
+        """The ids of the tasks of a role."""
+        return [task for task in self.results if task.startswith(prefix)]
+
+    def value(self, task: str, value: str) -> float | None:
+        result = self.results.get(task)
+        return None if result is None else result.values.get(value)
+
     def total(self, prefix: str, value: str) -> float | None:
         """Sum of a value over the tasks of a role (their ids begin with it); none if none has it."""
-        found = [
-            result.values[value]
-            for task, result in self.results.items()
-            if task.startswith(prefix) and value in result.values
-        ]
-        return sum(found) if found else None
+        found = [self.value(task, value) for task in self.tasks(prefix)]
+        known = [one for one in found if one is not None]
+        return sum(known) if known else None
 
     def task_rate(self, prefix: str, value: str) -> float | None:
         """A value over the time of its own task, summed over the tasks of a role; none if none has it."""
-        rates = [
-            result.values[value] / result.values["elapsed_s"]
-            for task, result in self.results.items()
-            if task.startswith(prefix) and value in result.values and result.values.get("elapsed_s")
+        found = [
+            (self.value(task, value), self.value(task, "elapsed_s")) for task in self.tasks(prefix)
         ]
+        rates = [count / seconds for count, seconds in found if count is not None and seconds]
         return sum(rates) if rates else None
 
     def probe(self, node: str, probe: str, value: str) -> float | None:

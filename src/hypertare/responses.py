@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hypertare import of_line, packets, together
+from hypertare import datagram_rate, of_line, packets, together
 from hypertare.phase import LOAD, Phase
 from hypertare.records import Record
 from hypertare.trials import Response
@@ -396,18 +396,19 @@ def _command(phase: Phase) -> dict[str, float | None]:
 def _stream(phase: Phase) -> dict[str, float | None]:
     sent = phase.total("send", "sent_packets")
     received = phase.total("receive", "received_packets")
-    lost_known = phase.total("receive", "lost_packets") is not None
+    of_datagrams = phase.total("receive", "lost_packets") is not None
+    own_goodput = phase.total("receive", "goodput_bps")
     flows = max(1, sum(task.startswith("send") for task in phase.results))
     rtt = phase.total("send", "rtt_s")
     return {
-        "goodput": phase.total("receive", "goodput_bps"),
-        "packet_rate": phase.task_rate("receive", "received_packets") if lost_known else None,
+        "goodput": datagram_rate.goodput(phase) if of_datagrams else own_goodput,
+        "packet_rate": datagram_rate.packet_rate(phase) if of_datagrams else None,
         "sent_rate": phase.total("send", "sent_bps"),
         # Sent is counted at the sender, received at the receiver: what is between is lost, wherever.
         "loss": max(0.0, 1 - received / sent)
-        if lost_known and sent and received is not None
+        if of_datagrams and sent and received is not None
         else None,
-        "reordered": phase.total("receive", "reordered_packets") if lost_known else None,
+        "reordered": phase.total("receive", "reordered_packets") if of_datagrams else None,
         "retransmits": phase.total("send", "retransmits"),
         "tcp_rtt": None if rtt is None else rtt / flows,
     }

@@ -270,8 +270,9 @@ fn paced(pacer: &mut Pacer, schedule: Schedule) -> Option<(u64, Kind)> {
     let now = clock::now();
     if now >= schedule.count_from && pacer.next_due() < schedule.count_from {
         // What does not count must not be caught up at the cost of what does: a sender that cannot
-        // keep the rate would send it in time that is counted.
-        pacer.skip_to(schedule.count_from);
+        // keep the rate would send it in time that is counted. Nor is the time that its last call
+        // took beyond the boundary caught up: the stream counts from now on.
+        pacer.skip_to(now);
     }
     let (limit, kind) = if pacer.next_due() < schedule.count_from {
         (schedule.count_from, Kind::Settling)
@@ -414,4 +415,22 @@ impl<'a> Intervals<'a> {
 
 fn retransmits(infos: &[TcpInfo]) -> u64 {
     infos.iter().map(|info| info.retransmits as u64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::stream::clock::SECOND;
+
+    #[test]
+    fn a_call_that_ends_after_the_boundary_shortens_what_counts() {
+        let now = clock::now();
+        let schedule =
+            Schedule { start: now - SECOND, count_from: now - SECOND / 50, end: now + SECOND };
+        let mut pacer = Pacer::new(schedule.start, 1e-3);
+        pacer.sent(900, schedule.count_from - 1);
+        paced(&mut pacer, schedule);
+        // Not 80 messages that belonged to what is omitted, and none for 20 ms that went by.
+        assert!(pacer.next_due() >= now);
+    }
 }
