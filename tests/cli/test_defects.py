@@ -17,17 +17,30 @@ cli.main()
 """
 
 
-def test_a_defect_is_a_sentence_and_a_file_for_its_report(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", BREAK],
+def broken(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "TMPDIR": str(folder)},
         timeout=60,
     )
+
+
+def test_a_defect_is_a_sentence_and_a_file_for_its_report(tmp_path: Path) -> None:
+    ended = broken(BREAK, tmp_path)
     assert (ended.returncode, ended.stdout) == (1, "")
     first, second = ended.stderr.splitlines()
     assert first == "hypertare: a defect of hypertare itself: ZeroDivisionError: a thing of two"
     (file,) = tmp_path.iterdir()
     assert re.search(r"report it with (\S+)\.$", second)[1] == str(file)  # type: ignore[index]
     assert "Traceback" in file.read_text() and "in broken" in file.read_text()
+
+
+def test_a_defect_without_room_for_a_file_shows_its_traceback(tmp_path: Path) -> None:
+    full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+    ended = broken(
+        f"import tempfile\ntempfile.tempdir = {str(tmp_path)!r}\n{full}{BREAK}", tmp_path
+    )
+    assert ended.returncode == 1
+    assert "Please report it with this:" in ended.stderr and "in broken" in ended.stderr

@@ -94,17 +94,26 @@ def _fail(error: HypertareError) -> None:
 
 def _defect(error: Exception) -> None:
     """What nobody thought of: a sentence too, and what a report of it needs, in a file."""
-    import tempfile
-    import traceback
-
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="hypertare-defect-", suffix=".txt", delete=False
-    ) as file:
-        print(sys.version, sys.argv, sep="\n", file=file)
-        traceback.print_exception(error, file=file)
     what = f"{type(error).__name__}: {error}".splitlines()[0]
     print(f"hypertare: a defect of hypertare itself: {what}", file=sys.stderr)
     print(
-        f"  What was measured before is kept. Please report it with {file.name}.", file=sys.stderr
+        f"  What was measured before is kept. Please report it with {_trace(error)}.",
+        file=sys.stderr,
     )
     sys.exit(HypertareError.status)
+
+
+def _trace(error: Exception) -> str:
+    """The file's name; where none can be written, what would stand there."""
+    import tempfile
+    import traceback
+
+    text = "\n".join([sys.version, repr(sys.argv), *traceback.format_exception(error)])
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="hypertare-defect-", suffix=".txt", delete=False
+        ) as file:
+            file.write(text)
+        return file.name
+    except OSError:
+        return f"this:\n{text}"
