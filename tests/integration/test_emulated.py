@@ -288,15 +288,15 @@ def test_a_container_and_a_command_of_the_image_and_a_record_that_differs(lab: L
     for platform in ("native", "container"):
         assert {("udp", platform, "goodput"), ("own", platform, "elapsed")} <= found
     assert ("own", "container", "outside_cpu") in found
-    _falsify(lab.home / "cache")
+    (known,) = (lab.home / "cache" / "virtual").iterdir()
+    falsify(known)
     differs = lab.run("run", study, "--fresh")
     assert differs.status == 5, differs.said
     assert "differ from those of an earlier run, first in record 1" in differs.said
 
 
-def _falsify(cache: Path) -> None:
-    """A record that another agent may have left, sound in itself."""
-    (entry,) = (cache / "virtual").iterdir()
+def falsify(entry: Path) -> None:
+    """Makes kept records such as another agent may have left, sound in themselves."""
     records = entry / "records.jsonl"
     before = records.read_bytes()
     records.write_bytes(before.replace(b'"uptime_s":', b'"uptime_s":1', 1))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.lab import Lab, trials
-from tests.integration.test_emulated import own_cache
+from tests.integration.test_emulated import falsify, own_cache
 
 VIRTUAL = """
 name = "tiny"
@@ -66,9 +66,9 @@ def without_times(tuning: Any) -> Any:
 @pytest.mark.guest
 def test_in_virtual_time_a_tuning_repeats_for_any_number_of_jobs(lab: Lab) -> None:
     study = lab.study(VIRTUAL)
-    for jobs in ("1", "4"):
-        lab.env["HYPERTARE_CACHE"] = own_cache(lab, f"cache-{jobs}")
-        ran = lab.run("tune", study, "--jobs", jobs, "--out", f"jobs-{jobs}")
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
+    for jobs, more in (("1", ()), ("4", ("--fresh",))):
+        ran = lab.run("tune", study, "--jobs", jobs, *more, "--out", f"jobs-{jobs}")
         assert ran.status == 0, ran.said
     one, four = (found(lab.work / f"jobs-{jobs}") for jobs in (1, 4))
     assert without_times(one) == without_times(four)
@@ -76,6 +76,10 @@ def test_in_virtual_time_a_tuning_repeats_for_any_number_of_jobs(lab: Lab) -> No
     assert one["recommendation"] == {"workloads.work.share": "100%"}
     assert one["confirmation"]["gain"] > 0.5
     assert one["clock"] == "virtual"
+
+    falsify(min((lab.home / "cache" / "virtual").iterdir()))
+    differs = lab.run("tune", study, "--fresh")
+    assert differs.status == 5, differs.said
 
 
 @pytest.mark.guest

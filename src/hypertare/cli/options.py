@@ -42,3 +42,11 @@ RunDirectory = Annotated[
         show_default=False,
     ),
 ]
+Fresh = Annotated[
+    bool,
+    typer.Option(
+        "--fresh",
+        metavar="",
+        help="In virtual time, run also what is known already; exit status 5 if it differs.",
+    ),
+]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hypertare.cli.options import HugePages, Jobs, ModuleReload, RunDirectory
+from hypertare.cli.options import Fresh, HugePages, Jobs, ModuleReload, RunDirectory
 from hypertare.units import human_duration
 
 if TYPE_CHECKING:
@@ -63,13 +63,7 @@ def run(
     ] = None,
     out: RunDirectory = None,
     jobs: Jobs = None,
-    fresh: Annotated[
-        bool,
-        typer.Option(
-            "--fresh",
-            help="In virtual time, run also what is known already; exit status 5 if it differs.",
-        ),
-    ] = False,
+    fresh: Fresh = False,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
     dry_run: Annotated[

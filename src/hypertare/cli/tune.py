@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hypertare.cli.options import HugePages, Jobs, ModuleReload, RunDirectory
+from hypertare.cli.options import Fresh, HugePages, Jobs, ModuleReload, RunDirectory
 from hypertare.cli.run import asked_study, complete_study, interrupted_study, refuse_changes
 from hypertare.units import human_duration
 
@@ -69,6 +69,7 @@ def tune(
     ] = None,
     out: RunDirectory = None,
     jobs: Jobs = None,
+    fresh: Fresh = False,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
     dry_run: Annotated[
@@ -108,7 +109,7 @@ def tune(
         _override(file, set_ or [], quick, goal, budget)
     prepared = tuning.prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
-    manner = session.Manner(jobs, allow=allow).checked(prepared.run)
+    manner = session.Manner(jobs, fresh, allow).checked(prepared.run)
     if dry_run:
         show_space(prepared, json)
         return
