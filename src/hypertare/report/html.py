@@ -1,35 +1,19 @@
-"""The report as one HTML file that needs no network and trusts nothing that a guest has said.
-
-- Text goes in through Jinja's escaping; data for scripts as JSON without `<`, `>` and `&`.
-- The page's Content-Security-Policy allows its own two scripts by their hashes and nothing else:
-  no request, no frame, no form, no evaluated text (Vega's expressions run in its own interpreter).
-- Each chart is also a table, and a picture where scripts are off.
-"""
+"""The report of a run as a page (`hypertare.report.page`)."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from hypertare.errors import MachineError
-from hypertare.report import charts, plots, totals, translation, units, verdict
+from hypertare.report import charts, page, plots, totals, translation, units, verdict
 from hypertare.report.findings import findings
-from hypertare.report.library import charting_library
 from hypertare.report.model import Failure, Point, Report
+from hypertare.report.page import Chart
 from hypertare.responses import mark_of, meaning
 from hypertare.summary import Estimate, Level, PlatformState
 from hypertare.units import human_duration, human_size
 
-_FOLDER = Path(__file__).parent
-_LIGHT = charts.config("#1c2430", "#dfe4ea", "transparent")
-_DARK = charts.config("#e6eaf0", "#39424f", "transparent")
-_MOST_PICTURES = 8
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
 
@@ -44,18 +28,6 @@ class Finding:
     head: tuple[str, ...]
     texts: tuple[int, ...]
     rows: tuple[tuple[tuple[str, ...], bool], ...]
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A chart with what says the same in words and figures."""
-
-    id: str
-    title: str
-    note: str
-    specification: dict[str, Any]
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -101,48 +73,25 @@ def write(report: Report, path: Path) -> None:
     Raises:
         MachineError: it cannot be written.
     """
-    text = render(report)
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
-        raise MachineError(
-            f"The report {path} cannot be written: {error.strerror}.",
-            "Make room, or give another place with `--html FILE`.",
-        ) from error
+    page.write(render(report), path)
 
 
 def render(report: Report) -> str:
     """The page."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     with charts.unchecked():
         overview, sections = _overview(report), list(_sections(report))
         asked = list(_plots(report))
-    every = [*asked, *_all_charts(overview, sections)]
-    specifications = {chart.id: chart.specification for chart in every}
-    data = _json({"charts": specifications, "light": _LIGHT, "dark": _DARK})
-    library = _script(charting_library())
-    program = _script((_FOLDER / "report.js").read_text(encoding="utf-8"))
-    return environment.get_template("report.html.j2").render(
+    leading = [overview, *asked, *(section.lead.chart for section in sections if section.lead)]
+    return page.render(
+        "report.html.j2",
+        [*asked, *_all_charts(overview, sections)],
+        [chart for chart in leading if chart],
         report=report,
         summary=report.summary,
         facts=_facts(report),
         meaning=meaning(report.summary.clock),
         overview=overview,
         sections=sections,
-        pictures=_pictures(overview, sections, asked),
         plots=asked,
         findings=list(_findings(report)),
         noise=list(_noise(report)),
@@ -151,11 +100,6 @@ def render(report: Report) -> str:
         marks={"costs": "▲", "gains": "▼", "same": "=", "failed": "✗", "unknown": "?"},
         environment=list(_environment(report)),
         platforms=list(_platforms(report)),
-        style=(_FOLDER / "report.css").read_text(encoding="utf-8"),
-        data=data,
-        library=library,
-        program=program,
-        policy=_policy(library, program),
         output=_output,
     )
 
@@ -171,9 +115,11 @@ def _plots(report: Report) -> Iterator[Chart]:
         head = ("workload", "setting", "part", "native is 1 (virtual)")
         shown = ((b.workload, b.name, b.part, units.significant(b.ratio, 4)) for b in bars)
         note = f"{totals.NOTE} Crosses: published ratios, each from measurements of one's own."
-        yield _chart("totals-plot", "Against native", note, charts.totals(bars), head, tuple(shown))
+        yield page.chart(
+            "totals-plot", "Against native", note, charts.totals(bars), head, tuple(shown)
+        )
     for number, one in enumerate(plots.drawn(report)):
-        yield _chart(f"plot{number}", one.plot.title, one.note, one.chart, one.head, one.rows)
+        yield page.chart(f"plot{number}", one.plot.title, one.note, one.chart, one.head, one.rows)
 
     for kind in (translation.EXITS, translation.FAULTS, translation.MAPPINGS):
         yield from _translations(report, kind)
@@ -192,7 +138,7 @@ def _translations(report: Report, kind: str) -> Iterator[Chart]:
         head = ("cell", "platform", kind, f"{unit}{mark_of(report.summary.clock)}", "trials")
         chart = charts.parts(translation.largest(parts), unit, report)
         title = f"{translation.TITLES[kind]}: {workload}"
-        yield _chart(f"{kind}-{workload}", title, translation.NOTES[kind], chart, head, rows)
+        yield page.chart(f"{kind}-{workload}", title, translation.NOTES[kind], chart, head, rows)
 
 
 def _findings(report: Report) -> Iterator[Finding]:
@@ -240,7 +186,7 @@ def _overview(report: Report) -> Chart | None:
         for estimate in leading
     )
     head = ("cell", "platform", "response", "change", _interval_name(report), "verdict")
-    return _chart(
+    return page.chart(
         "overview",
         "What it costs",
         f"Each cost against {report.meta.baseline} with its interval, from trials paired by block.",
@@ -336,7 +282,7 @@ def _trials_chart(
         )
         for point in points
     )
-    return _chart(
+    return page.chart(
         key,
         f"Every trial: {name}",
         "A point is a trial, from the first block at the top of its band to the last; hollow ones "
@@ -351,7 +297,7 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
     """The charts of a cell that are of no single response."""
     ecdf = [point for point in report.ecdf if point.cell == label]
     if ecdf:
-        yield _chart(
+        yield page.chart(
             f"{key}e",
             "Distribution of round-trip times",
             "All round trips of all counted trials. They are not independent: the intervals above "
@@ -362,7 +308,7 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
         )
     polls = [one for one in report.polls if one.cell == label]
     if polls:
-        yield _chart(
+        yield page.chart(
             f"{key}p",
             "Packets per poll",
             "Polls of the network card by the packets that they found, over all counted trials.",
@@ -375,7 +321,7 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
         )
     series = [point for point in report.series if point.cell == label]
     if series:
-        yield _chart(
+        yield page.chart(
             f"{key}s",
             "Within the trials",
             "One line a trial and task. Intervals within a trial are no replicates.",
@@ -385,7 +331,7 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
         )
     cpu = [time for time in report.cpu if time.cell == label]
     if cpu:
-        yield _chart(
+        yield page.chart(
             f"{key}c",
             "CPU time",
             "What a trial costs in CPU time, and where it is seen. A guest cannot see what its VMM "
@@ -485,38 +431,6 @@ def _output(failure: Failure) -> list[tuple[str, str]]:
     return console + list(failure.output.items())
 
 
-# --- charts as text
-
-
-def _chart(
-    key: str,
-    title: str,
-    note: str,
-    chart: Any,
-    head: tuple[str, ...],
-    rows: tuple[tuple[str, ...], ...],
-) -> Chart:
-    return Chart(key, title, note, charts.specification(chart), head, rows)
-
-
-def _pictures(
-    overview: Chart | None, sections: Sequence[Section], asked: Sequence[Chart]
-) -> dict[str, str]:
-    """The first charts that are in view as images; drawing one takes a fifth of a second."""
-    leading = [overview, *asked, *(section.lead.chart for section in sections if section.lead)]
-    chosen = [chart for chart in leading if chart][:_MOST_PICTURES]
-    return {chart.id: _picture(chart.specification) for chart in chosen}
-
-
-def _picture(specification: dict[str, Any]) -> str:
-    """The chart as an image, for paper and for browsers without scripts."""
-    import vl_convert
-
-    still = specification | {"width": 640, "config": _LIGHT | {"background": "white"}}
-    svg = vl_convert.vegalite_to_svg(still, allowed_base_urls=[])
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
-
-
 def _all_charts(overview: Chart | None, sections: Sequence[Section]) -> Iterator[Chart]:
     if overview:
         yield overview
@@ -525,28 +439,3 @@ def _all_charts(overview: Chart | None, sections: Sequence[Section]) -> Iterator
             if group and group.chart:
                 yield group.chart
         yield from section.charts
-
-
-# --- text into scripts
-
-
-def _json(data: object) -> str:
-    """JSON that can stand in a script element: nothing in it ends the element or begins another."""
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _script(text: str) -> str:
-    """A script of ours that stands in a script element: `</script` inside it would end it."""
-    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _policy(*scripts: str) -> str:
-    hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
-    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )

@@ -1,0 +1,144 @@
+"""A page as one HTML file that needs no network and trusts nothing that a guest has said.
+
+- Text goes in through Jinja's escaping; data for scripts as JSON without `<`, `>` and `&`.
+- The page's Content-Security-Policy allows its own two scripts by their hashes and nothing else:
+  no request, no frame, no form, no evaluated text (Vega's expressions run in its own interpreter).
+- Each chart is also a table, and the first ones are pictures where scripts are off.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypertare.errors import MachineError
+from hypertare.report import charts
+from hypertare.report.library import charting_library
+
+_FOLDER = Path(__file__).parent
+_LIGHT = charts.config("#1c2430", "#dfe4ea", "transparent")
+_DARK = charts.config("#e6eaf0", "#39424f", "transparent")
+_MOST_PICTURES = 8
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart with what says the same in words and figures."""
+
+    id: str
+    title: str
+    note: str
+    specification: dict[str, Any]
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def chart(
+    key: str,
+    title: str,
+    note: str,
+    drawn: Any,
+    head: tuple[str, ...],
+    rows: tuple[tuple[str, ...], ...],
+) -> Chart:
+    return Chart(key, title, note, charts.specification(drawn), head, rows)
+
+
+def render(template: str, every: Iterable[Chart], leading: Sequence[Chart], **values: Any) -> str:
+    """The page of a template.
+
+    Args:
+        template: its file in this folder.
+        every: all charts of the page.
+        leading: those of them that are in view first.
+        values: what else the template shows.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    specifications = {chart.id: chart.specification for chart in every}
+    library = _script(charting_library())
+    program = _script((_FOLDER / "report.js").read_text(encoding="utf-8"))
+    return environment.get_template(template).render(
+        **values,
+        pictures=_pictures(leading),
+        style=(_FOLDER / "report.css").read_text(encoding="utf-8"),
+        data=_json({"charts": specifications, "light": _LIGHT, "dark": _DARK}),
+        library=library,
+        program=program,
+        policy=_policy(library, program),
+    )
+
+
+def write(text: str, path: Path) -> None:
+    """Writes a page's file, whole or not at all.
+
+    Raises:
+        MachineError: it cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise MachineError(
+            f"The report {path} cannot be written: {error.strerror}.",
+            "Make room, or give another place with `--html FILE`.",
+        ) from error
+
+
+# --- charts as pictures
+
+
+def _pictures(leading: Sequence[Chart]) -> dict[str, str]:
+    """By chart; drawing one takes a fifth of a second."""
+    return {chart.id: _picture(chart.specification) for chart in leading[:_MOST_PICTURES]}
+
+
+def _picture(specification: dict[str, Any]) -> str:
+    """The chart as an image, for paper and for browsers without scripts."""
+    import vl_convert
+
+    still = specification | {"width": 640, "config": _LIGHT | {"background": "white"}}
+    svg = vl_convert.vegalite_to_svg(still, allowed_base_urls=[])
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+# --- text into scripts
+
+
+def _json(data: object) -> str:
+    """JSON that can stand in a script element: nothing in it ends the element or begins another."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _script(text: str) -> str:
+    """A script of ours that stands in a script element: `</script` inside it would end it."""
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _policy(*scripts: str) -> str:
+    hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
