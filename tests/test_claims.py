@@ -188,6 +188,32 @@ def test_ratio_of_cells_by_hand() -> None:
     assert f"ratio against nic e1000 5 (95 % interval {low:.4g} to {high:.4g})" in judged.evidence
 
 
+def test_a_ratio_whose_interval_reaches_below_zero() -> None:
+    """Four counts of 34 and two of 545 have a mean of 204, give or take 276; none is below zero."""
+    below = claim(
+        measure="ratio", op="below", value=2, where={"nic": "virtio-net"}, against={"nic": "e1000"}
+    )
+    few, many = cells(estimate=4e9, low=3.9e9, high=4.1e9)
+    few = few.model_copy(update={"estimate": 2e9, "low": -1e9, "high": 5e9})
+    judged = judge(below, [few, many])
+    high = 0.5 * math.exp(math.hypot(math.log(2.5), math.log(1 / 0.975)))
+    assert judged.judgement == "holds"
+    assert f"0.5 (95 % interval 0 to {high:.4g})" in judged.evidence
+    # The other way round nothing is known of how large it may be.
+    above = claim(
+        measure="ratio",
+        op="above",
+        value=0.5,
+        where={"nic": "e1000"},
+        against={"nic": "virtio-net"},
+    )
+    judged = judge(above, [few, many])
+    low = 2 * math.exp(-math.hypot(math.log(4 / 3.9), math.log(2.5)))
+    assert judged.judgement == "holds"
+    assert f"2 (95 % interval {low:.4g} or more)" in judged.evidence
+    assert said(above.model_copy(update={"value": 1}), few, many) == "undecided"
+
+
 def test_difference_of_costs() -> None:
     one = claim(op="below", value="-30 %", where={"nic": "virtio-net"}, against={"nic": "e1000"})
     assert said(one, *cells(cost=0.9, cost_low=0.89, cost_high=0.91)) == "holds"

@@ -424,17 +424,25 @@ def _same_trials(one: Estimate, other: Estimate) -> bool:
 
 
 def _quotient(one: Seen, other: Seen, width: Width) -> Seen | str:
-    """one / other: the difference of logs."""
-    logs: list[Seen] = []
-    for seen in (one, other):
-        if seen.estimate <= 0 or (seen.low is not None and seen.low <= 0):
-            return "a ratio needs values and intervals above zero"
-        ends = [None if end is None else math.log(end) for end in (seen.low, seen.high)]
-        logs.append(Seen(math.log(seen.estimate), ends[0], ends[1], seen.sure))
-    log = _difference(*logs, width)
+    """one / other: the difference of logs.
+
+    An interval around a value above zero may reach below it, for few trials of which one stands out;
+    what is divided is not below zero all the same, so that end is as far away as a log can be.
+    """
+    if one.estimate <= 0 or other.estimate <= 0:
+        return "a ratio needs values above zero"
+    log = _difference(_log(one), _log(other), width)
     if log.low is None or log.high is None:
         return Seen(math.exp(log.estimate), None, None)
     return Seen(math.exp(log.estimate), math.exp(log.low), math.exp(log.high))
+
+
+def _log(seen: Seen) -> Seen:
+    low, high = (
+        None if end is None else math.log(end) if end > 0 else -math.inf
+        for end in (seen.low, seen.high)
+    )
+    return Seen(math.log(seen.estimate), low, high, seen.sure)
 
 
 def _closed(seen: Seen) -> tuple[float, float] | None:
@@ -504,7 +512,10 @@ def _interval(one: Estimate, seen: Seen, say: Callable[[float], str]) -> str:
     if seen.low is not None and seen.high is not None:
         if one.exact and seen.low == seen.high:
             return "exact"
-        return f"{100 * one.confidence:g} % interval {say(seen.low)} to {say(seen.high)}"
+        ends = f"{say(seen.low)} or more"
+        if seen.high < math.inf:
+            ends = f"{say(seen.low)} to {say(seen.high)}"
+        return f"{100 * one.confidence:g} % interval {ends}"
     if one.n < 2:
         return "one trial, no interval"
     return f"no interval: no spread over {one.n} trials{'' if seen.sure else ', too few to decide'}"

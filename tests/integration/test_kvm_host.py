@@ -50,7 +50,8 @@ def study(lab: Lab, sut: str = "", factors: str = "", trials: int = 2, **others:
     fill = {
         "memory": "192M",
         "accelerator": "tcg",
-        "duration": "100ms",
+        # In less a guest of a busy host may get no CPU at all, and a rate of nought has no cost.
+        "duration": "300ms",
         "boots": 1,
         "blocks": trials,
     }

@@ -77,6 +77,12 @@ def test_in_virtual_time_a_tuning_repeats_for_any_number_of_jobs(lab: Lab) -> No
     assert one["confirmation"]["gain"] > 0.5
     assert one["clock"] == "virtual"
 
+    page = lab.work / "again.html"
+    shown = lab.run("report", "jobs-4", "--html", str(page))
+    assert shown.status == 0, shown.said
+    assert four["verdict"] in shown.out.replace("\n", " ")
+    assert page.read_text() == (lab.work / "jobs-4" / "report.html").read_text()
+
     falsify(min((lab.home / "cache" / "virtual").iterdir()))
     differs = lab.run("tune", study, "--fresh")
     assert differs.status == 5, differs.said

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypertare.report.model import Report, gather
 from hypertare.store import Store
 from hypertare.summarise import summarise
 from tests import factory
+from tests.report.browser import Page, browser
 
 
 def read(run: Path) -> Report:
@@ -18,3 +20,9 @@ def read(run: Path) -> Report:
 @pytest.fixture(scope="session")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return read(factory.write(tmp_path_factory.mktemp("run"), factory.Script()))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("chromium")) as page:
+        yield page

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
@@ -23,89 +17,8 @@ from hypertare.errors import MachineError
 from hypertare.report import html
 from hypertare.report.model import Report
 from tests import factory
+from tests.report.browser import PAYLOADS, Page
 from tests.report.conftest import read
-
-ARGUMENTS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-)
-
-PAYLOADS = (
-    "<script>window.pwned = 1</script>",
-    '"><img src=x onerror="window.pwned = 1">',
-    "</script><script>window.pwned = 1</script>",
-    "--><svg onload='window.pwned = 1'>",
-    "{{ 7 * 7 }}{% raw %}<!--<script>",
-)
-
-
-class Page:
-    """A report in a browser."""
-
-    def __init__(self, driver: webdriver.Chrome) -> None:
-        self.driver = driver
-
-    def open(self, path: Path, width: int = 1200, dark: bool = False) -> None:
-        """Opens it in a window as high as the page, so that every chart is in view."""
-        self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-        self._size(width, 900)
-        self.theme(dark)
-        self.messages()
-        self.requests()
-        self.driver.get(path.as_uri())
-        self.run("document.querySelectorAll('details.more').forEach((d) => (d.open = true))")
-        self._size(width, min(self.run("return document.documentElement.scrollHeight"), 16_000))
-
-    def _size(self, width: int, height: int) -> None:
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-
-    def theme(self, dark: bool) -> None:
-        value = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [value]})
-
-    def run(self, script: str) -> Any:
-        return self.driver.execute_script(script)
-
-    def drawn(self) -> int:
-        """Waits until every chart is drawn; says how many there are."""
-        count = "return document.querySelectorAll('[data-chart]').length"
-        left = "return document.querySelectorAll('[data-chart]:not([data-drawn])').length"
-        WebDriverWait(self.driver, 60).until(lambda _: self.run(left) == 0)
-        return int(self.run(count))
-
-    def messages(self) -> list[str]:
-        return [str(entry["message"]) for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
-
-    def requests(self) -> list[str]:
-        """Addresses that were asked for since the last call."""
-        found = []
-        for entry in self.driver.get_log("performance"):  # type: ignore[no-untyped-call]
-            message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
-                found.append(message["params"]["request"]["url"])
-        return found
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    options = Options()
-    options.binary_location = "/usr/bin/chromium"
-    for argument in (*ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
-    try:
-        driver.execute_cdp_cmd("Network.enable", {})
-        yield Page(driver)
-    finally:
-        driver.quit()
 
 
 @pytest.fixture(scope="module")

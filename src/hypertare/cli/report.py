@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from hypertare.report.model import Report
+    from hypertare.tune.document import Tuning
 
 
 class Format(StrEnum):
@@ -36,7 +37,8 @@ def report(
     ] = None,
 ) -> None:
     """Show what a run found, or a tuning."""
-    if format is Format.table and html is None and _show_tuning(run):
+    if format is Format.table and (tuning := _tuning(run)) is not None:
+        _show_tuning(tuning, html)
         return
     found = load(run)
     if html is not None:
@@ -47,26 +49,34 @@ def report(
     _print(found, format, every)
 
 
-def _show_tuning(run: Path) -> bool:
-    """Shows the tuning that a directory holds, if it holds one."""
+def _tuning(run: Path) -> Tuning | None:
+    """The tuning that a directory holds, if it holds one."""
     from pydantic import ValidationError
 
     from hypertare.errors import InputError
-    from hypertare.report.tuning import show
     from hypertare.tune.document import FILE_NAME, Tuning
 
     place = run / FILE_NAME
     if not place.is_file():
-        return False
+        return None
     try:
-        found = Tuning.model_validate_json(place.read_bytes())
+        return Tuning.model_validate_json(place.read_bytes())
     except ValidationError as error:
         raise InputError(
             f"{place} is damaged, or of another version: {error.errors()[0]['msg']}.",
             "`hypertare report RUN --format csv` shows its trials.",
         ) from None
+
+
+def _show_tuning(found: Tuning, html: Path | None) -> None:
+    from hypertare.report.tuning import show
+
+    if html is not None:
+        from hypertare.report.tuning_html import write
+
+        write(found, html)
+        print(f"report: {html}", file=sys.stderr)
     show(found)
-    return True
 
 
 def load(run: Path) -> Report:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from hypertare.units import human_duration
 
 if TYPE_CHECKING:
     from hypertare.study import StudyFile
+    from hypertare.tune.document import Tuning
     from hypertare.tune.session import Prepared
 
 
@@ -127,10 +129,24 @@ def tune(
         )
         raise typer.Exit(130)
     if json:
-        print(found.model_dump_json(indent=2))
-        return
-    show(found)
-    print(f"\nall of it: {folder / FILE_NAME}")
+        print(found.model_dump_json(indent=2), flush=True)
+    else:
+        show(found)
+    report = _write_report(found, folder)
+    if not json:
+        print(f"\nreport: {report}\nall of it: {folder / FILE_NAME}")
+
+
+def _write_report(found: Tuning, folder: Path) -> Path:
+    """Drawing takes a second or two: only after the verdict is read."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("writing the report"):
+        from hypertare.report.tuning_html import write
+
+        report = folder / "report.html"
+        write(found, report)
+    return report
 
 
 def _override(

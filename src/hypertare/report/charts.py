@@ -47,7 +47,7 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> alt.Chart | alt.Laye
     prefix, nothing = ("times_", 1) if tenfold else ("", 0)
     order = [row["name"] for row in rows]
     lines = 2 if len(report.cells()) > 1 else 1
-    y = alt.Y("name:N", sort=order, title=None, axis=_name_axis(lines))
+    y = alt.Y("name:N", sort=order, title=None, axis=name_axis(lines))
     colour = alt.Color(
         "verdict:N",
         scale=alt.Scale(domain=list(TONES), range=list(TONES.values())),
@@ -64,7 +64,7 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> alt.Chart | alt.Laye
     zero = alt.Chart(alt.InlineData(values=[{"zero": nothing}])).mark_rule(
         strokeDash=[4, 3], size=1.5
     )
-    return _sized(
+    return sized(
         alt.layer(
             zero.encode(x=alt.X("zero:Q", axis=axis, scale=scale)),
             base.mark_rule(size=3).encode(
@@ -111,7 +111,7 @@ def trials(
         "platform:N",
         sort=shown,
         title=None,
-        axis=_name_axis(),
+        axis=name_axis(),
         scale=alt.Scale(paddingInner=0.12, paddingOuter=0.06),
     )
     x = alt.X(
@@ -143,7 +143,7 @@ def trials(
     interval = alt.Chart(alt.InlineData(values=means)).encode(y=y)
     tips = [alt.Tooltip("platform:N")]
     tips += [alt.Tooltip(f"{field}:Q", format=".4~g") for field in ("mean", "low", "high")]
-    return _sized(
+    return sized(
         alt.layer(
             dots,
             interval.mark_rule(size=3, opacity=0.95).encode(x="low:Q", x2="high:Q", tooltip=tips),
@@ -169,7 +169,7 @@ def series(points: Sequence[SeriesPoint], report: Report) -> alt.Chart:
         }
         for point in points
     ]
-    return _sized(
+    return sized(
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(size=1.3, opacity=0.55)
         .encode(
@@ -203,7 +203,7 @@ def ecdf(points: Sequence[EcdfPoint], report: Report) -> alt.Chart:
     rows = [
         {"platform": p.platform, "value": p.value_s / divisor, "share": p.share} for p in points
     ]
-    return _sized(
+    return sized(
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(interpolate="step-after", size=2)
         .encode(
@@ -231,7 +231,7 @@ def polls(found: Sequence[Polls], report: Report) -> alt.Chart:
         {"platform": p.platform, "packets": p.packets, "share": p.share, "count": p.count}
         for p in found
     ]
-    return _sized(
+    return sized(
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar(opacity=0.75)
         .encode(
@@ -264,12 +264,12 @@ def cpu(times: Sequence[CpuTime], report: Report) -> alt.Chart:
         if mode == time.mode
     ]
     order = list(dict.fromkeys(row["name"] for row in rows))
-    return _sized(
+    return sized(
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar(height=18, cornerRadius=1)
         .encode(
             x=alt.X("seconds:Q", title=f"CPU seconds a trial{_mark(report)}", axis=_FEW_TICKS),
-            y=alt.Y("name:N", sort=order, title=None, axis=_name_axis(2)),
+            y=alt.Y("name:N", sort=order, title=None, axis=name_axis(2)),
             color=alt.Color(
                 "mode:N",
                 scale=alt.Scale(domain=list(MODES), range=list(MODES.values())),
@@ -309,7 +309,7 @@ def _total_pane(workload: str, bars: Sequence[Bar]) -> Any:
         for bar in bars
         if bar.part == "published"
     ]
-    y = alt.Y("name:N", sort=order, title=None, axis=_name_axis(1))
+    y = alt.Y("name:N", sort=order, title=None, axis=name_axis(1))
     x = alt.X("ratio:Q", title=f"{workload}, native is 1{VIRTUAL}", stack="zero", axis=_FEW_TICKS)
     tips = [
         *(alt.Tooltip(f"{field}:N") for field in ("name", "part")),
@@ -356,12 +356,12 @@ def parts(found: Sequence[Part], unit: str, report: Report) -> alt.Chart:
     ]
     order = list(dict.fromkeys(row["name"] for row in rows))
     named = list(dict.fromkeys(one.part for one in found))
-    return _sized(
+    return sized(
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar(height=18, cornerRadius=1)
         .encode(
             x=alt.X("count:Q", title=f"{unit}{_mark(report)}", axis=_FEW_TICKS),
-            y=alt.Y("name:N", sort=order, title=None, axis=_name_axis(2 if several else 1)),
+            y=alt.Y("name:N", sort=order, title=None, axis=name_axis(2 if several else 1)),
             color=alt.Color(
                 "part:N",
                 scale=alt.Scale(
@@ -492,7 +492,7 @@ def _spread(count: int) -> list[float]:
     return [-room, count - 1 + room]
 
 
-def _name_axis(lines: int = 1) -> alt.Axis:
+def name_axis(lines: int = 1) -> alt.Axis:
     """Names beside their rows, long ones in two lines: the first then stands a half line higher."""
     return alt.Axis(
         labelExpr="split(datum.label, ' · ')",
@@ -504,5 +504,5 @@ def _name_axis(lines: int = 1) -> alt.Axis:
     )
 
 
-def _sized(chart: Any, height: int) -> Any:
+def sized(chart: Any, height: int) -> Any:
     return chart.properties(width="container", height=height)

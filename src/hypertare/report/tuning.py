@@ -1,8 +1,9 @@
-"""A tuning on a terminal: effects, front, confirmation, and what to type."""
+"""A tuning: its tables in the words that every form of it has, and the terminal's form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -17,13 +18,25 @@ from hypertare.tune.document import EffectFound, Step, Tried, Tuning
 from hypertare.wording import level_text, percent, span
 
 _MOST = 8
-_WHERE = {
+WHERE = {
     "host": "on the host",
     "guest": "in the guest",
     "container": "in the container",
     "application": "in the application",
     "study": "in the study alone",
 }
+
+
+@dataclass(frozen=True)
+class Tabled:
+    """A table; of each row its cells, and whether it shows anything. The first column holds text."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], bool], ...]
+
+
+# --- on a terminal
 
 
 def show(found: Tuning, console: Console | None = None) -> None:
@@ -47,47 +60,92 @@ def _parts(found: Tuning) -> Iterator[RenderableType]:
     yield Text(plain(where), style="dim")
     if said := meaning(found.clock):
         yield Text(said, style="dim italic")
-    for response in dict.fromkeys(effect.response for effect in found.effects):
+    for one in tables(found, _MOST):
         yield Text()
-        yield _effects(found, response)
-    if found.tried:
-        yield Text()
-        yield _tried(found)
-    if found.confirmation is not None:
-        yield Text()
-        yield _confirmation(found)
+        yield _table(one)
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place == 0 else "right")
-    return table
-
-
-def _effects(found: Tuning, response: str) -> Table:
-    confidence = 100 * found.effects[0].confidence
-    table = _table(
-        f"What matters for {word(response)} ({found.design})",
-        "knob, from its default to",
-        "change",
-        f"{confidence:g} % interval",
-        "p (Holm)",
+def _table(one: Tabled) -> Table:
+    table = Table(
+        title=one.title, title_justify="left", title_style="bold", box=None, pad_edge=False
     )
-    every = [effect for effect in found.effects if effect.response == response]
-    shown = [e for e in every if e.shown or len(e.knobs) == 1][: 2 * _MOST]
-    for effect in shown:
-        table.add_row(
-            plain(_named(effect)),
-            percent(effect.change),
-            span(effect.low, effect.high),
-            f"{effect.p:.2g}",
-            style="" if effect.shown else "dim",
-        )
+    for place, column in enumerate(one.head):
+        table.add_column(column, justify="left" if place == 0 else "right")
+    for cells, shows in one.rows:
+        table.add_row(*map(plain, cells), style="" if shows else "dim")
     return table
 
 
-def _named(effect: EffectFound) -> str:
+def _step(step: Step) -> Iterator[Text]:
+    yield Text(plain(f"{step.knob} = {level_text(step.level)} ({WHERE[step.where]})"), style="bold")
+    for title, words in lines(step):
+        for number, line in enumerate(words):
+            label = f"  {title if number == 0 else '':<10} "
+            yield Text(plain(label + line))
+
+
+# --- in words and figures
+
+
+def lines(step: Step) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What there is to type or to know of a change, by what it is for."""
+    for title, words in (
+        ("look first", step.look_first),
+        ("apply", step.apply),
+        ("keep", step.persist),
+        ("undo", step.undo),
+        ("libvirt", (step.xml,) if step.xml else ()),
+        ("note", (step.note,) if step.note else ()),
+    ):
+        if words:
+            yield title, words
+
+
+def tables(found: Tuning, most: int | None = None) -> Iterator[Tabled]:
+    """Effects by response, the search, the confirmation: what there is of them.
+
+    Args:
+        most: settings of the search, and effects twice as many; all where none.
+    """
+    for response in responses(found):
+        yield effects(found, response, most)
+    if found.tried:
+        yield tried(found, most)
+    if found.confirmation is not None:
+        yield confirmation(found)
+
+
+def responses(found: Tuning) -> list[str]:
+    """Those of which effects were looked for."""
+    return list(dict.fromkeys(effect.response for effect in found.effects))
+
+
+def effects(found: Tuning, response: str, most: int | None = None) -> Tabled:
+    chosen = effects_of(found, response)[: None if most is None else 2 * most]
+    rows = tuple(
+        (
+            (
+                named(effect),
+                percent(effect.change),
+                span(effect.low, effect.high),
+                f"{effect.p:.2g}",
+            ),
+            effect.shown,
+        )
+        for effect in chosen
+    )
+    confidence = f"{100 * found.effects[0].confidence:g} % interval"
+    head = ("knob, from its default to", "change", confidence, "p (Holm)")
+    return Tabled(f"What matters for {word(response)} ({found.design})", head, rows)
+
+
+def effects_of(found: Tuning, response: str) -> list[EffectFound]:
+    """Each knob's, and of two knobs together what was shown."""
+    every = (effect for effect in found.effects if effect.response == response)
+    return [effect for effect in every if effect.shown or len(effect.knobs) == 1]
+
+
+def named(effect: EffectFound) -> str:
     names = " x ".join(
         f"{path} = {level_text(far)}"
         for path, (_, far) in zip(effect.knobs, effect.levels, strict=True)
@@ -96,75 +154,67 @@ def _named(effect: EffectFound) -> str:
     return names + others
 
 
-def _tried(found: Tuning) -> Table:
-    table = _table(
-        "Best of the search (it chose by these figures, so they flatter)",
-        "setting",
-        word(found.throughput),
-        word(found.cpu or ""),
-        "blocks",
-        "",
-    )
+def tried(found: Tuning, most: int | None = None) -> Tabled:
     best = sorted(found.tried, key=lambda one: (not one.knee, not one.front, -one.throughput))
-    for one in best[:_MOST]:
-        table.add_row(
-            plain(_changed(one, found)),
-            percent(one.throughput),
-            "" if one.cpu is None else percent(one.cpu),
-            str(one.n),
-            "knee" if one.knee else "front" if one.front else "",
+    rows = tuple(
+        (
+            (
+                changed(one, found),
+                percent(one.throughput),
+                "" if one.cpu is None else percent(one.cpu),
+                str(one.n),
+                place(one),
+            ),
+            True,
         )
-    return table
+        for one in best[:most]
+    )
+    head = ("setting", word(found.throughput), word(found.cpu or ""), "blocks", "")
+    title = "Best of the search (it chose by these figures, so they flatter)"
+    return Tabled(title, head, rows)
 
 
-def _changed(one: Tried, found: Tuning) -> str:
+def place(one: Tried) -> str:
+    return "knee" if one.knee else "front" if one.front else ""
+
+
+def changed(one: Tried, found: Tuning) -> str:
+    """The setting, by what is not its default."""
     default = {knob.path: knob.default for knob in found.knobs}
-    return _settings({p: v for p, v in one.setting.items() if v != default.get(p)})
+    return settings({p: v for p, v in one.setting.items() if v != default.get(p)})
 
 
-def _settings(setting: dict[str, Level]) -> str:
+def settings(setting: dict[str, Level]) -> str:
     return (
         ", ".join(f"{path} = {level_text(level)}" for path, level in setting.items()) or "default"
     )
 
 
-def _confirmation(found: Tuning) -> Table:
-    confirmation = found.confirmation
-    assert confirmation is not None
-    table = _table(
-        f"Confirmation: {confirmation.blocks} fresh blocks, winner beside default",
+def confirmation(found: Tuning) -> Tabled:
+    confirmed = found.confirmation
+    assert confirmed is not None
+    rows = tuple(
+        (
+            (
+                word(change.response),
+                quantity(change.default, change.unit),
+                quantity(change.winner, change.unit),
+                percent(change.change),
+                "" if change.low is None or change.high is None else span(change.low, change.high),
+                change.verdict,
+            ),
+            True,
+        )
+        for change in confirmed.changes
+    )
+    head = (
         "response",
         "default",
         "winner",
         "change",
-        f"{100 * confirmation.confidence:g} % interval",
+        f"{100 * confirmed.confidence:g} % interval",
         "",
     )
-    for change in confirmation.changes:
-        ends = "" if change.low is None or change.high is None else span(change.low, change.high)
-        table.add_row(
-            word(change.response),
-            quantity(change.default, change.unit),
-            quantity(change.winner, change.unit),
-            percent(change.change),
-            ends,
-            change.verdict,
-        )
-    return table
-
-
-def _step(step: Step) -> Iterator[Text]:
-    yield Text(
-        plain(f"{step.knob} = {level_text(step.level)} ({_WHERE[step.where]})"), style="bold"
+    return Tabled(
+        f"Confirmation: {confirmed.blocks} fresh blocks, winner beside default", head, rows
     )
-    for title, lines in (
-        ("look first", step.look_first),
-        ("apply", step.apply),
-        ("keep", step.persist),
-        ("undo", step.undo),
-        ("libvirt", (step.xml,) if step.xml else ()),
-        ("note", (step.note,) if step.note else ()),
-    ):
-        for place, line in enumerate(lines):
-            label = f"  {title if place == 0 else '':<10} "
-            yield Text(plain(label + line))

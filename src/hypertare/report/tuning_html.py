@@ -1,0 +1,146 @@
+"""A tuning as a page (`hypertare.report.page`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypertare.report import charts, page, tuning, tuning_charts
+from hypertare.report.page import Chart
+from hypertare.report.tuning import Tabled
+from hypertare.report.verdict import word
+from hypertare.responses import meaning
+from hypertare.summary import Level
+from hypertare.tune.document import KnobTried, Tuning
+from hypertare.units import human_duration
+from hypertare.wording import level_text, percent
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the page: a table with its charts."""
+
+    id: str
+    name: str
+    table: Tabled
+    charts: tuple[Chart, ...]
+
+
+def write(found: Tuning, path: Path) -> None:
+    """Writes the page's file, whole or not at all.
+
+    Raises:
+        MachineError: it cannot be written.
+    """
+    page.write(render(found), path)
+
+
+def render(found: Tuning) -> str:
+    """The page."""
+    with charts.unchecked():
+        parts = list(_parts(found))
+    every = [chart for part in parts for chart in part.charts]
+    return page.render(
+        "tuning.html.j2",
+        every,
+        every,
+        tuning=found,
+        parts=parts,
+        facts=_facts(found),
+        meaning=meaning(found.clock),
+        knobs=[_knob(knob) for knob in found.knobs],
+        where=tuning.WHERE,
+        lines=tuning.lines,
+        level_text=level_text,
+    )
+
+
+def _facts(found: Tuning) -> list[tuple[str, str]]:
+    machine = found.machine
+    return [
+        ("platform", f"{found.platform}, {found.workload}"),
+        ("goal", found.goal),
+        ("trials", f"{found.trials}, budget {found.budget}"),
+        ("machine", f"{machine.kind}, {machine.hostname}"),
+        ("clock", found.clock),
+        ("accelerator", found.accelerator or "none"),
+        ("kernel", machine.kernel),
+        ("started", found.started.strftime("%Y-%m-%d %H:%M UTC")),
+        ("took", human_duration((found.ended - found.started).total_seconds())),
+        ("seed", str(found.seed)),
+    ]
+
+
+def _parts(found: Tuning) -> Iterator[Part]:
+    for number, response in enumerate(tuning.responses(found)):
+        chart = page.chart(
+            f"effects{number}",
+            f"Effects on {word(response)}",
+            "Each knob from its default to the level named, over the levels of the others, with its "
+            "interval. Grey: no difference shown.",
+            tuning_charts.effects(found, response),
+            *_figures(tuning.effects(found, response)),
+        )
+        yield Part(chart.id, word(response), tuning.effects(found, response), (chart,))
+    if found.tried:
+        yield Part("search", "Search", tuning.tried(found), tuple(_search(found)))
+    if found.confirmation is not None:
+        yield Part("confirmation", "Confirmation", tuning.confirmation(found), (_duels(found),))
+
+
+def _search(found: Tuning) -> Iterator[Chart]:
+    if any(one.cpu is not None for one in found.tried):
+        yield page.chart(
+            "front",
+            f"{word(found.throughput).capitalize()} and {word(found.cpu or '')}",
+            "A point is a setting, the larger the more blocks; up and to the left is better, and nought "
+            "is the default. On the front are those that no other beats in both; the knee is the "
+            "compromise.",
+            tuning_charts.front(found),
+            *_figures(tuning.tried(found)),
+        )
+    if found.looks:
+        rows = tuple(
+            (str(number), look.phase, tuning.settings(look.setting), percent(look.throughput))
+            for number, look in enumerate(found.looks, start=1)
+        )
+        yield page.chart(
+            "course",
+            "Course",
+            "Each trial of screening, search and race in its order, against the default of its block.",
+            tuning_charts.course(found),
+            ("trial", "phase", "setting", word(found.throughput)),
+            rows,
+        )
+
+
+def _duels(found: Tuning) -> Chart:
+    confirmed = found.confirmation
+    assert confirmed is not None
+    return page.chart(
+        "duels",
+        "The winner against the default",
+        "Fresh trials, of which none had a part in the choice. Bar: mean and interval; below it what the "
+        "search had promised. The fine line is "
+        "the least gain that matters.",
+        tuning_charts.confirmation(found),
+        ("block", "gain"),
+        tuple((str(n), percent(gain)) for n, gain in enumerate(confirmed.by_block, start=1)),
+    )
+
+
+def _figures(table: Tabled) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    return table.head, tuple(cells for cells, _ in table.rows)
+
+
+def _knob(knob: KnobTried) -> tuple[str, str, str, str]:
+    refused = "; ".join(f"{level}: {reason}" for level, reason in knob.refused.items())
+    return (knob.path, level_text(knob.default), _levels(knob), refused)
+
+
+def _levels(knob: KnobTried) -> str:
+    if knob.low is not None and knob.high is not None:
+        return f"{knob.low} to {knob.high}"
+    levels: tuple[Level, ...] = knob.levels
+    return ", ".join(map(level_text, levels))

@@ -1,0 +1,84 @@
+"""A tuning as a page: drawn in a real browser, with the terminal's words and figures."""
+
+from __future__ import annotations
+
+import io
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hypertare.report import charts, tuning, tuning_html
+from hypertare.tune.document import Tuning
+from tests.report.browser import PAYLOADS, Page
+from tests.tune.made_tuning import made
+
+
+@pytest.fixture(scope="module")
+def found() -> Tuning:
+    return made()
+
+
+@pytest.fixture(scope="module")
+def file(found: Tuning, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tuning") / "report.html"
+    tuning_html.write(found, path)
+    return path
+
+
+def test_what_is_drawn_is_sound(found: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = tuning_html.render(found)
+    monkeypatch.setattr(charts, "unchecked", nullcontext)
+    assert tuning_html.render(found) == quick
+
+
+def test_every_chart_is_drawn_without_a_word_or_a_request(
+    page: Page, file: Path, found: Tuning
+) -> None:
+    page.open(file)
+    assert found.effects and found.confirmation is not None
+    # Effects on both responses, the search, its course, the confirmation.
+    assert page.drawn() == 5
+    assert page.messages() == []
+    assert set(page.requests()) <= {file.as_uri(), "data:,"}
+    points = (
+        "return document.querySelector('[data-chart=%s]')"
+        ".querySelectorAll('.mark-symbol.role-mark path').length"
+    )
+    assert page.run(points % "front") == len(found.tried)
+    assert page.run(points % "course") == len(found.looks)
+    assert page.run(points % "duels") == found.confirmation.blocks + 1
+
+
+def test_the_page_says_what_the_terminal_says(page: Page, file: Path, found: Tuning) -> None:
+    page.open(file)
+    text = " ".join(page.run("return document.body.innerText").split())
+    out = io.StringIO()
+    tuning.show(found, Console(file=out, width=200))
+    assert found.verdict in text and found.verdict in " ".join(out.getvalue().split())
+    for table in tuning.tables(found):
+        assert table.title in text
+        for cells, _ in table.rows:
+            assert " ".join(filter(None, cells)) in text
+    for step in found.steps:
+        for _, words in tuning.lines(step):
+            assert all(" ".join(line.split()) in text for line in words)
+
+
+def test_no_width_needs_scrolling_sideways(page: Page, file: Path) -> None:
+    page.open(file, 390)
+    page.drawn()
+    assert page.run("return document.documentElement.scrollWidth") <= 390
+
+
+def test_what_a_study_says_stays_text(page: Page, tmp_path: Path) -> None:
+    attack = " ".join(PAYLOADS)
+    path = tmp_path / "report.html"
+    tuning_html.write(made(attack), path)
+    page.open(path)
+    page.drawn()
+    assert page.run("return window.pwned") is None
+    text = page.run("return document.body.innerText")
+    assert all(payload in text for payload in PAYLOADS)
+    assert page.messages() == []

@@ -1,0 +1,50 @@
+"""A tuning whose truth is known, as the document that it ends in."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypertare.tune.document import Tuning
+from hypertare.tune.findings import Circumstances, document
+from hypertare.tune.space import Knob, Setting, Space
+from tests import factory
+from tests.tune.made_up import MadeUp, aims, tune
+
+KNOBS = (
+    Knob("knobs.offloads.gro", True, (True, False)),
+    Knob("workloads.t.message", 8192, (1024, 8192, 65536)),
+    Knob("knobs.mtu", 1500, (1500, 9000)),
+)
+LADDER = Knob("workloads.t.socket_buffer", "default", ("16K", "64K", "256K", "1M"))
+
+
+def _truth(setting: Setting) -> tuple[float, float]:
+    """Larger messages are faster and cheaper; the rest does nothing."""
+    gain = {1024: -0.7, 8192: 0.0, 65536: 0.4}[setting.get("workloads.t.message", 8192)]  # type: ignore[index]
+    return gain, -gain / 2
+
+
+def _loss(setting: Setting) -> float:
+    return 0.2 if setting.get("workloads.t.socket_buffer") in ("16K", "64K") else 0.0
+
+
+def made(text: str = "buffers") -> Tuning:
+    """`text` stands wherever a study's author may write something."""
+    lab = MadeUp(_truth, loss=_loss)
+    outcome = tune(lab, KNOBS, "balance", 120, ladders=(LADDER,))
+    outcome.warnings.append(text)
+    began = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    where = Circumstances(
+        study=text,
+        question=f"Which is faster? {text}",
+        machine=factory.meta(factory.Script()).machine,
+        accelerator="kvm",
+        seed=1,
+        started=began,
+        ended=began + timedelta(minutes=7),
+        platform="guest",
+        workload="t",
+        budget="120 trials",
+        trials=lab.trials,
+    )
+    return document(outcome, Space(KNOBS, (LADDER,)), aims("balance"), where, "virtio-net")
