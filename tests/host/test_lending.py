@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -301,10 +303,42 @@ def test_two_runs_cannot_have_settings_at_once(made: MadeUp) -> None:
     first.provide(SHADOW)
     with pytest.raises(MachineError, match="another run has changed settings"):
         second.provide(Needs("nested"))
+    # What the first made the host have is not for the second, not even the same.
+    with pytest.raises(MachineError, match="another run has changed settings"):
+        second.provide(SHADOW)
+    second.close()
     assert left_behind(made.host) == [], "somebody looks after it"
     assert made.parameters["ept"] == "N"
     first.close()
     assert made.parameters == INTEL
+    second.provide(SHADOW)
+    assert made.parameters["ept"] == "N"
+    second.close()
+    assert made.parameters == INTEL
+
+
+def test_whose_guardian_was_refused_asks_again_and_has_nothing_to_put_back(made: MadeUp) -> None:
+    """As where the other run has begun to change things since the check."""
+    second = Loan(ALL, made.root)
+    with journal.held(made.host):
+        for _ in range(2):
+            with pytest.raises(MachineError, match="another run has changed settings"):
+                second._begin()
+    second.close()
+    second.provide(SHADOW)
+    second.close()
+    assert made.parameters == INTEL
+
+
+def test_who_only_looks_is_in_nobody_s_way(made: MadeUp) -> None:
+    """Looking takes the lock for a moment."""
+    folder = made.journal.parent
+    folder.mkdir()
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    threading.Timer(0.1, os.close, [lock]).start()
+    with journal.held(made.host):
+        assert journal.is_held(made.host)
 
 
 def test_a_guest_of_somebody_else_at_the_end(made: MadeUp) -> None:

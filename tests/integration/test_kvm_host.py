@@ -13,6 +13,7 @@ import pytest
 
 from hypertare.doctor.accelerator import _FILE, Choice, _key, _remember
 from hypertare.doctor.host import Host
+from hypertare.host import journal
 from hypertare.image.build import build
 from hypertare.image.cache import Cache
 from tests.host.made_up import INTEL, MadeUp
@@ -138,6 +139,20 @@ def test_huge_pages_that_are_not_there_are_missed_before_anything_starts(lab: La
     ran = begin(lab, "--allow-huge-pages").end()
     assert ran.status == (2 if ROOT else 3)
     assert ("of memory available: 0 fit" if ROOT else "only root may do") in ran.said
+    assert total_pages() == before
+    assert not (lab.work / "run").exists()
+
+
+def test_while_another_run_has_settings_of_this_host_none_begins(lab: Lab) -> None:
+    before = total_pages()
+    study(lab, 'pages = "2M"')
+    if not ROOT:
+        assert begin(lab, "--allow-huge-pages").end().status == 3
+        return
+    with journal.held(Host()):
+        ran = begin(lab, "--allow-huge-pages").end()
+    assert ran.status == 3
+    assert "another run has changed settings of this host" in ran.said
     assert total_pages() == before
     assert not (lab.work / "run").exists()
 

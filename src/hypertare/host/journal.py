@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -20,6 +21,9 @@ from hypertare.errors import MachineError
 from hypertare.host import huge_pages, kvm
 
 FOLDER = "/run/hypertare"
+_GLANCES_S = 0.5
+_GLANCE_S = 0.02
+"""Who only looks whether the lock is held has it for a moment, too."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +122,9 @@ def held(host: Host) -> Iterator[None]:
     """
     folder = _folder(host)
     try:
-        lock = _locked(folder)
+        lock = _patiently_locked(folder)
     except BlockingIOError:
-        raise MachineError(
-            "another run has changed settings of this host and will put them back.",
-            "Wait for its end: two runs cannot have them at the same time.",
-        ) from None
+        raise held_by_another() from None
     except OSError as error:
         raise MachineError(
             f"{folder} cannot be written: {error.strerror}. Before a setting of this host is "
@@ -137,6 +138,24 @@ def held(host: Host) -> Iterator[None]:
             folder.rmdir()
     finally:
         os.close(lock)
+
+
+def held_by_another() -> MachineError:
+    return MachineError(
+        "another run has changed settings of this host and will put them back.",
+        "Wait for its end: two runs cannot have them at the same time.",
+    )
+
+
+def _patiently_locked(folder: Path) -> int:
+    deadline = time.monotonic() + _GLANCES_S
+    while True:
+        try:
+            return _locked(folder)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_GLANCE_S)
 
 
 def _locked(folder: Path) -> int:

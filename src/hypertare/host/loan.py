@@ -75,7 +75,7 @@ class Loan:
 
     def _begin(self) -> None:
         """In a session of its own: Ctrl-C and the loss of the terminal are the controller's."""
-        self._guardian = subprocess.Popen(
+        guardian = subprocess.Popen(
             [
                 *(sys.executable, "-m", "hypertare.host.guardian"),
                 *("--root", self.root, "--patience", str(self.patience_s)),
@@ -84,7 +84,16 @@ class Loan:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        self._taken(_answer(self._guardian, _ANSWER_LIMIT_S))
+        try:
+            self._taken(_answer(guardian, _ANSWER_LIMIT_S))
+        except MachineError:
+            # It has changed nothing for us, so nothing is to be put back; the next bench asks again.
+            assert guardian.stdin is not None
+            guardian.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                guardian.wait(self.patience_s)
+            raise
+        self._guardian = guardian
 
     def _ask(self, needs: Needs) -> None:
         assert self._guardian is not None and self._guardian.stdin is not None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypertare import plan
 from hypertare.doctor.host import Host
 from hypertare.errors import InputError, MachineError
-from hypertare.host import huge_pages, kvm
+from hypertare.host import huge_pages, journal, kvm
 from hypertare.units import human_size
 
 
@@ -59,9 +59,13 @@ def met(host: Host, needs: Needs) -> bool:
 def check(host: Host, needs: Needs, allow: Permissions) -> None:
     """Whether the host has what a bench needs, or may be made to have it; changes nothing.
 
+    What another run has made it have at the moment, it has for that one alone.
+
     Raises:
         MachineError: it has not, and what to do about it.
     """
+    if needs != Needs() and journal.is_held(host):
+        raise journal.held_by_another()
     if needs.paging is not None:
         _check_paging(host, needs.paging, allow)
     if needs.huge_pages:

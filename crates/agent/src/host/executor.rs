@@ -383,7 +383,7 @@ impl<M: Machine> Executor<M> {
     fn with_knobs(&mut self, trial: &Trial) -> Outcome {
         for setting in &trial.knobs {
             let order = Order::Apply { trial: trial.id, knob: setting.knob.clone() };
-            self.order_and_wait(&setting.node, "a knob", order, Instant::now() + ORDER_LIMIT)?;
+            self.order_and_wait(&setting.node, "a knob", order)?;
         }
         for phase in &trial.phases {
             self.phase(trial.id, phase)?;
@@ -534,7 +534,7 @@ impl<M: Machine> Executor<M> {
     fn begin_probes(&mut self, trial: u64, phase: &Phase) -> Outcome<Outsides> {
         for (node, probes) in inside_probes(phase) {
             let order = Order::ProbeBegin { trial, phase: phase.name.clone(), probes };
-            self.order_and_wait(&node, "reading probes", order, Instant::now() + ORDER_LIMIT)?;
+            self.order_and_wait(&node, "reading probes", order)?;
         }
         Ok(by_node(phase, Probe::is_outside)
             .into_iter()
@@ -576,20 +576,15 @@ impl<M: Machine> Executor<M> {
                 continue;
             }
             let order = Order::ProbeEnd { trial, phase: phase.name.clone(), probes };
-            self.order_and_wait(&node, "reading probes", order, Instant::now() + ORDER_LIMIT)?;
+            self.order_and_wait(&node, "reading probes", order)?;
         }
         Ok(())
     }
 
     // -- waiting ----------------------------------------------------------------------------------
 
-    fn order_and_wait(
-        &mut self,
-        node: &str,
-        about: &str,
-        order: Order,
-        deadline: Instant,
-    ) -> Outcome {
+    fn order_and_wait(&mut self, node: &str, about: &str, order: Order) -> Outcome {
+        let deadline = Instant::now() + ORDER_LIMIT;
         let index = self.index(node);
         let number = self.members[index].order(about, order);
         let in_time = self.wait(deadline, |all| {
@@ -597,7 +592,8 @@ impl<M: Machine> Executor<M> {
         })?;
         self.check_failure()?;
         if !in_time {
-            return Err(Stop::Failed(format!("{about} on {node} took too long")));
+            let limit = ORDER_LIMIT.as_secs();
+            return Err(Stop::Failed(format!("{node} did not answer within {limit} s ({about})")));
         }
         Ok(())
     }
