@@ -147,7 +147,10 @@ pub fn run<F: SendFlow>(
     let begin = counted.iter().map(|flow| flow.begin).min().unwrap_or(schedule.count_from);
     let end = counted.iter().map(|flow| flow.end).max().unwrap_or(begin);
     if end <= begin {
-        bail!("the stream was stopped before it began to count");
+        bail!(
+            "nothing was sent that counts: the stream was stopped, or what it omits took all its time \
+             (more duration, or more CPU for the sender)"
+        );
     }
     intervals.tell(end);
     let mut outcome = outcome(spec, &tallies, &counted, seconds(begin, end), socket_buffer);
