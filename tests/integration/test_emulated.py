@@ -168,9 +168,11 @@ def _interrupt(lab: Lab, study: Path) -> None:
 
 
 def own_cache(lab: Lab, name: str) -> str:
-    """All of the shared cache but its records."""
+    """All of the shared cache but its records; with its lock, for what is shared is made by one."""
     shared, own = paths.cache_dir(), lab.home / name
     own.mkdir()
+    (shared / "lock").touch()
+    (own / "lock").symlink_to(shared / "lock")
     for kind in ("names", "packages", "sources", "kernels", "modules", "images", "scripts"):
         (shared / kind).mkdir(parents=True, exist_ok=True)
         (own / kind).symlink_to(shared / kind)
