@@ -9,17 +9,17 @@ with none on its way goodput is what was sent less what was lost.
 
 from __future__ import annotations
 
-from hypertare.phase import Phase
+from hypertare.phase import Phase, sum_of_known
 
 
 def goodput(phase: Phase) -> float | None:
     """In b/s of payload, all streams together; none where nothing came."""
-    return _sum([_goodput(phase, task) for task in phase.tasks("receive")])
+    return sum_of_known(_goodput(phase, task) for task in phase.tasks("receive"))
 
 
 def packet_rate(phase: Phase) -> float | None:
     """In datagrams/s, all streams together; none where nothing came."""
-    return _sum([_packet_rate(phase, task) for task in phase.tasks("receive")])
+    return sum_of_known(_packet_rate(phase, task) for task in phase.tasks("receive"))
 
 
 def _goodput(phase: Phase, receiver: str) -> float | None:
@@ -41,8 +41,3 @@ def _packet_rate(phase: Phase, receiver: str) -> float | None:
 def _sender(receiver: str) -> str:
     """Both ends of a stream have one name, but for the role."""
     return receiver.replace("receive", "send", 1)
-
-
-def _sum(rates: list[float | None]) -> float | None:
-    known = [rate for rate in rates if rate is not None]
-    return sum(known) if known else None

@@ -84,9 +84,7 @@ class Phase:
 
     def total(self, prefix: str, value: str) -> float | None:
         """Sum of a value over the tasks of a role (their ids begin with it); none if none has it."""
-        found = [self.value(task, value) for task in self.tasks(prefix)]
-        known = [one for one in found if one is not None]
-        return sum(known) if known else None
+        return sum_of_known(self.value(task, value) for task in self.tasks(prefix))
 
     def task_rate(self, prefix: str, value: str) -> float | None:
         """A value over the time of its own task, summed over the tasks of a role; none if none has it."""
@@ -125,3 +123,9 @@ class Phase:
         if reading is None or count is None or not reading.elapsed_s > 0:
             return None
         return count / reading.elapsed_s
+
+
+def sum_of_known(values: Iterable[float | None]) -> float | None:
+    """None where nothing is known; what is known may be less than there was."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hypertare import datagram_rate, of_line, packets, together
-from hypertare.phase import LOAD, Phase
+from hypertare.phase import LOAD, Phase, sum_of_known
 from hypertare.records import Record
 from hypertare.trials import Response
 
@@ -370,9 +370,7 @@ def _machine_cpu(platform: str, phase: Phase, values: Found) -> float | None:
 
 def _sum(phase: Phase, nodes: Iterable[str], probe: str, value: str) -> float | None:
     """Over the nodes that worked, for others are not asked; none if none was."""
-    found = [phase.probe(node, probe, value) for node in nodes]
-    known = [one for one in found if one is not None]
-    return sum(known) if known else None
+    return sum_of_known(phase.probe(node, probe, value) for node in nodes)
 
 
 def _known(values: Found) -> dict[str, float]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -87,6 +89,16 @@ def load(run: Path) -> Report:
 
     with Store.open(run) as store:
         return gather(store, summarise(store))
+
+
+@contextmanager
+def drawing(folder: Path) -> Iterator[Path]:
+    """Where the page of a run directory goes. Drawing takes seconds, and loading what draws as well:
+    only after the verdict is read."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("writing the report"):
+        yield folder / "report.html"
 
 
 def _print(found: Report, format: Format, every: bool) -> None:

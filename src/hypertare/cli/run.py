@@ -171,7 +171,7 @@ def finish(
     """
     import shutil
 
-    from hypertare.cli.report import load
+    from hypertare.cli.report import drawing, load
     from hypertare.errors import writing
     from hypertare.report.terminal import show
 
@@ -183,8 +183,10 @@ def finish(
     if summary_copy is not None:
         with writing(summary_copy):
             shutil.copyfile(folder / "summary.json", summary_copy)
-    with writing(folder):
-        report = _write_report(found, folder)
+    with writing(folder), drawing(folder) as report:
+        from hypertare.report.html import write
+
+        write(found, report)
     if report_copy is not None:
         with writing(report_copy):
             shutil.copyfile(report, report_copy)
@@ -213,18 +215,6 @@ def _require_results(found: Report) -> None:
             f"No trial succeeded on {' and '.join(missing)}.",
             "The reasons stand above, with the last console lines in the report.",
         )
-
-
-def _write_report(found: Report, folder: Path) -> Path:
-    """Drawing takes seconds, and loading what draws as well: only after the verdict is read."""
-    from rich.console import Console
-
-    with Console(stderr=True).status("writing the report"):
-        from hypertare.report.html import write
-
-        report = folder / "report.html"
-        write(found, report)
-    return report
 
 
 def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +13,6 @@ from hypertare.units import human_duration
 
 if TYPE_CHECKING:
     from hypertare.study import StudyFile
-    from hypertare.tune.document import Tuning
     from hypertare.tune.session import Prepared
 
 
@@ -95,6 +93,7 @@ def tune(
     """
     from hypertare import paths, session
     from hypertare.cli.progress import Watch
+    from hypertare.cli.report import drawing
     from hypertare.host.needs import Permissions
     from hypertare.report.tuning import show
     from hypertare.store import Store
@@ -132,21 +131,12 @@ def tune(
         print(found.model_dump_json(indent=2), flush=True)
     else:
         show(found)
-    report = _write_report(found, folder)
-    if not json:
-        print(f"\nreport: {report}\nall of it: {folder / FILE_NAME}")
-
-
-def _write_report(found: Tuning, folder: Path) -> Path:
-    """Drawing takes a second or two: only after the verdict is read."""
-    from rich.console import Console
-
-    with Console(stderr=True).status("writing the report"):
+    with drawing(folder) as report:
         from hypertare.report.tuning_html import write
 
-        report = folder / "report.html"
         write(found, report)
-    return report
+    if not json:
+        print(f"\nreport: {report}\nall of it: {folder / FILE_NAME}")
 
 
 def _override(

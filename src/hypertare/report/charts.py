@@ -28,7 +28,7 @@ MODES = {"user": "#3f8fd2", "kernel": "#e07b39", "interrupts": "#c561a6", "stole
 
 _ROW = 46
 _POINT = 42
-_FEW_TICKS = alt.Axis(tickCount=8)
+FEW_TICKS = alt.Axis(tickCount=8)
 
 
 def colours(platforms: Sequence[str]) -> dict[str, str]:
@@ -118,7 +118,7 @@ def trials(
         "value:Q",
         title=f"{title}, {name}" if name else title,
         scale=alt.Scale(zero=False, nice=True, padding=8),
-        axis=_FEW_TICKS,
+        axis=FEW_TICKS,
     )
     colour = _platform_colour(report, shown)
     dots = (
@@ -176,7 +176,7 @@ def series(points: Sequence[SeriesPoint], report: Report) -> alt.Chart:
             x=alt.X(
                 "t:Q",
                 title=f"seconds since the task began to count{_mark(report)}",
-                axis=_FEW_TICKS,
+                axis=FEW_TICKS,
             ),
             y=alt.Y(
                 "value:Q", title=f"{verdict.word(points[0].what.removesuffix('_bps'))}, {name}"
@@ -268,7 +268,7 @@ def cpu(times: Sequence[CpuTime], report: Report) -> alt.Chart:
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar(height=18, cornerRadius=1)
         .encode(
-            x=alt.X("seconds:Q", title=f"CPU seconds a trial{_mark(report)}", axis=_FEW_TICKS),
+            x=alt.X("seconds:Q", title=f"CPU seconds a trial{_mark(report)}", axis=FEW_TICKS),
             y=alt.Y("name:N", sort=order, title=None, axis=name_axis(2)),
             color=alt.Color(
                 "mode:N",
@@ -310,7 +310,7 @@ def _total_pane(workload: str, bars: Sequence[Bar]) -> Any:
         if bar.part == "published"
     ]
     y = alt.Y("name:N", sort=order, title=None, axis=name_axis(1))
-    x = alt.X("ratio:Q", title=f"{workload}, native is 1{VIRTUAL}", stack="zero", axis=_FEW_TICKS)
+    x = alt.X("ratio:Q", title=f"{workload}, native is 1{VIRTUAL}", stack="zero", axis=FEW_TICKS)
     tips = [
         *(alt.Tooltip(f"{field}:N") for field in ("name", "part")),
         alt.Tooltip("ratio:Q", format=".4~g"),
@@ -360,7 +360,7 @@ def parts(found: Sequence[Part], unit: str, report: Report) -> alt.Chart:
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar(height=18, cornerRadius=1)
         .encode(
-            x=alt.X("count:Q", title=f"{unit}{_mark(report)}", axis=_FEW_TICKS),
+            x=alt.X("count:Q", title=f"{unit}{_mark(report)}", axis=FEW_TICKS),
             y=alt.Y("name:N", sort=order, title=None, axis=name_axis(2 if several else 1)),
             color=alt.Color(
                 "part:N",

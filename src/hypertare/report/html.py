@@ -12,7 +12,7 @@ from hypertare.report.model import Failure, Point, Report
 from hypertare.report.page import Chart
 from hypertare.responses import mark_of, meaning
 from hypertare.summary import Estimate, Level, PlatformState
-from hypertare.units import human_duration, human_size
+from hypertare.units import human_size
 
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
@@ -150,20 +150,8 @@ def _findings(report: Report) -> Iterator[Finding]:
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
-    """What every figure of the page carries with it."""
-    summary = report.summary
-    machine = summary.machine
-    lasted = (summary.ended - summary.started).total_seconds() if summary.ended else None
-    return [
-        ("machine", f"{machine.kind}, {machine.hostname}"),
-        ("clock", summary.clock),
-        ("accelerator", summary.accelerator or "none"),
-        ("kernel", machine.kernel),
-        ("trials", str(len(report.trials))),
-        ("started", summary.started.strftime("%Y-%m-%d %H:%M UTC")),
-        ("took", human_duration(lasted) if lasted is not None else "not ended"),
-        ("seed", str(summary.seed)),
-    ]
+    trials = ("trials", str(len(report.trials)))
+    return [*page.where(report.summary), trials, *page.when(report.summary)]
 
 
 def _overview(report: Report) -> Chart | None:

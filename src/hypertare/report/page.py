@@ -20,11 +20,16 @@ from typing import Any
 from hypertare.errors import MachineError
 from hypertare.report import charts
 from hypertare.report.library import charting_library
+from hypertare.summary import Summary
+from hypertare.tune.document import Tuning
+from hypertare.units import human_duration
 
 _FOLDER = Path(__file__).parent
 _LIGHT = charts.config("#1c2430", "#dfe4ea", "transparent")
 _DARK = charts.config("#e6eaf0", "#39424f", "transparent")
 _MOST_PICTURES = 8
+Found = Summary | Tuning
+"""What a page is of."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,26 @@ def chart(
     rows: tuple[tuple[str, ...], ...],
 ) -> Chart:
     return Chart(key, title, note, charts.specification(drawn), head, rows)
+
+
+def where(found: Found) -> list[tuple[str, str]]:
+    """What every figure of a page carries with it."""
+    return [
+        ("machine", f"{found.machine.kind}, {found.machine.hostname}"),
+        ("clock", found.clock),
+        ("accelerator", found.accelerator or "none"),
+        ("kernel", found.machine.kernel),
+    ]
+
+
+def when(found: Found) -> list[tuple[str, str]]:
+    """And what makes it again, or tells it from another time."""
+    lasted = (found.ended - found.started).total_seconds() if found.ended else None
+    return [
+        ("started", found.started.strftime("%Y-%m-%d %H:%M UTC")),
+        ("took", human_duration(lasted) if lasted is not None else "not ended"),
+        ("seed", str(found.seed)),
+    ]
 
 
 def render(template: str, every: Iterable[Chart], leading: Sequence[Chart], **values: Any) -> str:

@@ -13,11 +13,12 @@ from hypertare.responses import mark_of
 from hypertare.tune.document import EffectFound, Tuning
 from hypertare.wording import percent, span
 
-_PLACES = {"knee": "#d1495b", "front": "#3f8fd2", "beaten": "#7a869a"}
-_PHASES = {"screen": "#7a869a", "search": "#3f8fd2", "race": "#e07b39"}
+_GREY = charts.TONES["no difference shown"]
+_BLUE, _, _ORANGE, _, _YELLOW, _, _RED, *_ = charts.PALETTE
+_PLACES = {"knee": _RED, "front": _BLUE, "beaten": _GREY}
+_PHASES = {"screen": _GREY, "search": _BLUE, "race": _ORANGE}
 _ROW = 34
 _HEIGHT = 300
-_FEW_TICKS = alt.Axis(tickCount=8)
 
 
 def effects(found: Tuning, response: str) -> Any:
@@ -36,7 +37,7 @@ def effects(found: Tuning, response: str) -> Any:
         alt.layer(
             _rule("x", 0),
             base.mark_rule(size=3).encode(
-                x=alt.X("low:Q", title=title, axis=_FEW_TICKS), x2="high:Q"
+                x=alt.X("low:Q", title=title, axis=charts.FEW_TICKS), x2="high:Q"
             ),
             base.mark_point(filled=True, size=130, opacity=1).encode(
                 x=alt.X("change:Q", title=title)
@@ -77,7 +78,7 @@ def front(found: Tuning) -> Any:
         "cpu:Q",
         title=_title(found.cpu or "", found),
         scale=alt.Scale(padding=14),
-        axis=_FEW_TICKS,
+        axis=charts.FEW_TICKS,
     )
     y = alt.Y("throughput:Q", title=_title(found.throughput, found), scale=alt.Scale(padding=14))
     dots = (
@@ -137,10 +138,7 @@ def confirmation(found: Tuning) -> Any:
     """The gain of each fresh block, with the mean of all, its interval, and what the search promised."""
     confirmed = found.confirmation
     assert confirmed is not None
-    blocks = [
-        {"who": "each block", "value": 100 * gain, "block": number}
-        for number, gain in enumerate(confirmed.by_block, start=1)
-    ]
+    blocks = [{"who": "each block", "value": 100 * gain} for gain in confirmed.by_block]
     low = confirmed.gain if confirmed.low is None else confirmed.low
     high = confirmed.gain if confirmed.high is None else confirmed.high
     mean = {
@@ -153,18 +151,18 @@ def confirmation(found: Tuning) -> Any:
     order = [mean["who"], "each block", promised["who"]]
     title = f"gain, %{mark_of(found.clock)}"
     y = alt.Y("who:N", sort=order, title=None, axis=charts.name_axis())
-    x = alt.X("value:Q", title=title, axis=_FEW_TICKS)
+    x = alt.X("value:Q", title=title, axis=charts.FEW_TICKS)
     whole = alt.Chart(alt.InlineData(values=[mean])).encode(y=y)
     return charts.sized(
         alt.layer(
             _rule("x", 0),
             _rule("x", 100 * confirmed.threshold, faint=True),
-            whole.mark_rule(size=3, color="#1f9e89").encode(
-                x=alt.X("low:Q", title=title, axis=_FEW_TICKS), x2="high:Q"
+            whole.mark_rule(size=3, color=charts.TONES["gains"]).encode(
+                x=alt.X("low:Q", title=title, axis=charts.FEW_TICKS), x2="high:Q"
             ),
-            whole.mark_tick(thickness=3, size=22, color="#1f9e89").encode(x=x),
-            _dots(blocks, x, y, "#3f8fd2"),
-            _dots([promised], x, y, "#a98f1e"),
+            whole.mark_tick(thickness=3, size=22, color=charts.TONES["gains"]).encode(x=x),
+            _dots(blocks, x, y, _BLUE),
+            _dots([promised], x, y, _YELLOW),
         ),
         height=3 * _ROW,
     )

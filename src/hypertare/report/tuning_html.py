@@ -11,9 +11,7 @@ from hypertare.report.page import Chart
 from hypertare.report.tuning import Tabled
 from hypertare.report.verdict import word
 from hypertare.responses import meaning
-from hypertare.summary import Level
 from hypertare.tune.document import KnobTried, Tuning
-from hypertare.units import human_duration
 from hypertare.wording import level_text, percent
 
 
@@ -57,39 +55,35 @@ def render(found: Tuning) -> str:
 
 
 def _facts(found: Tuning) -> list[tuple[str, str]]:
-    machine = found.machine
     return [
         ("platform", f"{found.platform}, {found.workload}"),
         ("goal", found.goal),
         ("trials", f"{found.trials}, budget {found.budget}"),
-        ("machine", f"{machine.kind}, {machine.hostname}"),
-        ("clock", found.clock),
-        ("accelerator", found.accelerator or "none"),
-        ("kernel", machine.kernel),
-        ("started", found.started.strftime("%Y-%m-%d %H:%M UTC")),
-        ("took", human_duration((found.ended - found.started).total_seconds())),
-        ("seed", str(found.seed)),
+        *page.where(found),
+        *page.when(found),
     ]
 
 
 def _parts(found: Tuning) -> Iterator[Part]:
     for number, response in enumerate(tuning.responses(found)):
+        table = tuning.effects(found, response)
         chart = page.chart(
             f"effects{number}",
             f"Effects on {word(response)}",
             "Each knob from its default to the level named, over the levels of the others, with its "
             "interval. Grey: no difference shown.",
             tuning_charts.effects(found, response),
-            *_figures(tuning.effects(found, response)),
+            *_figures(table),
         )
-        yield Part(chart.id, word(response), tuning.effects(found, response), (chart,))
+        yield Part(chart.id, word(response), table, (chart,))
     if found.tried:
-        yield Part("search", "Search", tuning.tried(found), tuple(_search(found)))
+        table = tuning.tried(found)
+        yield Part("search", "Search", table, tuple(_search(found, table)))
     if found.confirmation is not None:
         yield Part("confirmation", "Confirmation", tuning.confirmation(found), (_duels(found),))
 
 
-def _search(found: Tuning) -> Iterator[Chart]:
+def _search(found: Tuning, table: Tabled) -> Iterator[Chart]:
     if any(one.cpu is not None for one in found.tried):
         yield page.chart(
             "front",
@@ -98,7 +92,7 @@ def _search(found: Tuning) -> Iterator[Chart]:
             "is the default. On the front are those that no other beats in both; the knee is the "
             "compromise.",
             tuning_charts.front(found),
-            *_figures(tuning.tried(found)),
+            *_figures(table),
         )
     if found.looks:
         rows = tuple(
@@ -122,8 +116,7 @@ def _duels(found: Tuning) -> Chart:
         "duels",
         "The winner against the default",
         "Fresh trials, of which none had a part in the choice. Bar: mean and interval; below it what the "
-        "search had promised. The fine line is "
-        "the least gain that matters.",
+        "search had promised. The fine line is the least gain that matters.",
         tuning_charts.confirmation(found),
         ("block", "gain"),
         tuple((str(n), percent(gain)) for n, gain in enumerate(confirmed.by_block, start=1)),
@@ -142,5 +135,4 @@ def _knob(knob: KnobTried) -> tuple[str, str, str, str]:
 def _levels(knob: KnobTried) -> str:
     if knob.low is not None and knob.high is not None:
         return f"{knob.low} to {knob.high}"
-    levels: tuple[Level, ...] = knob.levels
-    return ", ".join(map(level_text, levels))
+    return ", ".join(map(level_text, knob.levels))
