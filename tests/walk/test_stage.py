@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 import threading
 from pathlib import Path
 
@@ -163,6 +165,37 @@ def test_walks_are_run_kept_and_repeat(tmp_path: Path) -> None:
 
     # A run that goes on asks for what it has not.
     assert carry_out(tmp_path, needs, first, fresh=True) == []
+
+
+@pytest.mark.runs
+def test_it_is_the_same_wherever_hypertare_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, needs = made()
+    found = []
+    for place in ("a", "b" * 23, "c" * 100):
+        program = tmp_path / place / "its-agent"
+        program.parent.mkdir()
+        shutil.copy(paths.agent_binary(), program)
+        monkeypatch.setenv("HYPERTARE_AGENT", str(program))
+        monkeypatch.setattr(tempfile, "tempdir", str(program.parent))
+        journal = Journal()
+        assert len(carry_out(tmp_path / place, needs, journal)) == 3
+        found.append([(one.cell, stage._counts(one.result)) for one in journal.known])
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.runs
+def test_a_place_for_the_agent_that_will_not_do_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, needs = made()
+    long = tmp_path / ("a" * 200)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with pytest.raises(MachineError, match=r"path of .* is too long"):
+        carry_out(tmp_path, needs[:1], Journal())
+    assert not list(long.iterdir())
 
 
 @pytest.mark.runs

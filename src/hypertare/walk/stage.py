@@ -38,7 +38,7 @@ from hypertare.study import (
 )
 from hypertare.totals import Walked
 from hypertare.trials import Cell
-from hypertare.walk import root, run
+from hypertare.walk import agent, root, run
 from hypertare.walk.processors import Description
 from hypertare.walk.result import WalkSummary
 from hypertare.walk.settings import WalkSettings
@@ -210,23 +210,18 @@ class Stage:
     def _parts(self, need: Need, programs: Programs | None) -> dict[str, object]:
         """All that decides the result."""
         files = [paths.walk_plugin(), run.qemu()]
-        made = programs.digest if need.in_image and programs else [_digest(paths.agent_binary())]
+        own = [_digest(paths.agent_binary()), agent.LENGTH]
         return {
             "argv": need.argv,
             "prepare": need.prepare,
-            "programs": made,
+            "programs": programs.digest if need.in_image and programs else own,
             "model": [_digest(file) for file in files],
             "processors": [processor.raw for processor in self._processors],
             "options": [self._settings.cycles_per_instruction, self._settings.cache_share],
         }
 
     def _walk(self, need: Need, programs: Programs | None) -> WalkSummary:
-        with tempfile.TemporaryFile() as output, _place(need, programs, output) as place:
-            argv = list(need.argv)
-            if need.in_image:
-                _prepare(need, place)
-            else:
-                argv[0] = str(paths.agent_binary())
+        with tempfile.TemporaryFile() as output, _ready(need, programs, output) as (argv, place):
             result = run.walk(
                 argv, self._processors, self._settings.options, self._still_wanted, place
             )
@@ -256,15 +251,21 @@ class Stage:
 
 
 @contextmanager
-def _place(need: Need, programs: Programs | None, output: IO[bytes]) -> Iterator[run.Place]:
+def _ready(
+    need: Need, programs: Programs | None, output: IO[bytes]
+) -> Iterator[tuple[list[str], run.Place]]:
+    """The command line, and the place where all is there that it needs."""
     if not need.in_image:
-        yield run.Place(environment=_ENVIRONMENT, output=output)
+        with agent.copied() as program:
+            yield [str(program), *need.argv[1:]], run.Place(environment=_ENVIRONMENT, output=output)
         return
     assert programs is not None
     folder = Path(tempfile.mkdtemp(prefix="hypertare-programs-"))
     try:
         root.make(folder, programs.members())
-        yield run.Place(folder, real.WORK, _ENVIRONMENT, output)
+        place = run.Place(folder, real.WORK, _ENVIRONMENT, output)
+        _prepare(need, place)
+        yield list(need.argv), place
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
