@@ -147,6 +147,37 @@ def test_overrides_take_toml_and_text() -> None:
     assert (study.sut.cpus, study.sut.nic, study.design.precision) == (4, "e1000", 0.01)
 
 
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("sut.platforms=native,guest", ("native", "guest")),
+        ("sut.platforms=native", ("native",)),
+        ('sut.platforms=["guest", "native"]', ("guest", "native")),
+        ("sut.kernel_args=quiet", ("quiet",)),
+    ],
+)
+def test_words_are_a_list_where_one_is_wanted(assignment: str, expected: tuple[str, ...]) -> None:
+    study_file = file()
+    study_file.override([assignment], quick=False)
+    path = assignment.partition("=")[0].removeprefix("sut.")
+    assert getattr(study_file.study().sut, path) == expected
+
+
+def test_numbers_between_commas_are_a_list_and_a_command_with_commas_is_none() -> None:
+    study_file = find("virtual-router")
+    weights = "knobs.guest_weights=64,256"
+    study_file.override([weights, "knobs.guest_weights=64, 512", "question=a,b"], quick=False)
+    assert study_file.raw["knobs"]["guest_weights"] == [64, 512]
+    assert study_file.raw["question"] == "a,b"
+
+
+def test_what_is_no_list_is_said() -> None:
+    study_file = file()
+    study_file.override(["sut.platforms=5"], quick=False)
+    with pytest.raises(InputError, match=r"platforms: this is to be a list.*\[5\]"):
+        study_file.study()
+
+
 @pytest.mark.parametrize("assignment", ["sut.cpus", "=3"])
 def test_an_override_that_is_no_assignment(assignment: str) -> None:
     with pytest.raises(InputError, match="no assignment"):

@@ -1,4 +1,4 @@
-"""Options that several verbs have."""
+"""Arguments and options that several verbs have."""
 
 from __future__ import annotations
 
@@ -7,6 +7,30 @@ from typing import Annotated
 
 import typer
 
+
+def complete_study(incomplete: str) -> list[str]:
+    from hypertare.study import builtin_names
+
+    return [name for name in builtin_names() if name.startswith(incomplete)]
+
+
+AskedStudy = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="STUDY",
+        help="A built-in study's name (see `hypertare studies`), or a TOML file.",
+        autocompletion=complete_study,
+        show_default=False,
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="A.B=VALUE",
+        help="Change a setting, for example sut.cpus=2. May be repeated.",
+    ),
+]
 ModuleReload = Annotated[
     bool,
     typer.Option(

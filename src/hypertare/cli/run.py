@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hypertare.cli.options import Fresh, HugePages, Jobs, ModuleReload, RunDirectory
+from hypertare.cli.options import (
+    AskedStudy,
+    Fresh,
+    HugePages,
+    Jobs,
+    ModuleReload,
+    RunDirectory,
+    Settings,
+)
 from hypertare.units import human_duration
 
 if TYPE_CHECKING:
@@ -19,30 +27,9 @@ if TYPE_CHECKING:
     from hypertare.study import StudyFile
 
 
-def complete_study(incomplete: str) -> list[str]:
-    from hypertare.study import builtin_names
-
-    return [name for name in builtin_names() if name.startswith(incomplete)]
-
-
 def run(
-    study: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="STUDY",
-            help="A built-in study's name (see `hypertare studies`), or a TOML file.",
-            autocompletion=complete_study,
-            show_default=False,
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="A.B=VALUE",
-            help="Change a setting, for example sut.cpus=2. May be repeated.",
-        ),
-    ] = None,
+    study: AskedStudy = None,
+    set_: Settings = None,
     quick: Annotated[
         bool,
         typer.Option(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hypertare.cli.run import complete_study
+from hypertare.cli.options import complete_study
 
 app = typer.Typer(help="List the built-in studies, or show one.", invoke_without_command=True)
 

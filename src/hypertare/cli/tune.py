@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hypertare.cli.options import Fresh, HugePages, Jobs, ModuleReload, RunDirectory
-from hypertare.cli.run import asked_study, complete_study, interrupted_study, refuse_changes
+from hypertare.cli.options import (
+    AskedStudy,
+    Fresh,
+    HugePages,
+    Jobs,
+    ModuleReload,
+    RunDirectory,
+    Settings,
+)
+from hypertare.cli.run import asked_study, interrupted_study, refuse_changes
 from hypertare.units import human_duration
 
 if TYPE_CHECKING:
@@ -21,15 +29,7 @@ def complete_goal(incomplete: str) -> list[str]:
 
 
 def tune(
-    study: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="STUDY",
-            help="A built-in study's name (see `hypertare studies`), or a TOML file.",
-            autocompletion=complete_study,
-            show_default=False,
-        ),
-    ] = None,
+    study: AskedStudy = None,
     goal: Annotated[
         str | None,
         typer.Option(
@@ -47,10 +47,7 @@ def tune(
             show_default=False,
         ),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=VALUE", help="Change a setting. May be repeated."),
-    ] = None,
+    set_: Settings = None,
     quick: Annotated[
         bool,
         typer.Option("--quick", metavar="", help="The study's short form, and 60 trials."),

@@ -22,7 +22,7 @@ def explain(error: ValidationError, raw: dict[str, Any], text: str, source: str)
     """
     found = []
     for item in error.errors():
-        location = _key_path(item["loc"])
+        location = key_path(item["loc"])
         line = _line_of(text, location)
         where = f"{source}:{line}" if line else source
         key = ".".join(location) or "the study"
@@ -37,6 +37,8 @@ def _said(item: dict[str, Any], raw: dict[str, Any], location: list[str]) -> str
         return f"there is no such key.{hint} Allowed: {', '.join(known)}."
     if item["type"] == "missing":
         return "this key is missing."
+    if item["type"] == "tuple_type":
+        return f"this is to be a list, in brackets, for example [{item['input']!r}]."
     if item["type"] in ("literal_error", "union_tag_invalid"):
         return _not_allowed(item)
     message = str(item["msg"]).removeprefix("Value error, ")
@@ -54,7 +56,7 @@ def _not_allowed(item: dict[str, Any]) -> str:
     return f"'{given}' is not allowed here.{hint} Allowed: {', '.join(words)}."
 
 
-def _key_path(location: tuple[int | str, ...]) -> list[str]:
+def key_path(location: tuple[int | str, ...]) -> list[str]:
     """The path as the user wrote it: without the names of the union members that pydantic adds."""
     parts = [str(part) for part in location]
     if len(parts) > 2 and parts[0] == "workloads":

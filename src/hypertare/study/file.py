@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hypertare.errors import InputError
-from hypertare.study.complaints import explain
+from hypertare.study.complaints import explain, key_path
 from hypertare.study.study import Study
 from hypertare.wording import did_you_mean
 
@@ -56,7 +56,9 @@ class StudyFile:
         return file
 
     def override(self, assignments: list[str], quick: bool) -> None:
-        """Puts `[quick]` and then `a.b=value` assignments in; values are TOML, else text."""
+        """Puts `[quick]` and then `a.b=value` assignments in. Values are TOML, else text; where there is
+        to be a list, text is one, its parts between commas."""
+        texts: dict[str, str] = {}
         if quick:
             for path, value in self.raw.get("quick", {}).items():
                 put(self.raw, path, value, f"{self.source}: [quick]")
@@ -65,9 +67,16 @@ class StudyFile:
             if not separator or not path.strip():
                 raise InputError(
                     f"--set {assignment}: this is no assignment.",
-                    "Write for example --set sut.cpus=2 or --set 'sut.platforms=[\"native\"]'.",
+                    "Write for example --set sut.cpus=2 or --set sut.platforms=native,guest.",
                 )
-            put(self.raw, path.strip(), _toml_value(value.strip()), f"--set {assignment}")
+            found = _toml_value(value.strip())
+            put(self.raw, path.strip(), found, f"--set {assignment}")
+            texts.pop(path.strip(), None)
+            if isinstance(found, str):
+                texts[path.strip()] = found
+        for path in _wanted_as_lists(self.raw) & texts.keys():
+            parts = [_toml_value(part.strip()) for part in texts[path].split(",")]
+            put(self.raw, path, parts, f"--set {path}={texts[path]}")
 
     def study(self) -> Study:
         """The study, validated, each of its factors' levels too."""
@@ -109,6 +118,16 @@ def put(raw: dict[str, Any], path: str, value: object, where: str) -> None:
         if not isinstance(target, dict):
             raise InputError(f"{where}: '{name}' in '{path}' is no table.")
     target[key] = value
+
+
+def _wanted_as_lists(raw: dict[str, Any]) -> set[str]:
+    """Paths to what is no list and has to be one."""
+    try:
+        Study.model_validate(raw)
+    except ValidationError as error:
+        wrong = [item for item in error.errors() if item["type"] == "tuple_type"]
+        return {".".join(key_path(item["loc"])) for item in wrong}
+    return set()
 
 
 def _toml_value(text: str) -> object:
