@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -139,21 +140,56 @@ def _left_out(report: Report, shown: Sequence[Estimate]) -> Iterator[RenderableT
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Callable[[Sequence[str], str], RenderableType]:
-    """Lines whose columns are as wide as the widest of all rows; the first one gives way."""
+    """Lines whose columns are as wide as the widest of all rows, of which the first is the header. Where
+    the figures leave no room for names, a line is a paragraph: no figure is ever cut off.
+    """
+    head = rows[0]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 
     def line(cells: Sequence[str], style: str) -> RenderableType:
+        return _Line(head, cells, widths, style)
+
+    return line
+
+
+@dataclass(frozen=True)
+class _Line:
+    head: Sequence[str]
+    cells: Sequence[str]
+    widths: Sequence[int]
+    style: str
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        first, *rest = self.widths
+        left = options.max_width - sum(rest) - 2 * len(rest)
+        if left >= min(first, _LEAST_NAME):
+            yield self._beside(min(first, left))
+        elif self.cells != self.head:
+            yield from _below(self.head, self.cells, self.style)
+
+    def _beside(self, first: int) -> Table:
         grid = Table.grid(padding=(0, 2, 0, 0), expand=False)
-        grid.add_column(min_width=widths[0], overflow="fold")
-        for width in widths[1:]:
+        grid.add_column(width=first, overflow="fold")
+        for width in self.widths[1:]:
             grid.add_column(width=width, justify="right", no_wrap=True)
-        coloured = len(cells) - 2
+        coloured = len(self.cells) - 2
         grid.add_row(
-            *(Text(cell, style if place >= coloured else "") for place, cell in enumerate(cells))
+            *(
+                Text(cell, self.style if place >= coloured else "")
+                for place, cell in enumerate(self.cells)
+            )
         )
         return grid
 
-    return line
+
+def _below(head: Sequence[str], cells: Sequence[str], style: str) -> Iterator[RenderableType]:
+    """A row whose values stand below its name, each with its column's."""
+    name, *values = cells
+    indent = len(name) - len(name.lstrip())
+    told = zip(head[1:], values, strict=True)
+    listed = ", ".join(f"{column} {value}" for column, value in told if value not in _NOTHING)
+    yield Padding(Text(name.strip(), style=style), (0, 0, 0, indent), expand=False)
+    yield Padding(Text(listed, style=style), (0, 0, 0, indent + 2), expand=False)
 
 
 def _response(report: Report, response: str, estimate: Estimate) -> Text:
@@ -194,12 +230,8 @@ class _Fitting:
             yield self._table()
             return
         for row in self.rows:
-            style = "" if row.sure else "yellow"
-            setting, *values = map(plain, row.cells[:-1])
-            told = zip(self.head[1:], values, strict=True)
-            listed = ", ".join(f"{name} {value}" for name, value in told if value not in _NOTHING)
-            yield Text(setting, style=style)
-            yield Padding(Text(listed, style=style), (0, 0, 0, 2), expand=False)
+            cells = [plain(cell) for cell in row.cells[:-1]]
+            yield from _below(self.head, cells, "" if row.sure else "yellow")
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
