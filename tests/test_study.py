@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hypertare.design import make
 from hypertare.errors import InputError
 from hypertare.study import StudyFile, builtin_names, combinations, find
 
@@ -234,3 +235,101 @@ def test_programs_of_an_emulated_machine() -> None:
 def test_programs_that_cannot_be(change: tuple[str, str], said: str) -> None:
     assert change[0] in EMULATED
     assert said in complaint(EMULATED.replace(*change))
+
+
+@pytest.mark.parametrize(
+    ("more", "table"),
+    [
+        ('"sut.kernel" = ["debian", "debian"]', "factors.sut.kernel"),
+        ('"sut.cpus" = [1, true]', "factors.sut.cpus"),
+        ('"sut.memory" = ["512M", 536870912]', "factors.sut.memory"),
+        ('"workloads.udp.message" = ["1K", "2K", 1024]', "factors.workloads.udp.message"),
+    ],
+)
+def test_a_level_stands_once(more: str, table: str) -> None:
+    text = complaint(GOOD.replace("[factors]", f"[factors]\n{more}"))
+    assert f"a level stands twice in {table}: " in text
+
+
+def test_a_level_of_one_workload_stands_once() -> None:
+    own = 'rate = "100M"\nfactors = { "knobs.mtu" = [1500, 9000, 1500] }'
+    text = complaint(GOOD.replace('rate = "100M"', own))
+    assert "a level stands twice in workloads.udp.factors.knobs.mtu: 1500." in text
+
+
+def test_setting_a_factor_fixes_it_at_that_level() -> None:
+    study_file = file()
+    study_file.override(["sut.nic=rtl8139", "workloads.udp.rate=70M"], quick=False)
+    study = study_file.study()
+    assert study.factors == {"sut.nic": ("rtl8139",), "workloads.udp.rate": ("70M",)}
+    design = make(study, 1)
+    assert len(design.plots) == 1
+    assert [cell.levels.get("workloads.udp.rate") for cell in design.cells] == [None, "70M"]
+    guests = [v for plot in design.plots for v in plot.variants if v.platform == "guest"]
+    assert [v.levels for v in guests] == [{"sut.nic": "rtl8139"}]
+
+
+def test_setting_a_factor_fixes_it_for_workloads_that_vary_it_themselves() -> None:
+    own = 'rate = "100M"\nfactors = { "knobs.napi_weight" = [1, 64] }'
+    study_file = file(GOOD.replace('rate = "100M"', own))
+    study_file.override(["knobs.napi_weight=8"], quick=False)
+    assert study_file.study().workloads["udp"].factors == {"knobs.napi_weight": (8,)}
+
+
+def test_setting_a_part_of_a_factor_is_refused() -> None:
+    study_file = file(GOOD.replace("[factors]", '[factors]\n"knobs.thp" = ["always", "never"]'))
+    with pytest.raises(InputError, match=r"knobs\.thp is a factor of the study.*\n.*all of knobs"):
+        study_file.override(["knobs.thp.defrag=never"], quick=False)
+
+
+CLAIM = """
+[[claims]]
+text = "it is cheap"
+response = "goodput"
+workload = "udp"
+platform = "guest"
+where = { "sut.nic" = "e1000", "workloads.udp.rate" = "50M" }
+op = "below"
+value = "5 %"
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('"goodput"', '"godput"', "there is no response 'godput'. Did you mean 'goodput'?"),
+        ('"goodput"', '"elapsed"', "there is no response 'elapsed'."),
+        ('"udp"', '"upd"', "there is no workload 'upd'. Did you mean 'udp'? There are: build, udp"),
+        ('"guest"', '"gest"', "there is no platform 'gest'. Did you mean 'guest'?"),
+        ('"guest"', '"xen"', "there is no platform 'xen'. There are: native, container, guest"),
+        ('"sut.nic" =', '"sut.nik" =', "there is no factor 'sut.nik'. Did you mean 'sut.nic'?"),
+        ('"e1000"', '"e1001"', "sut.nic: there is no level 'e1001'. Did you mean 'e1000'?"),
+        ('"50M"', "50000000", "there is no level '50000000'. There are: 50M, 100M"),
+        ("op =", 'against = { "sut.nic" = "ne2k" }\nop =', "sut.nic: there is no level 'ne2k'."),
+        ("op =", 'against = { platform = "natve" }\nop =', "Did you mean 'native'?"),
+        ("op =", 'measure = "value"\nguest = 2\nop =', "there is no guest 2: at most 1"),
+        (
+            "op =",
+            'measure = "ratio"\nagainst_response = "los"\nop =',
+            "there is no response 'los'. Did you mean 'loss'?",
+        ),
+    ],
+)
+def test_a_claim_names_what_is_there(right: str, wrong: str, said: str) -> None:
+    file(GOOD + CLAIM).study()
+    assert right in CLAIM
+    text = complaint(GOOD + CLAIM.replace(right, wrong))
+    line = (GOOD + CLAIM).splitlines().index('text = "it is cheap"') + 1
+    assert text.startswith(f"probe.toml:{line}: claims: 'it is cheap': ")
+    assert said in text
+
+
+def test_claims_on_levels_that_overrides_take_away_stay() -> None:
+    for overrides in (["sut.nic=rtl8139"], ["sut.platforms=native,container"]):
+        study_file = file(GOOD + CLAIM)
+        study_file.override(overrides, quick=False)
+        assert len(study_file.study().claims) == 1
+    study_file = file(GOOD + CLAIM.replace('"goodput"', '"godput"'))
+    study_file.override(["sut.nic=rtl8139"], quick=False)
+    with pytest.raises(InputError, match="no response 'godput'"):
+        study_file.study()

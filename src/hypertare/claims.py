@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Literal
@@ -39,7 +39,7 @@ from hypertare.summary import (
     Prediction,
 )
 from hypertare.trials import GUESTS
-from hypertare.wording import figure, listing, percent, place
+from hypertare.wording import did_you_mean, figure, level_text, listing, percent, place
 
 MODELLED = "walk."
 """What factors of modelled responses begin with: see `hypertare.walk.settings`."""
@@ -143,6 +143,50 @@ class Claim(BaseModel):
             )
         return self
 
+    def problem(
+        self,
+        responses: Mapping[str, Collection[str]],
+        factors: Mapping[str, Mapping[str, Collection[Level]]],
+        platforms: Collection[str],
+        guests: int,
+    ) -> str | None:
+        """What it names and the study has not, so that it could never be decided.
+
+        Args:
+            responses: names of responses by workload.
+            factors: by workload, the levels of each factor.
+            platforms: those of the study.
+            guests: the most that work at once.
+        """
+        workload = self.workload or self.where.get("workload")
+        if workload is not None and workload not in responses:
+            return _none("workload", workload, responses)
+        names = list(responses) if workload is None else [str(workload)]
+        known = list(dict.fromkeys(one for name in names for one in responses[name]))
+        for response in (self.response, self.against_response, self.with_response):
+            if response is not None and response not in known:
+                return _none("response", response, known)
+        named = [self.where, *(levels for levels in self.seconds if levels)]
+        for platform in (self.platform, *(one["platform"] for one in named if "platform" in one)):
+            if platform not in platforms:
+                return _none("platform", platform, platforms)
+        for number in (self.guest, *(one["guest"] for one in named if "guest" in one)):
+            if isinstance(number, int) and number > guests:
+                return f"there is no guest {number}: at most {guests} work at once"
+        # A workload without the response has no cell that this is about.
+        names = [name for name in names if self.response in responses[name]]
+        for path, level in (pair for one in named for pair in one.items()):
+            if path in ("workload", "platform", "guest"):
+                continue
+            places = [factors[name][path] for name in names if path in factors[name]]
+            if not places:
+                every = dict.fromkeys(factor for name in names for factor in factors[name])
+                return _none("factor", path, every)
+            if not any(same(level, one) for levels in places for one in levels):
+                levels = dict.fromkeys(level_text(one) for levels in places for one in levels)
+                return f"{path}: {_none('level', level_text(level), levels)}"
+        return None
+
     @property
     def seconds(self) -> tuple[dict[str, Level] | None, ...]:
         """What each matching cell is compared with; one that is none where it is not compared."""
@@ -156,6 +200,13 @@ class Claim(BaseModel):
         if isinstance(self.value, tuple):
             return self.value
         return (self.value, math.inf) if self.op == "above" else (-math.inf, self.value)
+
+
+def _none(kind: str, given: object, known: Iterable[str]) -> str:
+    names = list(known)
+    hint = did_you_mean(str(given), names)
+    listed = f"there are: {', '.join(names)}" if names else "there are none"
+    return f"there is no {kind} '{given}'.{hint} {listed[0].upper()}{listed[1:]}"
 
 
 @dataclass(frozen=True)

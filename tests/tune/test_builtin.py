@@ -22,3 +22,15 @@ def test_a_built_in_study_can_be_tuned(name: str, quick: bool) -> None:
     prepared = session.prepare(file, 1)
     assert prepared.space.knobs
     assert prepared.run.study.plots == ()
+
+
+def test_a_factor_that_is_set_is_not_tuned() -> None:
+    text = (
+        'name = "s"\nquestion = "?"\n[workloads.tcp]\ntype = "stream"\n[factors]\n'
+        '"knobs.mtu" = [1500, 9000]\n"knobs.busy_poll" = [0, 50]\n'
+    )
+    file = StudyFile(text, "s.toml")
+    file.override(["knobs.mtu=9000"], quick=False)
+    prepared = tuning.prepare(file, 1)
+    assert [knob.path for knob in prepared.space.knobs] == ["knobs.busy_poll"]
+    assert prepared.run.study.knobs.mtu == 9000

@@ -228,7 +228,7 @@ def _as_options(text: str) -> str:
         return f"--{'on' if name == 'platforms' else name}:"
 
     text = re.sub(r"^weigh: (?:sut|design)\.(\w+)(?:\.\d+)?:", option, text, flags=re.MULTILINE)
-    return re.sub(r'\bsut\.(paging|pages)(?: = "(\w+)")?', _setting, text)
+    return re.sub(r'\b(?:factors\.)?sut\.(paging|pages)(?: = "(\w+)")?', _setting, text)
 
 
 def _setting(found: re.Match[str]) -> str:

@@ -109,3 +109,9 @@ def _line_of(text: str, location: list[str]) -> int | None:
         if path == names or (stripped and path == names[: len(path)] and len(path) > len(table)):
             return number
     return header_line
+
+
+def line_with(text: str, words: str) -> int | None:
+    """The first line that holds these words."""
+    lines = enumerate(text.splitlines(), start=1)
+    return next((number for number, line in lines if words and words in line), None)

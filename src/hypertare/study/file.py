@@ -15,7 +15,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from hypertare.errors import InputError
-from hypertare.study.complaints import explain, key_path
+from hypertare.study.complaints import explain, key_path, line_with
+from hypertare.study.rules import unknown
 from hypertare.study.study import Study
 from hypertare.wording import did_you_mean
 
@@ -31,6 +32,7 @@ class StudyFile:
             self.raw: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{source}: this is no valid TOML: {error}") from None
+        self._written = copy.deepcopy(self.raw)
 
     @classmethod
     def read(cls, path: Path) -> StudyFile:
@@ -61,7 +63,7 @@ class StudyFile:
         texts: dict[str, str] = {}
         if quick:
             for path, value in self.raw.get("quick", {}).items():
-                put(self.raw, path, value, f"{self.source}: [quick]")
+                _set(self.raw, path, value, f"{self.source}: [quick]")
         for assignment in assignments:
             path, separator, value = assignment.partition("=")
             if not separator or not path.strip():
@@ -70,21 +72,59 @@ class StudyFile:
                     "Write for example --set sut.cpus=2 or --set sut.platforms=native,guest.",
                 )
             found = _toml_value(value.strip())
-            put(self.raw, path.strip(), found, f"--set {assignment}")
+            _set(self.raw, path.strip(), found, f"--set {assignment}")
             texts.pop(path.strip(), None)
             if isinstance(found, str):
                 texts[path.strip()] = found
         for path in _wanted_as_lists(self.raw) & texts.keys():
             parts = [_toml_value(part.strip()) for part in texts[path].split(",")]
-            put(self.raw, path, parts, f"--set {path}={texts[path]}")
+            _set(self.raw, path, parts, f"--set {path}={texts[path]}")
 
     def study(self) -> Study:
-        """The study, validated, each of its factors' levels too."""
+        """The study, validated, each of its factors' levels and what its claims name too."""
         study = self._validate(self.raw)
-        for path, levels in study.all_factors.items():
-            for level in levels:
-                self.cell({path: level})
+        self._check_levels("factors", study.factors)
+        for name, workload in study.workloads.items():
+            self._check_levels(f"workloads.{name}.factors", workload.factors)
+        self._check_claims(study)
         return study
+
+    def _check_levels(self, table: str, factors: dict[str, tuple[Any, ...]]) -> None:
+        """Raises:
+        InputError: a level is none, or stands there twice, perhaps written in two ways.
+        """
+        for path, levels in factors.items():
+            seen: list[Any] = []
+            for level in levels:
+                setting = self.cell({path: level}).setting(path)
+                if setting in seen:
+                    first = levels[seen.index(setting)]
+                    again = "" if repr(level) == repr(first) else f" ({first!r} is the same)"
+                    raise InputError(
+                        f"{self.source}: a level stands twice in {table}.{path}: {level!r}{again}.",
+                        "Leave one out: each level is a cell of its own, with trials of its own.",
+                    )
+                seen.append(setting)
+
+    def _check_claims(self, study: Study) -> None:
+        """What claims name is there. Overrides may take levels away, so that the study as it is written
+        counts too: then a claim is undecided.
+
+        Raises:
+            InputError: it is in neither.
+        """
+        wrong = [(claim, problem) for claim in study.claims if (problem := unknown(claim, study))]
+        if not wrong:
+            return
+        try:
+            written = Study.model_validate(self._written)
+        except ValidationError:
+            written = study
+        for claim, problem in wrong:
+            if unknown(claim, written):
+                line = line_with(self.text, claim.text)
+                where = f"{self.source}:{line}" if line else self.source
+                raise InputError(f"{where}: claims: '{claim.text}': {problem}")
 
     def cell(self, levels: dict[str, Any]) -> Study:
         """The study with these factors' levels in their places."""
@@ -118,6 +158,27 @@ def put(raw: dict[str, Any], path: str, value: object, where: str) -> None:
         if not isinstance(target, dict):
             raise InputError(f"{where}: '{name}' in '{path}' is no table.")
     target[key] = value
+
+
+def _set(raw: dict[str, Any], path: str, value: object, where: str) -> None:
+    """Puts a value at a path; a factor that varies it has this one level from now on.
+
+    Raises:
+        InputError: as `put`, or a factor varies what the path is only a part of.
+    """
+    put(raw, path, value, where)
+    workloads = raw.get("workloads")
+    tables = [raw, *(workloads.values() if isinstance(workloads, dict) else ())]
+    for factors in (table.get("factors") for table in tables if isinstance(table, dict)):
+        for factor in factors if isinstance(factors, dict) else ():
+            if path == factor:
+                factors[factor] = [value]
+            elif path.startswith(f"{factor}."):
+                raise InputError(
+                    f"{where}: {factor} is a factor of the study, whose levels would take the place "
+                    "of this.",
+                    f"Set all of {factor}.",
+                )
 
 
 def _wanted_as_lists(raw: dict[str, Any]) -> set[str]:

@@ -6,10 +6,11 @@ They are asked in the order of `RULES`, and the first that is broken is said.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypertare.plan import HUGE_PAGE
 from hypertare.responses import has_elapsed, of_workload
+from hypertare.search import rates
 from hypertare.study.emulated import CLOCKS
 from hypertare.study.factors import is_easy
 from hypertare.study.knobs import HOST_KNOBS
@@ -19,6 +20,7 @@ from hypertare.trials import GUESTS
 from hypertare.units import human_size
 
 if TYPE_CHECKING:
+    from hypertare.claims import Claim
     from hypertare.study.study import Study
 
 LEAST_EMULATED = 128 << 20
@@ -244,21 +246,41 @@ def factors_of_a_workload_are_its_own(study: Study) -> None:
 
 def plots_show_what_is_there(study: Study) -> None:
     """Axes are responses and factors of their workload."""
-    walked = study.walked
-    responses = {
-        name: [one.name for one in of_workload(workload.type, walked=name in walked)]
-        for name, workload in study.workloads.items()
-    }
-    bench = {path: v for path, v in study.factors.items() if not path.startswith("workloads.")}
-    modelled = study.walk.factors if study.walk else {}
-    factors = {
-        name: {**bench, **study.factors_of(name), **(modelled if name in walked else {})}
-        for name in study.workloads
-    }
+    responses, factors = _responses(study), _factors(study)
     for plot in study.plots:
         problem = plot.problem(responses, factors)
         if problem is not None:
             raise ValueError(f"plots: '{plot.title}': {problem}")
+
+
+def unknown(claim: Claim, study: Study) -> str | None:
+    """What a claim names and the study has not. No rule: `--quick` may leave levels out."""
+    responses, factors = _responses(study), _factors(study)
+    if study.search is not None and claim.response == rates.RESPONSE:
+        name = study.search.workload
+        over = {path: study.all_factors.get(path, ()) for path in study.search.over}
+        responses = {name: [rates.RESPONSE]}
+        factors = {name: {**over, rates.GOAL: study.search.loss}}
+    return claim.problem(responses, factors, study.sut.platforms, study.bench_guests)
+
+
+def _responses(study: Study) -> dict[str, list[str]]:
+    """Names by workload."""
+    walked = study.walked
+    return {
+        name: [one.name for one in of_workload(workload.type, walked=name in walked)]
+        for name, workload in study.workloads.items()
+    }
+
+
+def _factors(study: Study) -> dict[str, dict[str, Any]]:
+    """Those that are in a workload's cells, with their levels, by workload."""
+    bench = {path: v for path, v in study.factors.items() if not path.startswith("workloads.")}
+    modelled = study.walk.factors if study.walk else {}
+    return {
+        name: {**bench, **study.factors_of(name), **(modelled if name in study.walked else {})}
+        for name in study.workloads
+    }
 
 
 RULES: tuple[Callable[[Study], None], ...] = (

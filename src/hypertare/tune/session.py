@@ -84,11 +84,9 @@ lends."""
 
 def _as_written(settings: TuneSettings, study: Study) -> dict[str, Any]:
     """The knobs as a study file has them, so that a run that goes on finds them there."""
-    if not settings.knobs:
-        return {path: list(levels) for path, levels in study.factors.items()}
     return {
         path: list(given) if isinstance(given, tuple) else given.model_dump(mode="json")
-        for path, given in settings.knobs.items()
+        for path, given in spaces.varied(study, settings).items()
     }
 
 

@@ -112,7 +112,7 @@ def make(file: StudyFile, study: Study, settings: TuneSettings, platform: str) -
     Raises:
         InputError: there is nothing to tune, or something of it fits nothing.
     """
-    given: Mapping[str, Any] = settings.knobs or study.factors
+    given = varied(study, settings)
     if not given:
         raise InputError(
             f"{file.source}: there is nothing to tune: the study has no [tune.knobs] and no factors.",
@@ -131,6 +131,13 @@ def make(file: StudyFile, study: Study, settings: TuneSettings, platform: str) -
             knob = replace(knob, guess=_guess(file, study, knob, settings.guess[path]))
         (ladders if isinstance(levels, Ladder) else knobs).append(knob)
     return Space(tuple(knobs), tuple(ladders))
+
+
+def varied(study: Study, settings: TuneSettings) -> Mapping[str, Any]:
+    """What is tuned, by path: the knobs that are named, else the factors. One level is no choice: that is
+    a factor that `--set` has fixed."""
+    several = {path: levels for path, levels in study.factors.items() if len(levels) > 1}
+    return settings.knobs or several
 
 
 def _check_path(file: StudyFile, study: Study, path: str, platform: str) -> None:
