@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypertare.study import builtin_names, find
+from hypertare.study import StudyFile, builtin_names, find
 from hypertare.tune import session
 
 TUNED = [name for name in builtin_names() if find(name).study().tune]
@@ -31,6 +31,6 @@ def test_a_factor_that_is_set_is_not_tuned() -> None:
     )
     file = StudyFile(text, "s.toml")
     file.override(["knobs.mtu=9000"], quick=False)
-    prepared = tuning.prepare(file, 1)
+    prepared = session.prepare(file, 1)
     assert [knob.path for knob in prepared.space.knobs] == ["knobs.busy_poll"]
     assert prepared.run.study.knobs.mtu == 9000
