@@ -57,7 +57,7 @@ def test_report_in_every_format(before: Path) -> None:
 
 
 def test_report_writes_html(before: Path, tmp_path: Path) -> None:
-    target = tmp_path / "made" / "report.html"
+    target = tmp_path / "report.html"
     done = hypertare("report", before, "--html", target)
     assert done.returncode == 0
     assert target.read_text().startswith("<!doctype html>")

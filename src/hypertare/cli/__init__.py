@@ -44,18 +44,20 @@ def options(
 
 def _register() -> None:
     from hypertare.cli import compare, doctor, image, report, run, studies, tune, walk, weigh
+    from hypertare.cli.verb import Verb
 
     before_a_command = {
         "context_settings": {"allow_interspersed_args": False},
         "options_metavar": "[OPTIONS] --",
+        "cls": Verb,
     }
     app.command(**before_a_command)(weigh.weigh)
-    app.command()(run.run)
-    app.command()(tune.tune)
+    app.command(cls=Verb)(run.run)
+    app.command(cls=Verb)(tune.tune)
     app.command(**before_a_command)(walk.walk)
-    app.command()(report.report)
-    app.command()(compare.compare)
-    app.command()(doctor.doctor)
+    app.command(cls=Verb)(report.report)
+    app.command(cls=Verb)(compare.compare)
+    app.command(cls=Verb)(doctor.doctor)
     app.add_typer(studies.app, name="studies")
     app.add_typer(image.app, name="image")
 

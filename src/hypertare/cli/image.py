@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from hypertare.cli.verb import Verb
+
 app = typer.Typer(
     no_args_is_help=True, help="Guest kernels and initramfs archives, cached by content."
 )
 
 
-@app.command()
+@app.command(cls=Verb)
 def build(
     kernel: Annotated[
         str, typer.Option(help="debian, debian:PACKAGE, host, or a vmlinuz or vmlinux file.")
@@ -68,7 +70,7 @@ def build(
         print(f"programs   {image.programs}")
 
 
-@app.command()
+@app.command(cls=Verb)
 def programs(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     work: Annotated[
@@ -121,7 +123,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-@app.command("list")
+@app.command("list", cls=Verb)
 def list_entries(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
@@ -138,7 +140,7 @@ def list_entries(
     _print_table(f"cache {cache.root}", cache.listing())
 
 
-@app.command()
+@app.command(cls=Verb)
 def gc(
     keep_days: Annotated[float, typer.Option(min=0, help="Keep what was used since.")] = 30.0,
     everything: Annotated[bool, typer.Option("--all", help="Keep nothing.")] = False,

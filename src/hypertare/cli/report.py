@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,20 +35,44 @@ def report(
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write the report as one HTML file, too."),
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write the report as one HTML file, too; - prints it instead.",
+        ),
     ] = None,
 ) -> None:
     """Show what a run found, or a tuning."""
+    from hypertare.cli import outputs
+    from hypertare.errors import InputError
+
+    outputs.check(html=html)
+    if outputs.is_stdout(html) and format is not Format.table:
+        raise InputError(
+            f"--html - and --format {format} both go to the standard output.",
+            "Leave one of them out.",
+        )
     if format is Format.table and (tuning := _tuning(run)) is not None:
         _show_tuning(tuning, html)
         return
     found = load(run)
     if html is not None:
-        from hypertare.report.html import write
+        from hypertare.report import html as pages
 
-        write(found, html)
-        print(f"report: {html}", file=sys.stderr)
-    _print(found, format, every)
+        _write_page(pages, found, html)
+    if not outputs.is_stdout(html):
+        _print(found, format, every)
+
+
+def _write_page(pages: Any, found: Report | Tuning, html: Path) -> None:
+    """`pages` is the module that draws them."""
+    from hypertare.cli import outputs
+
+    if outputs.is_stdout(html):
+        outputs.put_page(pages.render(found))
+        return
+    pages.write(found, html)
+    print(f"report: {html}", file=sys.stderr)
 
 
 def _tuning(run: Path) -> Tuning | None:
@@ -71,14 +95,15 @@ def _tuning(run: Path) -> Tuning | None:
 
 
 def _show_tuning(found: Tuning, html: Path | None) -> None:
+    from hypertare.cli import outputs
     from hypertare.report.tuning import show
 
     if html is not None:
-        from hypertare.report.tuning_html import write
+        from hypertare.report import tuning_html
 
-        write(found, html)
-        print(f"report: {html}", file=sys.stderr)
-    show(found)
+        _write_page(tuning_html, found, html)
+    if not outputs.is_stdout(html):
+        show(found)
 
 
 def load(run: Path) -> Report:

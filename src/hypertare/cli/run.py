@@ -75,6 +75,7 @@ def run(
     hypertare run --resume --out hypertare-runs/first-look-20260101-120000
     """
     from hypertare import paths, session
+    from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
     from hypertare.host.needs import Permissions
     from hypertare.store import Store
@@ -88,16 +89,16 @@ def run(
     prepared = session.prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
     manner = session.Manner(jobs, fresh, allow).checked(prepared)
+    if out is not None and not resume:
+        Store.check_vacant(out)
     if dry_run:
         show_design(prepared, json, manner)
         return
-    if out is not None and not resume:
-        Store.check_vacant(out)
     with Watch() as watch:
         on = session.surroundings(prepared, watch.tell, allow)
         folder = out or session.new_folder(prepared.study.name, paths.runs_dir())
         interrupted = session.carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
-    finish(folder, interrupted=interrupted, as_json=json)
+    finish(folder, interrupted=interrupted, json=outputs.STDOUT if json else None)
 
 
 def asked_study(study: str | None) -> StudyFile:
@@ -144,41 +145,45 @@ def refuse_changes(changes: Mapping[str, object]) -> None:
 
 
 def finish(
-    folder: Path,
-    *,
-    interrupted: bool,
-    as_json: bool,
-    summary_copy: Path | None = None,
-    report_copy: Path | None = None,
+    folder: Path, *, interrupted: bool, json: Path | None = None, html: Path | None = None
 ) -> None:
     """Prints the verdict, then writes the report, and says where everything is.
+
+    Args:
+        folder: the run directory.
+        interrupted: whether Ctrl-C ended the run.
+        json, html: where summary and report go as well; to the standard output in place of the verdict.
 
     Raises:
         HypertareError: a platform could not be weighed, or the report cannot be written.
     """
     import shutil
 
+    from hypertare.cli import outputs
     from hypertare.cli.report import drawing, load
     from hypertare.errors import writing
     from hypertare.report.terminal import show
 
     found = load(folder)
-    if as_json:
-        print(found.summary.model_dump_json(indent=2), flush=True)
-    else:
+    told = not outputs.is_stdout(json) and not outputs.is_stdout(html)
+    if told:
         show(found)
-    if summary_copy is not None:
-        with writing(summary_copy):
-            shutil.copyfile(folder / "summary.json", summary_copy)
+    if outputs.is_stdout(json):
+        print(found.summary.model_dump_json(indent=2), flush=True)
+    elif json is not None:
+        with writing(json):
+            shutil.copyfile(folder / "summary.json", json)
     with writing(folder), drawing(folder) as report:
         from hypertare.report.html import write
 
         write(found, report)
-    if report_copy is not None:
-        with writing(report_copy):
-            shutil.copyfile(report, report_copy)
-    if not as_json:
-        print(f"\nreport: {report_copy or report}")
+    if outputs.is_stdout(html):
+        outputs.put_page(report.read_text(encoding="utf-8"))
+    elif html is not None:
+        with writing(html):
+            shutil.copyfile(report, html)
+    if told:
+        print(f"\nreport: {html or report}")
     if interrupted:
         print(
             f"hypertare: interrupted; `hypertare run --resume --out {folder}` goes on with it.",

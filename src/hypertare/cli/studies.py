@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hypertare.cli.options import complete_study
+from hypertare.cli.verb import Verb
 
 app = typer.Typer(help="List the built-in studies, or show one.", invoke_without_command=True)
 
@@ -37,7 +38,7 @@ def studies(
     Console().print(table)
 
 
-@app.command()
+@app.command(cls=Verb)
 def show(
     name: Annotated[
         str, typer.Argument(metavar="NAME", autocompletion=complete_study, help="A built-in study.")

@@ -108,11 +108,11 @@ def tune(
     prepared = tuning.prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
     manner = session.Manner(jobs, fresh, allow).checked(prepared.run)
+    if out is not None and not resume:
+        Store.check_vacant(out)
     if dry_run:
         show_space(prepared, json)
         return
-    if out is not None and not resume:
-        Store.check_vacant(out)
     with Watch() as watch:
         on = session.surroundings(prepared.run, watch.tell, allow)
         folder = out or session.new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())

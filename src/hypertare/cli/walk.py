@@ -49,7 +49,7 @@ def walk(
         str, typer.Option(metavar="SHARE", help="Of every cache, what page tables may hold.")
     ] = "25%",
     json: Annotated[
-        str | None,
+        Path | None,
         typer.Option(
             metavar="FILE", help="Write the result here; - prints it.", show_default=False
         ),
@@ -71,7 +71,8 @@ def walk(
         return
     from rich.console import Console
 
-    from hypertare.errors import InputError, writing
+    from hypertare.cli import outputs
+    from hypertare.errors import InputError
     from hypertare.walk.run import Options
     from hypertare.walk.run import walk as run
     from hypertare.walk.show import show
@@ -80,14 +81,12 @@ def walk(
         raise InputError("There is no command.", "hypertare walk -- COMMAND")
     chosen = known.chosen(processor or [known.DEFAULT])
     options = Options(_positive(cycles_per_instruction), _share(cache_share))
+    outputs.check(json=json)
     with _Meter() as meter:
         summary = run(command, chosen, options, meter.tell)
     show(summary, Console(stderr=True, width=None if sys.stderr.isatty() else 110))
-    if json == "-":
-        print(summary.model_dump_json(indent=2))
-    elif json is not None:
-        with writing(Path(json)):
-            Path(json).write_text(summary.model_dump_json(indent=2) + "\n")
+    if json is not None:
+        outputs.put(summary.model_dump_json(indent=2), json)
     raise typer.Exit(summary.status)
 
 

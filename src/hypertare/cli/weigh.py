@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -102,7 +101,8 @@ def weigh(
         typer.Option(metavar="FILE", help="Write the summary here; - prints it instead."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the report here.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the report here; - prints it instead."),
     ] = None,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
@@ -126,6 +126,7 @@ def weigh(
     hypertare weigh --on native,container --prepare 'make clean' -- make
     """
     from hypertare import paths, session
+    from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
     from hypertare.cli.run import finish, show_design
     from hypertare.errors import InputError
@@ -161,25 +162,17 @@ def weigh(
         manner = session.Manner(allow=allow).checked(prepared)
     except InputError as error:
         raise InputError(_as_options(error.what), error.do and _as_options(error.do)) from None
-    if dry_run:
-        show_design(prepared, as_json=False, manner=manner)
-        return
-    for target in (json, html):
-        _check_writable(target)
+    outputs.check(json=json, html=html)
     if out is not None:
         Store.check_vacant(out)
+    if dry_run:
+        show_design(prepared, outputs.is_stdout(json), manner)
+        return
     with Watch() as watch:
         surroundings = session.surroundings(prepared, watch.tell, allow)
         folder = out or session.new_folder("weigh", paths.kept_runs_dir())
         interrupted = session.carry_out(prepared, surroundings, folder, watch, manner=manner)
-    to_stdout = str(json) == "-"
-    finish(
-        folder,
-        interrupted=interrupted,
-        as_json=to_stdout,
-        summary_copy=None if to_stdout else json,
-        report_copy=html,
-    )
+    finish(folder, interrupted=interrupted, json=json, html=html)
 
 
 def study_file(
@@ -255,18 +248,3 @@ def _counts(text: str) -> list[int]:
     if not counts or min(counts) < 1 or len(set(counts)) != len(counts):
         raise InputError(f"--cpus {text}: write numbers of CPUs, for example --cpus 1,2")
     return counts
-
-
-def _check_writable(target: Path | None) -> None:
-    """An unwritable output file is said now, not after minutes of work."""
-    from hypertare.errors import InputError
-
-    if target is None or str(target) == "-":
-        return
-    folder = target.absolute().parent
-    if not folder.is_dir():
-        raise InputError(f"{target}: the folder {folder} is not there.", "Make it first.")
-    if target.is_dir():
-        raise InputError(f"{target} is a folder.", "Name a file.")
-    if not os.access(target if target.exists() else folder, os.W_OK):
-        raise InputError(f"{target} may not be written.", "Name a file elsewhere.")

@@ -115,7 +115,6 @@ def write(text: str, path: Path) -> None:
     """
     draft = path.with_name(f".{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
     except OSError as error:

@@ -1,0 +1,72 @@
+"""Files that a user names for results, looked at before the work; `-` is the standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+STDOUT = Path("-")
+
+
+def is_stdout(target: Path | None) -> bool:
+    return target == STDOUT
+
+
+def check(**targets: Path | None) -> None:
+    """Whether these can be written, before hours of work. By the names of their options.
+
+    Raises:
+        InputError: one of them cannot, or several are to be the standard output.
+    """
+    from hypertare.errors import InputError
+
+    here = [f"--{name}" for name, target in targets.items() if is_stdout(target)]
+    if len(here) > 1:
+        raise InputError(
+            f"{' and '.join(here)} are both {STDOUT}: the standard output can hold one of them.",
+            "Give the other one a file.",
+        )
+    for target in targets.values():
+        if target is not None and not is_stdout(target):
+            _check_file(target)
+
+
+def _check_file(target: Path) -> None:
+    from hypertare.errors import InputError
+
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"{target}: the folder {folder} is not there.", "Make it first.")
+    if target.is_dir():
+        raise InputError(f"{target} is a folder.", "Name a file.")
+    if not os.access(target if target.exists() else folder, os.W_OK):
+        raise InputError(f"{target} may not be written.", "Name a file elsewhere.")
+
+
+def put(text: str, target: Path) -> None:
+    """Writes a result that stands nowhere else: where its file cannot be written after all, to the
+    standard output.
+
+    Raises:
+        MachineError: that is where it stands now.
+    """
+    from hypertare.errors import MachineError
+
+    if is_stdout(target):
+        print(text)
+        return
+    try:
+        target.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        print(text, flush=True)
+        raise MachineError(
+            f"{target} cannot be written: {error.strerror or error}.",
+            "The result stands on the standard output instead.",
+        ) from error
+
+
+def put_page(page: str) -> None:
+    """A report's page, to the standard output."""
+    sys.stdout.write(page)
+    sys.stdout.flush()

@@ -1,0 +1,31 @@
+"""What all verbs have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+
+class Verb(TyperCommand):
+    """A command whose options and arguments are not empty where they are given. Left to themselves, an
+    empty path would be this directory, and an empty list of words the default.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in self.params:
+            # Of a command's own words some may be empty; they come as a list.
+            if given.get(parameter.name) == "":
+                _refuse(parameter)
+        return super().parse_args(ctx, args)
+
+
+def _refuse(parameter: Any) -> None:
+    from hypertare.errors import InputError
+
+    is_option = parameter.param_type_name == "option"
+    name = parameter.opts[0] if is_option else parameter.metavar
+    raise InputError(
+        f"{name} is empty.", f"Give it a value{', or leave it out' if is_option else ''}."
+    )
