@@ -5,14 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from hypertare.units import parse_duration, parse_of_capacity, parse_rate, parse_share, parse_size
+
+
+def between(least: float, most: float, words: str) -> AfterValidator:
+    """A range, with both of its ends, in words such as `1 s to 1 h`."""
+
+    def check(given: float) -> float:
+        if not least <= given <= most:
+            raise ValueError(f"it must lie within {words}")
+        return given
+
+    return AfterValidator(check)
+
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 Rate = Annotated[float, BeforeValidator(parse_rate)]
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Share = Annotated[float, BeforeValidator(parse_share)]
+MOST_S = 86_400
+"""Seconds that each of the agent's workloads takes."""
+Working = Annotated[Duration, between(1e-3, MOST_S, "1 ms to 86400 s (a day)")]
+"""How long a workload works."""
+Waiting = Annotated[Duration, between(0, MOST_S, "0 to 86400 s (a day)")]
+Limit = Annotated[Duration, between(0.1, 2_592_000, "100 ms to 2592000 s (30 days)")]
+Memory = Annotated[Size, between(16 << 20, 1 << 46, "16M to 64T")]
+"""Of a machine. No kernel starts with less."""
 
 
 @dataclass(frozen=True)

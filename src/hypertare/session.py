@@ -39,6 +39,8 @@ from hypertare.host.needs import NOTHING, Needs, Permissions, check, require_roo
 from hypertare.image import bird
 from hypertare.image import programs as real
 from hypertare.image.build import DEFAULT_PROFILE, Image, build
+from hypertare.image.cache import Cache
+from hypertare.image.kernel import find_source
 from hypertare.image.profile import DOMAIN, EMULATED
 from hypertare.image.programs import Choice
 from hypertare.laboratory import BenchLaboratory, Laboratory
@@ -174,6 +176,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
             _check_command(name, settings.argv, workdir)
         elif settings.type == "command":
             _check_in_image(name, settings, real.choose(programs_of(file, study)))
+    _check_kernels(study)
     processors = tuple(study.walk.descriptions(file.folder)) if study.walk else ()
     walks.needs(file, study)
     return Prepared(
@@ -402,6 +405,17 @@ def _require_qemu() -> None:
         )
 
 
+def _check_kernels(study: Study) -> None:
+    """Raises:
+    InputError, MachineError: a kernel that is to be on this host is not.
+    """
+    if study.machine == "emulated" or {"guest", "xen"} & set(study.sut.platforms):
+        for asked in _kernels(study):
+            # The distribution's may have to be fetched first.
+            if asked.partition(":")[0] != "debian":
+                find_source(asked, Cache())
+
+
 def _kernels(study: Study) -> list[str]:
     return [str(kernel) for kernel in study.factors.get("sut.kernel", (study.sut.kernel,))]
 
@@ -436,7 +450,9 @@ def carry_out(
         except KeyboardInterrupt:
             interrupted = True
             interrupt.heard()
-            store.add_event("the run was interrupted; `hypertare run --resume` goes on with it")
+            store.add_event(
+                f"the run was interrupted; `hypertare run --resume --out {folder}` goes on with it"
+            )
         except NotPutBackError as error:
             left = error
             store.add_event(str(error))

@@ -7,6 +7,7 @@ decimal multiples (`100M` = 10^8 b/s), as the field writes them. Durations are s
 
 from __future__ import annotations
 
+import math
 import re
 
 _NUMBER = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z%/]*)\s*$")
@@ -18,6 +19,8 @@ def _split(text: object, what: str, example: str) -> tuple[float, str]:
     if isinstance(text, bool):
         raise ValueError(f"{text} is not a {what}; write for example {example}")
     if isinstance(text, int | float):
+        if not (math.isfinite(text) and text >= 0):
+            raise ValueError(f"{text} is not a {what}; write for example {example}")
         return float(text), ""
     match = _NUMBER.match(str(text))
     if match is None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from hypertare.study.study import Study
 from hypertare.study.workloads import WorkloadSettings
-from hypertare.wording import did_you_mean
+from hypertare.wording import did_you_mean, level_text
 
 
 def explain(error: ValidationError, raw: dict[str, Any], text: str, source: str) -> str:
@@ -41,11 +41,54 @@ def _said(item: dict[str, Any], raw: dict[str, Any], location: list[str]) -> str
         return f"this is to be a list, in brackets, for example [{item['input']!r}]."
     if item["type"] in ("literal_error", "union_tag_invalid"):
         return _not_allowed(item)
-    message = str(item["msg"]).removeprefix("Value error, ")
+    message = _PLAIN.get(item["type"], str(item["msg"]).removeprefix("Value error, "))
+    message = message.format(**item.get("ctx", {})) if item["type"] in _PLAIN else message
+    if item["type"] in _SCALARS and isinstance(item["input"], list):
+        message += ", and not a list. Several levels belong in [factors]"
+        message += f': "{".".join(location)}" = {_toml(item["input"])}'
     given = item.get("input")
     if isinstance(given, str | int | float | bool) and str(given) not in message:
         message += f" (given: {given})"
     return message
+
+
+_WHOLE = "this is to be a whole number, for example 2"
+_NUMBER = "this is to be a number, for example 0.5"
+_TRUTH = "this is to be true or false"
+_TEXT = 'this is to be text in quotes, for example "debian"'
+_TABLE = "this is to be a table, for example { key = value }"
+_SCALARS = {
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": _NUMBER,
+    "bool_type": _TRUTH,
+    "bool_parsing": _TRUTH,
+    "string_type": _TEXT,
+    "path_type": _TEXT,
+}
+_PLAIN = _SCALARS | {
+    "dict_type": _TABLE,
+    "model_type": _TABLE,
+    "model_attributes_type": _TABLE,
+    "union_tag_not_found": "the key {discriminator} is missing: it says which kind this is",
+    "too_short": "there are too few: at least {min_length}",
+    "too_long": "there are too many: at most {max_length}",
+    "greater_than": "it must be above {gt}",
+    "greater_than_equal": "it must be at least {ge}",
+    "less_than": "it must be below {lt}",
+    "less_than_equal": "it must be at most {le}",
+}
+"""Validation's own words, in ours; braces hold what the bound is."""
+
+
+def _toml(given: object) -> str:
+    """A value as a study file has it."""
+    if isinstance(given, list):
+        return f"[{', '.join(map(_toml, given))}]"
+    return f'"{given}"' if isinstance(given, str) else level_text(given)  # type: ignore[arg-type]
 
 
 def _not_allowed(item: dict[str, Any]) -> str:

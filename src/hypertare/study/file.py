@@ -37,7 +37,7 @@ class StudyFile:
     @classmethod
     def read(cls, path: Path) -> StudyFile:
         try:
-            return cls(path.read_text(encoding="utf-8"), str(path), path.resolve().parent)
+            return cls(path.read_text(encoding="utf-8-sig"), str(path), path.resolve().parent)
         except OSError as error:
             raise InputError(f"{path}: the study cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
@@ -87,7 +87,22 @@ class StudyFile:
         for name, workload in study.workloads.items():
             self._check_levels(f"workloads.{name}.factors", workload.factors)
         self._check_claims(study)
+        self._check_quick()
         return study
+
+    def _check_quick(self) -> None:
+        """What `--quick` would put in, also where it is not asked for."""
+        try:
+            Study.model_validate(self._written)
+        except ValidationError:
+            return
+        raw = copy.deepcopy(self._written)
+        for path, value in raw.get("quick", {}).items():
+            _set(raw, path, value, f"{self.source}: [quick]")
+        try:
+            Study.model_validate(raw)
+        except ValidationError as error:
+            raise InputError(explain(error, raw, "", f"{self.source}: [quick]")) from None
 
     def _check_levels(self, table: str, factors: dict[str, tuple[Any, ...]]) -> None:
         """Raises:

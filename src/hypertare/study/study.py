@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hypertare.claims import Claim
 from hypertare.plots import Plot
@@ -29,10 +30,22 @@ ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "hardware"]
 """Probes that a study may have or do without; the others are always read."""
 
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def _file_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"'{name[:64]}' cannot name a run directory: write at most 64 letters (a to z), digits, dots, "
+            "underscores and dashes, and begin with a letter or a digit"
+        )
+    return name
+
+
 class Study(Settings):
     """A validated study: the settings of one cell, or of the whole before its factors are put in."""
 
-    name: str
+    name: Annotated[str, AfterValidator(_file_name)]
     question: str
     description: str = ""
     machine: Literal["local", "emulated"] = "local"

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from hypertare.image.programs import SETS as PROGRAM_SETS
 from hypertare.image.programs import is_own
 from hypertare.plan import NicModel, Pages, Paging, Scheduler
-from hypertare.quantities import Duration, Size
+from hypertare.quantities import Limit, Memory
 from hypertare.study.settings import Settings
 from hypertare.wording import did_you_mean
 
@@ -29,7 +29,7 @@ class Sut(Settings):
 
     platforms: tuple[Platform, ...] = ("native", "container", "guest")
     cpus: Annotated[int, Field(ge=1)] = 1
-    memory: Size = 512 << 20
+    memory: Memory = 512 << 20
     nic: NicModel = "virtio-net"
     kernel: str = "debian"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
@@ -37,11 +37,11 @@ class Sut(Settings):
     kernel_args: tuple[str, ...] = ()
     paging: Paging | None = None
     pages: Pages | None = None
-    boot_limit: Duration = 60.0
+    boot_limit: Limit = 60.0
     workdir: Path | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
     scheduler: Scheduler = "credit"
-    driver_memory: Size = 448 << 20
+    driver_memory: Memory = 448 << 20
     programs: tuple[str, ...] = ()
 
     @field_validator("programs")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hypertare.plan import Pages
-from hypertare.quantities import Duration, OfferedRate, Share, Size
+from hypertare.quantities import Duration, Limit, OfferedRate, Share, Size, Waiting, Working
 from hypertare.study.settings import Settings
 
 
@@ -50,8 +50,8 @@ class CommandSettings(Work):
     type: Literal["command"]
     command: str | tuple[str, ...]
     prepare: str | None = None
-    limit: Duration = 600.0
-    expected: Duration | None = None
+    limit: Limit = 600.0
+    expected: Waiting | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -72,15 +72,15 @@ class StreamSettings(Work):
     type: Literal["stream"]
     protocol: Literal["tcp", "udp"] = "tcp"
     direction: Literal["transmit", "receive", "both", "forward"] = "transmit"
-    duration: Duration = 2.0
-    omit: Duration = 0.2
+    duration: Working = 2.0
+    omit: Waiting = 0.2
     flows: Annotated[int, Field(ge=1, le=256)] = 1
     message: Size | None = None
     rate: OfferedRate = None
     socket_buffer: Size | None = None
-    batch: int | None = None
+    batch: Annotated[int, Field(ge=1)] | None = None
     segmentation: bool = False
-    interval: Duration = 0.25
+    interval: Working = 0.25
     sender_cpus: tuple[int, ...] = ()
     receiver_cpus: tuple[int, ...] = ()
     neighbours: NeighbourSettings | None = None
@@ -103,11 +103,11 @@ class PingSettings(Work):
     type: Literal["ping"]
     protocol: Literal["udp", "tcp", "icmp"] = "udp"
     direction: Literal["transmit", "receive"] = "transmit"
-    duration: Duration = 1.0
+    duration: Working = 1.0
     message: Annotated[Size, Field(ge=16, le=65507)] = 64
-    interval: Duration = 0.0
-    timeout: Duration = 1.0
-    omit: int = 20
+    interval: Waiting = 0.0
+    timeout: Working = 1.0
+    omit: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20
     neighbours: NeighbourSettings | None = None
 
 
@@ -115,7 +115,7 @@ class BurnSettings(Work):
     type: Literal["burn"]
     share: Share = 1.0
     threads: Annotated[int, Field(ge=1)] = 1
-    duration: Duration = 2.0
+    duration: Working = 2.0
 
     @field_validator("share")
     @classmethod
@@ -127,7 +127,7 @@ class ForkSettings(Work):
     type: Literal["fork"]
     count: Annotated[int, Field(ge=1, le=1_000_000_000)] = 300
     touch: Annotated[Size, Field(ge=0, le=1 << 40)] = 1 << 20
-    limit: Duration = 600.0
+    limit: Limit = 600.0
 
 
 class TouchSettings(Work):
@@ -136,7 +136,7 @@ class TouchSettings(Work):
     pages: Pages | None = None
     count: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
     duration: Annotated[Duration, Field(gt=0, le=86_400)] | None = None
-    limit: Duration = 600.0
+    limit: Limit = 600.0
 
     @property
     def duration_s(self) -> float | None:

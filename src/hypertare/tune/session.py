@@ -110,6 +110,12 @@ def _check_budget(budget: Budget, space: Space, design: DesignSettings, trial_s:
 
 def _platform(study: Study, settings: TuneSettings) -> str:
     if settings.platform is not None:
+        if settings.platform not in study.sut.platforms:
+            raise InputError(
+                f"tune.platform: {settings.platform} is none of the study's platforms: "
+                f"{', '.join(study.sut.platforms)}.",
+                "Name one of them, or add it to sut.platforms.",
+            )
         return settings.platform
     # The last one is what the study is about: a guest where there is one.
     return "guest" if "guest" in study.sut.platforms else study.sut.platforms[-1]
@@ -211,7 +217,9 @@ def carry_out(
                 trials = lab.trials
         except KeyboardInterrupt:
             interrupt.heard()
-            store.add_event("the tuning was interrupted; `hypertare tune --resume` goes on with it")
+            store.add_event(
+                f"the tuning was interrupted; `hypertare tune --resume --out {folder}` goes on with it"
+            )
         except AgentError as error:
             raise AgentError(
                 error.what,
