@@ -415,17 +415,20 @@ fn a_guest_reads_before_the_load_that_may_starve_it_and_all_others_once_it_runs(
 
 /// Nodes of which each does what it is told only once the other was told the same.
 fn each_awaits_the_other(kind: fn(&Order) -> bool) -> Pretence {
-    let waiting: Arc<Mutex<Vec<(Arc<Mutex<Actor>>, NumberedOrder)>>> = Arc::default();
+    let waiting: Arc<Mutex<Vec<(Actor, NumberedOrder)>>> = Arc::default();
     let mut machine = Pretence::default();
     for name in ["a", "b"] {
         let waiting = waiting.clone();
         let script: Script = Box::new(move |order, actor| {
+            if let Order::Start { trial, phase, .. } = &order.order {
+                actor.trial = (*trial, phase.clone());
+            }
             kind(&order.order).then(|| {
                 let mut waiting = waiting.lock().unwrap();
-                waiting.push((Arc::new(Mutex::new(actor.twin())), order.clone()));
+                waiting.push((actor.twin(), order.clone()));
                 if waiting.len() == 2 {
-                    for (actor, order) in waiting.drain(..) {
-                        actor.lock().unwrap().behave(&order);
+                    for (mut actor, order) in waiting.drain(..) {
+                        actor.behave(&order);
                     }
                 }
             })
