@@ -22,6 +22,8 @@ _CPU = (
     _response("machine_cpu", "s", "lower", "CPU time of the whole machine while it ran"),
     _response("outside_cpu", "s", "lower", "CPU time of the platform as its machine sees it"),
     _response("own_cpu", "s", "lower", "CPU time as the guest itself sees it"),
+    _response("machine_steal", "s", "lower", "time in which a hypervisor held the machine's CPUs"),
+    _response("own_steal", "s", "lower", "time in which the guest had work and waited for a CPU"),
     *together.OF_CPU,
 )
 
@@ -245,6 +247,8 @@ def measure(
         values = _of_one(workload, platform, nodes[0], phase)
     values |= _driver(platform, phase)
     values["machine_cpu"] = _machine_cpu(platform, phase, values)
+    if platform != "xen":
+        values["machine_steal"] = phase.probe("host", "stat", "steal_s")
     if workload in _TRANSLATED:
         values |= _translation(phase, platform, nodes)
     received = phase.total("receive", "received_bytes")
@@ -291,6 +295,7 @@ def _of_one(workload: str, platform: str, node: str, phase: Phase) -> Found:
             values["outside_cpu_share"] = share
     if platform in _OWN_MACHINE:
         values["own_cpu"] = phase.probe(node, "stat", "busy_s")
+        values["own_steal"] = phase.probe(node, "stat", "steal_s")
     if workload == "stream" and phase.has_counters_of(node):
         values |= _polling(phase, node)
     return values
