@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hypertare import datagram_rate, of_line, packets, together
+from hypertare import of_line, packets, stream_rate, together
 from hypertare.phase import LOAD, Phase, sum_of_known
 from hypertare.records import Record
 from hypertare.trials import Response
@@ -322,13 +322,13 @@ def _of_all(workload: str, platform: str, nodes: Sequence[str], phase: Phase) ->
 def _parts(
     workload: str, platform: str, nodes: Sequence[str], phase: Phase
 ) -> dict[int, dict[str, float]]:
-    """By guest; a stream's goodput is over the common interval."""
+    """By guest; a stream's goodput is over the common interval, where that is not too favourable."""
     parts = {
         guest: _known(_of_one(workload, platform, node, phase.of_guest(guest, node)))
         for guest, node in _node_of(nodes, phase).items()
     }
     if workload == "stream":
-        together.with_common_rates(parts, together.common_of(phase))
+        together.with_common_rates(parts, phase, together.common_of(phase))
     return parts
 
 
@@ -395,12 +395,11 @@ def _stream(phase: Phase) -> dict[str, float | None]:
     sent = phase.total("send", "sent_packets")
     received = phase.total("receive", "received_packets")
     of_datagrams = phase.total("receive", "lost_packets") is not None
-    own_goodput = phase.total("receive", "goodput_bps")
     flows = max(1, sum(task.startswith("send") for task in phase.results))
     rtt = phase.total("send", "rtt_s")
     return {
-        "goodput": datagram_rate.goodput(phase) if of_datagrams else own_goodput,
-        "packet_rate": datagram_rate.packet_rate(phase) if of_datagrams else None,
+        "goodput": stream_rate.goodput(phase),
+        "packet_rate": stream_rate.packet_rate(phase) if of_datagrams else None,
         "sent_rate": phase.total("send", "sent_bps"),
         # Sent is counted at the sender, received at the receiver: what is between is lost, wherever.
         "loss": max(0.0, 1 - received / sent)

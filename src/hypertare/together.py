@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hypertare import stream_rate
 from hypertare.common_interval import Common, common, flow
 from hypertare.phase import Phase
 from hypertare.stats import fairness
@@ -43,20 +44,28 @@ _MEAN = frozenset({"share", "tcp_rtt", "loss", "packets_per_poll"})
 def common_of(phase: Phase) -> Common | None:
     """Over the streams of all guests that do not only disturb."""
     told = {task: i for task, i in phase.intervals.items() if task.startswith("receive")}
-    flows = {task: flow(intervals) for task, intervals in told.items()}
+    flows = {
+        task: flow(intervals, stream_rate.first_bytes(phase, task))
+        for task, intervals in told.items()
+    }
     known = {task: pieces for task, pieces in flows.items() if pieces}
     return common(known) if len(known) == len(flows) else None
 
 
-def with_common_rates(parts: Mapping[int, Values], found: Common | None) -> None:
-    """Puts goodputs over the common interval in place of those over each stream's own time."""
+def with_common_rates(parts: Mapping[int, Values], phase: Phase, found: Common | None) -> None:
+    """Puts in place of each guest's goodput the lower of that and of its rate in the common interval.
+
+    Over its own time a stream that had the line to itself for a while looks too well. Over the common
+    interval one that starves may, for that is when it came; its own rate knows its silence.
+    """
     for guest, values in parts.items():
         values.pop("goodput", None)
-        mine = (
-            [rate for task, rate in found.rates.items() if task.endswith(f".{guest}")]
-            if found
-            else []
-        )
+        mine = [
+            min(rate, own)
+            for task, rate in (found.rates if found else {}).items()
+            if task.endswith(f".{guest}")
+            if (own := stream_rate.of_stream(phase, task)) is not None
+        ]
         if mine:
             values["goodput"] = sum(mine)
 
