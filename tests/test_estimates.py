@@ -329,3 +329,18 @@ def test_swapping_baseline_inverts_the_ratio(pairs: list[tuple[float, float]]) -
     one_way = one(estimate(trials, RESPONSES))
     other = one(estimate(trials, RESPONSES, baseline="guest"), "native")
     assert (1 + one_way.cost) * (1 + other.cost) == pytest.approx(1)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("overlap", [0.4, 0.6])
+def test_streams_that_hardly_ran_at_once_put_their_goodput_in_doubt(overlap: float) -> None:
+    cell = {"workload": "tcp", "sut.guests": 2}
+    trials = [
+        trial(platform, block, {"goodput": 1e9, "loss": 0.0, "overlap": share}, cell)
+        for block in range(3)
+        for platform, share in (("native", 1.0), ("xen", overlap if block == 1 else 0.9))
+    ]
+    found = {(e.platform, e.response): e for e in estimate(trials, RESPONSES).estimates}
+    doubt = found["xen", "goodput"].doubt
+    assert found["xen", "loss"].doubt is None and found["native", "goodput"].doubt is None
+    assert (doubt is None) == (overlap > 0.5)
+    assert doubt is None or doubt.startswith("in 1 of 3 trials")

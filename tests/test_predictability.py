@@ -185,3 +185,14 @@ def test_by_a_line_the_fair_rate_is_of_what_that_carries() -> None:
     assert least.predicted == pytest.approx(941.49e6 / 8)
     assert laws[LEAST].fitted == () and laws[LEAST].formula == "R / N, R what the line carries"
     assert laws[AGGREGATE].fitted == (1, 2, 4), "that law has no rate of a line in it"
+
+
+def test_a_goodput_in_doubt_makes_nothing_predictable() -> None:
+    values = {n: [{"goodput": 1e9 + i, "overlap": 0.9} for i in range(3)] for n in (1, 2, 4)}
+    assert found(values)[LEAST].verdict == "predictable"
+    for n in (2, 4):
+        doubtful = {**values, n: [{**one, "overlap": 0.4} for one in values[n]]}
+        judged = found(doubtful)[LEAST]
+        assert judged.verdict == "undecided"
+        (one,) = judged.predictions
+        assert one.doubt is not None and one.doubt.startswith(f"with {n} guests: in 3 of 3 trials")

@@ -1,4 +1,4 @@
-"""What a UDP stream brings through, over the time for which it was sent."""
+"""What a stream brings through, over the time for which it was sent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypertare import stream_rate, responses
+from hypertare import responses, stream_rate
 from hypertare.phase import Phase
 from tests.made_guests import result
 
@@ -50,6 +50,15 @@ def test_a_queue_that_is_drained_after_the_sender_ended_takes_its_time() -> None
     queued = phase(1000, 1.0, 1000, 2.0)
     assert stream_rate.goodput(queued) == pytest.approx(8 * 999e3 / 2)
     assert stream_rate.packet_rate(queued) == pytest.approx(500)
+
+
+def test_a_tcp_stream_that_stands_still_is_not_flattered() -> None:
+    sent = result("send", {"elapsed_s": 2.0})
+    came = {"received_bytes": 126e3, "goodput_bps": 10e6, "elapsed_s": 0.1}
+    told = Phase.of([sent, result("receive", came)])
+    assert stream_rate.goodput(told) == pytest.approx(8 * 126e3 / 2)
+    assert stream_rate.first_bytes(told, "receive") == pytest.approx(1000)
+    assert responses._stream(told)["goodput"] == stream_rate.goodput(told)
 
 
 def test_one_datagram_alone_has_a_rate_too() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hypertare import responses
 from hypertare.design import numbered
@@ -58,6 +60,47 @@ def test_a_late_stream_does_not_profit_from_being_late() -> None:
     values = responses.measure("stream", "xen", XEN, found)
     assert values["overlap"] == pytest.approx(0.5, abs=0.01)
     assert values["goodput"] == pytest.approx(150e6)
+
+
+@pytest.mark.parametrize("lost", [None, 19000.0], ids=["tcp", "udp"])
+def test_a_stream_that_starves_is_not_flattered_by_its_own_silence(lost: float | None) -> None:
+    """It chooses the common interval, in which it has as much as the other."""
+    found = streams(
+        [
+            Streamed(10e6, lasts_s=2.0, lost=None if lost is None else 0.0),
+            Streamed(10e6, lasts_s=0.1, sent_s=2.0, lost=lost),
+        ]
+    )
+    values = responses.measure("stream", "xen", XEN, found)
+    assert (values["least_rate"], values["most_rate"]) == pytest.approx((0.5e6, 10e6))
+    assert values["goodput"] == pytest.approx(10.5e6)
+    assert values["jain_goodput"] == pytest.approx(10.5**2 / (2 * (100 + 0.25)))
+    each = responses.of_guests("stream", "xen", XEN, found)
+    assert [one["goodput"] for one in each[:2]] == pytest.approx([10e6, 0.5e6])
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(1e5, 1e9), st.floats(0.3, 2), st.floats(0.5, 4)), min_size=2, max_size=4
+    )
+)
+def test_no_guest_receives_more_a_second_than_it_was_sent(
+    made: list[tuple[float, float, float]],
+) -> None:
+    guests = [Streamed(bps, lasts_s=lasts, sent_s=sent) for bps, lasts, sent in made]
+    each = responses.of_guests("stream", "xen", numbered("xen1", len(guests)), streams(guests))
+    for one, guest in zip(each, guests, strict=True):
+        assert guest.sent_s is not None
+        most = guest.bps * min(1, guest.lasts_s / guest.sent_s)
+        assert one["goodput"] <= most * (1 + 1e-6)
+        assert one["goodput"] == pytest.approx(most)
+
+
+def test_what_came_with_the_first_arrival_came_in_no_time() -> None:
+    """As alone: n arrivals are n - 1 gaps."""
+    found = streams([Streamed(1e6, first=4344.0, sent_s=0.9), Streamed(1e6, 5.0)])
+    values = responses.measure("stream", "xen", XEN, found)
+    assert (values["least_rate"], values["most_rate"]) == pytest.approx((1e6, 1e6))
 
 
 def test_streams_that_never_ran_at_once_fail_their_trial() -> None:

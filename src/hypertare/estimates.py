@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hypertare import advice
+from hypertare import advice, together
 from hypertare.advice import Judged
 from hypertare.series import Series, baseline_of, series
 from hypertare.stats import boots, noise, practical, ratio
@@ -97,6 +97,7 @@ def estimate(
             value = boots.mean(values, where, confidence)
             comparison = _compare(one, base, response, rules) if base else None
             made = _estimate(one, response, value, comparison, floor, rules)
+            made = made.model_copy(update={"doubt": _doubt(response, one, base)})
             found.append(made)
             tests.append(Judged(made, _p(comparison), floor, value, comparison and comparison.mean))
     return Estimates(
@@ -121,6 +122,14 @@ def estimate(
     )
 
 
+def _doubt(response: Response, one: Series, base: Series | None) -> str | None:
+    """Of a cost both sides may be in doubt."""
+    for side in (one, *([base] if base else [])):
+        if reason := together.doubt(response.name, side.good):
+            return reason if side is one else f"{side.platform}: {reason}"
+    return None
+
+
 def _of_guests(
     every: Sequence[Series], responses: Mapping[str, Response], rules: Rules
 ) -> Iterator[Estimate]:
@@ -132,7 +141,8 @@ def _of_guests(
                 if values:
                     value = boots.mean(values, where, rules.confidence)
                     made = _estimate(one, response, value, None, None, rules)
-                    yield made.model_copy(update={"guest": guest})
+                    doubt = together.doubt(response.name, one.good)
+                    yield made.model_copy(update={"guest": guest, "doubt": doubt})
 
 
 def _compare(sut: Series, base: Series, response: Response, rules: Rules) -> Comparison | None:

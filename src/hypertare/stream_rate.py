@@ -36,7 +36,7 @@ def of_stream(phase: Phase, receiver: str) -> float | None:
 
 
 def first_bytes(phase: Phase, receiver: str) -> float:
-    """What came with the first arrival: n arrivals are n - 1 gaps, and a receiver's goodput leaves it out."""
+    """What came with the first arrival; n arrivals are n - 1 gaps, so a receiver's goodput is without."""
     bytes_, rate, elapsed_s = (
         phase.value(receiver, name) for name in ("received_bytes", "goodput_bps", "elapsed_s")
     )

@@ -13,7 +13,7 @@ from hypertare import stream_rate
 from hypertare.common_interval import Common, common, flow
 from hypertare.phase import Phase
 from hypertare.stats import fairness
-from hypertare.trials import Response
+from hypertare.trials import FinishedTrial, Response
 
 Values = dict[str, float]
 
@@ -33,6 +33,11 @@ OF_CPU = (
     Response("driver_cpu", "s", "lower", "CPU time of the driver domain"),
     Response("driver_cpu_share", "share", "lower", "share of one CPU that the driver domain took"),
 )
+
+LEAST_OVERLAP = 0.5
+"""Of the longest stream's time: where all ran for less, a goodput of several guests decides nothing."""
+
+_OF_GOODPUT = frozenset({"goodput", "line_share", *(one.name for one in OF_STREAMS)} - {"overlap"})
 
 _MOST = frozenset({"elapsed", "peak_memory"})
 """Of all guests it is the last one's, or the largest."""
@@ -68,6 +73,17 @@ def with_common_rates(parts: Mapping[int, Values], phase: Phase, found: Common |
         ]
         if mine:
             values["goodput"] = sum(mine)
+
+
+def doubt(response: str, trials: Sequence[FinishedTrial]) -> str | None:
+    """Why a mean of these trials decides nothing, whatever its interval says; none where it may."""
+    little = [trial for trial in trials if trial.values.get("overlap", 1.0) < LEAST_OVERLAP]
+    if response not in _OF_GOODPUT or not little:
+        return None
+    return (
+        f"in {len(little)} of {len(trials)} trials its streams ran all at once for less than "
+        f"{100 * LEAST_OVERLAP:.0f} % of the longest one's time"
+    )
 
 
 def join(parts: Mapping[int, Values]) -> Values:

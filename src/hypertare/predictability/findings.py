@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hypertare import together
 from hypertare.of_line import THEORETICAL
 from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.series import Series, key, series
@@ -146,6 +147,8 @@ def _judged(
     else:
         predictions = predict(subject.law, known, held_out, confidence, exact=clock == "virtual")
     some = next(iter(group.values()))
+    doubts = {n: _doubt(subject, group, (*(() if by_line else fitted), n)) for n in held_out}
+    certain = predictions and not any(doubts.values())
     return Predictability(
         law=subject.law.name,
         formula=subject.law.formula + (OF_THE_LINE if by_line else ""),
@@ -154,9 +157,11 @@ def _judged(
         response=subject.response,
         unit=unit,
         fitted=() if by_line else fitted,
-        predictions=tuple(_in_its_unit(one, subject, group[one.guests]) for one in predictions),
+        predictions=tuple(
+            _in_its_unit(one, subject, group[one.guests], doubts[one.guests]) for one in predictions
+        ),
         most=settings.error,
-        verdict=judge(predictions, settings.error) if predictions else "undecided",
+        verdict=judge(predictions, settings.error) if certain else "undecided",
         reason=reason,
     )
 
@@ -206,7 +211,13 @@ def _values(one: Series, guests: int, of: Of) -> list[float]:
     return [math.exp(sum(some) / len(some)) for some in of_boots]
 
 
-def _in_its_unit(one: Prediction, subject: Subject, of: Series) -> Foretold:
+def _doubt(subject: Subject, group: Mapping[int, Series], used: Iterable[int]) -> str | None:
+    """Why a prediction that rests on these numbers of guests decides nothing."""
+    reasons = {n: together.doubt(subject.response, group[n].good) for n in used}
+    return next((f"with {n} guests: {why}" for n, why in reasons.items() if why), None)
+
+
+def _in_its_unit(one: Prediction, subject: Subject, of: Series, doubt: str | None) -> Foretold:
     scale = math.exp(float(np.log(_values(of, one.guests, subject.times)).mean()))
     return Foretold(
         guests=one.guests,
@@ -215,4 +226,5 @@ def _in_its_unit(one: Prediction, subject: Subject, of: Series) -> Foretold:
         error=one.error,
         error_low=one.low,
         error_high=one.high,
+        doubt=doubt,
     )
