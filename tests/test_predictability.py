@@ -113,9 +113,12 @@ def test_what_is_held_out_is_chosen_and_what_is_not_there_is_not_missed() -> Non
 
 def test_a_loaded_rate_is_foretold_from_a_guest_alone() -> None:
     alone, beside = (914e6, 0.2055), {2: (902e6, 0.1836), 4: (535e6, 0.1134), 8: (217e6, 0.047)}
-    values = {1: [{"goodput": alone[0], "outside_cpu": alone[1]}]}
-    for n, (rate, cpu) in beside.items():
-        values[n] = [{"goodput": rate, "outside_cpu": cpu + 0.9, "neighbours_cpu": 0.9}]
+    values = {1: [{"goodput": alone[0], "outside_cpu_share": alone[1], "outside_cpu": 1.0}]}
+    for n, (rate, share) in beside.items():
+        # The phase is the longer the more there are: seconds of CPU foretell nothing.
+        shares = {"outside_cpu_share": share + 0.9, "neighbours_cpu_share": 0.9}
+        seconds = {"outside_cpu": n * (share + 0.9), "neighbours_cpu": n * 0.9}
+        values[n] = [{"goodput": rate, **shares, **seconds}]
     laws = found(values)
     assert set(laws) == {"loaded rate, goodput"}
     two, four, eight = laws["loaded rate, goodput"].predictions

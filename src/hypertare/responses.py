@@ -314,8 +314,9 @@ def _of_all(workload: str, platform: str, nodes: Sequence[str], phase: Phase) ->
         if any(name in part for part in parts.values()):
             values[name] = _whole([part.get(name) for part in parts.values()])
     if phase.neighbours:
-        loads = [parts[guest].get("outside_cpu") for guest in phase.neighbours]
-        values["neighbours_cpu"] = _whole(loads)
+        for name in ("cpu", "cpu_share"):
+            loads = [parts[guest].get(f"outside_{name}") for guest in phase.neighbours]
+            values[f"neighbours_{name}"] = _whole(loads)
     return values
 
 

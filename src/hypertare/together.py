@@ -30,6 +30,9 @@ OF_CPU = (
     Response("jain_weighted_cpu", "index", "higher", "Jain's index of CPU time over weight"),
     Response("entitlement", "share", "higher", "CPU time over what the guest's weight entitles to"),
     Response("neighbours_cpu", "s", "higher", "CPU time of the guests that are there to disturb"),
+    Response(
+        "neighbours_cpu_share", "share", "higher", "share of one CPU that these neighbours took"
+    ),
     Response("driver_cpu", "s", "lower", "CPU time of the driver domain"),
     Response("driver_cpu_share", "share", "lower", "share of one CPU that the driver domain took"),
 )

@@ -71,8 +71,14 @@ def _driver_over_guests(values: Values, n: int) -> float:
     return values["driver_cpu"] / _workers_cpu(values, n)
 
 
-def _rate_over_cpu(values: Values, n: int) -> float:
-    return values["goodput"] / _workers_cpu(values, n)
+def _workers_share(values: Values, n: int) -> float:
+    """CPU share of the guests that stream. Beside load a phase takes longer: seconds would be of more."""
+    neighbours = values["neighbours_cpu_share"] if "neighbours_cpu" in values else 0.0
+    return values["outside_cpu_share"] - neighbours
+
+
+def _rate_over_share(values: Values, n: int) -> float:
+    return values["goodput"] / _workers_share(values, n)
 
 
 SUBJECTS = (
@@ -83,7 +89,14 @@ SUBJECTS = (
     Subject(FAIR_RATE, "most_rate", _fair_rate, lambda v, n: v.get("most_rate", v["goodput"] / n)),
     Subject(UNIVERSAL_SCALABILITY, "goodput", _goodput, _goodput),
     Subject(DRIVER_CPU, "driver_cpu", _driver_over_guests, _driver_over_guests, _workers_cpu),
-    Subject(LOADED_RATE, "goodput", _rate_over_cpu, _rate_over_cpu, _workers_cpu, beside_load=True),
+    Subject(
+        LOADED_RATE,
+        "goodput",
+        _rate_over_share,
+        _rate_over_share,
+        _workers_share,
+        beside_load=True,
+    ),
 )
 
 
