@@ -137,6 +137,15 @@ def test_guests_that_disturb_have_their_cpu_time_and_no_part_in_fairness() -> No
     assert "goodput" not in each[1] and each[1]["outside_cpu"] == pytest.approx(1.2)
 
 
+def test_what_idle_guests_and_peers_take_is_the_machine_s_and_no_platform_s() -> None:
+    found = [*four(), probe("xen1-5", 0.01), probe("peer-1", 0.2)]
+    values = responses.measure("stream", "xen", numbered("xen1", 5), found)
+    assert values["outside_cpu"] == pytest.approx(2 * 0.2765)
+    assert values["machine_cpu"] == pytest.approx(2 * (0.2765 + 0.4724) + 0.21)
+    without = [r for r in found if getattr(r, "node", "") != "host"]
+    assert "machine_cpu" not in responses.measure("stream", "xen", XEN, without)
+
+
 def test_share_against_weight() -> None:
     guests = [Streamed(1e6, cpu_s=0.2), Streamed(1e6, cpu_s=0.6)]
     found = streams(guests, weights=[256, 768])

@@ -244,7 +244,7 @@ def measure(
     else:
         values = _of_one(workload, platform, nodes[0], phase)
     values |= _driver(platform, phase)
-    values["machine_cpu"] = _machine_cpu(platform, phase, values)
+    values["machine_cpu"] = _machine_cpu(platform, phase)
     if workload in _TRANSLATED:
         values |= _translation(phase, platform, nodes)
     received = phase.total("receive", "received_bytes")
@@ -362,11 +362,13 @@ def _driver(platform: str, phase: Phase) -> Found:
     return {"driver_cpu": used, "driver_cpu_share": phase.rate("host", "outside", used)}
 
 
-def _machine_cpu(platform: str, phase: Phase, values: Found) -> float | None:
-    """No kernel sees all of a hypervisor's CPUs: it is the sum of its domains."""
-    if platform == "xen":
-        return _whole([values.get("outside_cpu"), values.get("driver_cpu")])
-    return phase.probe("host", "stat", "busy_s")
+def _machine_cpu(platform: str, phase: Phase) -> float | None:
+    """No kernel sees all of a hypervisor's CPUs: it is the sum of its domains, idle ones too."""
+    if platform != "xen":
+        return phase.probe("host", "stat", "busy_s")
+    if ("host", "outside") not in phase.probes:
+        return None
+    return _whole([phase.probe(*at, "cpu_s") for at in phase.probes if at[1] == "outside"])
 
 
 def _sum(phase: Phase, nodes: Iterable[str], probe: str, value: str) -> float | None:
