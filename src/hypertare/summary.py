@@ -40,6 +40,9 @@ class Estimate(Part):
     `guest` is given where the response is of one guest of several that work at once: its number,
     from 1. It is then compared with nothing.
 
+    `of_alone` stands with the goodput of several guests at once: what one of them gets on average over
+    what one gets alone in the same setting, with its interval.
+
     `doubt` says why it decides no claim, whatever its interval is: streams of several guests that
     hardly ran at once.
     """
@@ -65,6 +68,9 @@ class Estimate(Part):
     difference_low: float | None = None
     difference_high: float | None = None
     verdict: Verdict | None = None
+    of_alone: float | None = None
+    of_alone_low: float | None = None
+    of_alone_high: float | None = None
     doubt: str | None = None
 
 

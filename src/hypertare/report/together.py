@@ -43,13 +43,12 @@ Responses = Mapping[str, Estimate]
 
 @dataclass(frozen=True)
 class Group:
-    """The responses of one platform in one cell; `alone` are those of one guest in the same setting."""
+    """The responses of one platform in one cell."""
 
     platform: str
     cell: dict[str, Level]
     guests: int
     responses: Responses
-    alone: Responses
 
 
 def groups(summary: Summary) -> list[Group]:
@@ -66,7 +65,7 @@ def groups(summary: Summary) -> list[Group]:
             place = (goodput.platform, key(_setting(goodput.cell)))
             made.setdefault(place, {})[int(goodput.cell[GUESTS])] = responses
     return [
-        Group(one["goodput"].platform, _setting(one["goodput"].cell), guests, one, of.get(1, {}))
+        Group(one["goodput"].platform, _setting(one["goodput"].cell), guests, one)
         for of in made.values()
         for guests, one in sorted(of.items())
     ]
@@ -82,7 +81,7 @@ def rows(found: Sequence[Group]) -> Iterator[Row]:
                 value(known.get("goodput")),
                 efficiency(known.get("goodput")),
                 _ends(known),
-                _of_alone(one),
+                _of_alone(known.get("goodput")),
                 index(known.get("jain_goodput")),
                 _apart(known.get("overlap")),
             ),
@@ -151,9 +150,7 @@ def _apart(overlap: Estimate | None) -> str:
     return f"all ran in only {100 * overlap.estimate:.0f} % of the longest one's time"
 
 
-def _of_alone(one: Group) -> str:
-    mine = one.responses.get("fair_rate") or one.responses.get("goodput")
-    alone = one.alone.get("goodput")
-    if one.guests == 1 or mine is None or alone is None or not alone.estimate > 0:
+def _of_alone(goodput: Estimate | None) -> str:
+    if goodput is None or goodput.of_alone is None:
         return "–"
-    return f"{mine.estimate / alone.estimate:.3f}"
+    return around(goodput.of_alone, goodput.of_alone_low, goodput.of_alone_high, 3)
