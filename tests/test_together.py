@@ -16,7 +16,7 @@ from hypertare.responses import RESPONSES
 from hypertare.store import Store
 from hypertare.trials import PlannedTrial
 from tests import factory
-from tests.made_guests import Streamed, pings, probe, result, streams
+from tests.made_guests import Streamed, pings, probe, result, streams, weight
 
 # Mb/s and % of CPU of the published guests: Anhalt & Vicat-Blanc Primet (2008), receive, 4.
 RECEIVED = [(318, 8.80), (291, 8.35), (178, 6.53), (87.2, 3.97)]
@@ -144,6 +144,32 @@ def test_what_idle_guests_and_peers_take_is_the_machine_s_and_no_platform_s() ->
     assert values["machine_cpu"] == pytest.approx(2 * (0.2765 + 0.4724) + 0.21)
     without = [r for r in found if getattr(r, "node", "") != "host"]
     assert "machine_cpu" not in responses.measure("stream", "xen", XEN, without)
+
+
+def test_a_local_guest_s_qemu_is_its_driver_domain_where_that_has_a_weight() -> None:
+    guests = numbered("guest1", 2)
+    split = {"cpu_s": 1.0, "vcpu_s": 0.6, "vmm_s": 0.3, "vhost_s": 0.1}
+    plain = [
+        r.model_copy(update={"values": split}) if getattr(r, "probe", None) == "outside" else r
+        for r in streams([Streamed(1e6), Streamed(1e6)], "guest1")
+        if getattr(r, "node", "") != "host"
+    ]
+    plain.append(probe("host", 0.0, "stat").model_copy(update={"values": {"busy_s": 2.5}}))
+    whole = responses.measure("stream", "guest", guests, plain)
+    assert whole["outside_cpu"] == 2 and "driver_cpu" not in whole
+    driver = weight("any", 2048)
+    knob = driver.knob.model_copy(update={"guest": None})
+    weighed = [*plain, driver.model_copy(update={"knob": knob})]
+    found = responses.measure("stream", "guest", guests, weighed)
+    assert found["outside_cpu"] == pytest.approx(1.2)
+    assert found["outside_cpu_share"] == pytest.approx(0.6)
+    assert found["driver_cpu"] == pytest.approx(0.8)
+    assert found["driver_cpu_share"] == pytest.approx(0.4)
+    assert found["machine_cpu"] == whole["machine_cpu"] == 2.5
+    each = responses.of_guests("stream", "guest", guests, weighed)
+    assert [one["outside_cpu"] for one in each] == pytest.approx([0.6, 0.6])
+    failed = [*plain, driver.model_copy(update={"knob": knob, "error": "no cgroup"})]
+    assert "driver_cpu" not in responses.measure("stream", "guest", guests, failed)
 
 
 def test_share_against_weight() -> None:

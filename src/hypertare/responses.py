@@ -243,7 +243,7 @@ def measure(
         values = _of_all(workload, platform, nodes, phase)
     else:
         values = _of_one(workload, platform, nodes[0], phase)
-    values |= _driver(platform, phase)
+    values |= _driver(platform, nodes, phase)
     values["machine_cpu"] = _machine_cpu(platform, phase)
     if workload in _TRANSLATED:
         values |= _translation(phase, platform, nodes)
@@ -285,7 +285,8 @@ def _of_one(workload: str, platform: str, node: str, phase: Phase) -> Found:
     """Of a phase that one system under test had for itself, or of one guest's part of it."""
     values: Found = {} if _only_disturbs(phase) else _MEASURES[workload](phase)
     if platform != "native":
-        values["outside_cpu"] = phase.probe(node, "outside", "cpu_s")
+        own = "vcpu_s" if _has_driver_group(platform, phase) else "cpu_s"
+        values["outside_cpu"] = phase.probe(node, "outside", own)
         if workload == "stream":
             share = phase.rate(node, "outside", values["outside_cpu"])
             values["outside_cpu_share"] = share
@@ -354,12 +355,31 @@ def _only_disturbs(phase: Phase) -> bool:
     return all(task.startswith(LOAD) for task in phase.results) and bool(phase.results)
 
 
-def _driver(platform: str, phase: Phase) -> Found:
-    """CPU time of the domain that moves the guests' packets, as the hypervisor counts it."""
-    if platform != "xen":
+def _has_driver_group(platform: str, phase: Phase) -> bool:
+    """Whether what QEMU does beside its virtual CPUs is a group with a weight of its own."""
+    return platform == "guest" and bool(phase.weights)
+
+
+def _driver(platform: str, nodes: Sequence[str], phase: Phase) -> Found:
+    """CPU time of the domain that moves the guests' packets: as the hypervisor counts it or, of guests
+    of this host, of all QEMU's threads that are no virtual CPUs, and of vhost.
+    """
+    if platform == "xen":
+        used = phase.probe("host", "outside", "cpu_s")
+        return {"driver_cpu": used, "driver_cpu_share": phase.rate("host", "outside", used)}
+    if not _has_driver_group(platform, phase):
         return {}
-    used = phase.probe("host", "outside", "cpu_s")
-    return {"driver_cpu": used, "driver_cpu_share": phase.rate("host", "outside", used)}
+    asked = [node for node in nodes if (node, "outside") in phase.probes]
+    parts = {node: _beside_its_cpus(node, phase) for node in asked}
+    shares = [phase.rate(node, "outside", part) for node, part in parts.items()]
+    return {
+        "driver_cpu": _whole(list(parts.values())) if parts else None,
+        "driver_cpu_share": _whole(shares) if parts else None,
+    }
+
+
+def _beside_its_cpus(node: str, phase: Phase) -> float | None:
+    return _whole([phase.probe(node, "outside", name) for name in ("vmm_s", "vhost_s")])
 
 
 def _machine_cpu(platform: str, phase: Phase) -> float | None:
