@@ -15,8 +15,9 @@ from hypertare.trials import GUESTS
 ID = "together"
 TITLE = "Guests at once"
 NOTE = (
-    "Goodput of all guests over the time in which all of them ran, and of those that got least and most; "
-    "a note says where that was less than 80 % of the longest one's time. "
+    "Goodput of all guests, and of those that got least and most: over the time in which all of them ran, "
+    "or over a guest's own where that is less. A note says where all ran in less than 80 % of the longest "
+    "one's time; below 50 % in a trial no claim is decided by it. "
     "Efficiency: goodput over native's; 1 loses nothing. Of one alone: what a guest gets on average, over "
     "what it gets without others. Jain's index: 1 where all get the same, 1 over their number where one "
     "gets everything."
@@ -144,7 +145,7 @@ def _kept(cost: float, one: Estimate) -> float:
 
 
 def _apart(overlap: Estimate | None) -> str:
-    """A guest that starves begins late or ends early: what it got when others ran is in no figure."""
+    """A guest that starves begins late or ends early, and what others got meanwhile is left out."""
     if overlap is None or overlap.estimate >= LITTLE_OVERLAP:
         return ""
     return f"all ran in only {100 * overlap.estimate:.0f} % of the longest one's time"
