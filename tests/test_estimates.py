@@ -287,6 +287,17 @@ def test_unlike_platforms() -> None:
     assert "CPUs 1 against 2, mtu 500 against 1500, tso off against on" in text
 
 
+def test_working_sets_in_unlike_pages() -> None:
+    def run(guest: float) -> Estimates:
+        trials = [trial("native", b, {"huge_share": 1.0, "elapsed": 1.0}) for b in range(3)]
+        trials += [trial("guest", b, {"huge_share": guest, "elapsed": 1.0}) for b in range(3)]
+        return estimate(trials, RESPONSES)
+
+    assert not warned(run(0.95), "not alike")
+    (text,) = warned(run(0.0), "not alike")
+    assert "0 % and 100 % of the working set" in text and "Set knobs.thp" in text
+
+
 def test_nothing_measured() -> None:
     found = estimate([], RESPONSES)
     assert found == Estimates((), (), (), (), ())

@@ -32,6 +32,8 @@ type = "fork"
 type = "touch"
 count = 100
 pages = "2M"
+[knobs]
+thp = "never"
 [walk]
 processors = ["phenom2"]
 shared_cache = ["6M", "none"]
@@ -135,6 +137,9 @@ def test_large_pages_in_small_ones_and_transparent_ones_have_no_one_layout() -> 
 
     assert layout("large", pages="4K") is None
     assert layout("fork", pages="thp") is None
+    free = StudyFile(STUDY.replace('"never"', '"always"'), "s.toml").study()
+    assert totals.layout("native", free, "fork") is None
+    assert totals.layout("native", free, "large") == Layout("native", "2M")
     assert layout("large", pages="2M") == Layout("nested", "2M", "2M")
     assert totals.layout("native", FILE.study(), "large") == Layout("native", "2M")
 

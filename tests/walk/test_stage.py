@@ -37,6 +37,8 @@ count = 20000
 "workloads.touch.memory" = ["1M", "4M"]
 [workloads.burn]
 type = "burn"
+[knobs]
+thp = "never"
 [walk]
 processors = ["phenom2"]
 shared_cache = ["own", "none"]
@@ -129,6 +131,7 @@ def test_a_command_of_the_image_runs_there_and_the_agent_does_not() -> None:
             "needs to know sut.paging",
         ),
         ('processors = ["phenom2"]', "processors = []", "at least 1"),
+        ('thp = "never"', "", r'pages of \'fork\'.*Set knobs.thp = "never"'),
     ],
 )
 def test_what_cannot_be_is_said(old: str, new: str, said: str) -> None:
