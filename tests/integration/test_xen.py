@@ -4,6 +4,8 @@ wrong with one of them; and a study of several beside the same machine without X
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hypertare import plan
@@ -243,6 +245,51 @@ def test_bridge_or_route_and_the_scheduler_are_factors_and_read_back(lab: Lab) -
         if (one["response"], one["platform"]) == ("goodput", "xen") and one["cost"] is not None
     ]
     assert len(cells) == 4 and set(cells) == seen
+
+
+WEIGHTS = """
+name = "guest-weights"
+question = "Do two guests of Xen get what their weights say?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+guests = 2
+memory = "112M"
+nic = "e1000"
+[emulated]
+shift = 2
+[workloads.burn]
+type = "burn"
+duration = 2
+[knobs]
+guest_weights = [256, 512]
+[factors]
+"sut.scheduler" = ["credit", "credit2"]
+[design]
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+@pytest.mark.timeout(600)
+def test_a_guest_gets_the_cpu_that_its_weight_says(lab: Lab) -> None:
+    ran = lab.run("run", lab.study(WEIGHTS), "--out", lab.home / "run", patience_s=400)
+    assert ran.status == 0, ran.err
+    query = """
+        SELECT cell ->> 'sut.scheduler', trial, response, json_group_object(guest, value)
+        FROM trial JOIN guest_value ON guest_value.trial = trial.id
+        WHERE platform = 'xen' AND response IN ('outside_cpu', 'entitlement')
+        GROUP BY trial, response
+    """
+    found = [(one[0], one[2], json.loads(one[3])) for one in rows(lab.home / "run", query)]
+    cpu = [(scheduler, of) for scheduler, response, of in found if response == "outside_cpu"]
+    assert sorted(scheduler for scheduler, _ in cpu) == ["credit", "credit", "credit2", "credit2"]
+    # Both want all of the one CPU, and the second weighs twice as much.
+    assert [of["2"] / of["1"] for _, of in cpu] == pytest.approx([2] * 4, rel=0.1)
+    due = [share for _, name, of in found if name == "entitlement" for share in of.values()]
+    assert due == pytest.approx([1] * 8, rel=0.1)
 
 
 WALL = """
