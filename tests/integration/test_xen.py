@@ -4,8 +4,6 @@ wrong with one of them; and a study of several beside the same machine without X
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from hypertare import plan
@@ -278,18 +276,20 @@ def test_a_guest_gets_the_cpu_that_its_weight_says(lab: Lab) -> None:
     ran = lab.run("run", lab.study(WEIGHTS), "--out", lab.home / "run", patience_s=400)
     assert ran.status == 0, ran.err
     query = """
-        SELECT cell ->> 'sut.scheduler', trial, response, json_group_object(guest, value)
+        SELECT trial, cell ->> '$."sut.scheduler"', guest, response, guest_value.value
         FROM trial JOIN guest_value ON guest_value.trial = trial.id
-        WHERE platform = 'xen' AND response IN ('outside_cpu', 'entitlement')
-        GROUP BY trial, response
+        WHERE platform = 'xen'
     """
-    found = [(one[0], one[2], json.loads(one[3])) for one in rows(lab.home / "run", query)]
-    cpu = [(scheduler, of) for scheduler, response, of in found if response == "outside_cpu"]
-    assert sorted(scheduler for scheduler, _ in cpu) == ["credit", "credit", "credit2", "credit2"]
-    # Both want all of the one CPU, and the second weighs twice as much.
-    assert [of["2"] / of["1"] for _, of in cpu] == pytest.approx([2] * 4, rel=0.1)
-    due = [share for _, name, of in found if name == "entitlement" for share in of.values()]
-    assert due == pytest.approx([1] * 8, rel=0.1)
+    values: dict[tuple[int, str], dict[tuple[str, int], float]] = {}
+    for trial, scheduler, number, response, value in rows(lab.home / "run", query):
+        values.setdefault((trial, scheduler), {})[response, number] = value
+    assert sorted(scheduler for _, scheduler in values) == ["credit"] * 2 + ["credit2"] * 2
+    for one in values.values():
+        # Both want all of the one CPU, and the second weighs twice as much.
+        cpu = one["outside_cpu", 2] / one["outside_cpu", 1]
+        assert cpu == pytest.approx(2, rel=0.1), values
+        due = [one["entitlement", number] for number in (1, 2)]
+        assert due == pytest.approx([1, 1], rel=0.1), values
 
 
 WALL = """
