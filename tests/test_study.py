@@ -333,3 +333,54 @@ def test_claims_on_levels_that_overrides_take_away_stay() -> None:
     study_file.override(["sut.nic=rtl8139"], quick=False)
     with pytest.raises(InputError, match="no response 'godput'"):
         study_file.study()
+
+
+@pytest.mark.parametrize("name", ["../../evil", "", "a" * 65, "-x", ".x", "a b", "a/b", "x\n"])
+def test_a_name_that_cannot_name_a_run_directory(name: str) -> None:
+    study_file = file()
+    study_file.raw["name"] = name
+    with pytest.raises(InputError, match="cannot name a run directory: write at most 64"):
+        study_file.study()
+
+
+@pytest.mark.parametrize(
+    ("assignment", "said"),
+    [
+        ("sut.memory=0", "sut.memory: it must lie within 16M to 64T"),
+        ("sut.memory=512", "it must lie within 16M to 64T"),
+        ("sut.boot_limit=0", "it must lie within 100 ms to 2592000 s"),
+        ("design.precision=500%", "it must lie within 0.0001% to 100%"),
+        ("design.time_limit=0", "it must lie within 100 ms to 8760h"),
+        ("design.threshold=nan", "nan is not a share"),
+        ("workloads.udp.duration=-1", "-1 is not a duration"),
+        ("workloads.udp.duration=0", "it must lie within 1 ms to 86400 s"),
+        ("workloads.udp.rate=1e400", "inf is not a rate"),
+        ("sut.cpus=0", "it must be at least 1 (given: 0)"),
+        ("sut.cpus=two", "this is to be a whole number, for example 2 (given: two)"),
+        ("sut.cpus=[1, 2]", 'belong in [factors]: "sut.cpus" = [1, 2]'),
+        ('sut.nic=["e1000"]', 'belong in [factors]: "sut.nic" = ["e1000"]'),
+        ("sut.kernel=5", "this is to be text in quotes"),
+        ("sut=3", "this is to be a table, for example { key = value }"),
+        ("workloads.udp.segmentation=maybe", "this is to be true or false"),
+        ("workloads.udp={}", "the key 'type' is missing"),
+        ("factors={'sut.cpus'=[]}", "there are too few: at least 1"),
+    ],
+)
+def test_what_cannot_be_is_said_in_plain_words(assignment: str, said: str) -> None:
+    study_file = file(GOOD.partition("[factors]")[0])
+    study_file.override([assignment], quick=False)
+    with pytest.raises(InputError) as raised:
+        study_file.study()
+    assert said in str(raised.value)
+    assert "Input should" not in str(raised.value)
+
+
+def test_quick_is_checked_where_it_is_not_asked_for() -> None:
+    assert "probe.toml: [quick]: design.trials: there is no such key" in complaint(
+        GOOD + '[quick]\n"design.trials" = 3\n'
+    )
+
+
+def test_a_study_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(GOOD, encoding="utf-8-sig")
+    assert find(str(tmp_path / "s.toml")).study().name == "probe"

@@ -128,3 +128,11 @@ def test_a_dry_run_looks_at_the_run_directory(run: Path, tmp_path: Path) -> None
     done = hypertare(tmp_path, "run", "s.toml", "--dry-run", "--out", "file/run")
     assert done.returncode == 3
     assert "is no directory" in done.stderr
+
+
+def test_a_dry_run_looks_for_the_kernel(tmp_path: Path) -> None:
+    text = STUDY.replace('"container"]', '"guest"]\nkernel = "void"')
+    (tmp_path / "s.toml").write_text(text)
+    done = hypertare(tmp_path, "run", "s.toml", "--dry-run")
+    assert done.returncode == 2
+    assert "There is no kernel void." in done.stderr

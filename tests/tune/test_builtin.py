@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hypertare.errors import InputError
 from hypertare.study import StudyFile, builtin_names, find
 from hypertare.tune import session
 
@@ -34,3 +35,10 @@ def test_a_factor_that_is_set_is_not_tuned() -> None:
     prepared = session.prepare(file, 1)
     assert [knob.path for knob in prepared.space.knobs] == ["knobs.busy_poll"]
     assert prepared.run.study.knobs.mtu == 9000
+
+
+def test_what_is_tuned_is_a_platform_of_the_study() -> None:
+    file = find("tcp-knobs")
+    file.override(["tune.platform=xen"], quick=False)
+    with pytest.raises(InputError, match="xen is none of the study's platforms"):
+        session.prepare(file, 1)

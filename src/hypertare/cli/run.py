@@ -190,23 +190,24 @@ def finish(
             file=sys.stderr,
         )
         raise typer.Exit(130)
-    _require_results(found)
+    _require_results(found, folder, told=told)
 
 
-def _require_results(found: Report) -> None:
+def _require_results(found: Report, folder: Path, *, told: bool) -> None:
     """A platform without a single good trial was not weighed: whoever asked for it must notice."""
     from hypertare.errors import HypertareError
 
     searched = {one.platform for one in found.summary.loss_free if one.state != "failed"}
-    weighed = searched | {estimate.platform for estimate in found.summary.estimates}
+    weighed = searched | {trial.planned.platform for trial in found.trials if trial.counts}
     search = found.meta.settings.get("search") or {}
     wanted = search.get("platforms") if search.get("only") else None
     missing = [name for name in wanted or found.meta.platforms if name not in weighed]
     if missing:
-        raise HypertareError(
-            f"No trial succeeded on {' and '.join(missing)}.",
-            "The reasons stand above, with the last console lines in the report.",
-        )
+        failed = {failure.platform for failure in found.failures}
+        do = f"`hypertare report {folder}` shows what there is."
+        if told and failed.issuperset(missing):
+            do = "The reasons stand above, with the last console lines in the report."
+        raise HypertareError(f"No trial succeeded on {' and '.join(missing)}.", do)
 
 
 def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None) -> None:

@@ -40,12 +40,12 @@ def _said(item: dict[str, Any], raw: dict[str, Any], location: list[str]) -> str
     if item["type"] == "tuple_type":
         return f"this is to be a list, in brackets, for example [{item['input']!r}]."
     if item["type"] in ("literal_error", "union_tag_invalid"):
-        return _not_allowed(item)
+        return _not_allowed(item, location)
     message = _PLAIN.get(item["type"], str(item["msg"]).removeprefix("Value error, "))
-    message = message.format(**item.get("ctx", {})) if item["type"] in _PLAIN else message
+    if item["type"] in _PLAIN:
+        message = message.format(**item.get("ctx", {}))
     if item["type"] in _SCALARS and isinstance(item["input"], list):
-        message += ", and not a list. Several levels belong in [factors]"
-        message += f': "{".".join(location)}" = {_toml(item["input"])}'
+        message += f", and not a list. {_as_factor(location, item['input'])}"
     given = item.get("input")
     if isinstance(given, str | int | float | bool) and str(given) not in message:
         message += f" (given: {given})"
@@ -56,7 +56,7 @@ _WHOLE = "this is to be a whole number, for example 2"
 _NUMBER = "this is to be a number, for example 0.5"
 _TRUTH = "this is to be true or false"
 _TEXT = 'this is to be text in quotes, for example "debian"'
-_TABLE = "this is to be a table, for example { key = value }"
+_TABLE = "this is to be a table, for example {{ key = value }}"
 _SCALARS = {
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
@@ -84,6 +84,10 @@ _PLAIN = _SCALARS | {
 """Validation's own words, in ours; braces hold what the bound is."""
 
 
+def _as_factor(location: list[str], levels: list[Any]) -> str:
+    return f'Several levels belong in [factors]: "{".".join(location)}" = {_toml(levels)}'
+
+
 def _toml(given: object) -> str:
     """A value as a study file has it."""
     if isinstance(given, list):
@@ -91,8 +95,10 @@ def _toml(given: object) -> str:
     return f'"{given}"' if isinstance(given, str) else level_text(given)  # type: ignore[arg-type]
 
 
-def _not_allowed(item: dict[str, Any]) -> str:
+def _not_allowed(item: dict[str, Any], location: list[str]) -> str:
     given = item["input"] if item["type"] == "literal_error" else item["ctx"]["tag"]
+    if isinstance(given, list):
+        return f"this is to be one word, and not a list. {_as_factor(location, given)}"
     allowed = item["ctx"].get("expected") or item["ctx"].get("expected_tags", "")
     words = [word.strip(" '") for word in allowed.replace(" or ", ",").split(",")]
     hint = did_you_mean(str(given), words)

@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 def _file_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"'{name[:64]}' cannot name a run directory: write at most 64 letters (a to z), digits, dots, "
+            f"{name[:64]!r} cannot name a run directory: write at most 64 letters (a to z), digits, dots, "
             "underscores and dashes, and begin with a letter or a digit"
         )
     return name
