@@ -141,7 +141,7 @@ def test_natively_this_host_keeps_its_huge_pages() -> None:
         ('type = "touch"\nmemory = "5000"', "no multiple of 4096"),
         ('type = "touch"\nmemory = "3M"\npages = "2M"', "no multiple of 2097152"),
         ('type = "touch"\npages = "1G"', "not allowed here"),
-        ('type = "fork"\ncount = 0', "greater than or equal to 1"),
+        ('type = "fork"\ncount = 0', "at least 1"),
         ('type = "fork"\ntouch = "-1"', "not a size"),
         ('type = "fork"\n[knobs]\nthp = "sometimes"', "not allowed here"),
         ('type = "fork"\n[knobs]\nthp = { defrag = "never" }', "this key is missing"),

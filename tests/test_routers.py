@@ -194,7 +194,7 @@ def test_under_xen_each_network_has_a_bridge_and_a_wire_of_its_own() -> None:
     [
         (('direction = "both"', 'direction = "transmit"'), 'set direction = "forward"'),
         (('topology = "routers"', 'topology = "hosts"'), "for the topology 'routers' only"),
-        (("queue_length = 200", "queue_length = 0"), "greater than or equal to 1"),
+        (("queue_length = 200", "queue_length = 0"), "at least 1"),
         (("[bench]", '[bench]\nfamily = "ipv6"\nmtu = 1200'), "IPv6 needs an MTU of 1280 bytes"),
     ],
 )

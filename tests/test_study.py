@@ -384,3 +384,10 @@ def test_quick_is_checked_where_it_is_not_asked_for() -> None:
 def test_a_study_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(GOOD, encoding="utf-8-sig")
     assert find(str(tmp_path / "s.toml")).study().name == "probe"
+
+
+def test_a_factor_without_quotes_is_told_where_they_stand() -> None:
+    study_file = file(GOOD.partition("[factors]")[0])
+    study_file.override(["factors={sut.cpus=[1,2]}"], quick=False)
+    with pytest.raises(InputError, match=r"""--set 'factors=\{"sut.cpus"=\[1,2\]\}'"""):
+        study_file.study()

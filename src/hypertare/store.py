@@ -478,7 +478,7 @@ def _refuse_taken(path: Path) -> None:
     if path.exists() and path.stat().st_size > 0:
         raise InputError(
             f"{path.parent} holds a run already.",
-            f"Continue it with `hypertare run --resume --out {path.parent}`, or give another "
+            f"Continue it with `--resume --out {path.parent}`, or give another "
             "directory with `--out`.",
         )
 

@@ -136,3 +136,11 @@ def test_a_dry_run_looks_for_the_kernel(tmp_path: Path) -> None:
     done = hypertare(tmp_path, "run", "s.toml", "--dry-run")
     assert done.returncode == 2
     assert "There is no kernel void." in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["run", "tune"])
+def test_a_run_is_no_study(run: Path, tmp_path: Path, verb: str) -> None:
+    done = hypertare(tmp_path, verb, run)
+    assert done.returncode == 2
+    assert f"{run} is a run, and no study." in done.stderr
+    assert f"`hypertare report {run}`" in done.stderr and "--resume" in done.stderr

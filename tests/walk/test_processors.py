@@ -1,7 +1,7 @@
 import pytest
 
 from hypertare.errors import InputError
-from hypertare.walk import processors
+from hypertare.walk import processors, run
 
 
 def test_every_shipped_processor_reads_and_is_named_as_its_file():
@@ -81,3 +81,20 @@ def test_another_shared_cache_keeps_its_sets():
 def test_a_shared_cache_that_cannot_be(name, asked, said):
     with pytest.raises(InputError, match=said):
         processors.find(name).with_shared_cache(asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "The command is empty"),
+        ("folder", "folder is a directory"),
+        ("./t.sh", r"\./t\.sh may not be executed"),
+        ("no-such-program", "there is no such program"),
+    ],
+)
+def test_what_is_no_program_is_said(tmp_path, monkeypatch, name, said):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "t.sh").write_text("#!/bin/sh\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=said):
+        run.walk([name], [], run.Options(1.0, 0.25), lambda _accesses, _seconds: None)

@@ -103,12 +103,18 @@ def run(
 
 def asked_study(study: str | None) -> StudyFile:
     from hypertare.errors import InputError
+    from hypertare.store import FILE_NAME
     from hypertare.study import find
 
     if study is None:
         raise InputError(
             "Which study? None was named.",
             "Give a built-in one (`hypertare studies` lists them) or a TOML file.",
+        )
+    if (Path(study) / FILE_NAME).is_file():
+        raise InputError(
+            f"{study} is a run, and no study.",
+            f"`hypertare report {study}` shows it; --resume --out {study} goes on with it.",
         )
     return find(study)
 

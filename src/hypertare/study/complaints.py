@@ -37,6 +37,11 @@ def _said(item: dict[str, Any], raw: dict[str, Any], location: list[str]) -> str
         return f"there is no such key.{hint} Allowed: {', '.join(known)}."
     if item["type"] == "missing":
         return "this key is missing."
+    if item["type"] == "tuple_type" and isinstance(item["input"], dict) and "factors" in location:
+        return (
+            "a factor's whole path stands in quotes, its levels in brackets: "
+            """"sut.cpus" = [1, 2], or --set 'factors={"sut.cpus"=[1,2]}'"""
+        )
     if item["type"] == "tuple_type":
         return f"this is to be a list, in brackets, for example [{item['input']!r}]."
     if item["type"] in ("literal_error", "union_tag_invalid"):

@@ -100,11 +100,8 @@ def walk(
         HypertareError: the command ran, but nothing of it was seen to its end.
     """
     place = place or Place()
-    if place.root is None and shutil.which(command[0]) is None:
-        raise InputError(
-            f"{command[0]}: there is no such program.",
-            "Check the spelling; what the shell alone knows needs bash -c '...'.",
-        )
+    if place.root is None:
+        _check_program(command[0])
     with tempfile.TemporaryDirectory(prefix="hypertare-walk-", dir=place.root) as folder:
         site = _Site(Path(folder) / "site", *_parts(place), processors, options, place)
         site.folder.mkdir()
@@ -117,6 +114,24 @@ def walk(
         finally:
             # All at once: a program that starts in the background meets the whole site or none.
             site.folder.rename(Path(folder) / "over")
+
+
+def _check_program(name: str) -> None:
+    """Raises:
+    InputError: it is not there, or cannot be started.
+    """
+    if shutil.which(name) is not None:
+        return
+    if not name:
+        raise InputError("The command is empty.", "hypertare walk -- COMMAND")
+    if Path(name).is_dir():
+        raise InputError(f"{name} is a directory, and no program.", "Name a program in it.")
+    if "/" in name and Path(name).is_file():
+        raise InputError(f"{name} may not be executed.", f"chmod +x {name}")
+    raise InputError(
+        f"{name}: there is no such program.",
+        "Check the spelling; what the shell alone knows needs bash -c '...'.",
+    )
 
 
 def _parts(place: Place) -> tuple[Path, Path]:
