@@ -144,3 +144,19 @@ def test_a_run_is_no_study(run: Path, tmp_path: Path, verb: str) -> None:
     assert done.returncode == 2
     assert f"{run} is a run, and no study." in done.stderr
     assert f"`hypertare report {run}`" in done.stderr and "--resume" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--on", "foo"), "--on: 'foo' is not allowed here.\n  Allowed: native, container, guest."),
+        (("--on", "xen"), "--on: 'xen' is not allowed here."),
+        (("--precision", "0"), "--precision: it must lie within 0.0001% to 100%"),
+        (("--memory", "1M"), "--memory: it must lie within 16M to 64T (given: 1M)"),
+        (("--paging", "nested,nested"), "a level stands twice in --paging: 'nested'."),
+    ],
+)
+def test_weigh_speaks_of_its_options(tmp_path: Path, words: tuple[str, str], said: str) -> None:
+    done = hypertare(tmp_path, "weigh", *words, "--", "true")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"hypertare: {said}")

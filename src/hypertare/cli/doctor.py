@@ -63,7 +63,8 @@ def _print(verdict: str, findings: list) -> None:
 
     console = Console()
     console.print(Text(verdict, style="bold"), soft_wrap=True)
-    table = Table("check", "", "found, and what to do", box=None, pad_edge=False)
+    table = Table("check", "", box=None, pad_edge=False)
+    table.add_column("found, and what to do", overflow="fold")
     for finding in findings:
         text = Text(finding.what)
         if finding.do:

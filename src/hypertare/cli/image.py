@@ -161,7 +161,9 @@ def _print_table(title: str, entries: list) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("what", "MB", "made", "last used", title=title, title_justify="left")
+    table = Table(title=title, title_justify="left")
+    for name in ("what", "MB", "made", "last used"):
+        table.add_column(name, overflow="fold")
     for listed in entries:
         size = f"{listed.size / 1e6:.1f}"
         table.add_row(

@@ -135,7 +135,7 @@ def weigh(
 
     file = study_file(
         command,
-        platforms=_words(on),
+        platforms=_platforms(on),
         varied={
             "cpus": _counts(cpus),
             "paging": _words(paging or ""),
@@ -221,6 +221,7 @@ def _as_options(text: str) -> str:
         return f"--{'on' if name == 'platforms' else name}:"
 
     text = re.sub(r"^weigh: (?:sut|design)\.(\w+)(?:\.\d+)?:", option, text, flags=re.MULTILINE)
+    text = text.removeprefix("weigh: ")
     return re.sub(r'\b(?:factors\.)?sut\.(paging|pages)(?: = "(\w+)")?', _setting, text)
 
 
@@ -236,6 +237,24 @@ def _shown(command: list[str]) -> str:
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+_PLATFORMS = ("native", "container", "guest")
+"""Those that see this host's files."""
+
+
+def _platforms(text: str) -> list[str]:
+    from hypertare.errors import InputError
+    from hypertare.wording import did_you_mean
+
+    words = _words(text)
+    for word in words:
+        if word not in _PLATFORMS:
+            raise InputError(
+                f"--on: '{word}' is not allowed here.{did_you_mean(word, _PLATFORMS)}",
+                f"Allowed: {', '.join(_PLATFORMS)}.",
+            )
+    return words
 
 
 def _counts(text: str) -> list[int]:
