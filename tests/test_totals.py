@@ -54,7 +54,7 @@ def _cost(kind: tuple[str, str, str | None], cycles: int) -> Cost:
     counts = dict.fromkeys(Counts.model_fields, 0)
     counts |= {"walks": 10, "references": 40, "uncached_references": 24}
     paging, guest_pages, host_pages = kind
-    # A hit of the second-level TLB is translation too.
+    # A look-up in the second-level TLB is translation too.
     counts |= {"second_tlb_cycles": cycles // 4, "cycles": cycles - cycles // 4}
     made = Counts.model_validate(
         counts | {"paging": paging, "guest_pages": guest_pages, "host_pages": host_pages}

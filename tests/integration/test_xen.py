@@ -245,6 +245,53 @@ def test_bridge_or_route_and_the_scheduler_are_factors_and_read_back(lab: Lab) -
     assert len(cells) == 4 and set(cells) == seen
 
 
+WEIGHTS = """
+name = "guest-weights"
+question = "Do two guests of Xen get what their weights say?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+guests = 2
+memory = "112M"
+nic = "e1000"
+[emulated]
+shift = 2
+[workloads.burn]
+type = "burn"
+duration = 2
+[knobs]
+guest_weights = [256, 512]
+[factors]
+"sut.scheduler" = ["credit", "credit2"]
+[design]
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+@pytest.mark.timeout(600)
+def test_a_guest_gets_the_cpu_that_its_weight_says(lab: Lab) -> None:
+    ran = lab.run("run", lab.study(WEIGHTS), "--out", lab.home / "run", patience_s=400)
+    assert ran.status == 0, ran.err
+    query = """
+        SELECT trial, cell ->> '$."sut.scheduler"', guest, response, guest_value.value
+        FROM trial JOIN guest_value ON guest_value.trial = trial.id
+        WHERE platform = 'xen'
+    """
+    values: dict[tuple[int, str], dict[tuple[str, int], float]] = {}
+    for trial, scheduler, number, response, value in rows(lab.home / "run", query):
+        values.setdefault((trial, scheduler), {})[response, number] = value
+    assert sorted(scheduler for _, scheduler in values) == ["credit"] * 2 + ["credit2"] * 2
+    for one in values.values():
+        # Both want all of the one CPU, and the second weighs twice as much.
+        cpu = one["outside_cpu", 2] / one["outside_cpu", 1]
+        assert cpu == pytest.approx(2, rel=0.1), values
+        due = [one["entitlement", number] for number in (1, 2)]
+        assert due == pytest.approx([1, 1], rel=0.1), values
+
+
 WALL = """
 name = "wall"
 question = "Does Xen run by the wall clock?"

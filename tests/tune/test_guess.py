@@ -6,7 +6,7 @@ import pytest
 
 from hypertare.errors import InputError
 from hypertare.study import StudyFile, find
-from hypertare.tune import screen, space
+from hypertare.tune import screen, space, tuner
 from hypertare.tune.space import Knob, Space
 
 
@@ -33,6 +33,20 @@ def knob(*overrides: str) -> Knob:
 def test_the_level_nearest_to_the_published_law(guests: int, weight: int) -> None:
     """3072 for four guests lies between 2048 and 4096, by factors nearer to the latter."""
     assert knob(f"sut.guests={guests}").guess == weight
+
+
+@pytest.mark.parametrize(("guests", "weight"), [(1, 256), (2, 1024), (4, 4096), (8, 4096)])
+def test_the_short_form_s_levels_hold_the_guess_and_its_budget_screens_it(
+    guests: int, weight: int
+) -> None:
+    file = find("scheduler-weights")
+    file.override([f"sut.guests={guests}"], quick=True)
+    (one,) = of(file).knobs
+    assert one.guess == weight
+    tune = file.study().tune
+    assert tune is not None
+    room = int(tuner.SCREEN_SHARE * int(tune.budget)) - len(one.levels)
+    assert screen.design([one], room // tuner.REPLICATES) is not None
 
 
 def test_the_screening_puts_the_guess_against_the_default() -> None:
