@@ -25,7 +25,8 @@ ELAPSED_S = 2.0
 @dataclass(frozen=True)
 class Streamed:
     """What a guest's stream did: evenly `bps` from `begin_s` for `lasts_s` on the host agent's clock,
-    told after `delay_s`.
+    told after `delay_s`. It was sent for `sent_s`, if not for just as long. Of datagrams `lost` are
+    missing; a stream of TCP has none to lose. `first` bytes came at the very beginning, beside that.
     """
 
     bps: float
@@ -33,6 +34,9 @@ class Streamed:
     lasts_s: float = 1.0
     delay_s: float = 0.002
     cpu_s: float = 0.5
+    sent_s: float | None = None
+    lost: float | None = None
+    first: float = 0.0
 
 
 def streams(
@@ -46,7 +50,12 @@ def streams(
     made: list[Record] = [probe("host", driver_s)]
     for number, guest in enumerate(guests, start=1):
         made += stream(guest, f"receive.{number}")
-        made.append(result(f"send.{number}", {"sent_bps": guest.bps, "retransmits": 2.0}))
+        sent = {
+            "sent_bps": guest.bps,
+            "retransmits": 2.0,
+            "elapsed_s": guest.lasts_s if guest.sent_s is None else guest.sent_s,
+        }
+        made.append(result(f"send.{number}", sent))
         made.append(probe(f"{node}-{number}", guest.cpu_s))
     for number, seconds in enumerate(load_s, start=len(guests) + 1):
         made.append(result(f"load.{number}", {"share": seconds / ELAPSED_S, "loops": 7.0}))
@@ -66,7 +75,9 @@ def stream(one: Streamed, task: str) -> list[Record]:
             task=task,
             begin_s=begin,
             end_s=end,
-            values={"received_bytes": one.bps / 8 * (end - begin)},
+            values={
+                "received_bytes": one.bps / 8 * (end - begin) + (one.first if place == 0 else 0.0)
+            },
             # Some are held up; the quickest tells how the clocks stand.
             heard_s=one.begin_s + end + one.delay_s + (0.03 if place % 3 else 0.0),
         )
@@ -74,10 +85,12 @@ def stream(one: Streamed, task: str) -> list[Record]:
     ]
     values = {
         "goodput_bps": one.bps,
-        "received_bytes": one.bps / 8 * one.lasts_s,
+        "received_bytes": one.bps / 8 * one.lasts_s + one.first,
         "received_packets": 1000.0,
         "elapsed_s": one.lasts_s,
     }
+    if one.lost is not None:
+        values["lost_packets"] = one.lost
     return [*told, result(task, values)]
 
 

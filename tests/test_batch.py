@@ -195,13 +195,14 @@ guest_weights = [256, 128, 64]
 """
 
 
-def boots_of(text: str, seed: int = 7) -> list[Batch]:
+def boots_of(text: str, seed: int = 7, **levels: int) -> list[Batch]:
     """What one boot of the first plot with a trial of every variant comes to: guests' PC first."""
     made = StudyFile(text, "xen.toml")
     design = make(made.study(), 1)
     plot, cell = design.plots[0], design.cells[0]
     planned = [design.trial(plot, variant, cell, 0, 0) for variant in plot.variants]
-    places = [Place(v, p, {}) for v, p in zip(plot.variants, planned, strict=True)]
+    own = {f"sut.{factor}": level for factor, level in levels.items()}
+    places = [Place(v, p, own) for v, p in zip(plot.variants, planned, strict=True)]
     chance = Surroundings((0,), "tcg", {}, {})
     return [make_batch(made, plot, 0, seed, own, chance) for own in parts(places)]
 
@@ -373,6 +374,29 @@ def test_peers_may_be_guests_behind_a_wire() -> None:
     macs = [i.mac for node in xen.bench.nodes for i in node.interfaces] + [far.uplink.mac]
     assert len(set(macs)) == len(macs)
     assert xen.pc.memory > 4 * (128 << 20) + (448 << 20)
+
+
+def probed(batch: Batch) -> set[str]:
+    probes = batch.trials[0].phases[-1].probes
+    return {one.node for one in probes if one.probe == "outside"}
+
+
+def test_every_domain_of_the_machine_is_accounted_for() -> None:
+    """The one that is idle in this trial too, for natively the whole machine counts."""
+    one = XEN + '[factors]\n"sut.guests" = [1, 2]\n'
+    xen, plain = boots_of(one, guests=1)
+    assert [task.node for task in xen.trials[0].phases[-1].tasks].count("xen1-2") == 0
+    assert probed(xen) == {"host", "xen1-1", "xen1-2"}
+    assert "host" not in probed(plain)
+    peers = one.replace("[workloads.tcp]", "[bench]\npeers = 'guest'\n[workloads.tcp]")
+    xen, _ = boots_of(peers, guests=1)
+    assert probed(xen) == {"host", "xen1-1", "xen1-2", "peer-1", "peer-2"}
+    routed = peers.replace("peers =", "topology = 'routers'\npeers =").replace(
+        '"both"', '"forward"'
+    )
+    xen, _ = boots_of(routed, guests=1)
+    assert probed(xen) >= {"host", "xen1-2", "a-1", "b-1", "a-2", "b-2"}
+    assert probed(xen) <= {node.name for node in xen.bench.nodes}
 
 
 def test_peers_that_are_guests_need_xen() -> None:

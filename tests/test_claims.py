@@ -579,3 +579,15 @@ def test_a_search_that_failed_decides_nothing() -> None:
     assert of_searches([failed], value=1).judgement == "undecided"
     nothing = of_searches([searched(None, 1e4, state="all lose")], op="below", value=1e6)
     assert nothing.judgement == "holds"
+
+
+def test_what_is_in_doubt_decides_nothing() -> None:
+    doubt = "its streams ran all at once for less than 50 % of the longest one's time"
+    judged = judge(claim(), [seen(doubt=doubt)])
+    assert judged.judgement == "undecided" and judged.evidence.endswith(doubt)
+    small = seen(cell={**CELL, "message": 16}, doubt=doubt)
+    against = claim(against={"message": 16}, measure="ratio", value=0.5, where={"message": 64})
+    assert said(against, seen(), seen(cell={**CELL, "message": 16})) == "holds"
+    assert said(against, seen(), small) == "undecided"
+    # A cell that does fail all the same fails it.
+    assert said(claim(value="60 %"), seen(), small) == "fails"

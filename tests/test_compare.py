@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from hypertare.compare import compare, welch
+from hypertare.compare import compare
 from hypertare.errors import InputError
 from hypertare.likeness import unlike_runs
-from hypertare.stats.interval import of_mean
+from hypertare.stats.interval import of_mean, welch
 from hypertare.summary import MachineState, PlatformState, Summary
 from hypertare.trials import FinishedTrial, Response
 from tests import made_searches

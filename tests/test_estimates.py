@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hypertare.estimates import Estimates, estimate
+from hypertare.responses import RESPONSES as REPORTED
 from hypertare.summary import Estimate, PlatformState
 from hypertare.trials import FinishedTrial
 from tests.made_trials import RESPONSES, blocks, every, noisy, trial
@@ -287,6 +289,17 @@ def test_unlike_platforms() -> None:
     assert "CPUs 1 against 2, mtu 500 against 1500, tso off against on" in text
 
 
+def test_working_sets_in_unlike_pages() -> None:
+    def run(guest: float) -> Estimates:
+        trials = [trial("native", b, {"huge_share": 1.0, "elapsed": 1.0}) for b in range(3)]
+        trials += [trial("guest", b, {"huge_share": guest, "elapsed": 1.0}) for b in range(3)]
+        return estimate(trials, RESPONSES)
+
+    assert not warned(run(0.95), "not alike")
+    (text,) = warned(run(0.0), "not alike")
+    assert "0 % and 100 % of the working set" in text and "Set knobs.thp" in text
+
+
 def test_nothing_measured() -> None:
     found = estimate([], RESPONSES)
     assert found == Estimates((), (), (), (), ())
@@ -329,3 +342,51 @@ def test_swapping_baseline_inverts_the_ratio(pairs: list[tuple[float, float]]) -
     one_way = one(estimate(trials, RESPONSES))
     other = one(estimate(trials, RESPONSES, baseline="guest"), "native")
     assert (1 + one_way.cost) * (1 + other.cost) == pytest.approx(1)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("overlap", [0.4, 0.6])
+def test_streams_that_hardly_ran_at_once_put_their_goodput_in_doubt(overlap: float) -> None:
+    cell = {"workload": "tcp", "sut.guests": 2}
+    trials = [
+        trial(platform, block, {"goodput": 1e9, "loss": 0.0, "overlap": share}, cell)
+        for block in range(3)
+        for platform, share in (("native", 1.0), ("xen", overlap if block == 1 else 0.9))
+    ]
+    found = {(e.platform, e.response): e for e in estimate(trials, RESPONSES).estimates}
+    doubt = found["xen", "goodput"].doubt
+    assert found["xen", "loss"].doubt is None and found["native", "goodput"].doubt is None
+    assert (doubt is None) == (overlap > 0.5)
+    assert doubt is None or doubt.startswith("in 1 of 3 trials")
+
+
+def shared(values: dict[int, list[dict[str, float]]]) -> dict[tuple[int, str], Estimate]:
+    """Of guests of Xen, by their number and response; each number has blocks of its own."""
+    made: list[FinishedTrial] = []
+    for n, some in values.items():
+        for block, one in enumerate(some):
+            ended = trial("xen", 100 * n + block, one, {"workload": "tcp", "sut.guests": n})
+            made.append(replace(ended, guests=tuple({} for _ in range(n))))
+    known = {response.name: response for response in REPORTED["stream"]}
+    found = estimate(made, known).estimates
+    return {(int(e.cell["sut.guests"]), e.response): e for e in found}
+
+
+def test_what_a_guest_has_beside_others_of_what_it_has_alone() -> None:
+    found = shared(
+        {
+            1: [{"goodput": 10e6}, {"goodput": 10.2e6}],
+            2: [{"goodput": 8e6}, {"goodput": 8.2e6}],
+            4: [{"goodput": 9e6, "fair_rate": 2.5e6}, {"goodput": 9e6, "fair_rate": 2.6e6}],
+        }
+    )
+    assert found[1, "goodput"].of_alone is None and found[4, "fair_rate"].of_alone is None
+    assert found[2, "goodput"].of_alone == pytest.approx(math.sqrt(8 * 8.2 / (10 * 10.2)))
+    four = found[4, "goodput"]
+    assert four.of_alone == pytest.approx(math.sqrt(2.5 * 2.6 / (10 * 10.2)))
+    assert four.of_alone_low is not None and four.of_alone_high is not None
+    assert four.of_alone_low < four.of_alone < four.of_alone_high
+
+
+def test_the_least_that_an_index_of_four_can_be() -> None:
+    found = shared({4: [{"jain_goodput": 0.3}, {"jain_goodput": 0.9}]})[4, "jain_goodput"]
+    assert (found.low, found.high) == (0.25, 1.0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hypertare import responses
 from hypertare.design import numbered
@@ -14,7 +16,7 @@ from hypertare.responses import RESPONSES
 from hypertare.store import Store
 from hypertare.trials import PlannedTrial
 from tests import factory
-from tests.made_guests import Streamed, pings, probe, result, streams
+from tests.made_guests import Streamed, pings, probe, result, streams, weight
 
 # Mb/s and % of CPU of the published guests: Anhalt & Vicat-Blanc Primet (2008), receive, 4.
 RECEIVED = [(318, 8.80), (291, 8.35), (178, 6.53), (87.2, 3.97)]
@@ -60,6 +62,47 @@ def test_a_late_stream_does_not_profit_from_being_late() -> None:
     assert values["goodput"] == pytest.approx(150e6)
 
 
+@pytest.mark.parametrize("lost", [None, 19000.0], ids=["tcp", "udp"])
+def test_a_stream_that_starves_is_not_flattered_by_its_own_silence(lost: float | None) -> None:
+    """It chooses the common interval, in which it has as much as the other."""
+    found = streams(
+        [
+            Streamed(10e6, lasts_s=2.0, lost=None if lost is None else 0.0),
+            Streamed(10e6, lasts_s=0.1, sent_s=2.0, lost=lost),
+        ]
+    )
+    values = responses.measure("stream", "xen", XEN, found)
+    assert (values["least_rate"], values["most_rate"]) == pytest.approx((0.5e6, 10e6))
+    assert values["goodput"] == pytest.approx(10.5e6)
+    assert values["jain_goodput"] == pytest.approx(10.5**2 / (2 * (100 + 0.25)))
+    each = responses.of_guests("stream", "xen", XEN, found)
+    assert [one["goodput"] for one in each[:2]] == pytest.approx([10e6, 0.5e6])
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(1e5, 1e9), st.floats(0.3, 2), st.floats(0.5, 4)), min_size=2, max_size=4
+    )
+)
+def test_no_guest_receives_more_a_second_than_it_was_sent(
+    made: list[tuple[float, float, float]],
+) -> None:
+    guests = [Streamed(bps, lasts_s=lasts, sent_s=sent) for bps, lasts, sent in made]
+    each = responses.of_guests("stream", "xen", numbered("xen1", len(guests)), streams(guests))
+    for one, guest in zip(each, guests, strict=True):
+        assert guest.sent_s is not None
+        most = guest.bps * min(1, guest.lasts_s / guest.sent_s)
+        assert one["goodput"] <= most * (1 + 1e-6)
+        assert one["goodput"] == pytest.approx(most)
+
+
+def test_what_came_with_the_first_arrival_came_in_no_time() -> None:
+    """As alone: n arrivals are n - 1 gaps."""
+    found = streams([Streamed(1e6, first=4344.0, sent_s=0.9), Streamed(1e6, 5.0)])
+    values = responses.measure("stream", "xen", XEN, found)
+    assert (values["least_rate"], values["most_rate"]) == pytest.approx((1e6, 1e6))
+
+
 def test_streams_that_never_ran_at_once_fail_their_trial() -> None:
     found = streams([Streamed(100e6, 5.0, 1.0), Streamed(50e6, 7.0, 1.0)])
     planned = PlannedTrial(1, 0, 0, "xen", {"workload": "tcp", "sut.guests": 2})
@@ -87,10 +130,46 @@ def test_guests_that_disturb_have_their_cpu_time_and_no_part_in_fairness() -> No
     values = responses.measure("stream", "xen", XEN, found)
     assert values["goodput"] == pytest.approx(200e6)
     assert values["neighbours_cpu"] == pytest.approx(2.6)
+    assert values["neighbours_cpu_share"] == pytest.approx(1.3)
     assert values["outside_cpu"] == pytest.approx(2.9)
     assert "jain_goodput" not in values
     each = responses.of_guests("stream", "xen", XEN, found)
     assert "goodput" not in each[1] and each[1]["outside_cpu"] == pytest.approx(1.2)
+
+
+def test_what_idle_guests_and_peers_take_is_the_machine_s_and_no_platform_s() -> None:
+    found = [*four(), probe("xen1-5", 0.01), probe("peer-1", 0.2)]
+    values = responses.measure("stream", "xen", numbered("xen1", 5), found)
+    assert values["outside_cpu"] == pytest.approx(2 * 0.2765)
+    assert values["machine_cpu"] == pytest.approx(2 * (0.2765 + 0.4724) + 0.21)
+    without = [r for r in found if getattr(r, "node", "") != "host"]
+    assert "machine_cpu" not in responses.measure("stream", "xen", XEN, without)
+
+
+def test_a_local_guest_s_qemu_is_its_driver_domain_where_that_has_a_weight() -> None:
+    guests = numbered("guest1", 2)
+    split = {"cpu_s": 1.0, "vcpu_s": 0.6, "vmm_s": 0.3, "vhost_s": 0.1}
+    plain = [
+        r.model_copy(update={"values": split}) if getattr(r, "probe", None) == "outside" else r
+        for r in streams([Streamed(1e6), Streamed(1e6)], "guest1")
+        if getattr(r, "node", "") != "host"
+    ]
+    plain.append(probe("host", 0.0, "stat").model_copy(update={"values": {"busy_s": 2.5}}))
+    whole = responses.measure("stream", "guest", guests, plain)
+    assert whole["outside_cpu"] == 2 and "driver_cpu" not in whole
+    driver = weight("any", 2048)
+    knob = driver.knob.model_copy(update={"guest": None})
+    weighed = [*plain, driver.model_copy(update={"knob": knob})]
+    found = responses.measure("stream", "guest", guests, weighed)
+    assert found["outside_cpu"] == pytest.approx(1.2)
+    assert found["outside_cpu_share"] == pytest.approx(0.6)
+    assert found["driver_cpu"] == pytest.approx(0.8)
+    assert found["driver_cpu_share"] == pytest.approx(0.4)
+    assert found["machine_cpu"] == whole["machine_cpu"] == 2.5
+    each = responses.of_guests("stream", "guest", guests, weighed)
+    assert [one["outside_cpu"] for one in each] == pytest.approx([0.6, 0.6])
+    failed = [*plain, driver.model_copy(update={"knob": knob, "error": "no cgroup"})]
+    assert "driver_cpu" not in responses.measure("stream", "guest", guests, failed)
 
 
 def test_share_against_weight() -> None:

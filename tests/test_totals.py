@@ -32,6 +32,8 @@ type = "fork"
 type = "touch"
 count = 100
 pages = "2M"
+[knobs]
+thp = "never"
 [walk]
 processors = ["phenom2"]
 shared_cache = ["6M", "none"]
@@ -52,7 +54,7 @@ def _cost(kind: tuple[str, str, str | None], cycles: int) -> Cost:
     counts = dict.fromkeys(Counts.model_fields, 0)
     counts |= {"walks": 10, "references": 40, "uncached_references": 24}
     paging, guest_pages, host_pages = kind
-    # A hit of the second-level TLB is translation too.
+    # A look-up in the second-level TLB is translation too.
     counts |= {"second_tlb_cycles": cycles // 4, "cycles": cycles - cycles // 4}
     made = Counts.model_validate(
         counts | {"paging": paging, "guest_pages": guest_pages, "host_pages": host_pages}
@@ -135,6 +137,9 @@ def test_large_pages_in_small_ones_and_transparent_ones_have_no_one_layout() -> 
 
     assert layout("large", pages="4K") is None
     assert layout("fork", pages="thp") is None
+    free = StudyFile(STUDY.replace('"never"', '"always"'), "s.toml").study()
+    assert totals.layout("native", free, "fork") is None
+    assert totals.layout("native", free, "large") == Layout("native", "2M")
     assert layout("large", pages="2M") == Layout("nested", "2M", "2M")
     assert totals.layout("native", FILE.study(), "large") == Layout("native", "2M")
 

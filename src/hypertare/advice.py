@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from hypertare.likeness import unlike_platforms
 from hypertare.series import Series, baseline_of
@@ -23,6 +24,9 @@ from hypertare.wording import listing, percent, place
 
 FALSE_WARNINGS = 0.05
 """Chance that a run in which nothing drifts warns of a drift anywhere; the same for boots."""
+
+NOTABLE_SHARE = 0.1
+"""So much more of a working set in huge pages, and platforms did not do the same."""
 
 NOTABLE_DRIFT = 0.01
 """A drift that matters, as a share of the median, from the first trial to the last."""
@@ -57,8 +61,9 @@ def warnings(
     yield from not_finite(every, responses)
     yield from unpaired(every, baseline)
     yield from unlike(platforms, baseline)
+    yield from unlike_pages(every, baseline)
+    yield from one_boot(every, baseline)
     if clock == "wall":
-        yield from one_boot(every, baseline)
         yield from differing_boots(tests)
         yield from drifts(every, responses)
         yield from far_out(every, responses)
@@ -131,6 +136,22 @@ def unlike(platforms: Sequence[PlatformState], baseline: str) -> Iterator[str]:
                 yield (
                     f"{state.platform} and {baseline} are not alike: {listing(differ)}. "
                     "The cost contains this difference."
+                )
+
+
+def unlike_pages(every: Sequence[Series], baseline: str) -> Iterator[str]:
+    """Working sets of which a kernel put more into huge pages than another one did."""
+    for one in every:
+        mine = one.values("huge_share")[0]
+        if one.platform == baseline or not mine:
+            continue
+        for base in baseline_of(one, every, baseline):
+            its = base.values("huge_share")[0]
+            if its and abs(fmean(mine) - fmean(its)) > NOTABLE_SHARE:
+                yield (
+                    f"{place(one.platform, one.cell)} and {baseline} are not alike: "
+                    f"{100 * fmean(mine):.0f} % and {100 * fmean(its):.0f} % of the working set "
+                    "lay in pages of 2 MB. Set knobs.thp, or the pages of the workload, for both."
                 )
 
 

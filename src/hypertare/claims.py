@@ -176,7 +176,8 @@ def judge(
 
     In one cell it holds where the whole interval lies within the bounds, fails where all of it lies
     outside on one side, and is undecided where a bound lies in the interval. Values without any
-    spread (a loss of 0 in every trial) have no interval; six or more decide, by the sign test.
+    spread (a loss of 0 in every trial) have no interval; six or more decide, by the sign test. What is
+    in doubt (`Estimate.doubt`) decides nothing.
 
     Over several cells it holds if it holds in each, and fails if it fails in any.
     """
@@ -234,8 +235,10 @@ def _judge_law(claim: Claim, foretold: Iterable[Predictability]) -> JudgedClaim:
             cell = {**one.cell, GUESTS: found.guests}
             if _is_where(claim, cell):
                 seen = Seen(found.error, found.error_low, found.error_high)
-                verdicts.append(_judgement(seen, claim.bounds))
-                evidence.append(f"{place(one.platform, cell)}: {_law_words(claim, one, found)}")
+                judged = _judgement(seen, claim.bounds)
+                verdicts.append("undecided" if found.doubt else judged)
+                why = found.doubt or _law_words(claim, one, found)
+                evidence.append(f"{place(one.platform, cell)}: {why}")
     if not verdicts:
         return _undecided(claim, f"no prediction of {claim.response} for {_cells(claim)}")
     return JudgedClaim(
@@ -261,6 +264,8 @@ def _measure(
     claim: Claim, against: Mapping[str, Level] | None, one: Estimate, known: list[Estimate]
 ) -> Seen | str:
     """What the claim bounds, or why it cannot be had."""
+    if one.doubt is not None:
+        return one.doubt
     if claim.against_response is not None:
         other = _same_cell(claim.against_response, one, known)
     elif against is not None:
@@ -269,6 +274,8 @@ def _measure(
         return _single(claim.measure, one)
     if isinstance(other, str):
         return other
+    if other.doubt is not None:
+        return f"{_place(other.platform, other.cell, other.guest)}: {other.doubt}"
     width = _width(one, other)
     if claim.measure == "ratio":
         return _quotient(_value(one), _value(other), width)
@@ -305,6 +312,9 @@ def _judge_correlation(
     good = [(a.estimate, b.estimate) for a, b in pairs if isinstance(b, Estimate)]
     if not good:
         return _undecided(claim, f"no estimate of {claim.with_response} for {_cells(claim)}")
+    doubts = [e.doubt for a, b in pairs for e in (a, b) if isinstance(e, Estimate) and e.doubt]
+    if doubts:
+        return _undecided(claim, doubts[0])
     found = correlation([a for a, _ in good], [b for _, b in good])
     if isinstance(found, str):
         return _undecided(claim, found)

@@ -3,7 +3,8 @@
 Streams that are started together begin to count and end at moments of their own: an agent is slower
 to start, a guest starves. Over its own time each looks better than it was: who begins late has the
 line for longer with others gone. So all are measured over the **common interval**: from when the
-last of them counts its first bytes to when the first of them has had its last.
+last of them counts its first bytes to when the first of them has had its last. Who starves decides
+when that is, so it is an upper bound beside what a stream got over its own time (`stream_rate.py`).
 
 Nodes have clocks of their own. Each interval tells its ends on its task's clock and when the host
 agent heard of it; what is heard late was delayed, so the least difference of the two is the best
@@ -14,7 +15,7 @@ clock filter). What remains is the least time that a record takes to its host ag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypertare.records import Interval
 
@@ -41,17 +42,21 @@ class Common:
     share: float
 
 
-def flow(intervals: Sequence[Interval]) -> Flow | None:
-    """What a receiver told of its stream; none where its clock cannot be set, or nothing came."""
+def flow(intervals: Sequence[Interval], first_bytes: float = 0.0) -> Flow | None:
+    """What a receiver told of its stream; none where its clock cannot be set, or nothing came.
+
+    Its time begins with the first arrival, so what came with that, `first_bytes`, did not come in it.
+    """
     told = [one for one in intervals if one.end_s > one.begin_s]
     delays = [one.heard_s - one.end_s for one in told if one.heard_s is not None]
     if not delays:
         return None
     zero = min(delays)
-    return tuple(
+    first, *rest = (
         Piece(zero + one.begin_s, zero + one.end_s, one.values.get("received_bytes", 0.0))
         for one in told
     )
+    return replace(first, bytes=max(0.0, first.bytes - first_bytes)), *rest
 
 
 def common(flows: Mapping[str, Flow]) -> Common | None:

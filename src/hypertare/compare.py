@@ -16,7 +16,6 @@ from hypertare.responses import HEADLINE
 from hypertare.search import rates
 from hypertare.series import Series, key, series
 from hypertare.stats import boots, interval, practical, ratio
-from hypertare.stats.interval import Interval
 from hypertare.summary import Better, Clock, Level, LossFreeRate, Part, Summary
 from hypertare.trials import FinishedTrial, Response
 from hypertare.wording import listing, place
@@ -128,26 +127,6 @@ def compare(
     )
 
 
-def welch(a: Interval, b: Interval, confidence: float = 0.95) -> Interval:
-    """b - a of two independent means, whose spreads may differ.
-
-    Standard error √(ea² + eb²), degrees of freedom (ea² + eb²)² / (ea⁴/fa + eb⁴/fb). A side without
-    any spread adds nothing to either; its count must be above one for that to mean something.
-
-    Source: Welch (1947), Biometrika 34, 28-35; Satterthwaite (1946), Biometrics
-    Bulletin 2, 110-114.
-    """
-    estimate = b.estimate - a.estimate
-    n = min(a.n, b.n)
-    squares = [(side.error**2, side.freedom) for side in (a, b) if side.freedom > 0]
-    total = sum(square for square, _ in squares)
-    if n < 2 or total == 0:
-        return Interval(estimate, None, None, n, confidence, 0.0, 0.0, n > 1)
-    # Shares first: fourth powers of a small error vanish.
-    freedom = 1 / sum((square / total) ** 2 / free for square, free in squares)
-    return interval.around(estimate, math.sqrt(total), freedom, n, confidence)
-
-
 def _searches(
     a: Sequence[LossFreeRate], b: Sequence[LossFreeRate], threshold: float
 ) -> tuple[list[Change], list[str], list[str]]:
@@ -238,7 +217,7 @@ def _change(
         boots.mean(side, where, confidence).interval
         for side, where in zip(scaled, (boots_before, boots_after), strict=True)
     ]
-    step = welch(sides[0], sides[1], confidence)
+    step = interval.welch(sides[0], sides[1], confidence)
     ends = (step.low, step.high)
     if step.constant and virtual:
         ends = (step.estimate, step.estimate)

@@ -6,19 +6,23 @@ The order of work is `estimate` -> `_compare` (one response of one platform agai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hypertare import advice
+from hypertare import advice, together
 from hypertare.advice import Judged
-from hypertare.series import Series, baseline_of, series
-from hypertare.stats import boots, noise, practical, ratio
+from hypertare.series import Series, baseline_of, key, series
+from hypertare.stats import boots, fairness, noise, practical, ratio, slow_down
 from hypertare.stats.boots import Booted
 from hypertare.stats.interval import p_value
 from hypertare.stats.practical import THRESHOLD
+from hypertare.stats.slow_down import Side
 from hypertare.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState, Verdict
-from hypertare.trials import FinishedTrial, Response
+from hypertare.trials import GUESTS, FinishedTrial, Response
+
+GOODPUT, FAIR_RATE = "goodput", "fair_rate"
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,9 @@ def estimate(
             value = boots.mean(values, where, confidence)
             comparison = _compare(one, base, response, rules) if base else None
             made = _estimate(one, response, value, comparison, floor, rules)
+            made = made.model_copy(update={"doubt": _doubt(response, one, base)})
+            if response.name == GOODPUT:
+                made = made.model_copy(update=_of_alone(one, every, rules))
             found.append(made)
             tests.append(Judged(made, _p(comparison), floor, value, comparison and comparison.mean))
     return Estimates(
@@ -121,6 +128,32 @@ def estimate(
     )
 
 
+def _of_alone(one: Series, every: Sequence[Series], rules: Rules) -> dict[str, float | None]:
+    """What a guest gets on average beside others, of what one gets in the same setting without."""
+    setting = key({**one.cell, GUESTS: 1})
+    alone = next((s for s in every if s.platform == one.platform and key(s.cell) == setting), None)
+    if GUESTS not in one.cell or alone is None or alone is one:
+        return {}
+    # Of guests that disturb there is no rate: the goodput is then that of the one that works.
+    mine = FAIR_RATE if one.values(FAIR_RATE)[0] else GOODPUT
+    sides = [Side(s.by_block(name), s.boots()) for s, name in ((alone, GOODPUT), (one, mine))]
+    found = slow_down.of_alone(*sides, rules.confidence)
+    if found is None:
+        return {}
+    exact = found.constant and rules.clock == "virtual"
+    ends = (found.estimate, found.estimate) if exact else (found.low, found.high)
+    low, high = (None if end is None else math.exp(end) for end in ends)
+    return {"of_alone": math.exp(found.estimate), "of_alone_low": low, "of_alone_high": high}
+
+
+def _doubt(response: Response, one: Series, base: Series | None) -> str | None:
+    """Of a cost both sides may be in doubt."""
+    for side in (one, *([base] if base else [])):
+        if reason := together.doubt(response.name, side.good):
+            return reason if side is one else f"{side.platform}: {reason}"
+    return None
+
+
 def _of_guests(
     every: Sequence[Series], responses: Mapping[str, Response], rules: Rules
 ) -> Iterator[Estimate]:
@@ -132,7 +165,8 @@ def _of_guests(
                 if values:
                     value = boots.mean(values, where, rules.confidence)
                     made = _estimate(one, response, value, None, None, rules)
-                    yield made.model_copy(update={"guest": guest})
+                    doubt = together.doubt(response.name, one.good)
+                    yield made.model_copy(update={"guest": guest, "doubt": doubt})
 
 
 def _compare(sut: Series, base: Series, response: Response, rules: Rules) -> Comparison | None:
@@ -164,7 +198,7 @@ def _estimate(
     compared = comparison is None or comparison.mean.interval.constant
     low, high = _ends(value, virtual)
     if response.is_index and low is not None and high is not None:
-        low, high = max(0.0, low), min(1.0, high)
+        low, high = max(fairness.least(max(1, len(one.guests))), low), min(1.0, high)
     return Estimate(
         response=response.name,
         unit=response.unit,

@@ -72,6 +72,7 @@ class Phase:
             {task.removesuffix(end): r for task, r in self.results.items() if task.endswith(end)},
             {at: values for at, values in self.probes.items() if at[0] == node},
             {task.removesuffix(end): i for task, i in self.intervals.items() if task.endswith(end)},
+            self.weights,
         )
 
     def tasks(self, prefix: str) -> list[str]:

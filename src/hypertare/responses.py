@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hypertare import datagram_rate, of_line, packets, together
+from hypertare import of_line, packets, stream_rate, together
 from hypertare.phase import LOAD, Phase, sum_of_known
 from hypertare.records import Record
 from hypertare.trials import Response
@@ -22,6 +22,8 @@ _CPU = (
     _response("machine_cpu", "s", "lower", "CPU time of the whole machine while it ran"),
     _response("outside_cpu", "s", "lower", "CPU time of the platform as its machine sees it"),
     _response("own_cpu", "s", "lower", "CPU time as the guest itself sees it"),
+    _response("machine_steal", "s", "lower", "time in which a hypervisor held the machine's CPUs"),
+    _response("own_steal", "s", "lower", "time in which the guest had work and waited for a CPU"),
     *together.OF_CPU,
 )
 
@@ -243,8 +245,10 @@ def measure(
         values = _of_all(workload, platform, nodes, phase)
     else:
         values = _of_one(workload, platform, nodes[0], phase)
-    values |= _driver(platform, phase)
-    values["machine_cpu"] = _machine_cpu(platform, phase, values)
+    values |= _driver(platform, nodes, phase)
+    values["machine_cpu"] = _machine_cpu(platform, phase)
+    if platform != "xen":
+        values["machine_steal"] = phase.probe("host", "stat", "steal_s")
     if workload in _TRANSLATED:
         values |= _translation(phase, platform, nodes)
     received = phase.total("receive", "received_bytes")
@@ -285,12 +289,14 @@ def _of_one(workload: str, platform: str, node: str, phase: Phase) -> Found:
     """Of a phase that one system under test had for itself, or of one guest's part of it."""
     values: Found = {} if _only_disturbs(phase) else _MEASURES[workload](phase)
     if platform != "native":
-        values["outside_cpu"] = phase.probe(node, "outside", "cpu_s")
+        own = "vcpu_s" if _has_driver_group(platform, phase) else "cpu_s"
+        values["outside_cpu"] = phase.probe(node, "outside", own)
         if workload == "stream":
             share = phase.rate(node, "outside", values["outside_cpu"])
             values["outside_cpu_share"] = share
     if platform in _OWN_MACHINE:
         values["own_cpu"] = phase.probe(node, "stat", "busy_s")
+        values["own_steal"] = phase.probe(node, "stat", "steal_s")
     if workload == "stream" and phase.has_counters_of(node):
         values |= _polling(phase, node)
     return values
@@ -314,21 +320,22 @@ def _of_all(workload: str, platform: str, nodes: Sequence[str], phase: Phase) ->
         if any(name in part for part in parts.values()):
             values[name] = _whole([part.get(name) for part in parts.values()])
     if phase.neighbours:
-        loads = [parts[guest].get("outside_cpu") for guest in phase.neighbours]
-        values["neighbours_cpu"] = _whole(loads)
+        for name in ("cpu", "cpu_share"):
+            loads = [parts[guest].get(f"outside_{name}") for guest in phase.neighbours]
+            values[f"neighbours_{name}"] = _whole(loads)
     return values
 
 
 def _parts(
     workload: str, platform: str, nodes: Sequence[str], phase: Phase
 ) -> dict[int, dict[str, float]]:
-    """By guest; a stream's goodput is over the common interval."""
+    """By guest; a stream's goodput is over the common interval, where that is not too favourable."""
     parts = {
         guest: _known(_of_one(workload, platform, node, phase.of_guest(guest, node)))
         for guest, node in _node_of(nodes, phase).items()
     }
     if workload == "stream":
-        together.with_common_rates(parts, together.common_of(phase))
+        together.with_common_rates(parts, phase, together.common_of(phase))
     return parts
 
 
@@ -353,19 +360,40 @@ def _only_disturbs(phase: Phase) -> bool:
     return all(task.startswith(LOAD) for task in phase.results) and bool(phase.results)
 
 
-def _driver(platform: str, phase: Phase) -> Found:
-    """CPU time of the domain that moves the guests' packets, as the hypervisor counts it."""
-    if platform != "xen":
-        return {}
-    used = phase.probe("host", "outside", "cpu_s")
-    return {"driver_cpu": used, "driver_cpu_share": phase.rate("host", "outside", used)}
+def _has_driver_group(platform: str, phase: Phase) -> bool:
+    """Whether what QEMU does beside its virtual CPUs is a group with a weight of its own."""
+    return platform == "guest" and bool(phase.weights)
 
 
-def _machine_cpu(platform: str, phase: Phase, values: Found) -> float | None:
-    """No kernel sees all of a hypervisor's CPUs: it is the sum of its domains."""
+def _driver(platform: str, nodes: Sequence[str], phase: Phase) -> Found:
+    """CPU time of the domain that moves the guests' packets: as the hypervisor counts it or, of guests
+    of this host, of all QEMU's threads that are no virtual CPUs, and of vhost.
+    """
     if platform == "xen":
-        return _whole([values.get("outside_cpu"), values.get("driver_cpu")])
-    return phase.probe("host", "stat", "busy_s")
+        used = phase.probe("host", "outside", "cpu_s")
+        return {"driver_cpu": used, "driver_cpu_share": phase.rate("host", "outside", used)}
+    if not _has_driver_group(platform, phase):
+        return {}
+    asked = [node for node in nodes if (node, "outside") in phase.probes]
+    parts = {node: _beside_its_cpus(node, phase) for node in asked}
+    shares = [phase.rate(node, "outside", part) for node, part in parts.items()]
+    return {
+        "driver_cpu": _whole(list(parts.values())) if parts else None,
+        "driver_cpu_share": _whole(shares) if parts else None,
+    }
+
+
+def _beside_its_cpus(node: str, phase: Phase) -> float | None:
+    return _whole([phase.probe(node, "outside", name) for name in ("vmm_s", "vhost_s")])
+
+
+def _machine_cpu(platform: str, phase: Phase) -> float | None:
+    """No kernel sees all of a hypervisor's CPUs: it is the sum of its domains, idle ones too."""
+    if platform != "xen":
+        return phase.probe("host", "stat", "busy_s")
+    if ("host", "outside") not in phase.probes:
+        return None
+    return _whole([phase.probe(*at, "cpu_s") for at in phase.probes if at[1] == "outside"])
 
 
 def _sum(phase: Phase, nodes: Iterable[str], probe: str, value: str) -> float | None:
@@ -395,12 +423,11 @@ def _stream(phase: Phase) -> dict[str, float | None]:
     sent = phase.total("send", "sent_packets")
     received = phase.total("receive", "received_packets")
     of_datagrams = phase.total("receive", "lost_packets") is not None
-    own_goodput = phase.total("receive", "goodput_bps")
     flows = max(1, sum(task.startswith("send") for task in phase.results))
     rtt = phase.total("send", "rtt_s")
     return {
-        "goodput": datagram_rate.goodput(phase) if of_datagrams else own_goodput,
-        "packet_rate": datagram_rate.packet_rate(phase) if of_datagrams else None,
+        "goodput": stream_rate.goodput(phase),
+        "packet_rate": stream_rate.packet_rate(phase) if of_datagrams else None,
         "sent_rate": phase.total("send", "sent_bps"),
         # Sent is counted at the sender, received at the receiver: what is between is lost, wherever.
         "loss": max(0.0, 1 - received / sent)

@@ -39,6 +39,12 @@ class Estimate(Part):
 
     `guest` is given where the response is of one guest of several that work at once: its number,
     from 1. It is then compared with nothing.
+
+    `of_alone` stands with the goodput of several guests at once: what one of them gets on average over
+    what one gets alone in the same setting, with its interval.
+
+    `doubt` says why it decides no claim, whatever its interval is: streams of several guests that
+    hardly ran at once.
     """
 
     response: str
@@ -62,6 +68,10 @@ class Estimate(Part):
     difference_low: float | None = None
     difference_high: float | None = None
     verdict: Verdict | None = None
+    of_alone: float | None = None
+    of_alone_low: float | None = None
+    of_alone_high: float | None = None
+    doubt: str | None = None
 
 
 class NoiseFloor(Part):
@@ -191,6 +201,7 @@ class Prediction(Part):
     """What a law foretold of `guests` that its fit had not seen, and what was measured.
 
     Both in the unit of the response, geometric means over trials. `error` is predicted / measured - 1.
+    `doubt` says why it decides nothing, as an estimate's does.
     """
 
     guests: int
@@ -199,6 +210,7 @@ class Prediction(Part):
     error: float
     error_low: float | None = None
     error_high: float | None = None
+    doubt: str | None = None
 
 
 class Predictability(Part):

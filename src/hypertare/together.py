@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hypertare import stream_rate
 from hypertare.common_interval import Common, common, flow
 from hypertare.phase import Phase
 from hypertare.stats import fairness
-from hypertare.trials import Response
+from hypertare.trials import FinishedTrial, Response
 
 Values = dict[str, float]
 
@@ -29,9 +30,17 @@ OF_CPU = (
     Response("jain_weighted_cpu", "index", "higher", "Jain's index of CPU time over weight"),
     Response("entitlement", "share", "higher", "CPU time over what the guest's weight entitles to"),
     Response("neighbours_cpu", "s", "higher", "CPU time of the guests that are there to disturb"),
+    Response(
+        "neighbours_cpu_share", "share", "higher", "share of one CPU that these neighbours took"
+    ),
     Response("driver_cpu", "s", "lower", "CPU time of the driver domain"),
     Response("driver_cpu_share", "share", "lower", "share of one CPU that the driver domain took"),
 )
+
+LEAST_OVERLAP = 0.5
+"""Of the longest stream's time: where all ran for less, a goodput of several guests decides nothing."""
+
+_OF_GOODPUT = frozenset({"goodput", "line_share", *(one.name for one in OF_STREAMS)} - {"overlap"})
 
 _MOST = frozenset({"elapsed", "peak_memory"})
 """Of all guests it is the last one's, or the largest."""
@@ -43,22 +52,41 @@ _MEAN = frozenset({"share", "tcp_rtt", "loss", "packets_per_poll"})
 def common_of(phase: Phase) -> Common | None:
     """Over the streams of all guests that do not only disturb."""
     told = {task: i for task, i in phase.intervals.items() if task.startswith("receive")}
-    flows = {task: flow(intervals) for task, intervals in told.items()}
+    flows = {
+        task: flow(intervals, stream_rate.first_bytes(phase, task))
+        for task, intervals in told.items()
+    }
     known = {task: pieces for task, pieces in flows.items() if pieces}
     return common(known) if len(known) == len(flows) else None
 
 
-def with_common_rates(parts: Mapping[int, Values], found: Common | None) -> None:
-    """Puts goodputs over the common interval in place of those over each stream's own time."""
+def with_common_rates(parts: Mapping[int, Values], phase: Phase, found: Common | None) -> None:
+    """Puts in place of each guest's goodput the lower of that and of its rate in the common interval.
+
+    Over its own time a stream that had the line to itself for a while looks too well. Over the common
+    interval one that starves may, for that is when it came; its own rate knows its silence.
+    """
     for guest, values in parts.items():
         values.pop("goodput", None)
-        mine = (
-            [rate for task, rate in found.rates.items() if task.endswith(f".{guest}")]
-            if found
-            else []
-        )
+        mine = [
+            min(rate, own)
+            for task, rate in (found.rates if found else {}).items()
+            if task.endswith(f".{guest}")
+            if (own := stream_rate.of_stream(phase, task)) is not None
+        ]
         if mine:
             values["goodput"] = sum(mine)
+
+
+def doubt(response: str, trials: Sequence[FinishedTrial]) -> str | None:
+    """Why a mean of these trials decides nothing, whatever its interval says; none where it may."""
+    little = [trial for trial in trials if trial.values.get("overlap", 1.0) < LEAST_OVERLAP]
+    if response not in _OF_GOODPUT or not little:
+        return None
+    return (
+        f"in {len(little)} of {len(trials)} trials its streams ran all at once for less than "
+        f"{100 * LEAST_OVERLAP:.0f} % of the longest one's time"
+    )
 
 
 def join(parts: Mapping[int, Values]) -> Values:

@@ -45,17 +45,28 @@ class Layout:
 def layout(platform: str, study: Study, workload: str) -> Layout | None:
     """The layout of a trial on a platform; none where the study leaves it open which one it has.
 
-    The pages of the guest are those of the workload, 4 KB unless it asks for others; those of the host
-    are what backs the guest. Transparent huge pages are as the kernel finds some: no one layout. The
-    model has none for large pages in small ones either.
+    The pages of the guest are those of the workload, and 4 KB where it asks for none and the system
+    under test gives none by itself; those of the host are what backs the guest. Transparent huge pages
+    are as the kernel finds some, and whether it looks depends on its memory (Linux has them off below
+    512 MB): no one layout. The model has none for large pages in small ones either.
     """
-    own: Pages = "2M" if getattr(study.workloads[workload], "pages", None) == "2M" else "4K"
+    own = _own_pages(study, workload)
+    if own is None:
+        return None
     if platform != "guest":
         return Layout("native", own)
     paging, backing = study.sut.paging, study.sut.pages
     if paging is None or backing not in ("4K", "2M") or (own, backing) == ("2M", "4K"):
         return None
     return Layout(paging, own, backing)
+
+
+def _own_pages(study: Study, workload: str) -> Pages | None:
+    asked = getattr(study.workloads[workload], "pages", None)
+    if asked in ("4K", "2M"):
+        return asked
+    never = study.knobs.thp is not None and study.knobs.thp.enabled == "never"
+    return "4K" if asked is None and never else None
 
 
 def cycle_s(study: Study) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -15,14 +16,15 @@ from pathlib import Path
 import pytest
 
 from hypertare.errors import MachineError
-from hypertare.host import huge_pages, journal
+from hypertare.host import guardian, huge_pages, journal
 from hypertare.host.lending import Lending
-from hypertare.host.loan import Loan, NotPutBackError, left_behind, recover
+from hypertare.host.loan import Loan, NotPutBackError, _answer, left_behind, recover
 from hypertare.host.needs import NOTHING, Needs, Permissions
 from tests.host.made_up import INTEL, MadeUp
 
 ALL = Permissions(module_reload=True, huge_pages=True)
 SHADOW = Needs("shadow")
+FREE_PAGES = "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 
 CONTROLLER = """
 import sys, time
@@ -49,6 +51,13 @@ def guardian_of(loan: Loan) -> subprocess.Popen[bytes]:
     guardian = loan._guardian
     assert guardian is not None
     return guardian
+
+
+def ask(loan: Loan, line: bytes) -> None:
+    guardian = guardian_of(loan)
+    assert guardian.stdin is not None
+    guardian.stdin.write(line)
+    guardian.stdin.flush()
 
 
 @pytest.fixture
@@ -170,7 +179,94 @@ def test_a_journal_that_nobody_understands_is_an_error(made: MadeUp) -> None:
         journal.read(made.host)
 
 
+def test_without_room_for_the_journal_nothing_is_changed(
+    made: MadeUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with journal.held(made.host):
+        with pytest.raises(MachineError, match=r"written: No space left on device\.") as raised:
+            Lending(made.host).provide(SHADOW)
+        assert "df /run/hypertare" in str(raised.value)
+    assert made.reloads == []
+    assert not made.journal.parent.exists(), "half a journal was left"
+
+
+def test_pages_that_are_no_number_are_named(made: MadeUp) -> None:
+    made.set_pages(0, 0)
+    (made.root / FREE_PAGES).write_text("many\n")
+    with pytest.raises(MachineError, match=r"free_hugepages says 'many', which is no number"):
+        huge_pages.find(made.host)
+
+
 # --- with a guardian
+
+
+def test_what_a_guardian_cannot_do_is_told_and_all_of_it_is_put_back(made: MadeUp) -> None:
+    loan = Loan(ALL, made.root)
+    loan.provide(SHADOW)
+    (made.root / FREE_PAGES).write_text("many\n")
+    with pytest.raises(MachineError, match="no number of pages"):
+        loan.provide(Needs("shadow", 64))
+    assert made.parameters["ept"] == "N"
+    loan.close()
+    assert made.parameters == INTEL
+    assert not made.journal.parent.exists()
+
+
+def test_no_room_for_the_guardian_s_journal(made: MadeUp) -> None:
+    made.journal.with_suffix(".new").mkdir(parents=True)
+    loan = Loan(ALL, made.root)
+    with pytest.raises(MachineError, match=r"before\.json, .* cannot be written: Is a directory"):
+        loan.provide(SHADOW)
+    loan.close()
+    assert made.reloads == [] and made.parameters == INTEL
+
+
+def test_a_journal_that_cannot_be_removed_keeps_nothing_from_being_put_back(made: MadeUp) -> None:
+    loan = Loan(ALL, made.root, patience_s=0.5)
+    loan.provide(SHADOW)
+    made.journal.unlink()
+    (made.journal / "in the way").mkdir(parents=True)
+    with pytest.raises(NotPutBackError, match=r"before\.json, .* cannot be removed") as raised:
+        loan.close()
+    assert "df /run/hypertare" in str(raised.value)
+    assert made.parameters == INTEL
+
+
+@pytest.mark.parametrize("line", [b"nonsense\n", b'{"pages": 1}\n', b"[]\n"])
+def test_a_guardian_outlives_what_it_does_not_expect(made: MadeUp, line: bytes) -> None:
+    loan = Loan(ALL, made.root)
+    loan.provide(SHADOW)
+    ask(loan, line)
+    answer = _answer(guardian_of(loan), 30)
+    assert answer.what is not None and "does not expect" in answer.what and not answer.last
+    assert answer.do is not None and "doctor --put-back" in answer.do
+    loan.provide(SHADOW)
+    loan.close()
+    assert made.parameters == INTEL
+
+
+def test_a_guardian_that_cannot_go_on_puts_back_and_says_why(
+    made: MadeUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked() -> Iterator[str]:
+        yield '{"paging": "shadow"}\n'
+        assert made.parameters["ept"] == "N"
+        raise RuntimeError("the pipe broke")
+
+    said: list[guardian.Answer] = []
+    monkeypatch.setattr(guardian, "_tell", said.append)
+    monkeypatch.setattr(guardian, "_ENDING", ())
+    monkeypatch.setattr(sys, "stdin", asked())
+    with journal.held(made.host):
+        last = guardian._look_after(Lending(made.host), 0.0)
+    assert said == [guardian.Answer(), guardian.Answer()]
+    assert last.what is not None and "RuntimeError: the pipe broke" in last.what
+    assert made.parameters == INTEL
+    assert not made.journal.parent.exists()
 
 
 def test_lent_by_a_guardian_and_put_back_at_the_end(made: MadeUp) -> None:
@@ -242,9 +338,7 @@ def test_interrupted_between_unloading_and_loading(made: MadeUp) -> None:
     loan = Loan(ALL, made.root)
     loan._begin()
     guardian = guardian_of(loan)
-    assert guardian.stdin is not None
-    guardian.stdin.write(b'{"paging": "shadow"}\n')
-    guardian.stdin.flush()
+    ask(loan, b'{"paging": "shadow"}\n')
     until(lambda: (made.root / "waits").exists())
     assert not made.folder.exists()
     guardian.send_signal(signal.SIGTERM)

@@ -16,9 +16,8 @@ SMALL = (
     'sut.programs=["compress"]',
     "sut.memory=256M",
     'factors={ "sut.paging" = ["nested", "shadow"] }',
-    "workloads.build.prepare=head -c 20000 bzip2-1.0.8.tar > /tmp/t",
-    "workloads.build.command=bzip2 -c /tmp/t > /tmp/u",
-    "workloads.compress.prepare=head -c 20000 bzip2-1.0.8.tar > /tmp/t",
+    "workloads.build.command=head -c 20000 bzip2-1.0.8.tar > /tmp/t && bzip2 -c /tmp/t > /tmp/u",
+    "workloads.compress.command=head -c 20000 bzip2-1.0.8.tar > /tmp/t && pbzip2 -k -c -p1 /tmp/t > /tmp/u",
     "workloads.fork.count=10",
     "workloads.touch.count=50000",
     "workloads.touch.memory=16M",
@@ -58,7 +57,6 @@ def test_exits_time_and_walks_of_both_kinds_of_paging_and_again(lab: Lab) -> Non
     fork, touch = ({k[1:]: v for k, v in totals.items() if k[0] == w} for w in ("fork", "touch"))
     assert fork["guest", "shadow"]["ratio"] > 1.5 * fork["guest", "nested"]["ratio"]
     assert touch["guest", "nested"]["walk_time"] > 1.5 * touch["guest", "shadow"]["walk_time"]
-    assert touch["guest", "shadow"]["walk_time"] == touch["native", "shadow"]["walk_time"]
     exits = {
         one["cell"]["sut.paging"]: one["estimate"]
         for one in first["estimates"]
@@ -67,9 +65,15 @@ def test_exits_time_and_walks_of_both_kinds_of_paging_and_again(lab: Lab) -> Non
     assert exits["shadow"] > 10 * exits["nested"] > 0
     assert any(one["ratio"] for one in first["published"])
     judged = {one["text"]: one["judgement"] for one in first["claims"]}
-    assert (
-        judged["The extreme for shadow paging: random reads walk as cheaply as natively"] == "holds"
-    )
+    (extreme,) = (text for text in judged if text.startswith("The extreme for shadow paging"))
+    assert judged[extreme] == "holds"
+    # No kernel gave huge pages by itself: the guest's has too little memory for it, the host's has not.
+    shares = {
+        (one["platform"], one["estimate"])
+        for one in first["estimates"]
+        if one["response"] == "huge_share"
+    }
+    assert shares == {("native", 0.0), ("guest", 0.0)}
 
     # Its machine knows nothing of paging, so it was booted once.
     query = "SELECT platform, COUNT(DISTINCT fingerprint) FROM trial GROUP BY platform ORDER BY 1"

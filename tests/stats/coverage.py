@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from hypertare.compare import welch
 from hypertare.stats import boots, interval, stop
 
 EXPERIMENTS = 2_000
@@ -152,7 +151,7 @@ def two_runs(n_a: int, n_b: int, spread: float, seed: int) -> float:
     a = rng.standard_normal((EXPERIMENTS, n_a))
     b = spread * rng.standard_normal((EXPERIMENTS, n_b))
     return _share(
-        welch(interval.of_mean(x), interval.of_mean(y)) for x, y in zip(a, b, strict=True)
+        interval.welch(interval.of_mean(x), interval.of_mean(y)) for x, y in zip(a, b, strict=True)
     )
 
 

@@ -67,3 +67,11 @@ def test_what_is_no_share_is_refused(shares, weights) -> None:
 def test_nobody_is_entitled_to_nothing() -> None:
     with pytest.raises(ValueError, match="nobody"):
         fairness.entitlements([0, 0], [1, 1])
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=8))
+def test_no_index_is_below_its_least(shares: list[float]) -> None:
+    assert fairness.jain(shares) >= fairness.least(len(shares)) * (1 - 1e-12)
+    assert fairness.jain([1.0] + [0.0] * (len(shares) - 1)) == pytest.approx(
+        fairness.least(len(shares))
+    )

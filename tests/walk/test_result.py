@@ -9,7 +9,7 @@ COUNTS = {
     "uncached_references": 24,
     "first_tlb_misses": 10,
     "second_tlb_hits": 6,
-    "second_tlb_cycles": 30,
+    "second_tlb_cycles": 50,
     "walks": 4,
     "references": 20,
     "memory_references": 1,
@@ -25,6 +25,7 @@ def answer(**counts: int) -> Answer:
             "program": "x",
             "ended": True,
             "threads": 1,
+            "marked": False,
             "instructions": 100,
             "accesses": 50,
             "processors": [{"processor": "p", "layouts": [COUNTS | counts]}],
@@ -41,8 +42,8 @@ def test_programs_are_summed_but_not_what_a_layout_is():
 def test_what_follows_of_the_counts():
     cost = Cost(counts=Counts.model_validate(COUNTS), accesses=50, base_cycles=400)
     assert cost.references_per_walk == 5
-    assert cost.cycles_per_access == pytest.approx(200 / 50)
-    assert cost.slow_down == pytest.approx(1 + 200 / 400)
+    assert cost.cycles_per_access == pytest.approx(220 / 50)
+    assert cost.slow_down == pytest.approx(1 + 220 / 400)
 
 
 def test_a_program_without_walks_has_no_references_a_walk():

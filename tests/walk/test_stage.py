@@ -37,6 +37,8 @@ count = 20000
 "workloads.touch.memory" = ["1M", "4M"]
 [workloads.burn]
 type = "burn"
+[knobs]
+thp = "never"
 [walk]
 processors = ["phenom2"]
 shared_cache = ["own", "none"]
@@ -129,6 +131,7 @@ def test_a_command_of_the_image_runs_there_and_the_agent_does_not() -> None:
             "needs to know sut.paging",
         ),
         ('processors = ["phenom2"]', "processors = []", "at least 1"),
+        ('thp = "never"', "", r'pages of \'fork\'.*Set knobs.thp = "never"'),
     ],
 )
 def test_what_cannot_be_is_said(old: str, new: str, said: str) -> None:
@@ -225,3 +228,26 @@ def test_a_workload_that_fails_is_a_sentence(tmp_path: Path) -> None:
     need = Need({"workload": "fork"}, (paths.AGENT, "fork", "--count", "0"))
     with pytest.raises(MachineError, match=r"fork cannot be modelled: .*status 1.*count is 0"):
         carry_out(tmp_path, [need], Journal())
+
+
+@pytest.mark.runs
+def test_what_another_build_said_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, needs = made()
+    journals = [Journal()]
+    assert len(carry_out(tmp_path, needs[:1], journals[0])) == 1
+    for variable, build in [
+        ("HYPERTARE_WALK_PLUGIN", paths.walk_plugin()),
+        ("HYPERTARE_AGENT", paths.agent_binary()),
+    ]:
+        other = tmp_path / build.name
+        shutil.copy(build, other)
+        with other.open("ab") as file:
+            file.write(b"\0")
+        monkeypatch.setenv(variable, str(other))
+        journals.append(Journal())
+        assert len(carry_out(tmp_path, needs[:1], journals[-1])) == 1
+    assert len({journal.fingerprints[0] for journal in journals}) == 3
+    # It is the same all the same.
+    assert len({str(stage._counts(journal.known[0].result)) for journal in journals}) == 1

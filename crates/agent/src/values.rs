@@ -168,7 +168,7 @@ const STAT: &[Definition] = &[
     ("*irq_s", "s", "CPU time in interrupts"),
     ("*steal_s", "s", "time in which the hypervisor ran others though this CPU had work"),
     ("*guest_s", "s", "CPU time of guests; already in user_s"),
-    ("*busy_s", "s", "everything but idle and iowait: user, nice, system, irq, softirq and steal"),
+    ("*busy_s", "s", "CPU time in which it ran: user, nice, system, irq and softirq"),
     ("context_switches", "switches", "context switches of all CPUs"),
     ("forks", "processes", "processes and threads begun"),
     ("interrupts", "interrupts", "interrupts served"),

@@ -1,6 +1,8 @@
-//! What is read while a phase runs. A probe is read right before the phase's first task starts and
-//! right after its last foreground task has ended; its values are the differences. [`Probe::Drops`] is
-//! read once the background tasks have ended, too: what was still under way has then arrived or not.
+//! What is read while a phase runs. A probe is read when the phase's background tasks run, right before
+//! its first foreground task starts, and right after the last one has ended; its values are the
+//! differences. A guest reads its own before the load on others starts, which may leave it no CPU for
+//! that, and where it has none, again when that load has stopped. [`Probe::Drops`] is read once all
+//! background tasks have ended: what was still under way has then arrived or not.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -30,9 +30,10 @@ pub struct Trial {
     pub phases: Vec<Phase>,
 }
 
-/// Tasks that run at the same time. Background tasks start first, one after the other, each once
-/// the one before is ready; then all foreground tasks start. The phase ends when every foreground
-/// task has ended; the background ones are then stopped.
+/// Tasks that run at the same time. Background tasks start first: those that listen (receivers,
+/// echoes), all at once, and when they are ready all others at once. When these are ready too, all
+/// foreground tasks start. The phase ends when every foreground task has ended; the background ones
+/// are then stopped, those that listen last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {

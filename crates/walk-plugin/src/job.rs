@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use walk::{Processor, ProcessorResult};
+use walk::{Counts, Processor};
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,10 +28,10 @@ pub struct Answer {
     /// Whether all of it was seen; false until its end.
     pub ended: bool,
     pub threads: usize,
-    pub instructions: u64,
-    pub accesses: u64,
-    /// Empty if there was no access.
-    pub processors: Vec<ProcessorResult>,
+    /// Whether the counts are those of its marked parts alone.
+    pub marked: bool,
+    #[serde(flatten)]
+    pub counts: Counts,
 }
 
 impl Job {

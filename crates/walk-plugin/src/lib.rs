@@ -14,8 +14,10 @@ use std::sync::atomic::AtomicU64;
 use job::Job;
 use qemu::{Info, LOADS_AND_STORES, NO_REGISTERS, PluginId};
 use session::{Session, thread};
+use walk::{Mark, Marks};
 
 const EXECVE: i64 = 59;
+const PRCTL: i64 = 157;
 const EXECVEAT: i64 = 322;
 const AT_FDCWD: i32 = -100;
 const AT_EMPTY_PATH: u64 = 0x1000;
@@ -64,7 +66,7 @@ fn begin(info: &Info, job: Option<&Path>) -> Result<(), String> {
     }
     let job = Job::read(job.ok_or("it needs the argument job=FILE")?)?;
     let progress = map_progress(&job.progress)?;
-    Session::begin(job, program_of_this_process(), progress)?;
+    Session::begin(job, program_of_this_process(), Marks::default(), progress)?;
     Session::get().announce()?;
     // SAFETY: a handler that may be called in any child.
     unsafe { libc::pthread_atfork(None, None, Some(child)) };
@@ -134,6 +136,11 @@ extern "C" fn system_call(
     _: u64,
 ) {
     match call {
+        PRCTL => {
+            if let Some(mark) = Mark::of(first, second) {
+                Session::get().mark(thread, mark);
+            }
+        }
         EXECVE => exec::follow(thread, first, second, third),
         EXECVEAT if first as i32 == AT_FDCWD && fifth == 0 => {
             exec::follow(thread, second, third, fourth);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use walk::{Core, ProcessorResult, Shared};
+use walk::{Core, Counts, Mark, Marks, Shared};
 
 use crate::job::{Answer, Job};
 
@@ -81,6 +81,7 @@ pub struct Session {
     pub job: Job,
     pub program: String,
     shared: Mutex<Shared>,
+    marks: Mutex<Marks>,
     progress: &'static AtomicU64,
     answer: PathBuf,
 }
@@ -90,11 +91,17 @@ static mut SESSION: *const Session = std::ptr::null();
 impl Session {
     /// # Errors
     /// In words, if the job cannot be done.
-    pub fn begin(job: Job, program: String, progress: &'static AtomicU64) -> Result<(), String> {
+    pub fn begin(
+        job: Job,
+        program: String,
+        marks: Marks,
+        progress: &'static AtomicU64,
+    ) -> Result<(), String> {
         let shared = Mutex::new(Shared::new(job.processors()?, job.cache_share)?);
         let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         let answer = job.results.join(format!("{began}-{}.json", std::process::id()));
-        let session = Self { job, program, shared, progress, answer };
+        let marks = Mutex::new(marks);
+        let session = Self { job, program, shared, marks, progress, answer };
         // SAFETY: at the start of a program, or of a child after fork: no other thread is there yet.
         unsafe { SESSION = Box::into_raw(Box::new(session)) };
         Ok(())
@@ -123,6 +130,16 @@ impl Session {
         self.shared.lock().unwrap_or_else(|broken| broken.into_inner())
     }
 
+    fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+
+    /// A thread says that what counts of the program begins or ends.
+    pub fn mark(&self, thread: u32, mark: Mark) {
+        let mut marks = self.marks();
+        marks.take(mark, self.counts(Some(thread)).0);
+    }
+
     /// After fork: the child counts from nothing, with cold TLBs. What the parent's threads had is its
     /// own and left alone.
     pub fn begin_child() {
@@ -134,8 +151,12 @@ impl Session {
             std::mem::forget(std::mem::replace(thread, Thread::new()));
         }
         let parent = Self::get();
-        let again = Self::begin(parent.job.clone(), parent.program.clone(), parent.progress)
-            .and_then(|()| Self::get().announce());
+        // Another thread of the parent may have been about to make a mark, and is not here to unlock.
+        let marks =
+            parent.marks.try_lock().map_or_else(|_| Marks::default(), |marks| marks.of_child());
+        let (job, program) = (parent.job.clone(), parent.program.clone());
+        let again =
+            Self::begin(job, program, marks, parent.progress).and_then(|()| Self::get().announce());
         if let Err(reason) = again {
             crate::give_up(&reason);
         }
@@ -143,31 +164,34 @@ impl Session {
 
     /// Writes the answer. `only`: the one thread whose gathered pages may be touched, if others run.
     pub fn end(&self, only: Option<u32>) -> Result<(), String> {
-        let mut answer = Answer { program: self.program.clone(), ended: true, ..Answer::default() };
+        let (counts, threads) = self.counts(only);
+        let marks = self.marks();
+        self.write(&Answer {
+            program: self.program.clone(),
+            ended: true,
+            threads,
+            marked: marks.any(),
+            counts: marks.counted(counts),
+        })
+    }
+
+    /// What was counted since the program's start, and of how many threads.
+    fn counts(&self, only: Option<u32>) -> (Counts, usize) {
+        let (mut counts, mut threads) = (Counts::default(), 0);
         for number in 0..=HIGHEST.load(Ordering::Relaxed) {
-            // SAFETY: see `only`; of other threads only numbers are read.
+            // SAFETY: see `end`; of other threads only numbers are read.
             let thread = unsafe { thread(number) };
             if only.is_none_or(|one| one == number) {
                 thread.walk();
             }
-            answer.instructions += thread.instructions;
-            let Some(core) = &thread.core else { continue };
-            add(&mut answer.processors, core.results(&self.shared()));
-            answer.accesses += core.accesses();
-            answer.threads += 1;
+            let instructions = thread.instructions;
+            let (accesses, processors) = match &thread.core {
+                Some(core) => (core.accesses(), core.results(&self.shared())),
+                None => (0, Vec::new()),
+            };
+            threads += usize::from(thread.core.is_some());
+            counts = counts.plus(&Counts { instructions, accesses, processors });
         }
-        self.write(&answer)
-    }
-}
-
-fn add(sums: &mut Vec<ProcessorResult>, others: Vec<ProcessorResult>) {
-    if sums.is_empty() {
-        *sums = others;
-        return;
-    }
-    for (sum, other) in sums.iter_mut().zip(&others) {
-        for (layout, other) in sum.layouts.iter_mut().zip(&other.layouts) {
-            layout.add(other);
-        }
+        (counts, threads)
     }
 }

@@ -138,7 +138,7 @@ impl Core {
             layout,
             uncached_references: layout.uncached_references(processor.levels),
             tlb,
-            second_tlb_cycles: tlb.second_tlb_hits * u64::from(processor.second_tlb.cycles),
+            second_tlb_cycles: tlb.first_tlb_misses * processor.second_tlb.look_up_cycles(),
             walks: self.walkers[at][walked(layout)].walks,
         }
     }

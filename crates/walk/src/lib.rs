@@ -10,6 +10,7 @@ mod core;
 mod geometry;
 mod layout;
 mod lru;
+mod marks;
 mod processor;
 mod result;
 mod tables;
@@ -19,8 +20,9 @@ mod walker;
 pub use core::{Core, Shared};
 pub use geometry::Geometry;
 pub use layout::{LAYOUTS, Layout, PageSize, Paging};
+pub use marks::{Mark, Marks};
 pub use processor::{
     CacheLevel, NestedTlb, Processor, SecondTlb, TlbLevel, WalkCache, WalkCacheKind,
 };
-pub use result::{LayoutResult, ProcessorResult, Walks};
+pub use result::{Counts, LayoutResult, ProcessorResult, Walks};
 pub use tlb::{MOST_PROCESSORS, Miss, TlbCounts, Tlbs};

@@ -58,8 +58,19 @@ pub struct SecondTlb {
     pub small: Option<Geometry>,
     #[serde(rename = "2M", default)]
     pub large: Option<Geometry>,
-    /// Cycles that a hit here costs after a miss of the first level.
+    /// Cycles of a look-up here after a miss of the first level, whether it hits or misses.
     pub cycles: u32,
+}
+
+impl SecondTlb {
+    /// What every miss of the first level waits for. How large its page is, is known only when its
+    /// translation is: a level that holds pages of the other size alone is looked up all the same.
+    pub(crate) fn look_up_cycles(&self) -> u64 {
+        match (self.small, self.large) {
+            (None, None) => 0,
+            _ => u64::from(self.cycles),
+        }
+    }
 }
 
 /// What remembers the upper levels of a walk.

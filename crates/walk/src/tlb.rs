@@ -17,7 +17,7 @@ pub const MOST_PROCESSORS: usize = 32;
 pub struct Miss {
     pub processor: u16,
     pub pages: PageSize,
-    /// Virtual address of the page.
+    /// A virtual address in the page.
     pub address: u64,
 }
 
@@ -25,13 +25,6 @@ pub struct Miss {
 pub struct TlbCounts {
     pub first_tlb_misses: u64,
     pub second_tlb_hits: u64,
-}
-
-impl TlbCounts {
-    pub fn add(&mut self, other: &Self) {
-        self.first_tlb_misses += other.first_tlb_misses;
-        self.second_tlb_hits += other.second_tlb_hits;
-    }
 }
 
 /// The TLBs of one core, for every processor and both sizes of pages.

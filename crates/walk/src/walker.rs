@@ -103,8 +103,10 @@ impl Walker {
             let host = place.page | (entry & ((1 << shift) - 1));
             self.entry(Dimension::First, address, self.level(step), self.first_leaf, host, shared);
         }
-        let place = tree.walk(path.page, frames);
-        self.nested(path.page, &place, shared);
+        // In the guest's page, where the address is: the host may back it with many of its own.
+        let page = path.page | (address & ((1 << shift_of(self.first_leaf)) - 1));
+        let place = tree.walk(page, frames);
+        self.nested(page, &place, shared);
     }
 
     /// Translates a guest-physical address.

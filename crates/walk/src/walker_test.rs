@@ -120,6 +120,21 @@ fn a_nested_tlb_saves_the_second_dimension() {
 }
 
 #[test]
+fn each_host_page_of_a_large_guest_page_is_walked_to() {
+    let tlb = NestedTlb { entries: 16, ways: 16, cycles: 3 };
+    let processor = Processor { nested_tlb: Some(tlb), ..bare() };
+    let layout = nested(PageSize::Large, PageSize::Small);
+    // One guest page of 2 MB, of which the host backs each 4 KB with a page of its own. The first walk:
+    // 3 guest entries and the data, each with a host walk of 4: 3 + 16. An address in the next 4 KB: the
+    // guest's three tables are in the nested TLB, the data's host page is another one: 3 + 4. The last
+    // 4 KB of the guest page: the same. The first again, at another byte: all four are held: 3.
+    let walks = walked(&processor, layout, &[0, 0x1000, 0x1f_f000, 0x8]);
+    assert_eq!(walks.references, 19 + 7 + 7 + 3);
+    assert_eq!(walks.nested_tlb_hits, 3 + 3 + 4);
+    assert_eq!(walks.cycles, 36 * u64::from(MEMORY) + 16 * 3);
+}
+
+#[test]
 fn entries_of_one_line_come_together() {
     let cache = CacheLevel { name: "L1".into(), size: 4096, ways: 8, cycles: 4, shared: false };
     let processor = Processor { caches: vec![cache], ..bare() };

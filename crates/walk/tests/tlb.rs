@@ -2,7 +2,12 @@
 //! of use.
 
 use proptest::prelude::*;
-use walk::{Geometry, Miss, PageSize, Processor, SecondTlb, TlbCounts, TlbLevel, Tlbs};
+use walk::{
+    Core, Geometry, Miss, PageSize, Processor, SecondTlb, Shared, TlbCounts, TlbLevel, Tlbs,
+};
+
+/// Cycles of a look-up in the second level.
+const LOOK_UP: u64 = 7;
 
 /// One level, searched and sorted as the textbook has it.
 struct Level {
@@ -33,13 +38,13 @@ impl Level {
 fn oracle(
     first: Geometry,
     second: Option<Geometry>,
-    shift: u32,
+    pages: PageSize,
     addresses: &[u64],
 ) -> (TlbCounts, Vec<u64>) {
     let (mut first, mut second) = (Level::new(first), second.map(Level::new));
     let (mut counts, mut walks) = (TlbCounts::default(), Vec::new());
     for address in addresses {
-        let page = address >> shift;
+        let page = address >> pages.shift();
         if first.access(page) {
             continue;
         }
@@ -66,7 +71,7 @@ fn processor() -> impl Strategy<Value = Processor> {
             nested: true,
             levels: 4,
             first_tlb: TlbLevel { small, large },
-            second_tlb: SecondTlb { small: second, large: second_large, cycles: 7 },
+            second_tlb: SecondTlb { small: second, large: second_large, cycles: LOOK_UP as u32 },
             walk_cache: None,
             nested_tlb: None,
             caches: Vec::new(),
@@ -107,7 +112,7 @@ proptest! {
                 (PageSize::Small, processor.first_tlb.small, processor.second_tlb.small),
                 (PageSize::Large, processor.first_tlb.large, processor.second_tlb.large),
             ] {
-                let (counts, walks) = oracle(first, second, size.shift(), &addresses);
+                let (counts, walks) = oracle(first, second, size, &addresses);
                 prop_assert_eq!(tlbs.counts(number, size), counts);
                 let walked: Vec<u64> = misses
                     .iter()
@@ -116,6 +121,85 @@ proptest! {
                     .collect();
                 prop_assert_eq!(walked, walks);
             }
+        }
+    }
+
+    #[test]
+    fn each_access_that_the_first_level_lacks_waits_for_the_second(
+        processor in processor(),
+        addresses in addresses(),
+    ) {
+        let mut shared = Shared::new(vec![processor.clone()], 1.0).unwrap();
+        let mut core = Core::new(&shared);
+        addresses.iter().for_each(|&address| { core.access(address); });
+        core.walk(&mut shared);
+        for layout in &core.results(&shared)[0].layouts {
+            let pages = layout.layout.entry_pages();
+            let (first, second) = match pages {
+                PageSize::Small => (processor.first_tlb.small, processor.second_tlb.small),
+                PageSize::Large => (processor.first_tlb.large, processor.second_tlb.large),
+            };
+            let (hits, walks) = oracle(first, second, pages, &addresses);
+            let waited = match (processor.second_tlb.small, processor.second_tlb.large) {
+                (None, None) => 0,
+                // Those that find their page there, and those that must walk after all.
+                _ => LOOK_UP * (hits.second_tlb_hits + walks.len() as u64),
+            };
+            prop_assert_eq!(layout.second_tlb_cycles, waited);
+            prop_assert_eq!(layout.walks.walks, walks.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn what_look_ups_cost_by_hand() {
+    let of = |small: Option<u32>, large: Option<u32>| {
+        let whole = Geometry::fully_associative;
+        Processor {
+            name: "hand".into(),
+            title: String::new(),
+            nested: true,
+            levels: 4,
+            first_tlb: TlbLevel { small: whole(2), large: whole(1) },
+            second_tlb: SecondTlb {
+                small: small.map(whole),
+                large: large.map(whole),
+                cycles: LOOK_UP as u32,
+            },
+            walk_cache: None,
+            nested_tlb: None,
+            caches: Vec::new(),
+            memory_cycles: 100,
+            sources: Vec::new(),
+            assumed: Vec::new(),
+        }
+    };
+    // Small pages 0 1 0 2 1 0 and 512, which is of the next large one. The first level has two: 0, 1
+    // miss; 0 hits; 2 takes the place of 1; 1 that of 0; 0 that of 2; 512: six misses. The second has
+    // three and is asked for 0 1 2 1 0 512: 1 and 0 are there, four walk.
+    // Large pages: 0 misses, then hits, 1 misses: two misses, and nothing twice: two walks.
+    let addresses = [0, 1, 0, 2, 1, 0, 512].map(|page: u64| page << 12);
+    for (small, large, expected) in [
+        (Some(3), Some(3), [(6 * LOOK_UP, 4), (2 * LOOK_UP, 2)]),
+        // One for small pages alone is looked up for the large ones too, and never has them.
+        (Some(3), None, [(6 * LOOK_UP, 4), (2 * LOOK_UP, 2)]),
+        (None, None, [(0, 6), (0, 2)]),
+    ] {
+        let mut shared = Shared::new(vec![of(small, large)], 1.0).unwrap();
+        let mut core = Core::new(&shared);
+        addresses.iter().for_each(|&address| {
+            core.access(address);
+        });
+        core.walk(&mut shared);
+        let results = core.results(&shared);
+        // Native: small, then large pages; no cache, so that 4 and 3 references of a walk take 100
+        // cycles each.
+        for (layout, (waited, walks), references) in
+            [(&results[0].layouts[0], expected[0], 4), (&results[0].layouts[1], expected[1], 3)]
+        {
+            assert_eq!(layout.second_tlb_cycles, waited, "{small:?} {large:?}");
+            assert_eq!(layout.walks.walks, walks);
+            assert_eq!(layout.walks.cycles, walks * references * 100);
         }
     }
 }

@@ -15,13 +15,13 @@ import json
 import os
 import signal
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hypertare.doctor.host import Host
-from hypertare.errors import HypertareError
+from hypertare.errors import HypertareError, MachineError
 from hypertare.host import journal
-from hypertare.host.lending import Lending
+from hypertare.host.lending import PUT_BACK, Lending
 from hypertare.host.needs import Needs
 
 PATIENCE_S = 15.0
@@ -49,45 +49,72 @@ def main(argv: list[str] | None = None) -> int:
         signal.signal(number, _end)
     try:
         with journal.held(host):
-            return _look_after(Lending(host), arguments.patience)
-    except HypertareError as error:
-        _tell(Answer(error.what, error.do, last=True))
-        return error.status
+            last = _look_after(Lending(host), arguments.patience)
+    except Exception as error:
+        last = _reason(error)
+    _tell(replace(last, last=True))
+    return 0 if last.what is None else MachineError.status
 
 
-def _look_after(lending: Lending, patience_s: float) -> int:
+def _look_after(lending: Lending, patience_s: float) -> Answer:
+    """Until nobody asks any more. However that comes, everything is put back; the answer says what
+    went wrong with that, else before."""
+    wrong = Answer()
+    waits_s = 0.0
     try:
-        lending.put_back()
-        _tell(Answer())
-        for line in sys.stdin:
-            _tell(_provide(lending, line))
+        try:
+            # What an earlier run has left.
+            lending.put_back()
+            waits_s = patience_s
+            _tell(Answer())
+            for line in sys.stdin:
+                _tell(_provide(lending, line))
+        finally:
+            _ignore_ends()
     except SystemExit:
         pass
-    except HypertareError as error:
-        # Left by an earlier run, and still not to be put back.
-        _tell(Answer(error.what, error.do, last=True))
-        return error.status
-    for number in _ENDING:
-        signal.signal(number, signal.SIG_IGN)
-    try:
-        lending.put_back(patience_s)
-    except HypertareError as error:
-        _tell(Answer(error.what, error.do, last=True))
-        return error.status
-    _tell(Answer(last=True))
-    return 0
+    except Exception as error:
+        wrong = _reason(error)
+    finally:
+        left = _put_back(lending, waits_s)
+    return wrong if left.what is None else left
 
 
 def _provide(lending: Lending, line: str) -> Answer:
     try:
         lending.provide(Needs(**json.loads(line)))
-    except HypertareError as error:
-        return Answer(error.what, error.do)
+    except Exception as error:
+        return _reason(error)
     return Answer()
 
 
+def _put_back(lending: Lending, patience_s: float) -> Answer:
+    try:
+        lending.put_back(patience_s)
+    except Exception as error:
+        return _reason(error)
+    return Answer()
+
+
+def _reason(error: Exception) -> Answer:
+    if isinstance(error, HypertareError):
+        return Answer(error.what, error.do)
+    return Answer(
+        "whoever looks after this host's settings met what it does not expect: "
+        f"{type(error).__name__}: {error}",
+        f"See whether they are as they were: {PUT_BACK}. Please report it.",
+    )
+
+
 def _end(number: int, frame: object) -> None:
+    # A second one must not interrupt what the first one makes necessary.
+    _ignore_ends()
     raise SystemExit(128 + number)
+
+
+def _ignore_ends() -> None:
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _tell(answer: Answer) -> None:

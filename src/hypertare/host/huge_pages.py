@@ -23,13 +23,28 @@ class HugePages:
 
 
 def find(host: Host) -> HugePages | None:
-    """None where the kernel or the processor has none of 2 MB."""
-    total, free, promised = (
-        host.read(f"{_FOLDER}/{name}_hugepages") for name in ("nr", "free", "resv")
-    )
+    """None where the kernel or the processor has none of 2 MB.
+
+    Raises:
+        MachineError: what the kernel says of them is no number.
+    """
+    total, free, promised = (_count(host, name) for name in ("nr", "free", "resv"))
     if total is None or free is None:
         return None
-    return HugePages(int(total), max(0, int(free) - int(promised or 0)))
+    return HugePages(total, max(0, free - (promised or 0)))
+
+
+def _count(host: Host, name: str) -> int | None:
+    path = f"{_FOLDER}/{name}_hugepages"
+    text = host.read(path)
+    if text is None:
+        return None
+    if not text.isdecimal():
+        raise MachineError(
+            f"{path} says {text!r}, which is no number of pages.",
+            'Is that /sys the kernel\'s own? Take sut.pages = "4K" or "thp".',
+        )
+    return int(text)
 
 
 def needed(memory: int) -> int:

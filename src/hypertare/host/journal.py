@@ -58,17 +58,37 @@ class Before:
 
 
 def write(host: Host, before: Before) -> None:
-    """Says what is about to be changed, before it is; nothing to say removes the journal."""
+    """Says what is about to be changed, before it is; nothing to say removes the journal.
+
+    Raises:
+        MachineError: it cannot be written or removed; it is then as it was.
+    """
     path = _path(host)
-    if before.untouched:
-        path.unlink(missing_ok=True)
-        return
+    try:
+        if before.untouched:
+            path.unlink(missing_ok=True)
+        else:
+            _replace(path, json.dumps(asdict(before)))
+    except OSError as error:
+        raise MachineError(
+            f"{path}, which says how this host's settings were before a run changed them, cannot be "
+            f"{'removed' if before.untouched else 'written'}: {error.strerror}.",
+            f"As root see to room and to the right to write there: df {FOLDER}; mount | grep /run",
+        ) from None
+
+
+def _replace(path: Path, text: str) -> None:
     written = path.with_suffix(".new")
-    with written.open("w") as file:
-        json.dump(asdict(before), file)
-        file.flush()
-        os.fsync(file.fileno())
-    written.replace(path)
+    try:
+        with written.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        written.replace(path)
+    except OSError:
+        with suppress(OSError):
+            written.unlink()
+        raise
 
 
 def read(host: Host) -> Before:

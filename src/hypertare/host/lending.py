@@ -45,11 +45,17 @@ class Lending:
         """
         backs = (self._huge_pages_back, self._paging_back)
         failed = [self._patiently(back, patience_s) for back in backs]
-        errors = [error.what for error in failed if error is not None]
+        errors = [error for error in failed if error is not None]
         if errors:
             raise MachineError(
-                f"This host's settings are not as they were before the run. {' '.join(errors)}",
-                f"When that is settled, as root: {PUT_BACK}",
+                "Putting this host's settings back as they were before the run went wrong. "
+                + " ".join(error.what for error in errors),
+                "\n".join(
+                    [
+                        *(error.do for error in errors if error.do),
+                        f"When that is settled, as root: {PUT_BACK}",
+                    ]
+                ),
             )
 
     def _patiently(self, back: Callable[[], None], patience_s: float) -> MachineError | None:

@@ -23,7 +23,7 @@ _BUSY_S = 50.0
 
 
 def settling_s(working: Sequence[Pair]) -> float:
-    """What further ones add: each is told to begin, and to read its probes, after the other."""
+    """What further ones add: each has to begin, and to read its probes, on CPUs that it shares."""
     return SETTLE_S * (len(working) - 1)
 
 

@@ -4,21 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypertare import plan
-from hypertare.design import Variant
-from hypertare.planner.addresses import HOST
+from hypertare import plan, routers
+from hypertare.design import Plot, Variant, numbered
+from hypertare.planner.addresses import HOST, PEER
 from hypertare.planner.pairs import Pair, nodes_of
 from hypertare.planner.surroundings import Surroundings
 from hypertare.study import Study
 
 
 def probes_of(
-    study: Study, variant: Variant, working: Sequence[Pair], own_machine: bool, on: Surroundings
+    study: Study,
+    variant: Variant,
+    plot: Plot,
+    working: Sequence[Pair],
+    own_machine: bool,
+    on: Surroundings,
 ) -> list[plan.ProbeRequest]:
     """All that is read; `own_machine`: whether what is under test is no part of this host."""
     nodes = nodes_of(working)
-    work = _work_probes(study, variant, working, nodes if own_machine else ())
-    return [*work, *_memory_probes(study, variant, nodes, on)]
+    outside = [node for node in nodes if node != HOST]
+    if variant.platform == "xen":
+        outside += _domains(study, variant, plot)
+    work = [plan.ProbeRequest(node=node, probe="outside") for node in outside]
+    work += _work_probes(study, variant, working, nodes if own_machine else ())
+    return list(dict.fromkeys([*work, *_memory_probes(study, variant, nodes, on)]))
+
+
+def _domains(study: Study, variant: Variant, plot: Plot) -> list[str]:
+    """All of a bench under Xen, those that have nothing to do too: its CPU time is theirs together."""
+    found = [HOST, *(n for v in plot.variants if v.platform == "xen" for n in v.nodes)]
+    if study.needs_network and study.bench.peers == "guest":
+        count = variant.guests
+        sides = [side.end for side in routers.all_sides(count)]
+        found += sides if study.routed else numbered(PEER, count)
+    return found
 
 
 def _work_probes(
@@ -26,10 +45,6 @@ def _work_probes(
 ) -> list[plan.ProbeRequest]:
     """Of the CPU and the network; `machines` are the nodes that are machines of their own."""
     wanted = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
-    outside = [pair.node for pair in working if pair.node != HOST]
-    if variant.platform == "xen":
-        outside.append(HOST)
-    wanted += [plan.ProbeRequest(node=node, probe="outside") for node in outside]
     own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
     polling = _chosen(study, "napi", "drops") if study.needs_network else ()
     wanted += [
@@ -41,7 +56,7 @@ def _work_probes(
         way = [*peers, HOST] if variant.platform in ("guest", "xen") else peers
         wanted += [plan.ProbeRequest(node=node, probe="drops") for node in way]
         wanted += [plan.ProbeRequest(node=peer, probe="net_dev") for peer in peers]
-    return list(dict.fromkeys(wanted))
+    return wanted
 
 
 def _memory_probes(

@@ -44,7 +44,7 @@ def make_trial(
     phase = plan.Phase(
         name=PHASE,
         tasks=tuple(tasks),
-        probes=tuple(probes_of(study, variant, working, own_machine, on)),
+        probes=tuple(probes_of(study, variant, plot, working, own_machine, on)),
         limit_s=seconds + patience_s(study, settings),
     )
     knobs = knob_settings(study, variant, working, own_machine, on)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hypertare import together
 from hypertare.of_line import THEORETICAL
 from hypertare.predictability.settings import PredictabilitySettings
 from hypertare.series import Series, key, series
@@ -70,8 +71,14 @@ def _driver_over_guests(values: Values, n: int) -> float:
     return values["driver_cpu"] / _workers_cpu(values, n)
 
 
-def _rate_over_cpu(values: Values, n: int) -> float:
-    return values["goodput"] / _workers_cpu(values, n)
+def _workers_share(values: Values, n: int) -> float:
+    """CPU share of the guests that stream. Beside load a phase takes longer: seconds would be of more."""
+    neighbours = values["neighbours_cpu_share"] if "neighbours_cpu" in values else 0.0
+    return values["outside_cpu_share"] - neighbours
+
+
+def _rate_over_share(values: Values, n: int) -> float:
+    return values["goodput"] / _workers_share(values, n)
 
 
 SUBJECTS = (
@@ -82,7 +89,14 @@ SUBJECTS = (
     Subject(FAIR_RATE, "most_rate", _fair_rate, lambda v, n: v.get("most_rate", v["goodput"] / n)),
     Subject(UNIVERSAL_SCALABILITY, "goodput", _goodput, _goodput),
     Subject(DRIVER_CPU, "driver_cpu", _driver_over_guests, _driver_over_guests, _workers_cpu),
-    Subject(LOADED_RATE, "goodput", _rate_over_cpu, _rate_over_cpu, _workers_cpu, beside_load=True),
+    Subject(
+        LOADED_RATE,
+        "goodput",
+        _rate_over_share,
+        _rate_over_share,
+        _workers_share,
+        beside_load=True,
+    ),
 )
 
 
@@ -146,6 +160,8 @@ def _judged(
     else:
         predictions = predict(subject.law, known, held_out, confidence, exact=clock == "virtual")
     some = next(iter(group.values()))
+    doubts = {n: _doubt(subject, group, (*(() if by_line else fitted), n)) for n in held_out}
+    certain = predictions and not any(doubts.values())
     return Predictability(
         law=subject.law.name,
         formula=subject.law.formula + (OF_THE_LINE if by_line else ""),
@@ -154,9 +170,11 @@ def _judged(
         response=subject.response,
         unit=unit,
         fitted=() if by_line else fitted,
-        predictions=tuple(_in_its_unit(one, subject, group[one.guests]) for one in predictions),
+        predictions=tuple(
+            _in_its_unit(one, subject, group[one.guests], doubts[one.guests]) for one in predictions
+        ),
         most=settings.error,
-        verdict=judge(predictions, settings.error) if predictions else "undecided",
+        verdict=judge(predictions, settings.error) if certain else "undecided",
         reason=reason,
     )
 
@@ -206,7 +224,13 @@ def _values(one: Series, guests: int, of: Of) -> list[float]:
     return [math.exp(sum(some) / len(some)) for some in of_boots]
 
 
-def _in_its_unit(one: Prediction, subject: Subject, of: Series) -> Foretold:
+def _doubt(subject: Subject, group: Mapping[int, Series], used: Iterable[int]) -> str | None:
+    """Why a prediction that rests on these numbers of guests decides nothing."""
+    reasons = {n: together.doubt(subject.response, group[n].good) for n in used}
+    return next((f"with {n} guests: {why}" for n, why in reasons.items() if why), None)
+
+
+def _in_its_unit(one: Prediction, subject: Subject, of: Series, doubt: str | None) -> Foretold:
     scale = math.exp(float(np.log(_values(of, one.guests, subject.times)).mean()))
     return Foretold(
         guests=one.guests,
@@ -215,4 +239,5 @@ def _in_its_unit(one: Prediction, subject: Subject, of: Series) -> Foretold:
         error=one.error,
         error_low=one.low,
         error_high=one.high,
+        doubt=doubt,
     )

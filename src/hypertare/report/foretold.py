@@ -52,7 +52,7 @@ def rows(found: Sequence[Predictability]) -> Iterator[Row]:
                     quantity(foretold.measured, one.unit.removesuffix(VIRTUAL)),
                     _error(foretold),
                     judged,
-                    "",
+                    foretold.doubt or "",
                 ),
                 one.verdict != "undecided",
             )

@@ -15,8 +15,9 @@ from hypertare.trials import GUESTS
 ID = "together"
 TITLE = "Guests at once"
 NOTE = (
-    "Goodput of all guests over the time in which all of them ran, and of those that got least and most; "
-    "a note says where that was less than 80 % of the longest one's time. "
+    "Goodput of all guests, and of those that got least and most: over the time in which all of them ran, "
+    "or over a guest's own where that is less. A note says where all ran in less than 80 % of the longest "
+    "one's time; below 50 % in a trial no claim is decided by it. "
     "Efficiency: goodput over native's; 1 loses nothing. Of one alone: what a guest gets on average, over "
     "what it gets without others. Jain's index: 1 where all get the same, 1 over their number where one "
     "gets everything."
@@ -43,13 +44,12 @@ Responses = Mapping[str, Estimate]
 
 @dataclass(frozen=True)
 class Group:
-    """The responses of one platform in one cell; `alone` are those of one guest in the same setting."""
+    """The responses of one platform in one cell."""
 
     platform: str
     cell: dict[str, Level]
     guests: int
     responses: Responses
-    alone: Responses
 
 
 def groups(summary: Summary) -> list[Group]:
@@ -66,7 +66,7 @@ def groups(summary: Summary) -> list[Group]:
             place = (goodput.platform, key(_setting(goodput.cell)))
             made.setdefault(place, {})[int(goodput.cell[GUESTS])] = responses
     return [
-        Group(one["goodput"].platform, _setting(one["goodput"].cell), guests, one, of.get(1, {}))
+        Group(one["goodput"].platform, _setting(one["goodput"].cell), guests, one)
         for of in made.values()
         for guests, one in sorted(of.items())
     ]
@@ -82,7 +82,7 @@ def rows(found: Sequence[Group]) -> Iterator[Row]:
                 value(known.get("goodput")),
                 efficiency(known.get("goodput")),
                 _ends(known),
-                _of_alone(one),
+                _of_alone(known.get("goodput")),
                 index(known.get("jain_goodput")),
                 _apart(known.get("overlap")),
             ),
@@ -145,15 +145,13 @@ def _kept(cost: float, one: Estimate) -> float:
 
 
 def _apart(overlap: Estimate | None) -> str:
-    """A guest that starves begins late or ends early: what it got when others ran is in no figure."""
+    """A guest that starves begins late or ends early, and what others got meanwhile is left out."""
     if overlap is None or overlap.estimate >= LITTLE_OVERLAP:
         return ""
     return f"all ran in only {100 * overlap.estimate:.0f} % of the longest one's time"
 
 
-def _of_alone(one: Group) -> str:
-    mine = one.responses.get("fair_rate") or one.responses.get("goodput")
-    alone = one.alone.get("goodput")
-    if one.guests == 1 or mine is None or alone is None or not alone.estimate > 0:
+def _of_alone(goodput: Estimate | None) -> str:
+    if goodput is None or goodput.of_alone is None:
         return "–"
-    return f"{mine.estimate / alone.estimate:.3f}"
+    return around(goodput.of_alone, goodput.of_alone_low, goodput.of_alone_high, 3)

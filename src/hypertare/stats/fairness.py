@@ -42,6 +42,11 @@ def jain(shares: Values, weights: Values | None = None) -> float:
     return math.fsum(x) ** 2 / (len(x) * math.fsum(share * share for share in x))
 
 
+def least(count: int) -> float:
+    """The least that Jain's index of so many shares can be: one gets everything."""
+    return 1 / count
+
+
 def entitlements(shares: Values, weights: Values) -> list[float]:
     """What each guest got over what its weight entitles it to: 1 is its due, 0.5 is half of it.
 

@@ -70,6 +70,26 @@ def around(
     return Interval(estimate, estimate - half, estimate + half, n, confidence, error, freedom)
 
 
+def welch(a: Interval, b: Interval, confidence: float = 0.95) -> Interval:
+    """b - a of two independent means, whose spreads may differ.
+
+    Standard error √(ea² + eb²), degrees of freedom (ea² + eb²)² / (ea⁴/fa + eb⁴/fb). A side without
+    any spread adds nothing to either; its count must be above one for that to mean something.
+
+    Source: Welch (1947), Biometrika 34, 28-35; Satterthwaite (1946), Biometrics
+    Bulletin 2, 110-114.
+    """
+    estimate = b.estimate - a.estimate
+    n = min(a.n, b.n)
+    squares = [(side.error**2, side.freedom) for side in (a, b) if side.freedom > 0]
+    total = sum(square for square, _ in squares)
+    if n < 2 or total == 0:
+        return Interval(estimate, None, None, n, confidence, 0.0, 0.0, n > 1)
+    # Shares first: fourth powers of a small error vanish.
+    freedom = 1 / sum((square / total) ** 2 / free for square, free in squares)
+    return around(estimate, math.sqrt(total), freedom, n, confidence)
+
+
 def p_value(interval: Interval) -> float:
     """How likely an estimate this far from 0 would be if the truth were 0: two-sided, Student's t.
 

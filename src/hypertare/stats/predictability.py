@@ -50,7 +50,8 @@ def predict(
     latter by the jackknife over the trials that were fitted, number by number. Their degrees of freedom
     are joined as Welch and Satterthwaite do.
 
-    With `exact`, values without any spread are taken for exact, as in virtual time they are.
+    With `exact`, values without any spread are taken for exact, as in virtual time they are, where each
+    number has two at least: of one nobody knows what another would be.
 
     Sources: Efron & Stein (1981), Annals of Statistics 9, 586-596 (jackknife); Satterthwaite (1946),
     Biometrics Bulletin 2, 110-114.
@@ -71,20 +72,17 @@ def predict(
 
 def judge(predictions: Sequence[Prediction], most: float) -> Verdict:
     """ "predictable" where every error lies within ±`most` with its whole interval, "not predictable"
-    where one lies outside with its whole interval.
+    where one lies outside with its whole interval. An error without an interval decides nothing.
 
     Raises:
         ValueError: there are no predictions.
     """
     if not predictions:
         raise ValueError("nothing was predicted")
-    ends = [
-        (p.error if p.low is None else p.low, p.error if p.high is None else p.high)
-        for p in predictions
-    ]
+    ends = [(p.low, p.high) for p in predictions if p.low is not None and p.high is not None]
     if any(low > most or high < -most for low, high in ends):
         return "not predictable"
-    if any(p.low is None for p in predictions):
+    if len(ends) < len(predictions):
         return "undecided"
     return "predictable" if all(-most < low and high < most for low, high in ends) else "undecided"
 
@@ -113,8 +111,8 @@ def _exact(
     found: Prediction, fitted: Mapping[int, np.ndarray], logs: Mapping[int, np.ndarray]
 ) -> Prediction:
     sides = [logs[found.guests], *fitted.values()]
-    varies = any(values.min() != values.max() for values in sides)
-    return found if varies else replace(found, low=found.error, high=found.error)
+    known = all(len(values) > 1 and values.min() == values.max() for values in sides)
+    return replace(found, low=found.error, high=found.error) if known else found
 
 
 def _foretell(law: Law, fitted: Mapping[int, np.ndarray], n: int) -> float:

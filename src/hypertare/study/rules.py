@@ -131,6 +131,12 @@ def walks_can_be_joined(study: Study) -> None:
         for path, given in (("paging", study.sut.paging), ("pages", study.sut.pages)):
             if given is None and f"sut.{path}" not in study.factors:
                 raise ValueError(f"[walk] needs to know sut.{path} of the guest: set it")
+    free = [one for one in study.walked if getattr(study.workloads[one], "pages", None) is None]
+    if free and study.knobs.thp is None and "knobs.thp" not in study.all_factors:
+        raise ValueError(
+            f"[walk] needs to know the pages of '{free[0]}': whether a kernel gives huge ones by itself "
+            'depends on its memory, so guests may differ from native. Set knobs.thp = "never"'
+        )
 
 
 def routing_can_be_had(study: Study) -> None:

@@ -54,6 +54,8 @@ class Answer(_Strict):
     program: str
     ended: bool
     threads: int
+    marked: bool
+    """Whether the program marked parts of itself, and all counts are of these alone."""
     instructions: int
     accesses: int
     processors: list[ProcessorCounts]
@@ -86,7 +88,7 @@ class Cost(_Strict):
 
     @property
     def cycles(self) -> int:
-        """Of translation: hits of the second-level TLB, and walks."""
+        """Of translation: look-ups in the second-level TLB, and walks."""
         return self.counts.second_tlb_cycles + self.counts.cycles
 
 
@@ -114,6 +116,8 @@ class WalkSummary(_Strict):
     threads: int = 1
     """The most of one program. Programs of one thread give the same counts in every run; threads take
     turns as this host lets them."""
+    marked: int = 0
+    """Programs that marked parts of themselves: of each, counts are of these alone."""
     instructions: int
     accesses: int
     processors: list[ProcessorCosts]

@@ -285,6 +285,7 @@ def _summary(
         programs=len(answers),
         lost=lost,
         threads=max(answer.threads for answer in ended),
+        marked=sum(answer.marked for answer in ended),
         instructions=instructions,
         accesses=accesses,
         processors=[

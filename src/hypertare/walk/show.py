@@ -13,11 +13,9 @@ _WIDTH = 110
 
 def show(summary: WalkSummary, console: Console) -> None:
     """Prints a table for each processor, then what the figures rest on."""
-    rate = summary.accesses / summary.elapsed_s / 1e6 if summary.elapsed_s else 0
     console.print(
         f"{summary.accesses:,} accesses, {summary.instructions:,} instructions, "
-        f"{summary.programs} program{'s' if summary.programs > 1 else ''}, "
-        f"{summary.elapsed_s:.1f} s ({rate:.0f} M accesses/s)",
+        f"{summary.programs} program{'s' if summary.programs > 1 else ''}, {_time(summary)}",
         highlight=False,
     )
     for processor in summary.processors:
@@ -30,6 +28,14 @@ def show(summary: WalkSummary, console: Console) -> None:
             f"followed), and in no figure: {listing(summary.lost)}",
             highlight=False,
         )
+
+
+def _time(summary: WalkSummary) -> str:
+    """Of the whole command: with what counts of it, a rate, if that is all of it."""
+    if summary.marked:
+        return f"{summary.elapsed_s:.1f} s; {summary.marked} counted between their marks alone"
+    rate = summary.accesses / summary.elapsed_s / 1e6 if summary.elapsed_s else 0
+    return f"{summary.elapsed_s:.1f} s ({rate:.0f} M accesses/s)"
 
 
 def _table(layouts: list[Cost]) -> Table:

@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use agent::workload::fork;
 use anyhow::Result;
 use hypertare_plan::Fork;
+use walk::Mark;
+
+use super::mark;
 
 /// Fork, execute a program that writes to memory, wait for its end, again and again
 #[derive(clap::Args)]
@@ -24,12 +27,12 @@ pub struct Arguments {
 }
 
 pub fn main(arguments: &Arguments) -> Result<()> {
-    let context = super::context("fork", super::stop_by_signal()?, || ());
     let spec = Fork { count: arguments.count, touch: arguments.touch };
-    let outcome = fork::run(&spec, &context)?;
     if arguments.quiet {
-        return Ok(());
+        return marked(&spec);
     }
+    let context = super::context("fork", super::stop_by_signal()?, || ());
+    let outcome = fork::run(&spec, &context)?;
     if arguments.json {
         return super::print_record(&context, outcome);
     }
@@ -42,5 +45,14 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         super::time(elapsed_s / forks * 1e9),
         (values["minor_faults"] + values["major_faults"]) / forks,
     )?;
+    Ok(())
+}
+
+/// The work alone, with marks where `elapsed_s` begins and ends.
+fn marked(spec: &Fork) -> Result<()> {
+    let begin = || mark::tell(Mark::Begin);
+    let context = super::context("fork", super::stop_by_signal()?, begin);
+    fork::run(spec, &context)?;
+    mark::tell(Mark::End);
     Ok(())
 }

@@ -4,6 +4,7 @@
 pub mod burn;
 pub mod command;
 pub mod fork;
+mod mark;
 pub mod ping;
 pub mod schema;
 pub mod touch;

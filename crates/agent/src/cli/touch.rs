@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use agent::workload::touch;
 use anyhow::Result;
 use hypertare_plan::{Pages, Touch};
+use walk::Mark;
+
+use super::mark;
 
 /// Read memory in random order, each read after the one before
 #[derive(clap::Args)]
@@ -39,11 +42,10 @@ enum Size {
 }
 
 pub fn main(arguments: &Arguments) -> Result<()> {
-    let context = super::context("touch", super::stop_by_signal()?, || ());
     if arguments.quiet {
-        touch::work(&spec(arguments), &context)?;
-        return Ok(());
+        return marked(&spec(arguments));
     }
+    let context = super::context("touch", super::stop_by_signal()?, || ());
     let outcome = touch::run(&spec(arguments), &context)?;
     if arguments.json {
         return super::print_record(&context, outcome);
@@ -58,6 +60,15 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         super::time(elapsed_s / accesses * 1e9),
         100.0 * values["huge_bytes"] / values["memory_bytes"],
     )?;
+    Ok(())
+}
+
+/// The work alone, with marks where `elapsed_s` begins and ends.
+fn marked(spec: &Touch) -> Result<()> {
+    let begin = || mark::tell(Mark::Begin);
+    let context = super::context("touch", super::stop_by_signal()?, begin);
+    let _worked = touch::work(spec, &context)?;
+    mark::tell(Mark::End);
     Ok(())
 }
 

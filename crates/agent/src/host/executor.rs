@@ -4,13 +4,14 @@
 //! nodes, the next steps, the wish to end) arrives in one queue, which is looked at whenever there
 //! is something to wait for. Nothing is waited for without a deadline.
 
+mod phase;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
-    Bench, Hello, Interval, Level, NodeKind, NodeReady, Order, PROTOCOL, Phase, Probe, Record,
-    Step, Task, Trial,
+    Bench, Hello, Interval, Level, NodeKind, NodeReady, Order, PROTOCOL, Record, Step, Trial,
 };
 
 use super::check;
@@ -18,12 +19,9 @@ use super::event::{Event, Inbox, MemberId, News, Why};
 use super::machine::Machine;
 use super::member::{Heard, Member};
 use super::spawn::signal_name;
-use crate::probe::{self, Reading, Surroundings};
 
 /// A node that is told to kill its tasks and does not answer within this is dead.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
-/// From telling a background task to stop to having its result.
-const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// For orders that only read or set something; a weight in Xen's scheduler takes some runs of `xl`.
 const ORDER_LIMIT: Duration = Duration::from_secs(30);
 /// From starting a process to its first record; a guest has its own limit.
@@ -383,7 +381,8 @@ impl<M: Machine> Executor<M> {
     fn with_knobs(&mut self, trial: &Trial) -> Outcome {
         for setting in &trial.knobs {
             let order = Order::Apply { trial: trial.id, knob: setting.knob.clone() };
-            self.order_and_wait(&setting.node, "a knob", order)?;
+            let asked = self.ask("a knob", vec![(self.index(&setting.node), order)]);
+            self.await_answers(&asked, Instant::now() + ORDER_LIMIT)?;
         }
         for phase in &trial.phases {
             self.phase(trial.id, phase)?;
@@ -409,87 +408,6 @@ impl<M: Machine> Executor<M> {
         })?;
         self.lose_silent(&given, ORDER_LIMIT);
         self.check_failure()
-    }
-
-    fn phase(&mut self, trial: u64, phase: &Phase) -> Outcome {
-        let deadline = Instant::now() + Duration::from_secs_f64(phase.limit_s);
-        let outside = self.begin_probes(trial, phase)?;
-        let (background, foreground): (Vec<_>, Vec<_>) =
-            phase.tasks.iter().partition(|task| task.background);
-        let start =
-            |task: &Task| Order::Start { trial, phase: phase.name.clone(), task: task.clone() };
-        for task in &background {
-            let about = format!("starting task {}", task.id);
-            let index = self.index(&task.node);
-            let number = self.members[index].order(&about, start(task));
-            self.settle(phase, deadline, |all| !all.members[index].owes_number(number))?;
-        }
-        let mut begun = Vec::new();
-        for task in &foreground {
-            let about = format!("starting task {}", task.id);
-            let index = self.index(&task.node);
-            begun.push((index, task.id.clone(), self.members[index].order(&about, start(task))));
-        }
-        self.settle(phase, deadline, |all| {
-            begun.iter().all(|(index, task, number)| {
-                !all.members[*index].runs(task) && !all.members[*index].owes_number(*number)
-            })
-        })?;
-        self.end_probes(trial, phase, outside)?;
-        for task in background.iter().rev() {
-            self.stop(task)?;
-        }
-        self.end_inside_probes(trial, phase, |probe| probe == Probe::Drops)?;
-        self.check_failure()
-    }
-
-    /// Waits until something holds, for as long as the phase may take.
-    fn settle(
-        &mut self,
-        phase: &Phase,
-        deadline: Instant,
-        until: impl Fn(&Self) -> bool,
-    ) -> Outcome {
-        let in_time = self.wait(deadline, |all| all.failure.is_some() || until(all))?;
-        self.check_failure()?;
-        if in_time {
-            return Ok(());
-        }
-        let running: Vec<String> = phase
-            .tasks
-            .iter()
-            .filter(|task| !task.background && self.members[self.index(&task.node)].runs(&task.id))
-            .map(|task| format!("task {} on {}", task.id, task.node))
-            .collect();
-        let running = if running.is_empty() { "its start".to_owned() } else { running.join(", ") };
-        Err(Stop::Failed(format!(
-            "phase {} took longer than its limit of {} s: {running} did not end",
-            phase.name, phase.limit_s
-        )))
-    }
-
-    fn stop(&mut self, task: &Task) -> Outcome {
-        let index = self.index(&task.node);
-        if !self.members[index].runs(&task.id) {
-            let text = format!("background task {} ended before it was told to", task.id);
-            self.warn(&task.node, text);
-            return Ok(());
-        }
-        let about = format!("stopping task {}", task.id);
-        let number = self.members[index].order(&about, Order::Stop { task: task.id.clone() });
-        let stopped = self.wait(Instant::now() + STOP_LIMIT, |all| {
-            let member = &all.members[index];
-            all.failure.is_some() || !(member.runs(&task.id) || member.owes_number(number))
-        })?;
-        self.check_failure()?;
-        if !stopped {
-            let limit = STOP_LIMIT.as_secs();
-            return Err(Stop::Failed(format!(
-                "task {} on {} did not stop within {limit} s of being told to",
-                task.id, task.node
-            )));
-        }
-        Ok(())
     }
 
     /// Kills whatever runs. A node that does not even answer that is dead.
@@ -527,75 +445,50 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    // -- probes -----------------------------------------------------------------------------------
-
-    /// Nodes read their own counters; what is read from outside of a node is read here, last before
-    /// and first after the phase.
-    fn begin_probes(&mut self, trial: u64, phase: &Phase) -> Outcome<Outsides> {
-        for (node, probes) in inside_probes(phase) {
-            let order = Order::ProbeBegin { trial, phase: phase.name.clone(), probes };
-            self.order_and_wait(&node, "reading probes", order)?;
-        }
-        Ok(by_node(phase, Probe::is_outside)
-            .into_iter()
-            .map(|(node, probes)| {
-                let index = self.index(&node);
-                (index, self.begin_outside(index, &probes))
-            })
-            .collect())
-    }
-
-    fn begin_outside(&mut self, index: usize, probes: &[Probe]) -> Reading {
-        let outside = self.members[index].link.outside();
-        let machine_proc = super::sandbox::machine_proc();
-        probe::begin(probes, &Surroundings { outside, machine_proc, ..Surroundings::default() })
-    }
-
-    fn end_probes(&mut self, trial: u64, phase: &Phase, outside: Outsides) -> Outcome {
-        let measured: Vec<_> =
-            outside.into_iter().map(|(index, begun)| (index, begun.end())).collect();
-        for (index, measured) in measured {
-            let name = self.members[index].name().to_owned();
-            for one in measured {
-                one.notes.iter().for_each(|note| self.warn(&name, note.clone()));
-                self.emit(Record::Probe(one.record(&name, trial, &phase.name)));
-            }
-        }
-        self.end_inside_probes(trial, phase, |probe| probe != Probe::Drops)
-    }
-
-    fn end_inside_probes(
-        &mut self,
-        trial: u64,
-        phase: &Phase,
-        now: impl Fn(Probe) -> bool,
-    ) -> Outcome {
-        for (node, mut probes) in inside_probes(phase) {
-            probes.retain(|&probe| now(probe));
-            if probes.is_empty() {
-                continue;
-            }
-            let order = Order::ProbeEnd { trial, phase: phase.name.clone(), probes };
-            self.order_and_wait(&node, "reading probes", order)?;
-        }
-        Ok(())
-    }
-
     // -- waiting ----------------------------------------------------------------------------------
 
-    fn order_and_wait(&mut self, node: &str, about: &str, order: Order) -> Outcome {
-        let deadline = Instant::now() + ORDER_LIMIT;
-        let index = self.index(node);
-        let number = self.members[index].order(about, order);
-        let in_time = self.wait(deadline, |all| {
-            all.failure.is_some() || !all.members[index].owes_number(number)
-        })?;
+    /// Gives orders to nodes, all at once; `about` says in plain words what they are for.
+    fn ask(&mut self, about: &str, orders: Vec<(usize, Order)>) -> Asked {
+        let at = Instant::now();
+        let numbers = orders
+            .into_iter()
+            .map(|(index, order)| (index, self.members[index].order(about, order)))
+            .collect();
+        Asked { about: about.to_owned(), at, numbers }
+    }
+
+    /// Waits for the answers of all of them.
+    fn await_answers(&mut self, asked: &Asked, deadline: Instant) -> Outcome {
+        let in_time =
+            self.wait(deadline, |all| all.failure.is_some() || all.silent(asked).next().is_none())?;
         self.check_failure()?;
-        if !in_time {
-            let limit = ORDER_LIMIT.as_secs();
-            return Err(Stop::Failed(format!("{node} did not answer within {limit} s ({about})")));
+        if in_time {
+            return Ok(());
         }
-        Ok(())
+        let silent: Vec<usize> = self.silent(asked).collect();
+        let names: Vec<&str> = silent.iter().map(|&index| self.members[index].name()).collect();
+        let (limit, names) = (asked.at.elapsed().as_secs(), names.join(", "));
+        let why = self.starved(&silent);
+        Err(Stop::Failed(format!("{names} did not answer within {limit} s ({}){why}", asked.about)))
+    }
+
+    fn silent(&self, asked: &Asked) -> impl Iterator<Item = usize> {
+        let owing = asked
+            .numbers
+            .iter()
+            .filter(|&&(index, number)| self.members[index].owes_number(number));
+        owing.map(|&(index, _)| index)
+    }
+
+    /// What most likely keeps one of several guests from answering, and what to do about it.
+    fn starved(&self, silent: &[usize]) -> &'static str {
+        let guests = self.members.iter().filter(|member| member.is_guest()).count();
+        if guests < 2 || !silent.iter().any(|&index| self.members[index].is_guest()) {
+            return "";
+        }
+        "; most likely it got no CPU: the others' load and the weights leave it none. Take fewer \
+         guests (sut.guests), less load beside them, or a lower weight of the driver domain \
+         (knobs.driver_weight)"
     }
 
     /// True when it holds, false when it did not before the deadline.
@@ -720,7 +613,12 @@ impl<M: Machine> Executor<M> {
     }
 }
 
-type Outsides = Vec<(usize, Reading)>;
+/// Orders that were given at once: each node's place and its order's number.
+struct Asked {
+    about: String,
+    at: Instant,
+    numbers: Vec<(usize, u64)>,
+}
 
 fn interrupted(why: Why) -> String {
     match why {
@@ -737,23 +635,6 @@ fn setup_deadline(member: &Member) -> Instant {
         (_, false) => START_LIMIT,
     };
     member.begun + limit
-}
-
-/// What each node reads by itself.
-fn inside_probes(phase: &Phase) -> Vec<(String, Vec<Probe>)> {
-    by_node(phase, |probe| !probe.is_outside())
-}
-
-/// Some of the phase's probes by their nodes, in the order of the plan.
-fn by_node(phase: &Phase, some: impl Fn(Probe) -> bool) -> Vec<(String, Vec<Probe>)> {
-    let mut nodes: Vec<(String, Vec<Probe>)> = Vec::new();
-    for request in phase.probes.iter().filter(|request| some(request.probe)) {
-        match nodes.iter_mut().find(|(node, _)| *node == request.node) {
-            Some((_, probes)) => probes.push(request.probe),
-            None => nodes.push((request.node.clone(), vec![request.probe])),
-        }
-    }
-    nodes
 }
 
 #[cfg(test)]

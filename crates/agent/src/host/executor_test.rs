@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::bail;
 use hypertare_plan::{
-    Burn, Interval, Knob, KnobSetting, MAX_LINE, Node, NumberedOrder, ProbeRequest, TaskResult,
-    Workload,
+    Burn, Domain, Interval, Knob, KnobSetting, MAX_LINE, Node, NumberedOrder, Phase, PingProtocol,
+    PingReply, Probe, ProbeRequest, Task, TaskResult, Workload,
 };
 
 use super::*;
@@ -65,6 +65,16 @@ impl Actor {
 
     fn die(&mut self) {
         self.out = None;
+    }
+
+    /// Speaks in its name, later.
+    fn twin(&self) -> Self {
+        Actor {
+            name: self.name.clone(),
+            out: self.out.as_ref().map(|out| out.try_clone().unwrap()),
+            trial: self.trial.clone(),
+            running: self.running.clone(),
+        }
     }
 
     /// What a good node does.
@@ -205,6 +215,12 @@ impl Told {
         found.expect("the trial has ended")
     }
 
+    /// The orders of the trials, and of the end.
+    fn course(&self) -> Vec<&str> {
+        let setup = |order: &&str| !order.ends_with(" setup");
+        self.orders.iter().map(String::as_str).filter(setup).collect()
+    }
+
     fn results(&self, id: u64) -> Vec<&str> {
         let results = self.records.iter().filter_map(|record| match record {
             Record::Result(result) if result.trial == id => Some(result.task.as_str()),
@@ -268,9 +284,21 @@ fn plan(nodes: &[&str], trials: Vec<Trial>) -> Vec<Event> {
 }
 
 fn bench(nodes: &[&str]) -> Bench {
+    let kind = |name: &str| match name.starts_with("guest") {
+        true => NodeKind::Domain(Domain {
+            cpus: 1,
+            memory: 128 << 20,
+            weight: None,
+            kernel: "/kernel".into(),
+            initramfs: vec!["/initramfs".into()],
+            kernel_args: vec![],
+            boot_limit_s: 10.0,
+        }),
+        false => NodeKind::Host,
+    };
     let node = |name: &&str| Node {
         name: (*name).to_owned(),
-        kind: NodeKind::Host,
+        kind: kind(name),
         cpus: vec![],
         interfaces: vec![],
         routes: vec![],
@@ -313,19 +341,29 @@ fn on_b(id: u64) -> Trial {
     trial(id, vec![task("work", "b", false)])
 }
 
+fn echo(id: &str, node: &str) -> Task {
+    let reply =
+        PingReply { protocol: PingProtocol::Udp, on: "0.0.0.0:7000".to_owned(), message: 64 };
+    Task { workload: Workload::PingReply(reply), ..task(id, node, true) }
+}
+
+fn probes(trial: &mut Trial, wanted: &[(&str, Probe)]) {
+    let request = |&(node, probe): &(&str, Probe)| ProbeRequest { node: node.to_owned(), probe };
+    trial.phases[0].probes = wanted.iter().map(request).collect();
+}
+
 #[test]
 fn a_trial_takes_its_course() {
     let mut whole = trial(
         7,
         vec![
-            task("first", "b", true),
+            task("load", "a", true),
             task("work", "a", false),
-            task("second", "a", true),
+            echo("echo", "b"),
             task("more", "b", false),
         ],
     );
-    let probe = |probe| ProbeRequest { node: "a".to_owned(), probe };
-    whole.phases[0].probes = vec![probe(Probe::Stat), probe(Probe::Drops)];
+    probes(&mut whole, &[("a", Probe::Stat), ("a", Probe::Drops)]);
     let knob = Knob::Mtu { interface: "eth0".to_owned(), bytes: 1400 };
     whole.knobs = vec![KnobSetting { node: "b".to_owned(), knob }];
     let told = play(Pretence::default(), plan(&["a", "b"], vec![whole]));
@@ -333,12 +371,12 @@ fn a_trial_takes_its_course() {
     assert_eq!(told.ending, Ending::Complete);
     assert_eq!(told.bench_error(), None);
     assert_eq!(told.trial_error(7), None);
-    let course: Vec<&str> = told.orders.iter().skip(2).map(String::as_str).collect();
     let expected = [
         "b apply",
-        "a probe_begin",
+        // What listens, and then what disturbs.
         "b start",
         "a start",
+        "a probe_begin",
         "a start",
         "b start",
         "a probe_end",
@@ -350,10 +388,117 @@ fn a_trial_takes_its_course() {
         "a end",
         "b end",
     ];
-    assert_eq!(course, expected);
-    // Background tasks are stopped in the reverse order.
-    assert_eq!(told.results(7)[2..], ["second", "first"]);
+    assert_eq!(told.course(), expected);
+    assert_eq!(told.results(7)[2..], ["load", "echo"]);
     assert!(matches!(told.records.last(), Some(Record::Teardown { .. })));
+}
+
+#[test]
+fn a_guest_reads_before_the_load_that_may_starve_it_and_all_others_once_it_runs() {
+    let mut whole = trial(7, vec![task("load", "b", true), task("work", "b", false)]);
+    probes(&mut whole, &[("guest1", Probe::Stat), ("b", Probe::Stat), ("guest2", Probe::Stat)]);
+    let told = play(Pretence::default(), plan(&["guest1", "guest2", "b"], vec![whole]));
+    assert_eq!(told.trial_error(7), None);
+    let expected = [
+        "guest1 probe_begin",
+        "guest2 probe_begin",
+        "b start",
+        "b probe_begin",
+        "b start",
+        "guest1 probe_end",
+        "b probe_end",
+        "guest2 probe_end",
+        "b stop",
+    ];
+    assert_eq!(told.course()[..9], expected);
+}
+
+/// Nodes of which each does what it is told only once the other was told the same.
+fn each_awaits_the_other(kind: fn(&Order) -> bool) -> Pretence {
+    let waiting: Arc<Mutex<Vec<(Actor, NumberedOrder)>>> = Arc::default();
+    let mut machine = Pretence::default();
+    for name in ["a", "b"] {
+        let waiting = waiting.clone();
+        let script: Script = Box::new(move |order, actor| {
+            if let Order::Start { trial, phase, .. } = &order.order {
+                actor.trial = (*trial, phase.clone());
+            }
+            kind(&order.order).then(|| {
+                let mut waiting = waiting.lock().unwrap();
+                waiting.push((actor.twin(), order.clone()));
+                if waiting.len() == 2 {
+                    for (mut actor, order) in waiting.drain(..) {
+                        actor.behave(&order);
+                    }
+                }
+            })
+        });
+        machine.scripts.insert(name.to_owned(), script);
+    }
+    machine
+}
+
+#[test]
+fn what_does_not_need_the_other_is_ordered_at_once() {
+    let is_load = |order: &Order| matches!(order, Order::Start { task, .. } if task.background);
+    let kinds: [fn(&Order) -> bool; 4] = [
+        is_load,
+        |order| matches!(order, Order::ProbeBegin { .. }),
+        |order| matches!(order, Order::ProbeEnd { .. }),
+        |order| matches!(order, Order::Stop { .. }),
+    ];
+    for kind in kinds {
+        let tasks =
+            vec![task("one", "a", true), task("other", "b", true), task("work", "a", false)];
+        let mut both = trial(1, tasks);
+        probes(&mut both, &[("a", Probe::Stat), ("b", Probe::Stat)]);
+        both.phases[0].limit_s = 1.0;
+        let told = play(each_awaits_the_other(kind), plan(&["a", "b"], vec![both]));
+        assert_eq!(told.trial_error(1), None);
+        assert!(told.seconds < 1.0, "{}", told.seconds);
+    }
+}
+
+#[test]
+fn a_guest_that_the_load_starves_reads_when_the_load_has_ended() {
+    let mut starved = trial(1, vec![task("load", "b", true), task("work", "b", false)]);
+    probes(&mut starved, &[("guest1", Probe::Stat), ("b", Probe::Stat)]);
+    // Answered by the guest once the load is told to stop.
+    let owed: Arc<Mutex<Option<(Actor, NumberedOrder)>>> = Arc::default();
+    let mut machine = Pretence::default();
+    let late = owed.clone();
+    let guest: Script = Box::new(move |order, actor| {
+        matches!(order.order, Order::ProbeEnd { .. }).then(|| {
+            *late.lock().unwrap() = Some((actor.twin(), order.clone()));
+        })
+    });
+    let load: Script = Box::new(move |order, _| {
+        if matches!(order.order, Order::Stop { .. })
+            && let Some((mut guest, order)) = owed.lock().unwrap().take()
+        {
+            guest.behave(&order);
+        }
+        None
+    });
+    machine.scripts.insert("guest1".to_owned(), guest);
+    machine.scripts.insert("b".to_owned(), load);
+    let told = play(machine, plan(&["guest1", "b"], vec![starved]));
+    assert_eq!(told.trial_error(1), None);
+    assert!(told.seconds < 1.0, "{}", told.seconds);
+}
+
+#[test]
+fn a_guest_among_several_that_does_not_start_its_load_in_time_is_named() {
+    let mut short = trial(1, vec![task("load.2", "guest2", true), task("work", "guest1", false)]);
+    short.phases[0].limit_s = 0.1;
+    let mut machine = Pretence::default();
+    machine.scripts.insert("guest2".to_owned(), Box::new(|order, _| starts(order).then_some(())));
+    let told = play(machine, plan(&["guest1", "guest2"], vec![short]));
+    let error = told.trial_error(1).unwrap();
+    let expected =
+        "phase p took longer than its limit of 0.1 s: task load.2 on guest2 did not start";
+    assert!(error.starts_with(expected), "{error}");
+    assert!(error.contains("got no CPU") && error.contains("knobs.driver_weight"), "{error}");
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
-    Hello, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, Node, NumberedOrder, Order, PROTOCOL, Record,
+    Hello, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, Node, NodeKind, NumberedOrder, Order, PROTOCOL,
+    Record,
 };
 
 use super::event::MemberId;
@@ -77,6 +78,11 @@ impl Member {
 
     pub fn alive(&self) -> bool {
         self.gone.is_none()
+    }
+
+    /// Whether it has CPUs of its own, which its machine may keep waiting.
+    pub fn is_guest(&self) -> bool {
+        matches!(self.node.kind, NodeKind::Guest(_) | NodeKind::Domain(_))
     }
 
     /// Has been heard: its agent works.

@@ -1,10 +1,11 @@
 //! KVM's own counters of one virtual machine, read on its host.
 //!
 //! Where they come from, best first:
-//! - The binary statistics (KVM_GET_STATS_FD; Documentation/virt/kvm/api.rst, 4.133), which tell which
-//!   of them are counters and which are levels. Only the VMM may ask for the descriptor, so they are
-//!   used where it holds one open: this process then takes a copy of it.
-//! - debugfs (kvm/PID-FD), the same numbers as text. That needs root of the machine itself.
+//! - debugfs (kvm/PID-FD): all of them. That needs root of the machine itself.
+//! - The binary statistics (KVM_GET_STATS_FD; Documentation/virt/kvm/api.rst, 4.133) of the virtual
+//!   CPUs. Only the VMM may ask for a descriptor of them, and QEMU keeps one of each CPU from 8.1 on:
+//!   this process then takes a copy of it. Of the machine as a whole QEMU keeps none, so what KVM
+//!   counts for that is absent.
 //!
 //! Both give the counters that are kept by virtual CPU summed over all of them.
 
@@ -38,6 +39,23 @@ const LEVELS: [&str; 11] = [
     "guest_mode",
 ];
 
+/// What KVM counts by machine (`kvm_vm_stats_desc`): the virtual CPUs' statistics have none of it.
+const OF_THE_MACHINE: [&str; 13] = [
+    "mmu_shadow_zapped",
+    "mmu_pte_write",
+    "mmu_pde_zapped",
+    "mmu_flooded",
+    "mmu_recycled",
+    "mmu_cache_miss",
+    "mmu_unsync_level",
+    "pages_4k_level",
+    "pages_2m_level",
+    "pages_1g_level",
+    "nx_lpage_splits_level",
+    "remote_tlb_flush",
+    "remote_tlb_flush_requests",
+];
+
 /// # Errors
 /// The node is no guest of KVM, or its counters cannot be had here, and why.
 pub fn sample(surroundings: &Surroundings) -> Result<Sample> {
@@ -46,19 +64,9 @@ pub fn sample(surroundings: &Surroundings) -> Result<Sample> {
     let Some((vm, _)) = descriptors.iter().find(|(_, name)| name == "kvm-vm") else {
         bail!("process {} has no virtual machine of KVM", vmm.pid);
     };
-    let mut sample = Sample {
-        identity: Some(format!("virtual machine {vm} of process {}", vmm.pid)),
-        ..Sample::default()
-    };
-    let given: Vec<_> =
-        descriptors.iter().filter(|(_, name)| is_statistics(name)).cloned().collect();
-    if given.iter().any(|(_, name)| name == "kvm-vm-stats") {
-        return statistics(&mut sample, vmm.pid, &given).map(|()| sample);
-    }
-    debugfs(&mut sample, surroundings, vmm.pid, *vm).context(
-        "its VMM holds no descriptor of KVM's statistics (KVM_GET_STATS_FD), and debugfs cannot \
-         be read",
-    )?;
+    let mut sample = debugfs(surroundings, vmm.pid, *vm)
+        .or_else(|error| of_cpus(statistics(vmm.pid, &descriptors), &format!("{error:#}")))?;
+    sample.identity = Some(format!("virtual machine {vm} of process {}", vmm.pid));
     Ok(sample)
 }
 
@@ -88,22 +96,43 @@ fn descriptors(proc: &Path, pid: i32) -> Result<Vec<(u32, String)>> {
     Ok(found)
 }
 
-fn is_statistics(name: &str) -> bool {
-    name == "kvm-vm-stats" || name.starts_with("kvm-vcpu-stats:")
-}
-
 // -- binary statistics ----------------------------------------------------------------------------
 
-fn statistics(sample: &mut Sample, pid: i32, given: &[(u32, String)]) -> Result<()> {
+/// The counters of the virtual CPUs, where there are any, and what is then missing.
+fn of_cpus(counted: Result<Sample>, no_debugfs: &str) -> Result<Sample> {
+    let mut sample = counted.with_context(|| {
+        format!("KVM's counters need root of the machine itself ({no_debugfs}), or a QEMU of 8.1 or newer")
+    })?;
+    for name in OF_THE_MACHINE {
+        sample.lacks(
+            name,
+            format!(
+                "KVM counts it by machine, which needs root of the machine itself ({no_debugfs})"
+            ),
+        );
+    }
+    Ok(sample)
+}
+
+fn statistics(pid: i32, descriptors: &[(u32, String)]) -> Result<Sample> {
     let process = pidfd_open(Pid::from_raw(pid).context("no process")?, PidfdFlags::empty())
         .with_context(|| format!("process {pid} has ended"))?;
-    for (number, name) in given {
+    let mut sample = Sample::default();
+    for (number, name) in descriptors.iter().filter(|(_, name)| is_statistics(name)) {
         let file = pidfd_getfd(&process, *number as i32, PidfdGetfdFlags::empty())
             .with_context(|| format!("cannot take {name} of process {pid}"))?;
-        add_statistics(sample, name, &read_all(&file)?)
+        add_statistics(&mut sample, name, &read_all(&file)?)
             .with_context(|| format!("{name} of process {pid}"))?;
     }
-    Ok(())
+    ensure!(
+        !sample.entries.is_empty(),
+        "process {pid} keeps no descriptor of its virtual CPUs' statistics (KVM_GET_STATS_FD)"
+    );
+    Ok(sample)
+}
+
+fn is_statistics(name: &str) -> bool {
+    name.starts_with("kvm-vcpu-stats:")
 }
 
 /// In one piece: each call takes the numbers anew.
@@ -157,11 +186,10 @@ fn add(sample: &mut Sample, source: &str, name: &str, value: u64, level: bool) {
 
 // -- debugfs --------------------------------------------------------------------------------------
 
-fn debugfs(sample: &mut Sample, surroundings: &Surroundings, pid: i32, vm: u32) -> Result<()> {
+fn debugfs(surroundings: &Surroundings, pid: i32, vm: u32) -> Result<Sample> {
     let (root, _mount) = mounted()?;
     let pid = machine::process(surroundings, pid)?;
-    let directory = root.join("kvm").join(format!("{pid}-{vm}"));
-    add_directory(sample, &directory)
+    directory(&root.join("kvm").join(format!("{pid}-{vm}")))
 }
 
 /// debugfs as it is mounted, else mounted for this purpose alone.
@@ -170,16 +198,14 @@ fn mounted() -> Result<(PathBuf, Option<OwnedFd>)> {
         return Ok((DEBUGFS.into(), None));
     }
     let mount = mount_nowhere("debugfs").context(
-        "it is not mounted and cannot be: this needs root of the machine itself and a kernel with \
-         CONFIG_DEBUG_FS",
+        "debugfs is not mounted and cannot be: it takes root and a kernel with CONFIG_DEBUG_FS",
     )?;
     Ok((format!("/proc/self/fd/{}", mount.as_raw_fd()).into(), Some(mount)))
 }
 
-fn add_directory(sample: &mut Sample, directory: &Path) -> Result<()> {
-    let entries =
-        fs::read_dir(directory).with_context(|| format!("listing {}", directory.display()))?;
-    let mut any = false;
+fn directory(path: &Path) -> Result<Sample> {
+    let entries = fs::read_dir(path).with_context(|| format!("listing {}", path.display()))?;
+    let mut sample = Sample::default();
     for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
         let name = entry.file_name();
         let (Some(name), Ok(text)) = (name.to_str(), fs::read_to_string(entry.path())) else {
@@ -187,11 +213,10 @@ fn add_directory(sample: &mut Sample, directory: &Path) -> Result<()> {
         };
         // Some of the files are tables.
         let Ok(value) = text.trim().parse() else { continue };
-        add(sample, "", name, value, LEVELS.contains(&name));
-        any = true;
+        add(&mut sample, "", name, value, LEVELS.contains(&name));
     }
-    ensure!(any, "{} holds no counters", directory.display());
-    Ok(())
+    ensure!(!sample.entries.is_empty(), "{} holds no counters", path.display());
+    Ok(sample)
 }
 
 #[cfg(test)]
@@ -227,15 +252,14 @@ pub(crate) mod tests {
         bytes
     }
 
-    fn taken(exits: [u64; 2], pages_2m: u64) -> Sample {
+    fn taken(exits: [u64; 2], blocking: u64) -> Sample {
         let mut sample = Sample::default();
-        let vm = statistics_of(&[("mmu_shadow_zapped", 0, &[7]), ("pages_2m", 1, &[pages_2m])]);
-        add_statistics(&mut sample, "kvm-vm-stats", &vm).unwrap();
         for (cpu, exits) in exits.into_iter().enumerate() {
             let stats: &[(&str, u32, &[u64])] = &[
                 ("halt_poll_success_hist", 4, &[1, 2, 3]),
                 ("exits", 0, &[exits]),
                 ("halt_wait_ns", 0x20, &[5]),
+                ("blocking", 1, &[blocking]),
             ];
             let source = format!("kvm-vcpu-stats:{cpu}");
             add_statistics(&mut sample, &source, &statistics_of(stats)).unwrap();
@@ -243,16 +267,40 @@ pub(crate) mod tests {
         sample
     }
 
+    /// What either way of counting gives, so that [`crate::values`] is held to both.
     pub(crate) fn captured() -> Sample {
-        taken([1, 2], 3)
+        let mut sample = taken([1, 2], 1);
+        for name in OF_THE_MACHINE {
+            sample.count(name, 1, Kind::Gauge, 1.0);
+        }
+        sample
     }
 
     #[test]
     fn counters_are_differences_over_all_cpus_and_levels_are_levels() {
-        let values = difference(&taken([10, 20], 9), &taken([15, 22], 4), &mut Vec::new()).unwrap();
-        assert_eq!((values["exits"], values["pages_2m_level"]), (7.0, 4.0));
-        assert_eq!((values["mmu_shadow_zapped"], values["halt_wait_ns"]), (0.0, 0.0));
+        let values = difference(&taken([10, 20], 1), &taken([15, 22], 0), &mut Vec::new()).unwrap();
+        assert_eq!((values["exits"], values["halt_wait_ns"]), (7.0, 0.0));
+        assert_eq!(values["blocking_level"], 0.0);
         assert!(!values.contains_key("halt_poll_success_hist"));
+    }
+
+    #[test]
+    fn what_virtual_cpus_do_not_count_is_absent_and_says_why() {
+        let sample = of_cpus(Ok(taken([1, 2], 0)), "Permission denied").unwrap();
+        let why = &sample.absent["mmu_shadow_zapped"];
+        assert!(why.contains("root") && why.contains("Permission denied"), "{why}");
+        let names: Vec<_> = sample.entries.iter().flat_map(|entry| &entry.names).collect();
+        assert!(names.contains(&&"exits".to_owned()));
+        assert!(names.iter().all(|name| !sample.absent.contains_key(*name)));
+    }
+
+    #[test]
+    fn without_root_and_without_statistics_both_are_named() {
+        let nothing = statistics(std::process::id() as i32, &[(7, "kvm-vm".into())]);
+        let error = format!("{:#}", of_cpus(nothing, "Permission denied").unwrap_err());
+        for part in ["root", "Permission denied", "QEMU of 8.1", "KVM_GET_STATS_FD"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]
@@ -273,14 +321,13 @@ pub(crate) mod tests {
         {
             fs::write(folder.path().join(name), text).unwrap();
         }
-        let mut sample = Sample::default();
-        add_directory(&mut sample, folder.path()).unwrap();
+        let sample = directory(folder.path()).unwrap();
         let mut names: Vec<_> = sample.entries.iter().flat_map(|entry| &entry.names).collect();
         names.sort();
         assert_eq!(names, ["exits", "pages_4k_level"]);
         fs::remove_file(folder.path().join("exits")).unwrap();
         fs::remove_file(folder.path().join("pages_4k")).unwrap();
-        let error = add_directory(&mut Sample::default(), folder.path()).unwrap_err().to_string();
+        let error = directory(folder.path()).unwrap_err().to_string();
         assert!(error.contains("holds no counters"), "{error}");
     }
 

@@ -20,8 +20,9 @@ const MODES: [&str; 10] = [
     "guest_s",
     "guest_nice_s",
 ];
-/// Everything but idle, iowait, and the two that are inside user and nice.
-const BUSY: [usize; 6] = [0, 1, 2, 5, 6, 7];
+/// What the CPU did: not idle, iowait or steal, in which it did nothing, nor the two that are inside
+/// user and nice.
+const BUSY: [usize; 5] = [0, 1, 2, 5, 6];
 
 /// Times are in ticks, of which a second has `ticks_per_s`.
 pub fn parse(text: &str, ticks_per_s: u64) -> Result<Sample> {
@@ -108,9 +109,9 @@ softirq 2370056 0 27174 8 2034875 67923 0 3036 47070 120979 68991
         is("system_s", 0.3);
         is("iowait_s", 0.0);
         is("steal_s", 0.03);
-        // user 1.00 + system 0.30 + irq 0.01 + softirq 0.02 + steal 0.03
-        is("busy_s", 1.36);
-        is("cpu0.busy_s", 1.06);
+        // user 1.00 + system 0.30 + irq 0.01 + softirq 0.02, and not what was stolen
+        is("busy_s", 1.33);
+        is("cpu0.busy_s", 1.03);
         is("cpu1.busy_s", 0.3);
         is("cpu1.idle_s", 1.0);
         is("context_switches", 1000.0);

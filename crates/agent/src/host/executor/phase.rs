@@ -1,0 +1,276 @@
+//! One phase of a trial. Its order:
+//!
+//! 1. What listens (receivers, echoes) starts, all at once, and gets ready.
+//! 2. Guests read their counters: under load they may not get the CPU for it.
+//! 3. What only disturbs (neighbours' load) starts, all at once.
+//! 4. All other nodes read their counters, and then what is read from outside of nodes is read here:
+//!    starting is in none of them.
+//! 5. The foreground tasks run, all at once, to their end.
+//! 6. What is read from outside is read again, and all nodes are told to read theirs. Once all but the
+//!    guests have, the load is stopped. A guest that had to wait for a CPU has its own counters later
+//!    then: they also hold the end of the load.
+//! 7. What listens is stopped; what counts drops is read when nothing is under way any more.
+
+use std::time::{Duration, Instant};
+
+use hypertare_plan::{Order, Phase, Probe, Record, Task, Workload};
+
+use super::{Asked, Executor, ORDER_LIMIT, Outcome, Stop};
+use crate::host::machine::Machine;
+use crate::host::sandbox;
+use crate::probe::{self, Reading, Surroundings};
+
+/// From telling what listens to stop to having its result.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// A task that a node was told to start.
+struct Begun {
+    index: usize,
+    task: String,
+    number: u64,
+}
+
+type Outsides = Vec<(usize, Reading)>;
+
+impl<M: Machine> Executor<M> {
+    pub(super) fn phase(&mut self, trial: u64, phase: &Phase) -> Outcome {
+        let deadline = Instant::now() + Duration::from_secs_f64(phase.limit_s);
+        let (background, foreground): (Vec<_>, Vec<_>) =
+            phase.tasks.iter().partition(|task| task.background);
+        let (listeners, load): (Vec<_>, Vec<_>) =
+            background.into_iter().partition(|task| listens(task));
+        self.get_ready(trial, phase, &listeners, deadline)?;
+        self.begin_inside(trial, phase, true, deadline)?;
+        self.get_ready(trial, phase, &load, deadline)?;
+        self.begin_inside(trial, phase, false, deadline)?;
+        let outside = self.begin_outside(phase);
+        self.work(trial, phase, &foreground, deadline)?;
+        self.end_outside(trial, phase, outside);
+        self.end_inside(trial, phase, &load, deadline)?;
+        self.stop(&listeners, Instant::now() + STOP_LIMIT)?;
+        let drops = self.ask_for_ends(trial, phase, |probe| probe == Probe::Drops);
+        self.await_answers(&drops, patient(deadline))?;
+        self.check_failure()
+    }
+
+    // -- tasks ------------------------------------------------------------------------------------
+
+    /// Starts background tasks that need nothing of each other.
+    fn get_ready(
+        &mut self,
+        trial: u64,
+        phase: &Phase,
+        tasks: &[&Task],
+        deadline: Instant,
+    ) -> Outcome {
+        let begun = self.start(trial, phase, tasks);
+        let is_late = |all: &Self, one: &Begun| all.members[one.index].owes_number(one.number);
+        self.settle(phase, deadline, (&begun, "start"), is_late)
+    }
+
+    /// Starts the foreground tasks and waits for their ends.
+    fn work(&mut self, trial: u64, phase: &Phase, tasks: &[&Task], deadline: Instant) -> Outcome {
+        let begun = self.start(trial, phase, tasks);
+        let is_late = |all: &Self, one: &Begun| {
+            let member = &all.members[one.index];
+            member.runs(&one.task) || member.owes_number(one.number)
+        };
+        self.settle(phase, deadline, (&begun, "end"), is_late)
+    }
+
+    fn start(&mut self, trial: u64, phase: &Phase, tasks: &[&Task]) -> Vec<Begun> {
+        let mut begun = Vec::new();
+        for &task in tasks {
+            let order = Order::Start { trial, phase: phase.name.clone(), task: task.clone() };
+            let index = self.index(&task.node);
+            let number = self.members[index].order(&format!("starting task {}", task.id), order);
+            begun.push(Begun { index, task: task.id.clone(), number });
+        }
+        begun
+    }
+
+    /// Waits until no task is late any more, for as long as the phase may take.
+    fn settle(
+        &mut self,
+        phase: &Phase,
+        deadline: Instant,
+        (begun, verb): (&[Begun], &str),
+        is_late: impl Fn(&Self, &Begun) -> bool,
+    ) -> Outcome {
+        let in_time = self.wait(deadline, |all| {
+            all.failure.is_some() || !begun.iter().any(|one| is_late(all, one))
+        })?;
+        self.check_failure()?;
+        if in_time {
+            return Ok(());
+        }
+        let late: Vec<&Begun> = begun.iter().filter(|one| is_late(self, one)).collect();
+        Err(Stop::Failed(format!(
+            "phase {} took longer than its limit of {} s: {} did not {verb}{}",
+            phase.name,
+            phase.limit_s,
+            self.names(&late),
+            self.starved(&nodes_of(&late))
+        )))
+    }
+
+    /// Stops background tasks, all at once.
+    fn stop(&mut self, tasks: &[&Task], deadline: Instant) -> Outcome {
+        let told = Instant::now();
+        let mut stopping = Vec::new();
+        for task in tasks.iter().rev() {
+            let index = self.index(&task.node);
+            if !self.members[index].runs(&task.id) {
+                let text = format!("background task {} ended before it was told to", task.id);
+                self.warn(&task.node, text);
+                continue;
+            }
+            let order = Order::Stop { task: task.id.clone() };
+            let number = self.members[index].order(&format!("stopping task {}", task.id), order);
+            stopping.push(Begun { index, task: task.id.clone(), number });
+        }
+        let runs = |all: &Self, one: &Begun| {
+            let member = &all.members[one.index];
+            member.runs(&one.task) || member.owes_number(one.number)
+        };
+        let in_time = self.wait(deadline, |all| {
+            all.failure.is_some() || !stopping.iter().any(|one| runs(all, one))
+        })?;
+        self.check_failure()?;
+        if in_time {
+            return Ok(());
+        }
+        let late: Vec<&Begun> = stopping.iter().filter(|one| runs(self, one)).collect();
+        Err(Stop::Failed(format!(
+            "{} did not stop within {} s of being told to{}",
+            self.names(&late),
+            told.elapsed().as_secs(),
+            self.starved(&nodes_of(&late))
+        )))
+    }
+
+    fn names(&self, tasks: &[&Begun]) -> String {
+        let name =
+            |one: &&Begun| format!("task {} on {}", one.task, self.members[one.index].name());
+        tasks.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
+    // -- probes -----------------------------------------------------------------------------------
+
+    /// The nodes' own counters: of guests, or of all others.
+    fn begin_inside(
+        &mut self,
+        trial: u64,
+        phase: &Phase,
+        of_guests: bool,
+        deadline: Instant,
+    ) -> Outcome {
+        let orders = self
+            .inside_probes(phase, |_| true)
+            .into_iter()
+            .filter(|&(index, _)| self.members[index].is_guest() == of_guests)
+            .map(|(index, probes)| {
+                (index, Order::ProbeBegin { trial, phase: phase.name.clone(), probes })
+            })
+            .collect();
+        let asked = self.ask("reading probes", orders);
+        self.await_answers(&asked, patient(deadline))
+    }
+
+    fn begin_outside(&mut self, phase: &Phase) -> Outsides {
+        by_node(phase, Probe::is_outside)
+            .into_iter()
+            .map(|(node, probes)| {
+                let index = self.index(&node);
+                let outside = self.members[index].link.outside();
+                let machine_proc = sandbox::machine_proc();
+                let place = Surroundings { outside, machine_proc, ..Surroundings::default() };
+                (index, probe::begin(&probes, &place))
+            })
+            .collect()
+    }
+
+    fn end_outside(&mut self, trial: u64, phase: &Phase, outside: Outsides) {
+        let measured: Vec<_> =
+            outside.into_iter().map(|(index, begun)| (index, begun.end())).collect();
+        for (index, measured) in measured {
+            let name = self.members[index].name().to_owned();
+            for one in measured {
+                one.notes.iter().for_each(|note| self.warn(&name, note.clone()));
+                self.emit(Record::Probe(one.record(&name, trial, &phase.name)));
+            }
+        }
+    }
+
+    /// All nodes are told to read while the load still runs; guests may have to wait for its end.
+    fn end_inside(
+        &mut self,
+        trial: u64,
+        phase: &Phase,
+        load: &[&Task],
+        deadline: Instant,
+    ) -> Outcome {
+        let asked = self.ask_for_ends(trial, phase, |probe| probe != Probe::Drops);
+        let (guests, others) = self.apart(asked);
+        self.await_answers(&others, patient(deadline))?;
+        self.stop(load, patient(deadline))?;
+        self.await_answers(&guests, patient(deadline))
+    }
+
+    fn ask_for_ends(&mut self, trial: u64, phase: &Phase, some: impl Fn(Probe) -> bool) -> Asked {
+        let orders = self
+            .inside_probes(phase, some)
+            .into_iter()
+            .map(|(index, probes)| {
+                (index, Order::ProbeEnd { trial, phase: phase.name.clone(), probes })
+            })
+            .collect();
+        self.ask("reading probes", orders)
+    }
+
+    /// What guests were asked, and what all others.
+    fn apart(&self, asked: Asked) -> (Asked, Asked) {
+        let Asked { about, at, numbers } = asked;
+        let (guests, others) =
+            numbers.into_iter().partition(|&(index, _)| self.members[index].is_guest());
+        (Asked { about: about.clone(), at, numbers: guests }, Asked { about, at, numbers: others })
+    }
+
+    /// What nodes read by themselves.
+    fn inside_probes(
+        &self,
+        phase: &Phase,
+        some: impl Fn(Probe) -> bool,
+    ) -> Vec<(usize, Vec<Probe>)> {
+        by_node(phase, |probe| !probe.is_outside() && some(probe))
+            .into_iter()
+            .map(|(node, probes)| (self.index(&node), probes))
+            .collect()
+    }
+}
+
+fn nodes_of(tasks: &[&Begun]) -> Vec<usize> {
+    tasks.iter().map(|one| one.index).collect()
+}
+
+/// Others need it to be ready, and it does nothing of its own.
+fn listens(task: &Task) -> bool {
+    matches!(task.workload, Workload::StreamReceive(_) | Workload::PingReply(_))
+}
+
+/// An order may take as long as the phase, or as any other order.
+fn patient(deadline: Instant) -> Instant {
+    deadline.max(Instant::now() + ORDER_LIMIT)
+}
+
+/// Some of the phase's probes by their nodes, in the order of the plan.
+fn by_node(phase: &Phase, some: impl Fn(Probe) -> bool) -> Vec<(String, Vec<Probe>)> {
+    let mut nodes: Vec<(String, Vec<Probe>)> = Vec::new();
+    for request in phase.probes.iter().filter(|request| some(request.probe)) {
+        match nodes.iter_mut().find(|(node, _)| *node == request.node) {
+            Some((_, probes)) => probes.push(request.probe),
+            None => nodes.push((request.node.clone(), vec![request.probe])),
+        }
+    }
+    nodes
+}
