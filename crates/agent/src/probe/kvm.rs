@@ -40,7 +40,7 @@ const LEVELS: [&str; 11] = [
 ];
 
 /// What KVM counts by machine (`kvm_vm_stats_desc`): the virtual CPUs' statistics have none of it.
-const OF_THE_MACHINE: [&str; 13] = [
+const OF_THE_MACHINE: [&str; 15] = [
     "mmu_shadow_zapped",
     "mmu_pte_write",
     "mmu_pde_zapped",
@@ -54,6 +54,8 @@ const OF_THE_MACHINE: [&str; 13] = [
     "nx_lpage_splits_level",
     "remote_tlb_flush",
     "remote_tlb_flush_requests",
+    "max_mmu_rmap_size_level",
+    "max_mmu_page_hash_collisions_level",
 ];
 
 /// # Errors
@@ -211,8 +213,8 @@ fn directory(path: &Path) -> Result<Sample> {
         let (Some(name), Ok(text)) = (name.to_str(), fs::read_to_string(entry.path())) else {
             continue;
         };
-        // Some of the files are tables.
-        let Ok(value) = text.trim().parse() else { continue };
+        // Some of the files are tables, and of a histogram there is one number of many.
+        let (false, Ok(value)) = (name.ends_with("_hist"), text.trim().parse()) else { continue };
         add(&mut sample, "", name, value, LEVELS.contains(&name));
     }
     ensure!(!sample.entries.is_empty(), "{} holds no counters", path.display());
@@ -316,9 +318,12 @@ pub(crate) mod tests {
     fn debugfs_gives_the_same_names() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("vcpu0")).unwrap();
-        for (name, text) in
-            [("exits", "11572\n"), ("pages_4k", "16306\n"), ("mmu_rmaps_stat", "Rmap_Count: 0\n")]
-        {
+        for (name, text) in [
+            ("exits", "11572\n"),
+            ("pages_4k", "16306\n"),
+            ("mmu_rmaps_stat", "Rmap_Count: 0\n"),
+            ("halt_wait_hist", "3\n"),
+        ] {
             fs::write(folder.path().join(name), text).unwrap();
         }
         let sample = directory(folder.path()).unwrap();
