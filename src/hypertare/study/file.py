@@ -18,6 +18,7 @@ from hypertare.errors import InputError
 from hypertare.study.complaints import explain, key_path, line_with
 from hypertare.study.rules import unknown
 from hypertare.study.study import Study
+from hypertare.study.sut import BASELINE
 from hypertare.wording import did_you_mean
 
 
@@ -59,7 +60,7 @@ class StudyFile:
 
     def override(self, assignments: list[str], quick: bool) -> None:
         """Puts `[quick]` and then `a.b=value` assignments in. Values are TOML, else text; where there is
-        to be a list, text is one, its parts between commas."""
+        to be a list, text is one, its parts between commas. `sut.platform` is the one beside native."""
         texts: dict[str, str] = {}
         if quick:
             for path, value in self.raw.get("quick", {}).items():
@@ -71,11 +72,13 @@ class StudyFile:
                     f"--set {assignment}: this is no assignment.",
                     "Write for example --set sut.cpus=2 or --set sut.platforms=native,guest.",
                 )
-            found = _toml_value(value.strip())
-            _set(self.raw, path.strip(), found, f"--set {assignment}")
-            texts.pop(path.strip(), None)
+            path, found = path.strip(), _toml_value(value.strip())
+            if path == "sut.platform":
+                path, found = "sut.platforms", [BASELINE, found]
+            _set(self.raw, path, found, f"--set {assignment}")
+            texts.pop(path, None)
             if isinstance(found, str):
-                texts[path.strip()] = found
+                texts[path] = found
         for path in _wanted_as_lists(self.raw) & texts.keys():
             parts = [_toml_value(part.strip()) for part in texts[path].split(",")]
             _set(self.raw, path, parts, f"--set {path}={texts[path]}")
