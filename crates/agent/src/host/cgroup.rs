@@ -190,9 +190,14 @@ pub fn sweep() {
 
 /// Whether something is called as what runs make.
 pub fn is_of_a_run(name: &str) -> bool {
-    let run = name.split('.').next().unwrap_or_default();
-    let ids = run.strip_prefix(PREFIX).and_then(|run| run.split_once('-'));
-    ids.is_some_and(|(pid, start)| pid.parse::<u32>().is_ok() && start.parse::<u64>().is_ok())
+    run_of(name).is_some()
+}
+
+/// What the run is called that something is called after.
+pub fn run_of(name: &str) -> Option<&str> {
+    let run = name.split('.').next()?;
+    let (pid, start) = run.strip_prefix(PREFIX)?.split_once('-')?;
+    (pid.parse::<u32>().is_ok() && start.parse::<u64>().is_ok()).then_some(run)
 }
 
 /// Whether the run that something is called after has not ended.

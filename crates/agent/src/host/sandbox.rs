@@ -55,8 +55,10 @@ pub fn run() -> Result<i32> {
     drop(lifeline);
     let ended = supervise(&mut inside, &signals)?;
     cgroup::remove_scope(&scope);
-    if let Some(keeper) = &mut keeper {
-        keeper.await_end(KEEPER_LIMIT);
+    if let Some(keeper) = &mut keeper
+        && let Err(left) = keeper.await_end(&scope, KEEPER_LIMIT)
+    {
+        eprintln!("hypertare-agent: {left:#}");
     }
     Ok(match ended {
         Ended::Exited(status) => status,

@@ -14,7 +14,7 @@ use super::account::State;
 use super::kit::Kit;
 use super::store::Store;
 use super::vif::Joint;
-use super::{account, console, scheduler, tools, vif};
+use super::{account, cleanup, console, scheduler, tools, vif};
 use crate::guest::vmm::concatenate;
 
 /// Some seconds each for building it and for its interfaces' scripts, on a slow machine.
@@ -119,7 +119,12 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        let _ = tools::run("xl", &["destroy", &self.name], LIMIT);
+        let destroyed = Store::open()
+            .and_then(|mut store| cleanup::destroy(&mut store, |name| name == self.name));
+        if let Err(error) = destroyed {
+            // Nobody waits for a drop. On a user's host the keeper tries again when the run has ended.
+            eprintln!("hypertare-agent: the guest {} is left: {error:#}", self.name);
+        }
         let _ = fs::remove_file(&self.configuration);
     }
 }

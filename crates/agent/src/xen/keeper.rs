@@ -26,10 +26,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::store::Store;
-use super::{Role, account, journal, kit, role, tools};
+use super::{Role, account, cleanup, journal, kit, role};
 use crate::host::cgroup::{self, Scope};
 use crate::host::sandbox;
-use crate::host::spawn::{Child, Spawn};
+use crate::host::spawn::{Child, Ended, Spawn};
 use crate::net::{Changes, Links, Namespace};
 
 /// The subcommand that starts a keeper. Not for people.
@@ -43,8 +43,8 @@ const IS_READY: &str = "ready";
 
 /// For what dead runs have left, too.
 const READY_LIMIT: Duration = Duration::from_secs(60);
-const DESTROY_LIMIT: Duration = Duration::from_secs(30);
-const TRIES: u32 = 3;
+/// From an error of the store or of the network to the next try.
+const RETRY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// A keeper at work. Dropped, it goes on.
 pub struct Keeper(Child);
@@ -107,8 +107,23 @@ impl Keeper {
     }
 
     /// Once the inside has ended.
-    pub fn await_end(&mut self, limit: Duration) {
-        self.0.wait_until(Instant::now() + limit);
+    ///
+    /// # Errors
+    /// Something of the run's is left: what, why, and what to do.
+    pub fn await_end(&mut self, scope: &Scope, limit: Duration) -> Result<()> {
+        let again = "the next run tries to remove it again";
+        let Some(ended) = self.0.wait_until(Instant::now() + limit) else {
+            bail!(
+                "what is left of guests of Xen was not removed within {} s; {again}",
+                limit.as_secs()
+            )
+        };
+        if matches!(ended, Ended::Exited(0)) {
+            return Ok(());
+        }
+        let left = Store::open().and_then(|mut store| journal::trouble(&mut store, scope))?;
+        let left = left.unwrap_or_else(|| format!("the keeper {ended}"));
+        bail!("something may be left of guests of Xen: {left}; {again}")
     }
 }
 
@@ -132,7 +147,8 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     };
     // Whatever became of the watch, what the run has left is removed once it has ended.
     await_end(&inside);
-    match outcome.and_then(|()| clear(&scope)) {
+    let cleared = Store::open().and_then(|mut store| cleanup::clear(&mut store, &scope));
+    match outcome.and(cleared) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -152,24 +168,46 @@ impl Watch {
         sandbox::make_private()?;
         sandbox::mount_scratch()?;
         kit::write_script(&sandbox::scratch("xen")?)?;
-        sweep()?;
-        Ok(Watch { store: Store::open()?, links: Links::open()?, changes: Changes::watch()? })
+        let mut store = Store::open()?;
+        cleanup::sweep(&mut store, cgroup::is_alive).context(
+            "what an earlier run has left cannot be removed, and would be part of what is weighed",
+        )?;
+        Ok(Watch { store, links: Links::open()?, changes: Changes::watch()? })
     }
 
+    /// An error ends nothing: it is noted for whoever waits for an interface, and tried again.
     fn until_end(mut self, scope: &Scope, inside: &OwnedFd, network: &OwnedFd) -> Result<()> {
+        let mut in_trouble = false;
         loop {
-            self.hand_over(scope, network)?;
+            let outcome = self.hand_over(scope, network);
+            if outcome.is_err() || in_trouble {
+                in_trouble = self.recover(scope, outcome).is_err();
+            }
             let mut watched = [
                 PollFd::new(inside, PollFlags::IN),
                 PollFd::from_borrowed_fd(self.changes.descriptor(), PollFlags::IN),
             ];
-            match poll(&mut watched, None) {
+            match poll(&mut watched, in_trouble.then_some(&RETRY)) {
                 Ok(_) if !watched[0].revents().is_empty() => return Ok(()),
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 Ok(_) => self.changes.forget(),
-                Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error).context("waiting for interfaces"),
             }
         }
+    }
+
+    /// What failed is begun anew: half an answer may still be on its way.
+    fn recover(&mut self, scope: &Scope, outcome: Result<()>) -> Result<()> {
+        let Err(error) = outcome else {
+            return journal::strike_trouble_out(&mut self.store, scope);
+        };
+        if let Ok(links) = Links::open() {
+            self.links = links;
+        }
+        self.store = Store::open()?;
+        let text = format!("the keeper cannot hand interfaces over: {error:#}");
+        journal::note_trouble(&mut self.store, scope, &text)?;
+        Err(error)
     }
 
     /// An interface that is gone before it is moved is nobody's loss.
@@ -185,7 +223,7 @@ impl Watch {
 }
 
 /// Of netback's interfaces: `vif7.0` is the first of domain 7.
-fn domain_of(interface: &str) -> Option<u32> {
+pub fn domain_of(interface: &str) -> Option<u32> {
     let (domain, handle) = interface.strip_prefix("vif")?.split_once('.')?;
     handle.parse::<u32>().ok()?;
     domain.parse().ok().filter(|&domain| domain != super::DRIVER_DOMAIN)
@@ -193,41 +231,6 @@ fn domain_of(interface: &str) -> Option<u32> {
 
 fn await_end(process: &OwnedFd) {
     while poll(&mut [PollFd::new(process, PollFlags::IN)], None) == Err(rustix::io::Errno::INTR) {}
-}
-
-/// Puts the driver domain's weight back, and destroys the guests of a run.
-fn clear(scope: &Scope) -> Result<()> {
-    let mut store = Store::open()?;
-    let put_back = journal::put_back(&mut store, scope);
-    destroy(&mut store, |name| scope.owns(name)).and(put_back)
-}
-
-/// Does that for runs of which nobody is left.
-fn sweep() -> Result<()> {
-    let mut store = Store::open()?;
-    destroy(&mut store, |name| cgroup::is_of_a_run(name) && !cgroup::is_alive(name))?;
-    for scope in journal::scopes(&mut store)? {
-        if !cgroup::is_alive(scope.name()) {
-            journal::put_back(&mut store, &scope)?;
-        }
-    }
-    Ok(())
-}
-
-/// A domain whose interfaces are on their way cannot always be destroyed at the first try.
-fn destroy(store: &mut Store<UnixStream>, is_ours: impl Fn(&str) -> bool) -> Result<()> {
-    let mut outcome = Ok(());
-    for _ in 0..TRIES {
-        let ours: Vec<_> = store.domains()?.into_iter().filter(|(_, name)| is_ours(name)).collect();
-        if ours.is_empty() {
-            return Ok(());
-        }
-        for (number, _) in ours {
-            let number = number.to_string();
-            outcome = tools::run("xl", &["destroy", &number], DESTROY_LIMIT).map(drop);
-        }
-    }
-    outcome
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@
 //!   its bridge; [`scheduler`] sets weights; [`account`] asks the hypervisor for CPU time and whether
 //!   a guest runs; [`store`] tells when to ask that.
 //! - on a user's host: [`kit`] names a run's guests after it, [`keeper`] does for them what cannot be
-//!   done in a sandbox, [`journal`] notes what is to be put back.
+//!   done in a sandbox, [`cleanup`] removes what they leave, [`journal`] notes what is to be put back.
 //! - in a guest: [`console`] is the way in and out. A PV guest has no virtio; its console is a ring
 //!   shared with dom0, where xenconsoled makes a terminal of it.
 //!
 //! Sources: xl(1), xl.cfg(5), Xen's docs/misc/xenstore-paths.pandoc and public/{sysctl,domctl}.h.
 
 pub mod account;
+pub mod cleanup;
 pub mod console;
 pub mod control;
 pub mod domain;

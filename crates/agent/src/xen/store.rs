@@ -148,8 +148,46 @@ fn receive(stream: &mut impl Read) -> Result<(u32, Vec<u8>)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    /// A store that works, and holds what it is told.
+    pub fn in_memory(holds: &[(&str, &str)]) -> Store<UnixStream> {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let held = holds.iter().map(|&(path, value)| (path.to_owned(), value.to_owned()));
+        let mut held: BTreeMap<String, String> = held.collect();
+        std::thread::spawn(move || {
+            while let Ok((kind, payload)) = receive(&mut theirs) {
+                let text = String::from_utf8(payload).unwrap();
+                let (path, value) = text.split_once('\0').unwrap();
+                let below = |name: &String| name == path || name.starts_with(&format!("{path}/"));
+                let found = held.keys().any(below);
+                let answer = match kind {
+                    WRITE => {
+                        held.insert(path.to_owned(), value.to_owned());
+                        "OK\0".to_owned()
+                    }
+                    _ if !found => "ENOENT\0".to_owned(),
+                    READ => held.get(path).cloned().unwrap_or_default(),
+                    REMOVE => {
+                        held.retain(|name, _| !below(name));
+                        "OK\0".to_owned()
+                    }
+                    _ => {
+                        let rest = held
+                            .keys()
+                            .filter_map(|name| name.strip_prefix(path)?.strip_prefix('/'));
+                        rest.map(|name| format!("{}\0", name.split('/').next().unwrap())).collect()
+                    }
+                };
+                let kind = if answer == "ENOENT\0" { ERROR } else { kind };
+                send(&mut theirs, kind, answer.as_bytes()).unwrap();
+            }
+        });
+        Store(ours)
+    }
 
     fn message(kind: u32, payload: &[u8]) -> Vec<u8> {
         let words = [kind, 0, 0, payload.len() as u32];

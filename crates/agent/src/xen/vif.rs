@@ -5,14 +5,17 @@
 //! Source: Xen's docs/man/xl-network-configuration.5.pod (script, bridge, ip, gatewaydev, mtu), and its
 //! tools/hotplug/Linux/vif-bridge and vif-route for what libxl and netback expect of one.
 
+use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use hypertare_plan::{Interface, Link, LinkKind};
 
 use super::store::Store;
+use super::{journal, keeper};
+use crate::host::cgroup::{self, Scope};
 use crate::net::route::Routes;
 use crate::net::{Links, forwarding};
 
@@ -56,9 +59,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn join(interface: &str, backend: &str, store: &mut Store<UnixStream>) -> Result<()> {
-    let mut read = |key: &str| store.read(&format!("{backend}/{key}"));
     let links = Links::open()?;
-    await_arrival(&links, interface)?;
+    await_arrival(&links, interface).map_err(|error| explain(error, interface, store))?;
+    let mut read = |key: &str| store.read(&format!("{backend}/{key}"));
     if let Some(mtu) = read("mtu")? {
         let mtu = mtu.trim().parse().with_context(|| format!("{mtu:?} is no MTU"))?;
         links.set_mtu(interface, mtu)?;
@@ -157,6 +160,19 @@ fn parse(address: &str) -> Result<Ipv4Addr> {
         .with_context(|| format!("{address:?} is no IPv4 address: only those are routed"))
 }
 
+/// With what the run's keeper has noted, who was to hand the interface over.
+fn explain(error: Error, interface: &str, store: &mut Store<impl Read + Write>) -> Error {
+    match trouble(interface, store) {
+        Some(trouble) => error.context(trouble),
+        None => error,
+    }
+}
+
+fn trouble(interface: &str, store: &mut Store<impl Read + Write>) -> Option<String> {
+    let name = store.name_of(keeper::domain_of(interface)?).ok()??;
+    journal::trouble(store, &Scope::named(cgroup::run_of(&name)?)).ok()?
+}
+
 fn await_arrival(links: &Links, interface: &str) -> Result<()> {
     let deadline = Instant::now() + ARRIVAL_LIMIT;
     while let Err(error) = links.get(interface) {
@@ -166,4 +182,22 @@ fn await_arrival(links: &Links, interface: &str) -> Result<()> {
         std::thread::sleep(STEP);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::store::tests::in_memory;
+    use super::*;
+
+    #[test]
+    fn who_waits_in_vain_for_an_interface_hears_what_its_keeper_noted() {
+        let name = ("/local/domain/7/name", "hypertare-7-99.xen1");
+        let noted = ("/tool/hypertare/hypertare-7-99/trouble", "the keeper cannot: it is silent");
+        let told = |holds: &[(&str, &str)]| {
+            format!("{:#}", explain(Error::msg("nobody came"), "vif7.0", &mut in_memory(holds)))
+        };
+        assert_eq!(told(&[name, noted]), "the keeper cannot: it is silent: nobody came");
+        assert_eq!(told(&[name]), "nobody came");
+        assert_eq!(told(&[("/local/domain/7/name", "xen1"), noted]), "nobody came");
+    }
 }
