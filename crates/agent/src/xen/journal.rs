@@ -105,7 +105,7 @@ mod tests {
         strike_out(&mut store, &one).unwrap();
         assert!(trouble(&mut store, &one).unwrap().is_some());
         strike_trouble_out(&mut store, &one).unwrap();
-        assert_eq!(scopes(&mut store).unwrap(), [other.clone()]);
+        assert_eq!(scopes(&mut store).unwrap(), vec![other.clone()]);
         forget(&mut store, &other).unwrap();
         assert!(scopes(&mut store).unwrap().is_empty());
         assert!(store.list("/tool").unwrap().is_empty());

@@ -149,7 +149,7 @@ fn receive(stream: &mut impl Read) -> Result<(u32, Vec<u8>)> {
 
 #[cfg(test)]
 pub mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
@@ -176,10 +176,11 @@ pub mod tests {
                         "OK\0".to_owned()
                     }
                     _ => {
-                        let rest = held
-                            .keys()
-                            .filter_map(|name| name.strip_prefix(path)?.strip_prefix('/'));
-                        rest.map(|name| format!("{}\0", name.split('/').next().unwrap())).collect()
+                        let below = held.keys().filter_map(|name| name.strip_prefix(path));
+                        let names =
+                            below.filter_map(|rest| rest.strip_prefix('/')?.split('/').next());
+                        let names: BTreeSet<&str> = names.collect();
+                        names.into_iter().map(|name| format!("{name}\0")).collect()
                     }
                 };
                 let kind = if answer == "ENOENT\0" { ERROR } else { kind };
