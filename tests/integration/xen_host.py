@@ -114,7 +114,8 @@ class XenHost:
         return "".join(told)
 
     def domains(self) -> set[str]:
-        return {line.split()[0] for line in self.shell("xl list").splitlines()[1:]}
+        # What is destroyed, and whose memory is not all given back yet, has no name any more.
+        return {line.split()[0] for line in self.shell("xl list").splitlines()[1:]} - {"(null)"}
 
     def links(self) -> set[str]:
         """Of the driver domain's own network namespace."""
