@@ -210,11 +210,14 @@ class Stage:
     def _parts(self, need: Need, programs: Programs | None) -> dict[str, object]:
         """All that decides the result."""
         files = [paths.walk_plugin(), run.qemu()]
-        own = [_digest(paths.agent_binary()), agent.LENGTH]
+        if need.in_image and programs:
+            made: object = programs.digest
+        else:
+            made = [_digest(paths.agent_binary()), agent.LENGTH]
         return {
             "argv": need.argv,
             "prepare": need.prepare,
-            "programs": programs.digest if need.in_image and programs else own,
+            "programs": made,
             "model": [_digest(file) for file in files],
             "processors": [processor.raw for processor in self._processors],
             "options": [self._settings.cycles_per_instruction, self._settings.cache_share],
