@@ -3,9 +3,14 @@
 # make uninstall    take it away again
 # make test         set up from nothing, then every test
 # make test-quick   the tests that boot no guest and carry out no whole runs
+# make fuzz         wrong studies, records, plans and runs by the thousand: EXAMPLES=20000 of each kind
+# make torture      faults at random moments of N real runs (docs/torture.md); as root
 # make bench        hypertare's own speed beside iperf3, hyperfine and the kernel's floor
 .DEFAULT_GOAL := help
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
+N = 100
+SEED = 1
+FROM = 0
 HYPERTARE = .venv/bin/hypertare
 PYTEST = .venv/bin/python -m pytest
 
@@ -18,7 +23,8 @@ setup:
 demo: setup
 	@$(HYPERTARE) run first-look
 
-install: setup
+install:
+	@tools/setup install
 	@mkdir -p $(PREFIX)/bin
 	@ln -sfn $(CURDIR)/$(HYPERTARE) $(PREFIX)/bin/hypertare
 	@echo "$(PREFIX)/bin/hypertare"
@@ -38,11 +44,21 @@ test-quick: setup-test lint
 	cargo test -q --locked
 	$(PYTEST) -m "not guest and not runs" -n auto --dist loadscope
 
+EXAMPLES = 20000
+fuzz: setup-test
+	HYPERTARE_EXAMPLES=$(EXAMPLES) cargo test -q --locked -p hypertare-agent mutated
+	HYPERTARE_EXAMPLES=$(EXAMPLES) $(PYTEST) --timeout 0 tests/properties -n auto
+
 lint:
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	cargo fmt --check
 	cargo clippy -q --locked --all-targets -- -D warnings
+
+torture: setup-test
+	@.venv/bin/hypertare image build >/dev/null
+	@.venv/bin/python -m tests.torture -n $(N) --seed $(SEED) --from $(FROM) \
+		$(if $(SHARED),--shared) $(if $(JOBS),--jobs $(JOBS)) $(if $(FAULT),--fault "$(FAULT)") $(if $(JSON),--json $(JSON))
 
 bench:
 	@tools/setup bench
@@ -51,4 +67,4 @@ bench:
 clean:
 	rm -rf target .venv .tools
 
-.PHONY: help setup demo install uninstall setup-test test test-quick lint bench clean
+.PHONY: help setup demo install uninstall setup-test test test-quick fuzz lint torture bench clean

@@ -280,6 +280,19 @@ def test_expected_time_counts_boots_and_warm_ups() -> None:
     assert expected_run_s(study, make(study, 1), 8) == pytest.approx(10 * 2 * 1.3 + 12)
 
 
+def test_where_nothing_boots_one_bench_lasts_to_the_end() -> None:
+    text = TEXT.replace('["native", "guest"]', '["native", "container"]')
+    machine, notes = MadeUp(noise=0.5), Notes()
+    assert campaign(machine, notes, text).run()
+    assert len(machine.benches) == 1
+    assert len(measured(notes, "container")) == 12
+    assert sum(t.planned.kind == "warmup" for t in notes.finished) == 2
+    # And boots that there are none of are not waited for.
+    quick, few = MadeUp(), Notes()
+    assert campaign(quick, few, text.replace("min_boots = 1", "min_boots = 9")).run()
+    assert len(measured(few, "container")) < 12
+
+
 def test_a_baseline_that_is_alone_is_measured() -> None:
     machine, notes = MadeUp(), Notes()
     alone = TEXT.replace('["native", "guest"]', '["native"]')

@@ -591,3 +591,35 @@ def test_what_is_in_doubt_decides_nothing() -> None:
     assert said(against, seen(), small) == "undecided"
     # A cell that does fail all the same fails it.
     assert said(claim(value="60 %"), seen(), small) == "fails"
+
+
+def test_what_is_not_as_published_is_reported_and_not_judged() -> None:
+    plain = claim(op="above", value=0.9)
+    assert said(plain, seen()) == "fails"
+    differs = claim(op="above", value=0.9, differs="one saturated CPU")
+    judged = judge(differs, [seen()])
+    assert judged.judgement == "not judged"
+    assert "not judged: one saturated CPU; there guest" in judged.evidence
+
+
+def test_the_cells_that_are_as_published_are_judged() -> None:
+    at = [seen(cell={"workload": "build", "sut.guests": n}, cost=n / 100) for n in (1, 2, 8)]
+    at = [one.model_copy(update={"cost_low": one.cost, "cost_high": one.cost}) for one in at]
+    partly = claim(
+        op="below", value=0.05, differs="one saturated CPU", differs_where={"sut.guests": 8}
+    )
+    judged = judge(partly, at)
+    assert judged.judgement == "holds"
+    assert judged.evidence.startswith("holds in 2 of 2 cells")
+    assert "not judged: one saturated CPU" in judged.evidence and "guests 8" in judged.evidence
+    assert judge(partly, at[2:]).judgement == "not judged"
+    with pytest.raises(ValueError, match="'differs_where' needs 'differs'"):
+        claim(op="below", value=0.05, differs_where={"sut.guests": 8})
+
+
+def test_a_claim_about_kvm_is_judged_of_no_emulated_guest() -> None:
+    about = claim(op="above", value=0.1, accelerator="kvm")
+    assert judge(about, [seen()], (), {"guest": "kvm"}).judgement == "holds"
+    judged = judge(about, [seen()], (), {"guest": "tcg"})
+    assert judged.judgement == "not judged"
+    assert "about guests under kvm; here they ran under tcg" in judged.evidence

@@ -10,7 +10,7 @@ import json
 import subprocess
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,12 +21,13 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 from pytest import MonkeyPatch
 
-from hypertare import plan, planner, records, responses
+from hypertare import packets, plan, planner, records, responses
 from hypertare.batch import Place, parts
 from hypertare.batch import make as make_batch
 from hypertare.design import make
 from hypertare.paths import agent_binary
 from hypertare.phase import PHASE, Phase
+from hypertare.report import model
 from hypertare.study import StudyFile, builtin_names, find
 from tests import factory
 
@@ -335,6 +336,25 @@ def test_plans_fit_the_agents_schema() -> None:
     assert seen >= {model.__name__ for model in models("plan")}
 
 
+PLANS = Path(__file__).parent.parent / "crates" / "agent" / "tests" / "plans.jsonl"
+"""Steps with every type and every workload among them: what the agent's tests make wrong plans from."""
+
+
+def every_kind_of_step() -> Iterator[str]:
+    seen: set[str] = set()
+    for name, text in (("wide", WIDE), ("xen", XEN), ("routers", ROUTERS), ("merged", MERGED)):
+        for step in steps_of(StudyFile(text, name)):
+            names = names_of(step)
+            if not names <= seen:
+                seen |= names
+                yield step.model_dump_json(exclude_none=False)
+
+
+def test_the_steps_that_the_agents_tests_begin_with_are_those_of_python() -> None:
+    said = "renew them with `python -m tests.test_seam`"
+    assert PLANS.read_text().splitlines() == list(every_kind_of_step()), said
+
+
 def names_of(value: Any) -> set[str]:
     if isinstance(value, BaseModel):
         inner = (getattr(value, name) for name in type(value).model_fields)
@@ -399,6 +419,7 @@ class Curious(Phase):
         }
         super().__init__(tasks, {})
         object.__setattr__(self, "read", set())
+        object.__setattr__(self, "probed", set())
 
     def total(self, prefix: str, value: str) -> float | None:
         self.read.add((prefix, value))  # type: ignore[attr-defined]
@@ -411,6 +432,21 @@ class Curious(Phase):
         self.total(prefix, "elapsed_s")
         return self.total(prefix, value)
 
+    def probe(self, node: str, probe: str, value: str) -> float | None:
+        self.probed.add((probe, value))  # type: ignore[attr-defined]
+        return 1.0
+
+    def sum_over_interfaces(self, node: str, probe: str, value: str) -> float | None:
+        return self.probe(node, probe, f"*.{value}")
+
+    def sum_over_links(
+        self, node: str, probe: str, begins: str, values: Collection[str]
+    ) -> float | None:
+        return sum(self.probe(node, probe, f"*.{value}") or 0.0 for value in values)
+
+    def has_counters_of(self, node: str) -> bool:
+        return True
+
 
 @pytest.mark.parametrize("workload", responses.RESPONSES)
 def test_every_value_that_responses_read_is_one_that_the_agent_reports(
@@ -418,7 +454,7 @@ def test_every_value_that_responses_read_is_one_that_the_agent_reports(
 ) -> None:
     reported = {
         kind: {definition["name"] for definition in definitions}
-        for kind, definitions in asked("values", "--json").items()
+        for kind, definitions in asked("values", "--json")["tasks"].items()
     }
     phase = Curious()
     monkeypatch.setattr(Phase, "of", lambda _: phase)
@@ -426,6 +462,29 @@ def test_every_value_that_responses_read_is_one_that_the_agent_reports(
     assert responses.HEADLINE[workload] in values
     for role, value in phase.read:  # type: ignore[attr-defined]
         assert value in reported[ROLES[role]], f"{value} of {ROLES[role]}"
+
+
+@pytest.mark.parametrize("platform", ["native", "container", "guest", "xen"])
+def test_every_value_that_is_read_of_a_probe_is_one_that_it_has(
+    platform: str, monkeypatch: MonkeyPatch
+) -> None:
+    """By its own name: a pattern that stands for all others would take a misspelt one as well."""
+    known = {
+        (probe, definition["name"])
+        for probe, definitions in asked("values", "--json")["probes"].items()
+        for definition in definitions
+    }
+    phase = Curious()
+    monkeypatch.setattr(Phase, "of", lambda _: phase)
+    for workload in responses.RESPONSES:
+        responses.measure(workload, platform, ("guest1",), ())
+    packets.account((), "guest1")
+    modes = {("stat", value) for values in model._MODES.values() for value in values}
+    probed = phase.probed | modes  # type: ignore[attr-defined]
+    assert len(probed) > (40 if platform == "guest" else 5)
+    # What a kernel has for each CPU as well is one definition for both.
+    unknown = {(p, v) for p, v in probed if not {(p, v), (p, f"*{v}")} & known}
+    assert not unknown
 
 
 def test_every_response_is_declared() -> None:
@@ -440,3 +499,4 @@ if __name__ == "__main__":
     for side in SIDES:
         text = json.dumps(asked("schema", side), indent=2) + "\n"
         (FOLDER / f"{side}.schema.json").write_text(text)
+    PLANS.write_text("".join(f"{line}\n" for line in every_kind_of_step()))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypertare import responses
+from hypertare import responses, together
 from hypertare.design import numbered
+from hypertare.of_line import OF_LINE
 from hypertare.outcome import outcome
 from hypertare.records import Record
 from hypertare.responses import RESPONSES
@@ -238,3 +240,32 @@ def test_guests_enter_the_runs_file_and_come_back(tmp_path: Path) -> None:
         (kept,) = store.trials()
     assert kept == ended
     assert len(kept.guests) == 4
+
+
+BESIDE = {one.name for one in (*together.OF_STREAMS, *together.OF_CPU, *OF_LINE)}
+"""Of all guests from the first: no guest has one of its own."""
+
+
+@pytest.mark.parametrize("workload", RESPONSES)
+def test_no_share_and_no_time_is_a_sum(workload: str) -> None:
+    """But for CPU time, and for shares of one CPU, of which a machine may have several."""
+    for response in RESPONSES[workload]:
+        if response.unit in ("share", "index", "s") and response.name not in BESIDE:
+            of_cpu = re.search(
+                r"CPU time|share of one CPU|held the machine's|waited", response.title
+            )
+            assert (response.of_guests == "sum") == bool(of_cpu), response
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_three_guests_have_no_share_of_three(shares: list[float]) -> None:
+    parts = {
+        number: {"huge_share": share, "elapsed": share, "minor_faults": share}
+        for number, share in enumerate(shares, 1)
+    }
+    joined = together.join(parts, RESPONSES["touch"])
+    assert joined["huge_share"] == pytest.approx(sum(shares) / len(shares))
+    assert joined["elapsed"] == max(shares)
+    assert joined["minor_faults"] == pytest.approx(sum(shares))
+    assert together.join({}, RESPONSES["touch"]) == {}
+    assert "huge_share" not in together.join({**parts, 99: {"elapsed": 1.0}}, RESPONSES["touch"])

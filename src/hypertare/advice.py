@@ -12,7 +12,6 @@ from statistics import fmean
 
 from hypertare.likeness import unlike_platforms
 from hypertare.series import Series, baseline_of
-from hypertare.stats import comparisons
 from hypertare.stats.boots import Booted
 from hypertare.stats.drift import trend
 from hypertare.stats.noise import Floor
@@ -34,11 +33,9 @@ NOTABLE_DRIFT = 0.01
 
 @dataclass(frozen=True)
 class Judged:
-    """An estimate with what it was judged by. `p` is absent where nothing was compared by
-    chance."""
+    """An estimate with what it was judged by."""
 
     estimate: Estimate
-    p: float | None
     floor: Floor | None
     value: Booted
     comparison: Booted | None
@@ -70,12 +67,7 @@ def warnings(
         yield from without_spread(tests)
         yield from below_floor(tests)
     yield from without_ratio(tests)
-    tested = [
-        (test.where, test.p, test.estimate.verdict in ("costs", "gains"))
-        for test in tests
-        if test.p is not None
-    ]
-    yield from many_comparisons(tested, tests[0].estimate.confidence if tests else 0.95)
+    yield from taken_back([test.where for test in tests if test.estimate.reason == "many"])
 
 
 def failures(every: Sequence[Series]) -> Iterator[str]:
@@ -215,9 +207,11 @@ def far_out(every: Sequence[Series], responses: Mapping[str, Response]) -> Itera
     for one in every:
         named = []
         for name in responses:
-            having = [trial for trial in one.good if name in trial.values]
             values = one.values(name)[0]
-            if len(values) == len(having) and values:
+            if not values:
+                continue
+            having = [trial for trial in one.good if name in trial.values]
+            if len(values) == len(having):
                 named += [
                     f"{name} in trial {having[index].planned.id}" for index in outliers(values)
                 ]
@@ -275,26 +269,10 @@ def without_ratio(tests: Sequence[Judged]) -> Iterator[str]:
         )
 
 
-def many_comparisons(
-    tested: Sequence[tuple[str, float, bool]], confidence: float = 0.95
-) -> Iterator[str]:
-    """How many false alarms to expect, and which differences would not survive Holm's correction.
-
-    `tested` holds the name of each comparison, its p-value and whether a difference was shown.
-    """
-    if len(tested) < 2:
-        return
-    expected = comparisons.false_alarms(len(tested), confidence)
-    adjusted = comparisons.holm([p for _, p, _ in tested])
-    weak = [
-        name
-        for (name, _, shown), p in zip(tested, adjusted, strict=True)
-        if shown and p > 1 - confidence
-    ]
-    text = (
-        f"{len(tested)} comparisons were made, each at {100 * confidence:g} %: if nothing "
-        f"differed, about {expected:.2g} would still seem to."
-    )
-    if weak:
-        text += f" Corrected for that (Holm), these are not shown: {listing(weak)}."
-    yield text
+def taken_back(names: Sequence[str]) -> Iterator[str]:
+    """What was not shown for the number of comparisons alone; each of them by its name."""
+    if names:
+        yield (
+            "By themselves these would be shown; of so many comparisons some seem to differ by chance "
+            f"(Holm's correction): {listing(names)}."
+        )

@@ -239,7 +239,7 @@ class BatchCampaign(Campaign):
     ) -> None:
         if planned.id in self._stored:
             # Of a batch that was being written down when the run was interrupted.
-            self._finished.append(self._stored[planned.id])
+            self._enter(key, variant, self._stored[planned.id])
             self._count_failure(key, variant, planned, self._stored[planned.id].error)
             return
         super()._note(key, variant, planned, records, error, seconds, fingerprint)
@@ -247,7 +247,7 @@ class BatchCampaign(Campaign):
     def _restore(self, batch: Batch) -> None:
         for place in batch.places:
             finished = self._stored[place.planned.id]
-            self._finished.append(finished)
+            self._enter(place.key, place.variant, finished)
             self._count_failure(place.key, place.variant, finished.planned, finished.error)
 
     # --- time

@@ -102,6 +102,7 @@ class BatchLaboratory(Laboratory):
             self._pass_on_logs(told.records)
             finished = self._note(
                 told.place.planned,
+                told.place.levels,
                 told.place.variant.nodes,
                 told.records,
                 told.error,

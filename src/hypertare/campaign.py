@@ -6,10 +6,11 @@ Everything measured goes to the journal at once; what is watched goes to the obs
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -17,7 +18,8 @@ from hypertare import of_line, plan, planner, responses
 from hypertare.design import Design, EasyCell, Plot, Variant
 from hypertare.outcome import outcome, warnings
 from hypertare.records import BenchReady, Record, TrialEnd
-from hypertare.stats.stop import Decision, decide
+from hypertare.series import key as series_key
+from hypertare.stopping import Watched
 from hypertare.study import BASELINE, Study, StudyFile
 from hypertare.trials import FinishedTrial, PlannedTrial
 
@@ -25,6 +27,9 @@ MAX_FAILURES = 3
 """Failures in a row after which a variant is given up in a cell; the others go on."""
 
 _BOOT_ESTIMATE_S = 6.0
+_BENCH_ESTIMATE_S = 0.2
+"""Of a bench on which nothing boots."""
+
 _TRIAL_OVERHEAD_S = 0.3
 _UNKNOWN_COMMAND_S = 2.0
 
@@ -86,14 +91,19 @@ class Campaign:
         self.observer = observer
         self.surroundings = surroundings
         self.clock = clock
-        self._finished: list[FinishedTrial] = []
         self._done: set[Key] = set()
         self._failures: Counter[tuple[Key, str]] = Counter()
         self._abandoned: set[tuple[Key, str]] = set()
-        self._seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._seconds: dict[tuple[str, str], _Mean] = defaultdict(_Mean)
+        self._watched = {
+            Key(plot, cell): self._watch(design.plots[plot])
+            for plot in range(len(design.plots))
+            for cell in range(len(design.cells))
+        }
         self._next_id = 0
         self._next_block = 0
         self._next_boot = 0
+        self._by_cell: dict[object, list[tuple[Key, Variant]]] = {}
         self._resume([one for one in journal.trials() if one.planned.of_cell])
 
     def run(self) -> bool:
@@ -128,11 +138,29 @@ class Campaign:
             return
         try:
             if self._warm_up(index, plot, boot):
-                for repetition in range(self.study.design.blocks_per_boot):
+                for repetition in self._repetitions(plot):
                     if not self._round(index, plot, boot, repetition):
                         break
         finally:
             self._pass_on_logs(self.machine.teardown())
+
+    def _repetitions(self, plot: Plot) -> Iterable[int]:
+        """Blocks of a visit. Where nothing boots, another bench is no other sample: one lasts to the end
+        of the run, unless other plots need theirs in between.
+        """
+        if plot.boots or len(self.design.plots) > 1:
+            return range(self.study.design.blocks_per_boot)
+        return itertools.count()
+
+    def _watch(self, plot: Plot) -> Watched:
+        settings = self.study.design
+        baseline = next((v.node for v in plot.variants if v.platform == BASELINE), "")
+        subjects = [variant.node for variant in plot.variants if _is_subject(variant, plot)]
+        min_boots = settings.min_boots if self._boots_at_all(plot) else 1
+        return Watched(self.study, baseline, subjects, min_boots)
+
+    def _boots_at_all(self, plot: Plot) -> bool:
+        return plot.boots or self.study.machine == "emulated"
 
     def _make_bench(self, index: int, plot: Plot, boot: int) -> bool:
         live = self._live_plot(index, plot)
@@ -261,11 +289,11 @@ class Campaign:
         most = self._carried_at_most(planned)
         finished = outcome(kind, planned, variant.nodes, records, error, seconds, fingerprint, most)
         error = finished.error
-        self._finished.append(finished)
+        self._enter(key, variant, finished)
         self.journal.append(finished, records)
         self._count_failure(key, variant, planned, error)
         if error is None:
-            self._seconds[planned.workload, variant.node].append(seconds)
+            self._seconds[planned.workload, variant.node].add(seconds)
         self.observer.end(finished, self.remaining_s())
 
     def _carried_at_most(self, planned: PlannedTrial) -> float | None:
@@ -296,74 +324,30 @@ class Campaign:
 
     def _decide(self, key: Key, plot: Plot) -> None:
         """Closes a cell when each of its live variants is precise enough or at its limit."""
-        settings = self.study.design
+        from hypertare.stats.stop import Decision
+
+        watched = self._watched[key]
         live = [
-            variant
+            variant.node
             for variant in plot.variants
             if _is_subject(variant, plot) and (key, variant.node) not in self._abandoned
         ]
-        decisions = []
-        for variant in live:
-            ratios = self._log_ratios(key, plot, variant)
-            decision = decide(
-                [ratio for _, ratio in ratios],
-                boots=[boot for boot, _ in ratios],
-                precision=settings.precision,
-                min_trials=settings.min_trials,
-                max_trials=settings.max_trials,
-                min_boots=settings.min_boots,
-            )
-            decisions.append(decision)
-        if self._attempts(key) >= settings.max_trials + MAX_FAILURES or all(
-            decision is not Decision.CONTINUE for decision in decisions
+        if watched.attempts >= self.study.design.max_trials + MAX_FAILURES or all(
+            watched.decide(node) is not Decision.CONTINUE for node in live
         ):
             self._done.add(key)
 
-    def _log_ratios(self, key: Key, plot: Plot, variant: Variant) -> list[tuple[int, float]]:
-        """Boot, and log of platform over baseline of the headline response, of each block.
-
-        A baseline that is alone is compared with its own first trial: what counts is the spread.
-        """
-        easy = self.design.cells[key.cell]
-        headline = responses.HEADLINE[self.study.workloads[easy.workload].type]
-        mine: dict[int, tuple[int, float]] = {}
-        native: dict[int, float] = {}
-        shared = {**easy.levels, **plot.levels}
-        for trial in self._finished:
-            if not trial.counts or trial.values.get(headline, 0.0) <= 0:
-                continue
-            if trial.planned.platform == BASELINE and trial.planned.cell == shared:
-                native[trial.planned.block] = trial.values[headline]
-            elif (
-                trial.planned.platform == variant.platform
-                and trial.planned.cell == shared | variant.levels
-            ):
-                mine[trial.planned.block] = trial.planned.boot, trial.values[headline]
-        if variant.platform == BASELINE:
-            boots = {
-                trial.planned.block: trial.planned.boot
-                for trial in self._finished
-                if trial.planned.block in native
-            }
-            mine = {block: (boots[block], value) for block, value in native.items()}
-            native = dict.fromkeys(native, next(iter(native.values()), 1.0))
-        return [
-            (boot, math.log(value / native[block]))
-            for block, (boot, value) in sorted(mine.items())
-            if block in native
-        ]
-
-    def _attempts(self, key: Key) -> int:
-        """Blocks begun for a cell, warm-ups left out."""
-        plot, easy = self.design.plots[key.plot], self.design.cells[key.cell]
-        shared = {**easy.levels, **plot.levels}
-        return len(
-            {
-                trial.planned.block
-                for trial in self._finished
-                if trial.planned.kind == "measured" and shared.items() <= trial.planned.cell.items()
-            }
-        )
+    def _enter(self, key: Key, variant: Variant, finished: FinishedTrial) -> None:
+        """Lets a trial count for the decision about its cell."""
+        planned = finished.planned
+        if planned.kind != "measured":
+            return
+        watched = self._watched[key]
+        watched.begin(planned.block)
+        if finished.counts:
+            headline = responses.HEADLINE[self.study.workloads[planned.workload].type]
+            value = finished.values.get(headline)
+            watched.add(variant.node, planned.block, planned.boot, value)
 
     def _open_keys(self) -> list[Key]:
         return [
@@ -382,7 +366,8 @@ class Campaign:
     def _visit_s(self, open_here: Sequence[Key]) -> float:
         """Seconds of the least that makes a boot worth while: warm-ups and one block."""
         warm = sum(self._block_s(key) for key in open_here if self._warms_up(key))
-        return _BOOT_ESTIMATE_S + self.study.design.warmup * warm + self._block_s(open_here[0])
+        make = bench_s(self.design.plots[open_here[0].plot])
+        return make + self.study.design.warmup * warm + self._block_s(open_here[0])
 
     def _block_s(self, key: Key) -> float:
         easy = self.design.cells[key.cell]
@@ -399,34 +384,55 @@ class Campaign:
         """Most time that the rest may take: every open cell to its limit, but not beyond the time limit."""
         seconds = 0.0
         for key in self._open_keys():
-            left = max(0, self.study.design.max_trials - self._attempts(key))
-            boots = left / self.study.design.blocks_per_boot
+            left = max(0, self.study.design.max_trials - self._watched[key].attempts)
+            boots = visits(self.study, self.design, self.design.plots[key.plot], left)
             warm = self.study.design.warmup if self._warms_up(key) else 0
             seconds += (left + boots * warm) * self._block_s(key)
-            seconds += boots * _BOOT_ESTIMATE_S / len(self.design.cells)
+            seconds += boots * bench_s(self.design.plots[key.plot]) / len(self.design.cells)
         left_of_limit = self.study.design.time_limit - (self.clock() - self._started)
         return max(0.0, min(seconds, left_of_limit))
 
     def _expected(self, workload: str, node: str) -> float:
         seen = self._seconds.get((workload, node))
-        if seen:
-            return sum(seen) / len(seen)
-        return expected_trial_s(self.study, workload)
+        return expected_trial_s(self.study, workload) if seen is None else seen.mean
 
     # --- small things
 
     def _resume(self, trials: Sequence[FinishedTrial]) -> None:
         """Takes up what an interrupted run left: its trials count, its numbers go on."""
-        self._finished = list(trials)
         self._started = self.clock()
         if not trials:
             return
         self._next_id = max(trial.planned.id for trial in trials) + 1
         self._next_block = max(trial.planned.block for trial in trials) + 1
         self._next_boot = max(trial.planned.boot for trial in trials) + 1
+        of_block = {
+            trial.planned.block: places[0][0]
+            for trial in trials
+            if len(places := self._places_of(trial.planned)) == 1
+        }
+        for trial in trials:
+            places = self._places_of(trial.planned)
+            wanted = of_block.get(trial.planned.block, places[0][0] if places else None)
+            for key, variant in places:
+                if key == wanted:
+                    self._enter(key, variant, trial)
         for key in self._open_keys():
-            if self._attempts(key):
+            if self._watched[key].attempts:
                 self._decide(key, self.design.plots[key.plot])
+
+    def _places_of(self, planned: PlannedTrial) -> list[tuple[Key, Variant]]:
+        """Where a stored trial may stand in the design; one of the baseline in several plots, where they
+        differ in their guests only.
+        """
+        if not self._by_cell:
+            for key in self._watched:
+                plot, easy = self.design.plots[key.plot], self.design.cells[key.cell]
+                for variant in plot.variants:
+                    cell = self.design.trial(plot, variant, easy, 0, 0).cell
+                    place = variant.platform, series_key(cell)
+                    self._by_cell.setdefault(place, []).append((key, variant))
+        return self._by_cell.get((planned.platform, series_key(planned.cell)), [])
 
     def _numbered(self, planned: PlannedTrial) -> PlannedTrial:
         numbered = replace(planned, id=self._next_id)
@@ -452,6 +458,22 @@ class Campaign:
         self.observer.warn(text)
 
 
+class _Mean:
+    """Of numbers as they come."""
+
+    def __init__(self) -> None:
+        self._sum = 0.0
+        self._count = 0
+
+    def add(self, value: float) -> None:
+        self._sum += value
+        self._count += 1
+
+    @property
+    def mean(self) -> float:
+        return self._sum / self._count
+
+
 def _is_subject(variant: Variant, plot: Plot) -> bool:
     """Whether it is measured for its own sake, as a baseline is where it is alone."""
     alone = all(other.platform == BASELINE for other in plot.variants)
@@ -468,11 +490,24 @@ def expected_trial_s(study: Study, workload: str) -> float:
     return (_UNKNOWN_COMMAND_S if expected is None else expected) + _TRIAL_OVERHEAD_S
 
 
+def visits(study: Study, design: Design, plot: Plot, blocks: float) -> float:
+    """Benches that so many blocks of a plot take: a part of one where blocks are left of another."""
+    if not plot.boots and len(design.plots) == 1:
+        return min(1.0, blocks)
+    return blocks / study.design.blocks_per_boot
+
+
+def bench_s(plot: Plot) -> float:
+    """Seconds that making a plot's bench is expected to take."""
+    return _BOOT_ESTIMATE_S if plot.boots else _BENCH_ESTIMATE_S
+
+
 def expected_run_s(study: Study, design: Design, blocks: int) -> float:
     """Seconds of a run that takes this many blocks of every cell, before any was seen."""
-    boots = math.ceil(blocks / study.design.blocks_per_boot)
-    seconds = boots * len(design.plots) * _BOOT_ESTIMATE_S
+    seconds = 0.0
     for plot in design.plots:
+        boots = math.ceil(visits(study, design, plot, blocks))
+        seconds += boots * bench_s(plot)
         for cell in design.cells:
             command = study.workloads[cell.workload].type == "command"
             times = blocks + (boots * study.design.warmup if command else 0)

@@ -91,11 +91,16 @@ class Claim(BaseModel):
     values. Of a list of such levels the claim must hold against each. `value` is one bound for `above`
     and `below`, two for `within`.
 
+    With `accelerator` it is about guests that run under it, and judged of no others. `differs` says which
+    published conditions a run of the study does not have, so that what is found says nothing of what was
+    published: it is then reported and not judged, in all of its cells or in those that `differs_where`
+    fits.
+
     The response `loss_free_rate` is what the study's searches found, with the goal as the level
     `search.loss`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     text: str
     response: str
@@ -110,9 +115,16 @@ class Claim(BaseModel):
     measure: Literal["cost", "value", "ratio", "efficiency", "correlation", "error"] = "cost"
     op: Literal["above", "below", "within"]
     value: Bound | tuple[Bound, Bound]
+    accelerator: Literal["kvm", "tcg"] | None = None
+    differs: Annotated[str, Field(min_length=1)] | None = None
+    differs_where: Levels = {}
 
     @model_validator(mode="after")
     def _bounds_fit(self) -> Claim:
+        if self.differs_where and self.differs is None:
+            raise ValueError("'differs_where' needs 'differs', which says what differs there")
+        if self.differs_where and self.measure == "correlation":
+            raise ValueError("a correlation is over cells: it has no 'differs_where'")
         two = isinstance(self.value, tuple)
         if two != (self.op == "within"):
             raise ValueError(f"op '{self.op}' needs {'one bound' if two else 'two: [low, high]'}")
@@ -220,7 +232,10 @@ class Seen:
 
 
 def judge(
-    claim: Claim, estimates: Iterable[Estimate], foretold: Iterable[Predictability] = ()
+    claim: Claim,
+    estimates: Iterable[Estimate],
+    foretold: Iterable[Predictability] = (),
+    accelerators: Mapping[str, str | None] | None = None,
 ) -> JudgedClaim:
     """Whether a claim holds, by a run's estimates, those of single guests and of searches among them,
     and by what laws foretold.
@@ -230,8 +245,13 @@ def judge(
     spread (a loss of 0 in every trial) have no interval; six or more decide, by the sign test. What is
     in doubt (`Estimate.doubt`) decides nothing.
 
-    Over several cells it holds if it holds in each, and fails if it fails in any.
+    Over several cells it holds if it holds in each, and fails if it fails in any; those that are not as
+    published are reported beside them. `accelerators` are those of the platforms.
     """
+    had = (accelerators or {}).get(claim.platform)
+    if claim.accelerator is not None and had != claim.accelerator:
+        why = f"it is about guests under {claim.accelerator}; here they ran under {had or 'none'}"
+        claim = claim.model_copy(update={"differs": why, "differs_where": {}})
     if claim.measure == "error":
         return _judge_law(claim, foretold)
     known = list(estimates)
@@ -251,8 +271,15 @@ def judge(
         else:
             verdicts.append(_judgement(seen, claim.bounds))
             evidence.append(f"{where}: {_words(claim, against, one, seen)}")
-    return JudgedClaim(
-        text=claim.text, judgement=_all(verdicts), evidence=_evidence(verdicts, evidence)
+        if _differs(claim, one.cell):
+            verdicts[-1] = "not judged"
+    return _judged(claim, verdicts, evidence)
+
+
+def _differs(claim: Claim, cell: Mapping[str, Level]) -> bool:
+    """Whether a cell has not the published conditions."""
+    return claim.differs is not None and all(
+        f in cell and same(cell[f], level) for f, level in claim.differs_where.items()
     )
 
 
@@ -288,13 +315,13 @@ def _judge_law(claim: Claim, foretold: Iterable[Predictability]) -> JudgedClaim:
                 seen = Seen(found.error, found.error_low, found.error_high)
                 judged = _judgement(seen, claim.bounds)
                 verdicts.append("undecided" if found.doubt else judged)
+                if _differs(claim, cell):
+                    verdicts[-1] = "not judged"
                 why = found.doubt or _law_words(claim, one, found)
                 evidence.append(f"{place(one.platform, cell)}: {why}")
     if not verdicts:
         return _undecided(claim, f"no prediction of {claim.response} for {_cells(claim)}")
-    return JudgedClaim(
-        text=claim.text, judgement=_all(verdicts), evidence=_evidence(verdicts, evidence)
-    )
+    return _judged(claim, verdicts, evidence)
 
 
 def _law_words(claim: Claim, one: Predictability, found: Prediction) -> str:
@@ -375,7 +402,8 @@ def _judge_correlation(
     evidence = (
         f"{what} {seen.estimate:.4f} (95 % interval {found.low:.4f} to {found.high:.4f}), {wanted}"
     )
-    return JudgedClaim(text=claim.text, judgement=_judgement(seen, claim.bounds), evidence=evidence)
+    verdict = "not judged" if claim.differs else _judgement(seen, claim.bounds)
+    return _judged(claim, [verdict], [evidence])
 
 
 def _second(against: Mapping[str, Level], one: Estimate, known: list[Estimate]) -> Estimate | str:
@@ -527,18 +555,28 @@ def _judgement(seen: Seen, bounds: tuple[float, float]) -> Judgement:
     return "undecided"
 
 
+def _judged(claim: Claim, verdicts: list[Judgement], evidence: list[str]) -> JudgedClaim:
+    """Over all cells. What is not as published decides nothing, and is told last."""
+    told = list(zip(verdicts, evidence, strict=True))
+    beside = [seen for verdict, seen in told if verdict == "not judged"]
+    said = _evidence([one for one in told if one[0] != "not judged"])
+    if beside:
+        said += [f"not judged: {claim.differs}; there {listing(beside, 3)}"]
+    return JudgedClaim(text=claim.text, judgement=_all(verdicts), evidence="; ".join(said))
+
+
 def _all(verdicts: list[Judgement]) -> Judgement:
-    if "fails" in verdicts:
-        return "fails"
-    return "undecided" if "undecided" in verdicts else "holds"
+    order: tuple[Judgement, ...] = ("fails", "undecided", "holds")
+    return next((verdict for verdict in order if verdict in verdicts), "not judged")
 
 
-def _evidence(verdicts: list[Judgement], evidence: list[str]) -> str:
-    if len(evidence) == 1:
-        return evidence[0]
-    held = verdicts.count("holds")
-    telling = [e for v, e in zip(verdicts, evidence, strict=True) if v == _all(verdicts)]
-    return f"holds in {held} of {len(verdicts)} cells; {listing(telling, 3)}"
+def _evidence(told: list[tuple[Judgement, str]]) -> list[str]:
+    if len(told) < 2:
+        return [seen for _, seen in told]
+    held = sum(verdict == "holds" for verdict, _ in told)
+    whole = _all([verdict for verdict, _ in told])
+    telling = [seen for verdict, seen in told if verdict == whole]
+    return [f"holds in {held} of {len(told)} cells; {listing(telling, 3)}"]
 
 
 def _words(claim: Claim, against: Mapping[str, Level] | None, one: Estimate, seen: Seen) -> str:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
-from scipy import special
 
-from hypertare.advice import many_comparisons
+from hypertare.advice import taken_back
 from hypertare.errors import InputError
 from hypertare.likeness import unlike_runs
 from hypertare.responses import HEADLINE
 from hypertare.search import rates
 from hypertare.series import Series, key, series
-from hypertare.stats import boots, interval, practical, ratio
-from hypertare.summary import Better, Clock, Level, LossFreeRate, Part, Summary
+from hypertare.stats import boots, comparisons, interval, practical, ratio
+from hypertare.summary import Better, Clock, Level, LossFreeRate, Part, Reason, Summary
 from hypertare.trials import FinishedTrial, Response
 from hypertare.wording import listing, place
 
@@ -45,6 +45,8 @@ class Change(Part):
     A `loss_free_rate` is the rate that a search found, from `n` trials; `ratio_low` and `ratio_high`
     then follow from the bounds of both searches, none where one has no bound, and there is no
     `confidence`.
+
+    `reason` is why no difference is shown, as an estimate's (`hypertare.summary`).
     """
 
     response: str
@@ -66,6 +68,7 @@ class Change(Part):
     difference_low: float | None = None
     difference_high: float | None = None
     direction: Direction
+    reason: Reason | None = None
 
 
 class Comparison(Part):
@@ -90,8 +93,9 @@ def compare(
 ) -> Comparison:
     """What B changed against A, in every cell that both have.
 
-    A change is "worse" or "better" where its interval excludes no change and it is larger than
-    `threshold` (a share; of the larger of both means for a difference).
+    A change is "worse" or "better" where its interval excludes no change, it is larger than `threshold`
+    (a share; of the larger of both means for a difference), and it is no chance among so many: those of
+    the leading responses are a family of their own (`hypertare.stats.comparisons`).
 
     Raises:
         InputError: the runs' clocks differ, or they have no cell in common.
@@ -100,26 +104,32 @@ def compare(
     mine = {(one.platform, key(one.cell)): one for one in series(a.trials)}
     its = {(one.platform, key(one.cell)): one for one in series(b.trials)}
     virtual = a.summary.clock == "virtual"
-    made: list[tuple[Change, float | None]] = [
-        change
+    drafts = [
+        draft
         for at, one in mine.items()
         if at in its
         for name, response in a.responses.items()
         if name in b.responses
         for guest in _guests(one, its[at], name)
-        if (change := _change(one, its[at], response, threshold, confidence, virtual, guest))
+        if (draft := _draft(one, its[at], response, confidence, virtual, guest))
+    ]
+    leads = [draft.response.name in HEADLINE.values() for draft in drafts]
+    ps = [draft.p for draft in drafts]
+    chance = comparisons.by_chance(list(zip(leads, ps, strict=True)), confidence)
+    made = [
+        _change(draft, threshold, confidence, many)
+        for draft, many in zip(drafts, chance, strict=True)
     ]
     searched, only_a, only_b = _searches(a.summary.loss_free, b.summary.loss_free, threshold)
-    made += [(change, None) for change in searched]
+    made += searched
     if not made:
         raise InputError(
             "The two runs have no measured cell in common.",
             "Compare runs of the same study, with the same factors and levels.",
         )
-    changes = [change for change, _ in made]
     return Comparison(
         threshold=threshold,
-        changes=tuple(changes),
+        changes=tuple(made),
         only_a=(*(place(*_named(one)) for at, one in mine.items() if at not in its), *only_a),
         only_b=(*(place(*_named(one)) for at, one in its.items() if at not in mine), *only_b),
         foretold=tuple(_foretold(a.summary, b.summary)),
@@ -153,7 +163,7 @@ def _rate_change(a: LossFreeRate, b: LossFreeRate, threshold: float) -> Change |
     step = rates.difference(after, before)
     size = max(before.rate, after.rate) or 1.0
     share = ratio_of or rates.Span(*(1 + end / size for end in (step.rate, step.low, step.high)))
-    verdict = practical.verdict(1 - share.rate, 1 - share.high, 1 - share.low, threshold=threshold)
+    ruling = practical.rule(1 - share.rate, 1 - share.high, 1 - share.low, threshold=threshold)
     fields: dict[str, float | None] = {"loss": 1 - share.rate} if ratio_of else {}
     name, change = ("ratio", ratio_of) if ratio_of else ("difference", step)
     fields |= {
@@ -172,7 +182,8 @@ def _rate_change(a: LossFreeRate, b: LossFreeRate, threshold: float) -> Change |
         a=before.rate,
         b=after.rate,
         confidence=None,
-        direction=_DIRECTIONS[verdict],
+        direction=_DIRECTIONS[ruling.verdict],
+        reason=ruling.reason,
         **fields,
     )
 
@@ -197,16 +208,38 @@ def _foretold(a: Summary, b: Summary) -> Iterator[str]:
             yield f"{one.law}, {one.response} of {where}: {old.verdict} in A, {one.verdict} in B"
 
 
-def _change(
-    a: Series,
-    b: Series,
-    response: Response,
-    threshold: float,
-    confidence: float,
-    virtual: bool,
-    guest: int | None,
-) -> tuple[Change, float | None] | None:
-    """A change and its p-value."""
+@dataclass(frozen=True)
+class _Draft:
+    """A change before its verdict, which depends on how many others there are.
+
+    `step` is B - A of the means, in logs where `log`; `ends` are the ends of its interval.
+    """
+
+    series: Series
+    response: Response
+    guest: int | None
+    n_a: int
+    n_b: int
+    a: float
+    b: float
+    log: bool
+    step: interval.Interval
+    ends: tuple[float | None, float | None]
+    sure: bool
+
+    @property
+    def p(self) -> float | None:
+        return interval.p_value(self.step) if self.step.freedom > 0 else None
+
+    @property
+    def size(self) -> float:
+        """What a difference is held against, in the response's unit."""
+        return max(abs(self.a), abs(self.b)) or 1.0
+
+
+def _draft(
+    a: Series, b: Series, response: Response, confidence: float, virtual: bool, guest: int | None
+) -> _Draft | None:
     before, boots_before = a.values(response.name, guest)
     after, boots_after = b.values(response.name, guest)
     if not before or not after:
@@ -218,46 +251,53 @@ def _change(
         for side, where in zip(scaled, (boots_before, boots_after), strict=True)
     ]
     step = interval.welch(sides[0], sides[1], confidence)
-    ends = (step.low, step.high)
-    if step.constant and virtual:
-        ends = (step.estimate, step.estimate)
-    size = max(abs(float(np.mean(before))), abs(float(np.mean(after)))) or 1.0
-    sure = step.constant and (virtual or _apart_by_rank(len(before), len(after), confidence))
-    loss, low, high = (_loss(end, response.better, log, size) for end in (step.estimate, *ends))
-    assert loss is not None
-    if low is not None and high is not None:
-        low, high = min(low, high), max(low, high)
-    verdict = practical.verdict(loss, low, high, threshold=threshold, sure=sure)
-    fields: dict[str, float | None] = {}
-    if log:
-        fields = {
-            "ratio": math.exp(step.estimate),
-            "ratio_low": None if ends[0] is None else math.exp(ends[0]),
-            "ratio_high": None if ends[1] is None else math.exp(ends[1]),
-            "loss": loss,
-        }
-    else:
-        fields = {
-            "difference": step.estimate,
-            "difference_low": ends[0],
-            "difference_high": ends[1],
-        }
-    change = Change(
-        response=response.name,
-        unit=response.unit,
-        better=response.better,
-        platform=a.platform,
-        cell=a.cell,
+    exact = step.constant and virtual
+    return _Draft(
+        series=a,
+        response=response,
         guest=guest,
         n_a=len(before),
         n_b=len(after),
         a=float(np.mean(before)),
         b=float(np.mean(after)),
+        log=log,
+        step=step,
+        ends=(step.estimate, step.estimate) if exact else (step.low, step.high),
+        sure=exact or (step.constant and _apart_by_rank(len(before), len(after), confidence)),
+    )
+
+
+def _change(draft: _Draft, threshold: float, confidence: float, many: bool) -> Change:
+    better, step, ends = draft.response.better, draft.step, draft.ends
+    loss, low, high = (_loss(end, better, draft.log, draft.size) for end in (step.estimate, *ends))
+    assert loss is not None
+    if low is not None and high is not None:
+        low, high = min(low, high), max(low, high)
+    ruling = practical.rule(loss, low, high, threshold=threshold, sure=draft.sure, many=many)
+    names = ("ratio", "ratio_low", "ratio_high")
+    if not draft.log:
+        names = ("difference", "difference_low", "difference_high")
+    fields: dict[str, float | None] = {
+        name: math.exp(end) if draft.log and end is not None else end
+        for name, end in zip(names, (step.estimate, *ends), strict=True)
+    }
+    return Change(
+        response=draft.response.name,
+        unit=draft.response.unit,
+        better=better,
+        platform=draft.series.platform,
+        cell=draft.series.cell,
+        guest=draft.guest,
+        n_a=draft.n_a,
+        n_b=draft.n_b,
+        a=draft.a,
+        b=draft.b,
         confidence=confidence,
-        direction=_DIRECTIONS[verdict],
+        loss=loss if draft.log else None,
+        direction=_DIRECTIONS[ruling.verdict],
+        reason=ruling.reason,
         **fields,
     )
-    return change, interval.p_value(step) if step.freedom > 0 else None
 
 
 _DIRECTIONS: dict[practical.Verdict, Direction] = {
@@ -282,7 +322,7 @@ def _apart_by_rank(n_a: int, n_b: int, confidence: float) -> bool:
 
     Source: Wilcoxon (1945), Biometrics Bulletin 1, 80-83.
     """
-    return 2 / float(special.comb(n_a + n_b, n_a)) <= 1 - confidence
+    return 2 / math.comb(n_a + n_b, n_a) <= 1 - confidence
 
 
 def _refuse_clocks(a: Clock, b: Clock) -> None:
@@ -300,7 +340,7 @@ def _named(one: Series) -> tuple[str, dict[str, Level]]:
 def _warnings(
     a: Run,
     b: Run,
-    made: list[tuple[Change, float | None]],
+    made: Sequence[Change],
     every: list[Series],
     confidence: float,
 ) -> Iterator[str]:
@@ -325,17 +365,14 @@ def _warnings(
             "Some cells were measured in one boot of a run: two boots may differ by more than the "
             "interval says. Take several boots in each run before trusting a small change."
         )
-    tested = [
-        (
-            f"{change.response} of {place(change.platform, change.cell)}",
-            p,
-            change.direction != "no difference shown",
-        )
-        for change, p in made
-        if p is not None
-    ]
-    yield from many_comparisons(tested, confidence)
-    if a.summary.clock == "wall" and any(c.response == rates.RESPONSE for c, _ in made):
+    yield from taken_back(
+        [
+            f"{change.response} of {place(change.platform, change.cell)}"
+            for change in made
+            if change.reason == "many"
+        ]
+    )
+    if a.summary.clock == "wall" and any(c.response == rates.RESPONSE for c in made):
         yield (
             "The bounds of a loss-free rate come from one search and are no confidence interval: on "
             "a noisy machine another search may end beyond them."

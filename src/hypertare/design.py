@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hypertare.errors import InputError
-from hypertare.study import BASELINE, GUEST_ONLY, Study, combinations
+from hypertare.study import BASELINE, GUEST_ONLY, HOST_KERNEL, Study, combinations
 from hypertare.trials import GUESTS, Cell, PlannedTrial
 
 HARD_TABLES = ("sut", "bench", "emulated")
@@ -67,6 +67,11 @@ class Plot:
 
     levels: Cell
     variants: tuple[Variant, ...]
+
+    @property
+    def boots(self) -> bool:
+        """Whether a kernel of its own boots on its bench on this host."""
+        return any(variant.platform not in HOST_KERNEL for variant in self.variants)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,21 @@ class DiffersError(HypertareError):
     """What is to repeat exactly did not."""
 
     status = 5
+
+
+_NO_MEMORY = ("failed to map segment", "can't start new thread", "cannot allocate memory")
+"""As the dynamic linker, Python's threads and the C library say it, in errors of no kind of their own."""
+
+
+def short_of_memory(error: BaseException | None) -> bool:
+    """Whether memory had run out, which anything may meet anywhere."""
+    while error is not None:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        if any(words in str(error).lower() for words in _NO_MEMORY):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextmanager

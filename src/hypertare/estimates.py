@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from hypertare import advice, together
@@ -16,8 +16,9 @@ from hypertare.advice import Judged
 from hypertare.series import Series, baseline_of, key, series
 from hypertare.stats import boots, fairness, noise, practical, ratio, slow_down
 from hypertare.stats.boots import Booted
+from hypertare.stats.comparisons import by_chance
 from hypertare.stats.interval import p_value
-from hypertare.stats.practical import THRESHOLD
+from hypertare.stats.practical import THRESHOLD, Reason, Ruling
 from hypertare.stats.slow_down import Side
 from hypertare.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState, Verdict
 from hypertare.trials import GUESTS, FinishedTrial, Response
@@ -57,6 +58,29 @@ class Comparison:
     """What the difference is measured against for its practical size, in the response's unit."""
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """An estimate before its verdict, which depends on how many others there are. `leads`: it is of a
+    workload's leading response.
+    """
+
+    one: Series
+    base: Series | None
+    response: Response
+    value: Booted
+    comparison: Comparison | None
+    floor: noise.Floor | None
+    leads: bool
+
+    @property
+    def p(self) -> float | None:
+        """Absent where there is no interval that could be wrong."""
+        if self.comparison is None:
+            return None
+        interval = self.comparison.mean.interval
+        return p_value(interval) if interval.freedom > 0 else None
+
+
 def estimate(
     trials: Sequence[FinishedTrial],
     responses: Mapping[str, Response],
@@ -66,6 +90,7 @@ def estimate(
     threshold: float = THRESHOLD,
     clock: Clock = "wall",
     platforms: Sequence[PlatformState] = (),
+    leading: Mapping[str, str] | None = None,
 ) -> Estimates:
     """Estimates of every response of every platform in every cell, costs against the baseline.
 
@@ -78,7 +103,10 @@ def estimate(
         threshold: the least cost that matters, a share.
         clock: in virtual time, values that do not vary are exact.
         platforms: what the platforms turned out to be, for warnings of unlike conditions.
+        leading: by workload, the response that is the question. Verdicts on these are corrected for
+            the number of them, those on all others for theirs.
     """
+    leading = leading or {}
     rules = Rules(baseline, confidence, threshold, clock)
     every = series(trials)
     floors = {
@@ -88,8 +116,7 @@ def estimate(
         for response in responses.values()
         if (floor := noise.floor(one.by_block(response.name), response.better, confidence))
     }
-    found: list[Estimate] = []
-    tests: list[Judged] = []
+    drafts: list[_Draft] = []
     for one in every:
         bases = [] if one.platform == baseline else baseline_of(one, every, baseline)
         base = bases[0] if len(bases) == 1 else None
@@ -100,12 +127,19 @@ def estimate(
             floor = floors.get((id(base), response.name)) if base else None
             value = boots.mean(values, where, confidence)
             comparison = _compare(one, base, response, rules) if base else None
-            made = _estimate(one, response, value, comparison, floor, rules)
-            made = made.model_copy(update={"doubt": _doubt(response, one, base)})
-            if response.name == GOODPUT:
-                made = made.model_copy(update=_of_alone(one, every, rules))
-            found.append(made)
-            tests.append(Judged(made, _p(comparison), floor, value, comparison and comparison.mean))
+            leads = response.name == leading.get(str(one.cell.get("workload")))
+            drafts.append(_Draft(one, base, response, value, comparison, floor, leads))
+    chance = by_chance([(draft.leads, draft.p) for draft in drafts], confidence)
+    found: list[Estimate] = []
+    tests: list[Judged] = []
+    for draft, many in zip(drafts, chance, strict=True):
+        one, response, comparison = draft.one, draft.response, draft.comparison
+        made = _estimate(one, response, draft.value, comparison, draft.floor, rules, many)
+        made = made.model_copy(update={"doubt": _doubt(response, one, draft.base)})
+        if response.name == GOODPUT:
+            made = made.model_copy(update=_of_alone(one, every, rules))
+        found.append(made)
+        tests.append(Judged(made, draft.floor, draft.value, comparison and comparison.mean))
     return Estimates(
         tuple(found),
         tuple(_of_guests(every, responses, rules)),
@@ -193,6 +227,7 @@ def _estimate(
     comparison: Comparison | None,
     floor: noise.Floor | None,
     rules: Rules,
+    many: bool = False,
 ) -> Estimate:
     virtual = rules.clock == "virtual"
     compared = comparison is None or comparison.mean.interval.constant
@@ -213,13 +248,17 @@ def _estimate(
         confidence=rules.confidence,
         exact=virtual and value.interval.constant and compared,
         blocks=comparison.blocks if comparison else None,
-        **(_judged(comparison, response, floor, rules) if comparison else {}),
+        **(_judged(comparison, response, floor, rules, many) if comparison else {}),
     )
 
 
 def _judged(
-    comparison: Comparison, response: Response, floor: noise.Floor | None, rules: Rules
-) -> dict[str, float | Verdict | None]:
+    comparison: Comparison,
+    response: Response,
+    floor: noise.Floor | None,
+    rules: Rules,
+    many: bool,
+) -> dict[str, float | Verdict | Reason | None]:
     """The fields of an estimate that compare."""
     mean = comparison.mean
     low, high = _ends(mean, rules.clock == "virtual")
@@ -229,45 +268,47 @@ def _judged(
         if low is not None and high is not None:
             ends = ratio.cost_bounds(low, high, response.better)
         gate = floor.least if floor and floor.pairs == "same block" else 0.0
-        verdict = _verdict(comparison, cost, ends, gate, rules)
-        return {"cost": cost, "cost_low": ends[0], "cost_high": ends[1], "verdict": verdict}
+        ruling = _ruling(comparison, cost, ends, gate, rules, many)
+        return {"cost": cost, "cost_low": ends[0], "cost_high": ends[1], **asdict(ruling)}
     return {
         "difference": mean.interval.estimate,
         "difference_low": low,
         "difference_high": high,
-        "verdict": _difference_verdict(comparison, response, low, high, rules),
+        **asdict(_difference_ruling(comparison, response, low, high, rules, many)),
     }
 
 
-def _difference_verdict(
+def _difference_ruling(
     comparison: Comparison,
     response: Response,
     low: float | None,
     high: float | None,
     rules: Rules,
-) -> Verdict:
+    many: bool,
+) -> Ruling:
     """A difference matters as a share of the largest value seen on either side."""
     size = comparison.size or 1.0
     sign = (1 if response.better == "lower" else -1) / size
     ends: tuple[float | None, float | None] = (None, None)
     if low is not None and high is not None:
         ends = (min(sign * low, sign * high), max(sign * low, sign * high))
-    return _verdict(comparison, sign * comparison.mean.interval.estimate, ends, 0.0, rules)
+    return _ruling(comparison, sign * comparison.mean.interval.estimate, ends, 0.0, rules, many)
 
 
-def _verdict(
+def _ruling(
     comparison: Comparison,
     loss: float,
     ends: tuple[float | None, float | None],
     gate: float,
     rules: Rules,
-) -> Verdict:
+    many: bool,
+) -> Ruling:
     interval = comparison.mean.interval
     sure = interval.constant and (
         rules.clock == "virtual" or practical.unanimous(interval.n, rules.confidence)
     )
-    return practical.verdict(
-        loss, ends[0], ends[1], threshold=rules.threshold, floor=gate, sure=sure
+    return practical.rule(
+        loss, ends[0], ends[1], threshold=rules.threshold, floor=gate, sure=sure, many=many
     )
 
 
@@ -277,14 +318,6 @@ def _ends(mean: Booted, virtual: bool) -> tuple[float | None, float | None]:
     if interval.constant and virtual:
         return interval.estimate, interval.estimate
     return interval.low, interval.high
-
-
-def _p(comparison: Comparison | None) -> float | None:
-    """The p-value of a comparison; absent where it has no interval to be wrong."""
-    if comparison is None:
-        return None
-    interval = comparison.mean.interval
-    return p_value(interval) if interval.freedom > 0 else None
 
 
 def _failed(trial: FinishedTrial) -> FailedTrial:

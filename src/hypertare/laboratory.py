@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hypertare import planner
+from hypertare import of_line, planner
 from hypertare.campaign import Journal, Machine, Observer
 from hypertare.design import MAX_GUESTS, Plot, Variant, is_hard, name_nodes
 from hypertare.outcome import outcome, warnings
@@ -158,14 +158,16 @@ class Laboratory(ABC):
     def _note(
         self,
         planned: PlannedTrial,
+        levels: Mapping[str, Level | None],
         nodes: Sequence[str],
         records: Sequence[Record],
         error: str | None,
         seconds: float,
         fingerprint: str | None = None,
     ) -> FinishedTrial:
-        """Writes a finished trial down."""
-        finished = outcome(self._kind, planned, nodes, records, error, seconds, fingerprint)
+        """Writes a finished trial of these levels down."""
+        most = of_line.theoretical(self.file.cell(dict(levels)), self.workload)
+        finished = outcome(self._kind, planned, nodes, records, error, seconds, fingerprint, most)
         self.trials += 1
         self.journal.append(finished, records)
         self.observer.end(finished, self.left_s())
@@ -317,7 +319,7 @@ class BenchLaboratory(Laboratory):
             variant = next(v for v in self._variants() if _same(v.levels, own))
             nodes = variant.nodes
             records, error = self._run(ask, variant, planned)
-        return self._note(planned, nodes, records, error, self.clock() - began)
+        return self._note(planned, ask.levels, nodes, records, error, self.clock() - began)
 
     def _run(
         self, ask: Ask, variant: Variant, planned: PlannedTrial

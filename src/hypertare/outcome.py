@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hypertare import of_line, responses
+from hypertare.errors import HypertareError
 from hypertare.records import Console, Log, ProbeValues, Record
 from hypertare.trials import FinishedTrial, PlannedTrial
+
+Values = dict[str, float]
 
 
 def outcome(
@@ -31,14 +35,17 @@ def outcome(
         fingerprint: of the batch that it was part of, on an emulated machine.
         most: goodput in b/s that the line carries at most, where there is one.
     """
-    values: dict[str, float] = {}
-    guests: tuple[dict[str, float], ...] = ()
+    values: Values = {}
+    guests: tuple[Values, ...] = ()
     if error is None:
-        values = responses.measure(kind, planned.platform, nodes, records)
-        values |= of_line.of_trial(most, values)
-        guests = responses.of_guests(kind, planned.platform, nodes, records)
-        if responses.HEADLINE[kind] not in values:
-            error = responses.why_not(kind, records)
+        try:
+            values, guests = _measured(kind, planned, nodes, records, most)
+        except (ValueError, ArithmeticError, HypertareError) as impossible:
+            # Guests are not trusted: what one makes up costs its trial, and not the run.
+            error = f"what its nodes told cannot be: {impossible}"
+        else:
+            if responses.HEADLINE[kind] not in values:
+                error = responses.why_not(kind, records)
     console = [r.lines for r in records if isinstance(r, Console) and r.node in nodes]
     return FinishedTrial(
         planned,
@@ -50,6 +57,25 @@ def outcome(
         fingerprint,
         guests if error is None else (),
     )
+
+
+def _measured(
+    kind: str,
+    planned: PlannedTrial,
+    nodes: Sequence[str],
+    records: Sequence[Record],
+    most: float | None,
+) -> tuple[Values, tuple[Values, ...]]:
+    """Raises:
+    ValueError, ArithmeticError, HypertareError: no machine can have done what the records say.
+    """
+    values = responses.measure(kind, planned.platform, nodes, records)
+    values |= of_line.of_trial(most, values)
+    guests = responses.of_guests(kind, planned.platform, nodes, records)
+    for name, value in (item for found in (values, *guests) for item in found.items()):
+        if not math.isfinite(value):
+            raise ValueError(f"{name} would be {value}")
+    return values, guests
 
 
 def warnings(records: Sequence[Record]) -> list[str]:

@@ -10,7 +10,7 @@ dropped in one place only, so the parts add up, with two exceptions that the ker
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hypertare.phase import Phase
@@ -75,23 +75,9 @@ def places(phase: Phase, node: str) -> dict[str, float | None]:
     received = phase.sum_over_interfaces(node, "drops", "receive")
     backlog = found["backlog"]
     found["driver"] = None if received is None or backlog is None else max(0.0, received - backlog)
-    sent = _of_links(phase, _PEER, "", ("transmit", "queue"))
+    sent = phase.sum_over_links(_PEER, "drops", "", ("transmit", "queue"))
     no_way = phase.probe(_PEER, "drops", "ip_transmit")
     found["sender"] = None if sent is None or no_way is None else sent + no_way
     if node != _MACHINE and (_MACHINE, "drops") in phase.probes:
-        found["tap"] = _of_links(phase, _MACHINE, "tap", ("transmit", "queue"))
+        found["tap"] = phase.sum_over_links(_MACHINE, "drops", "tap", ("transmit", "queue"))
     return found
-
-
-def _of_links(phase: Phase, node: str, kind: str, counters: Sequence[str]) -> float | None:
-    """Sum over a node's links whose names begin so, but for its loopback."""
-    reading = phase.probes.get((node, "drops"))
-    if reading is None or reading.unavailable is not None:
-        return None
-    return sum(
-        count
-        for name, count in reading.values.items()
-        if name.startswith(kind)
-        and not name.startswith("lo.")
-        and name.rpartition(".")[2] in counters
-    )

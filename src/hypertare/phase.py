@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from hypertare.plan import SchedulerWeight
@@ -107,6 +107,21 @@ class Phase:
     def has_counters_of(self, node: str) -> bool:
         """Whether the node is a machine with counters of its own, that of its NIC among them."""
         return (node, "net_dev") in self.probes
+
+    def sum_over_links(
+        self, node: str, probe: str, begins: str, values: Collection[str]
+    ) -> float | None:
+        """Of these values over a node's links whose names begin so, but for its loopback."""
+        counted = self.values(node, probe)
+        if counted is None:
+            return None
+        return sum(
+            number
+            for name, number in counted.items()
+            if name.startswith(begins)
+            and not name.startswith("lo.")
+            and name.rpartition(".")[2] in values
+        )
 
     def sum_over_interfaces(self, node: str, probe: str, value: str) -> float | None:
         """Of all interfaces of a node that have the value: a guest has one NIC."""

@@ -42,7 +42,7 @@ ProbeName = Literal[
 class Seam(BaseModel):
     """Base of everything that crosses the seam: unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
 
 
 # --- bench
@@ -120,6 +120,7 @@ class Router(Seam):
 class Files(Seam):
     workdir: Path
     memory: int
+    devices: tuple[Path, ...] = ()
 
 
 class Node(Seam):

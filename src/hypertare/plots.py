@@ -28,7 +28,7 @@ class Plot(BaseModel):
     `distribution` has the share of round trips (`y` is "share") that took at most so long (`x` is "rtt").
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     title: str
     workload: str

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import csv
 import math
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ class PublishedFile(BaseModel):
     rows stand for without saying so.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     source: str
     file: Path
@@ -51,7 +52,7 @@ class PublishedFile(BaseModel):
 class Point(BaseModel):
     """A published figure with the one of the baseline that it is compared with."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     source: str
     on: dict[str, str]
@@ -77,7 +78,10 @@ def read(
     """
     path = folder / wanted.file
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"{path}: published figures are to be a file, and this is none.")
+        if status.st_size > _MOST_BYTES:
             raise InputError(f"{path}: published figures take more than a mebibyte.")
         text = path.read_text(encoding="utf-8")
     except OSError as error:

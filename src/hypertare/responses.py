@@ -11,11 +11,14 @@ from dataclasses import replace
 from hypertare import of_line, packets, stream_rate, together
 from hypertare.phase import LOAD, Phase, sum_of_known
 from hypertare.records import Record
-from hypertare.trials import Response
+from hypertare.summary import Better
+from hypertare.trials import OfGuests, Response
 
 
-def _response(name: str, unit: str, better: str, title: str) -> Response:
-    return Response(name, unit, better, title)  # type: ignore[arg-type]
+def _response(
+    name: str, unit: str, better: Better, title: str, of_guests: OfGuests = "sum"
+) -> Response:
+    return Response(name, unit, better, title, of_guests)
 
 
 _CPU = (
@@ -32,7 +35,7 @@ _POLLING = (
         "driver_packet_rate", "packets/s", "higher", "packets that the NIC's driver delivered"
     ),
     _response("poll_rate", "polls/s", "lower", "times that the NIC's driver was polled"),
-    _response("packets_per_poll", "packets/poll", "higher", "mean packets of a poll"),
+    _response("packets_per_poll", "packets/poll", "higher", "mean packets of a poll", "mean"),
     _response("interrupt_rate", "interrupts/s", "lower", "hardware interrupts of the NIC"),
     _response("softirq_cpu", "share", "lower", "share of one CPU that softirqs took"),
     _response("ksoftirqd_share", "share", "lower", "share of one CPU that ksoftirqd took"),
@@ -105,14 +108,14 @@ _TRANSLATION = (*_KVM, *_MEMORY, *_HARDWARE)
 
 RESPONSES: dict[str, tuple[Response, ...]] = {
     "command": (
-        _response("elapsed", "s", "lower", "elapsed time"),
+        _response("elapsed", "s", "lower", "elapsed time", "most"),
         _response("user", "s", "lower", "CPU time in user mode"),
         _response("system", "s", "lower", "CPU time in the kernel"),
         _response("minor_faults", "faults", "lower", "minor page faults"),
         _response("major_faults", "faults", "lower", "major page faults"),
         _response("voluntary_switches", "switches", "lower", "voluntary context switches"),
         _response("involuntary_switches", "switches", "lower", "involuntary context switches"),
-        _response("peak_memory", "B", "lower", "largest resident set of a process"),
+        _response("peak_memory", "B", "lower", "largest resident set of a process", "most"),
         *_CPU,
         *_TRANSLATION,
     ),
@@ -120,10 +123,10 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         _response("goodput", "b/s", "higher", "payload received over time"),
         _response("packet_rate", "packets/s", "higher", "datagrams received over time"),
         _response("sent_rate", "b/s", "higher", "payload sent over time"),
-        _response("loss", "share", "lower", "messages that never came back or through"),
+        _response("loss", "share", "lower", "messages that never came back or through", "mean"),
         _response("reordered", "packets", "lower", "datagrams that came out of order"),
         _response("retransmits", "segments", "lower", "TCP segments sent again"),
-        _response("tcp_rtt", "s", "lower", "TCP's smoothed round-trip time under load"),
+        _response("tcp_rtt", "s", "lower", "TCP's smoothed round-trip time under load", "mean"),
         _response(
             "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
         ),
@@ -133,21 +136,23 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
         *_POLLING,
     ),
     "ping": (
-        _response("rtt_p50", "s", "lower", "median round-trip time"),
-        _response("rtt_mean", "s", "lower", "mean round-trip time"),
-        _response("rtt_p99", "s", "lower", "99th percentile of the round-trip time"),
-        _response("rtt_p999", "s", "lower", "99.9th percentile of the round-trip time"),
-        _response("rtt_jitter", "s", "lower", "mean change from one round trip to the next"),
-        _response("loss", "share", "lower", "messages that never came back or through"),
+        _response("rtt_p50", "s", "lower", "median round-trip time", "mean"),
+        _response("rtt_mean", "s", "lower", "mean round-trip time", "mean"),
+        _response("rtt_p99", "s", "lower", "99th percentile of the round-trip time", "most"),
+        _response("rtt_p999", "s", "lower", "99.9th percentile of the round-trip time", "most"),
+        _response(
+            "rtt_jitter", "s", "lower", "mean change from one round trip to the next", "mean"
+        ),
+        _response("loss", "share", "lower", "messages that never came back or through", "mean"),
         *_CPU,
     ),
     "burn": (
         _response("work_rate", "loops/s", "higher", "units of work done over time"),
-        _response("share", "share", "higher", "CPU share received"),
+        _response("share", "share", "higher", "CPU share received", "mean"),
         *_CPU,
     ),
     "fork": (
-        _response("elapsed", "s", "lower", "elapsed time"),
+        _response("elapsed", "s", "lower", "elapsed time", "most"),
         _response(
             "fork_rate", "forks/s", "higher", "programs forked, executed and ended over time"
         ),
@@ -159,11 +164,13 @@ RESPONSES: dict[str, tuple[Response, ...]] = {
     ),
     "touch": (
         _response("access_rate", "reads/s", "higher", "dependent random reads over time"),
-        _response("elapsed", "s", "lower", "elapsed time of the reads"),
+        _response("elapsed", "s", "lower", "elapsed time of the reads", "most"),
         _response("minor_faults", "faults", "lower", "minor page faults during the reads"),
-        _response("setup_time", "s", "lower", "time to fill the working set"),
+        _response("setup_time", "s", "lower", "time to fill the working set", "most"),
         _response("setup_faults", "faults", "lower", "page faults of filling the working set"),
-        _response("huge_share", "share", "higher", "share of the working set in pages of 2 MB"),
+        _response(
+            "huge_share", "share", "higher", "share of the working set in pages of 2 MB", "mean"
+        ),
         *_CPU,
         *_TRANSLATION,
     ),
@@ -306,7 +313,7 @@ def _of_all(workload: str, platform: str, nodes: Sequence[str], phase: Phase) ->
     """Of all guests together."""
     parts = _parts(workload, platform, nodes, phase)
     working = _working(parts, phase)
-    values: Found = {**together.join(working)}
+    values: Found = {**together.join(working, RESPONSES[workload])}
     if workload == "stream":
         found = together.common_of(phase)
         values |= {**_stream(phase), "goodput": values.get("goodput")}

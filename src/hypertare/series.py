@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from hypertare.summary import Level
 from hypertare.trials import Cell, FinishedTrial
@@ -18,21 +19,30 @@ class Series:
     cell: Cell
     trials: tuple[FinishedTrial, ...]
 
-    @property
+    @cached_property
     def good(self) -> tuple[FinishedTrial, ...]:
         """The trials that may enter an estimate."""
         return tuple(trial for trial in self.trials if trial.counts)
 
     def values(self, response: str, guest: int | None = None) -> tuple[list[float], list[int]]:
         """The values of a response, in order, and the boot of each; of one guest, or of all."""
-        found = [
-            (value, trial.planned.boot)
-            for trial in self.good
-            if (value := _of(trial, guest).get(response)) is not None and math.isfinite(value)
-        ]
-        return [value for value, _ in found], [boot for _, boot in found]
+        known = self._known.get((response, guest))
+        if known is None:
+            found = [
+                (value, trial.planned.boot)
+                for trial in self.good
+                if (value := _of(trial, guest).get(response)) is not None and math.isfinite(value)
+            ]
+            known = [value for value, _ in found], [boot for _, boot in found]
+            self._known[response, guest] = known
+        return known
 
-    @property
+    @cached_property
+    def _known(self) -> dict[tuple[str, int | None], tuple[list[float], list[int]]]:
+        """What was asked before: every warning asks for every response again."""
+        return {}
+
+    @cached_property
     def guests(self) -> range:
         """Numbers of the guests of which something was measured by itself."""
         return range(1, 1 + max((len(trial.guests) for trial in self.good), default=0))

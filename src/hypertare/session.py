@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -171,6 +172,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
             batch.check_nics(file, plot, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
+    _check_devices(study)
     for name, settings in study.workloads.items():
         if settings.type == "command" and study.needs_files:
             _check_command(name, settings.argv, workdir)
@@ -244,6 +246,21 @@ def _check_size(workdir: Path, memory: int) -> None:
                     f"twice, and {human_size(memory)} of memory leave room for {human_size(room)}.",
                     "Choose a smaller one with --workdir DIR, or more memory with --memory.",
                 )
+
+
+def _check_devices(study: Study) -> None:
+    for device in study.sut.devices:
+        try:
+            mode = device.stat().st_mode
+        except OSError as error:
+            raise InputError(
+                f"sut.devices: {device} cannot be shown to commands: {error.strerror}.",
+                "Name one that is there, or leave it out.",
+            ) from None
+        if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
+            raise InputError(
+                f"sut.devices: {device} is no device.", "Files and directories are shown anyway."
+            )
 
 
 def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> None:

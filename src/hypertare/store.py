@@ -21,14 +21,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
 
 from hypertare.errors import HypertareError, InputError, MachineError
 from hypertare.published import Point
 from hypertare.records import Record, parse
 from hypertare.summary import MachineState
 from hypertare.totals import Walked
-from hypertare.trials import FinishedTrial, PlannedTrial, Response
+from hypertare.trials import FinishedTrial, Kind, PlannedTrial, Response
 from hypertare.walk.result import WalkSummary
 
 FILE_NAME = "run.sqlite"
@@ -160,7 +160,7 @@ class Meta(BaseModel):
     workload. `threshold` is the least cost that matters, a share. `published` are others' figures.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     hypertare: str
     study: str
@@ -377,6 +377,8 @@ class Store:
 
     def milestones(self) -> list[Milestone]:
         rows = self._rows("SELECT at, what FROM milestone ORDER BY id")
+        if not rows:
+            raise _damaged(self.path, "it does not say when it was started")
         with _readable(self.path):
             return [Milestone(datetime.fromisoformat(at), what) for at, what in rows]
 
@@ -602,12 +604,25 @@ def _add_milestone(db: sqlite3.Connection, what: str) -> None:
 # --- rows
 
 
+_Row = tuple[
+    *(int, int, int, str, Json[dict[str, Any]], Kind, Literal["ok", "failed"]),
+    *(str | None, float, Json[tuple[str, ...]], str | None),
+]
+_ROW: TypeAdapter[_Row] = TypeAdapter(_Row)
+_VALUES: TypeAdapter[dict[str, float]] = TypeAdapter(dict[str, float])
+
+
 def _finished(
     row: Sequence[Any], values: dict[str, float], guests: dict[int, dict[str, float]]
 ) -> FinishedTrial:
-    id_, block, boot, platform, cell, kind, status, error, elapsed_s, console, fingerprint = row
-    planned = PlannedTrial(id_, block, boot, platform, json.loads(cell), kind)
-    lines = tuple(json.loads(console))
+    id_, block, boot, platform, cell, kind, status, error, elapsed_s, lines, fingerprint = (
+        _ROW.validate_python(row)
+    )
+    if not isinstance(cell.get("workload"), str):
+        raise ValueError(f"trial {id_} is of no workload")
+    planned = PlannedTrial(id_, block, boot, platform, cell, kind)
+    values = _VALUES.validate_python(values)
+    guests = {number: _VALUES.validate_python(each) for number, each in guests.items()}
     each = tuple(guests.get(number, {}) for number in range(1, max(guests, default=0) + 1))
     return FinishedTrial(planned, status, error, elapsed_s, values, lines, fingerprint, each)
 

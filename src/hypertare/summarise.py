@@ -47,6 +47,7 @@ def summarise(store: Store) -> Summary:
         "confidence": meta.confidence,
         "threshold": meta.threshold,
         "clock": meta.clock,
+        "leading": meta.headline,
     }
     trials, walked = in_order(store.trials(), meta.settings, meta.platforms), store.walks()
     responses = responses_of(meta)
@@ -68,6 +69,7 @@ def summarise(store: Store) -> Summary:
         )
     )
     searched = _loss_free(store, meta, file)
+    under = {state.platform: state.accelerator for state in platforms}
     known = (*estimates, *found.guests, *rates.estimates(searched, meta.baseline))
     return Summary(
         hypertare=meta.hypertare,
@@ -78,6 +80,7 @@ def summarise(store: Store) -> Summary:
         accelerator=meta.accelerator,
         versions=meta.versions,
         seed=meta.seed,
+        threshold=meta.threshold,
         started=milestones[0].at,
         ended=last.at if last.what in ("stopped", "completed") else None,
         complete=last.what == "completed",
@@ -90,7 +93,7 @@ def summarise(store: Store) -> Summary:
         loss_free=searched,
         totals=tuple(totals(file, estimates, walked)),
         published=tuple(_published(meta, file, estimates)),
-        claims=tuple(judge(claim, known, foretold) for claim in _claims(store, meta)),
+        claims=tuple(judge(claim, known, foretold, under) for claim in _claims(store, meta)),
         failed=found.failed,
         warnings=tuple(dict.fromkeys([*_warnings(store), *found.warnings])),
     )

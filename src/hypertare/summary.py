@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict
 Level = str | int | float | bool
 Better = Literal["higher", "lower"]
 Verdict = Literal["costs", "gains", "no difference shown"]
-Judgement = Literal["holds", "fails", "undecided"]
+Reason = Literal["chance", "size", "floor", "many"]
+Judgement = Literal["holds", "fails", "undecided", "not judged"]
 Clock = Literal["wall", "virtual"]
 SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
 Foretelling = Literal["predictable", "not predictable", "undecided"]
@@ -20,7 +21,7 @@ CurveKind = Literal["keeps up", "levels off", "livelock", "undecided"]
 class Part(BaseModel):
     """Base of the summary's parts: closed, unchangeable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Estimate(Part):
@@ -33,6 +34,10 @@ class Estimate(Part):
 
     Where a value of zero or below forbids a ratio there is no cost; `difference`, sut - baseline in
     `unit`, from the same blocks, then carries the verdict.
+
+    `reason` is why no difference is shown: its interval holds 0 ("chance"), it is below the summary's
+    `threshold` ("size"), the baseline differed as much from itself ("floor"), or its interval excludes 0
+    and yet, of so many comparisons, one may do so by chance ("many").
 
     `exact`: in virtual time, every trial gave the same; the ends of an interval are the estimate
     itself. On the wall clock values without any spread have no interval.
@@ -68,6 +73,7 @@ class Estimate(Part):
     difference_low: float | None = None
     difference_high: float | None = None
     verdict: Verdict | None = None
+    reason: Reason | None = None
     of_alone: float | None = None
     of_alone_low: float | None = None
     of_alone_high: float | None = None
@@ -297,6 +303,7 @@ class Summary(Part):
     accelerator: str | None
     versions: dict[str, str]
     seed: int
+    threshold: float
     started: datetime
     ended: datetime | None
     complete: bool

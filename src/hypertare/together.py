@@ -1,19 +1,20 @@
 """What is measured of several guests that work at once: of each, and of all of them. Pure.
 
 Of each it is what a guest has that works alone, from the records of its own tasks and node. What is of all
-of them is the sum, but for what stands in `_MOST` and `_MEAN`, and for round trips, whose percentiles
-come from one histogram of all.
+of them each response says itself (`Response.of_guests`), but for round trips, whose percentiles come from
+one histogram of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean
 
 from hypertare import stream_rate
 from hypertare.common_interval import Common, common, flow
 from hypertare.phase import Phase
 from hypertare.stats import fairness
-from hypertare.trials import FinishedTrial, Response
+from hypertare.trials import FinishedTrial, OfGuests, Response
 
 Values = dict[str, float]
 
@@ -28,7 +29,13 @@ OF_STREAMS = (
 OF_CPU = (
     Response("jain_cpu", "index", "higher", "Jain's index of the guests' CPU time"),
     Response("jain_weighted_cpu", "index", "higher", "Jain's index of CPU time over weight"),
-    Response("entitlement", "share", "higher", "CPU time over what the guest's weight entitles to"),
+    Response(
+        "entitlement",
+        "share",
+        "higher",
+        "CPU time over what the guest's weight entitles to",
+        "mean",
+    ),
     Response("neighbours_cpu", "s", "higher", "CPU time of the guests that are there to disturb"),
     Response(
         "neighbours_cpu_share", "share", "higher", "share of one CPU that these neighbours took"
@@ -41,12 +48,6 @@ LEAST_OVERLAP = 0.5
 """Of the longest stream's time: where all ran for less, a goodput of several guests decides nothing."""
 
 _OF_GOODPUT = frozenset({"goodput", "line_share", *(one.name for one in OF_STREAMS)} - {"overlap"})
-
-_MOST = frozenset({"elapsed", "peak_memory"})
-"""Of all guests it is the last one's, or the largest."""
-
-_MEAN = frozenset({"share", "tcp_rtt", "loss", "packets_per_poll"})
-"""What does not add up."""
 
 
 def common_of(phase: Phase) -> Common | None:
@@ -89,13 +90,14 @@ def doubt(response: str, trials: Sequence[FinishedTrial]) -> str | None:
     )
 
 
-def join(parts: Mapping[int, Values]) -> Values:
-    """One value of each response that all have who work."""
-    names = dict.fromkeys(name for values in parts.values() for name in values)
+def join(parts: Mapping[int, Values], responses: Iterable[Response]) -> Values:
+    """One value of each of these responses that all have who work."""
     return {
-        name: _joined(name, [values[name] for values in parts.values()])
-        for name in names
-        if all(name in values for values in parts.values())
+        response.name: _JOINED[response.of_guests](
+            [values[response.name] for values in parts.values()]
+        )
+        for response in responses
+        if parts and all(response.name in values for values in parts.values())
     }
 
 
@@ -161,9 +163,8 @@ def round_trips(phase: Phase) -> dict[str, float | None]:
     return found
 
 
-def _joined(name: str, values: Sequence[float]) -> float:
-    if name in _MOST:
-        return max(values)
-    if name in _MEAN:
-        return sum(values) / len(values)
-    return sum(values)
+_JOINED: dict[OfGuests, Callable[[Sequence[float]], float]] = {
+    "sum": sum,
+    "mean": fmean,
+    "most": max,
+}

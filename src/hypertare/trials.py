@@ -18,17 +18,22 @@ it is. None of the three is in an estimate.
 """
 
 
+OfGuests = Literal["sum", "mean", "most"]
+
+
 @dataclass(frozen=True)
 class Response:
     """A measured quantity.
 
     `name` is the field's word for it, `unit` its unit, `better` the direction that a user wants.
+    `of_guests` is what several guests that work at once have of it together.
     """
 
     name: str
     unit: str
     better: Better
     title: str
+    of_guests: OfGuests = "sum"
 
     @property
     def is_index(self) -> bool:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BREAK = """
 from hypertare import cli
 def broken(*_):
@@ -44,3 +46,19 @@ def test_a_defect_without_room_for_a_file_shows_its_traceback(tmp_path: Path) ->
     )
     assert ended.returncode == 1
     assert "Please report it with this:" in ended.stderr and "in broken" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "MemoryError()",
+        "OSError(12, 'Cannot allocate memory')",
+        "ImportError('x.so: failed to map segment from shared object')",
+        'RuntimeError("can\'t start new thread")',
+    ],
+)
+def test_memory_that_has_run_out_is_no_defect(error: str, tmp_path: Path) -> None:
+    ended = broken(re.sub(r"raise .*", lambda _: f"raise {error}", BREAK), tmp_path)
+    assert ended.returncode == 3
+    assert "this machine gave hypertare no more memory" in ended.stderr
+    assert "--resume" in ended.stderr and not list(tmp_path.iterdir())

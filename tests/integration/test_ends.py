@@ -69,6 +69,17 @@ def test_an_interrupted_run_ends_in_order(lab: Lab, number: signal.Signals, plat
     lab.assert_nothing_left(before)
 
 
+def test_an_interrupt_as_the_report_is_drawn_is_told(lab: Lab) -> None:
+    """All trials are there by then; that the run ended early is said nevertheless."""
+    study(lab, "container", trials=2)
+    started = begin(lab)
+    started.until((lab.work / "run" / "summary.json").exists, "the summary to be written")
+    started.stop(signal.SIGINT)
+    ran = started.end()
+    assert ran.status == 130, ran
+    assert "hypertare: interrupted; what was measured before is kept." in ran.err
+
+
 def slowness(lab: Lab) -> float:
     """By how much this machine, with all that it is busy with, is slower than one that a report
     takes 3 s on; the end of a run is little else."""

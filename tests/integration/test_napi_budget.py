@@ -32,7 +32,8 @@ def test_what_the_study_found_is_judged_from_what_was_measured(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     summary = json.loads((folder / "summary.json").read_text())
     judged = {claim["text"]: claim["judgement"] for claim in summary["claims"]}
-    assert judged["Weight 1 loses packets that weight 60 delivers"] == "holds"
+    # Sender and receiver share a CPU here: it is told what was lost, and nothing judged by it.
+    assert judged["Weight 1 loses packets that weight 60 delivers"] == "not judged"
     assert judged["With a small receive buffer UDP is lost in the socket"] == "holds"
     assert judged["... and not in the driver"] == "holds"
     assert judged["With a large receive buffer nothing is lost in the socket"] == "holds"

@@ -19,6 +19,9 @@ from tests.integration.test_emulated import own_cache, told
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
+FETCHING_S = 240.0
+"""For a run that fetches its programs first."""
+
 REAL = """
 name = "real"
 question = "What does a build cost in a container?"
@@ -68,7 +71,9 @@ def test_a_build_and_a_compression_are_right_and_repeat(lab: Lab) -> None:
     (lab.work / "project").mkdir()
     (lab.work / "project/text").write_text("of this host\n")
     study = lab.study(REAL)
-    first = lab.run("run", study, "--jobs", "2", "--json", "--out", "first")
+    first = lab.run(
+        *("run", study, "--jobs", "2", "--json", "--out", "first"), patience_s=FETCHING_S
+    )
     assert first.status == 0, first.said
     assert first.json["failed"] == []
     again = lab.run("run", study, "--jobs", "2", "--fresh", "--out", "again")

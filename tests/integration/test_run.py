@@ -185,7 +185,9 @@ def test_compare_says_what_got_worse(paced: Done) -> None:
     assert same.status == 0, same
     found = lab.run("compare", paced.run, worse, "--json")
     assert found.status == 4, found
-    assert "got worse by more than 5 %" in found.err
+    assert "got worse by more than 1 %" in found.err
+    # One default for what matters, said by both.
+    assert found.json["threshold"] == summary(paced.run)["threshold"] == 0.01
     changes = {
         change["platform"]: change
         for change in found.json["changes"]

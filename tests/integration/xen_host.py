@@ -165,6 +165,9 @@ class XenHost:
         asked += [f"--hypervisor={image.hypervisor}", "--driver-memory=448M"]
         asked += ["--module=veth", "--kernel-arg=hypertare.program=/serve"]
         words: list[str] = json.loads(subprocess.check_output(asked))
+        while "-add-fd" in words:
+            at_descriptor = words.index("-add-fd")
+            del words[at_descriptor : at_descriptor + 2]
         at = {word: index for index, word in enumerate(words)}
         words[at["-kernel"] + 1] = str(image.hypervisor)
         modules = words[at["-initrd"] + 1]
@@ -172,8 +175,10 @@ class XenHost:
         words[at["-initrd"] + 1] = f"{image.kernel} {arguments},{initramfs}"
         port = "socket,id={},path={}/{}-port,server=on,wait=off"
         changed = {
-            "file,id=console,path=console": f"file,id=console,path={folder}/console",
-            "file,id=records,path=records": port.format("records", folder, "control"),
+            "file,id=console,path=/dev/fdset/8,append=on": f"file,id=console,path={folder}/console",
+            "file,id=records,path=/dev/fdset/7,append=on": port.format(
+                "records", folder, "control"
+            ),
             "virtio-serial-pci,max_ports=2": "virtio-serial-pci,max_ports=3",
         }
         assert changed.keys() <= set(words), words

@@ -59,8 +59,11 @@ class Page:
         value = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [value]})
 
-    def run(self, script: str) -> Any:
-        return self.driver.execute_script(script)
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def drawn_now(self) -> int:
+        return int(self.run("return document.querySelectorAll('[data-drawn]').length"))
 
     def drawn(self) -> int:
         """Waits until every chart is drawn; says how many there are."""

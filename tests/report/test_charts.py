@@ -1,20 +1,72 @@
-"""Every chart is sound Vega-Lite, checked against its schema, and the same without the check."""
+"""Every chart is sound Vega-Lite by its schema, and draws what was found."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from copy import deepcopy
+from typing import Any
 
 import pytest
+from jsonschema import ValidationError
 
 from hypertare.report import charts, html
 from hypertare.report.model import Report
 from hypertare.summary import Estimate
+from tests.report.vega_lite import Spec, charts_of, check, data_of
 
 
-def test_what_is_drawn_is_sound(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = html.render(report)
-    monkeypatch.setattr(charts, "unchecked", nullcontext)
-    assert html.render(report) == quick
+@pytest.fixture(scope="module")
+def drawn(report: Report) -> dict[str, Spec]:
+    return charts_of(html.render(report))
+
+
+def test_what_is_drawn_is_sound(drawn: dict[str, Spec]) -> None:
+    assert len(drawn) > 20
+    for chart in drawn.values():
+        check(chart)
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        ((), {"heigth": 3}),
+        (("layer", 0, "mark"), {"sise": 3}),
+        (("layer", 0, "encoding"), {"colour": {"field": "kind"}}),
+        (("layer", 0, "encoding", "x"), {"titel": "elapsed"}),
+        (("layer", 0, "encoding", "x", "scale"), {"zeroo": True}),
+        (("layer", 0, "encoding", "tooltip", 0), {"formt": "g"}),
+        (("layer", 1, "encoding", "x"), {"type": "quantity"}),
+    ],
+)
+def test_what_is_misspelt_is_not(
+    drawn: dict[str, Spec], place: tuple[str | int, ...], wrong: dict[str, object]
+) -> None:
+    chart = deepcopy(drawn["cell0r0"])
+    part: Any = chart
+    for step in place:
+        part = part[step]
+    part.update(wrong)
+    with pytest.raises(ValidationError):
+        check(chart)
+
+
+def test_the_points_of_every_response_are_made_of_one_table(report: Report) -> None:
+    data = data_of(html.render(report))
+    for response in ("elapsed", "peak_memory"):
+        chart = next(
+            one
+            for one in data["charts"].values()
+            if one.get("usermeta", {}).get("trials") == {"of": "cell0", "response": response}
+        )
+        assert chart["layer"][0]["data"] == {"name": "trials"}
+        table = data["trials"]["cell0"]
+        points = report.points_of("build", response)
+        assert table["trial"] == [point.trial for point in points]
+        platforms = [table["platforms"][place] for place in table["platform"]]
+        assert platforms == [point.platform for point in points]
+        assert [table["kinds"][place] for place in table["kind"]] == [p.kind for p in points]
+        scale = points[0].value / table["values"][response][0]
+        found = [value * scale for value in table["values"][response]]
+        assert found == pytest.approx([point.value for point in points], rel=1e-5)
 
 
 def test_colours_are_the_same_everywhere_and_differ(report: Report) -> None:
@@ -25,9 +77,8 @@ def test_colours_are_the_same_everywhere_and_differ(report: Report) -> None:
 
 def _rows(report: Report, estimates: list[Estimate]) -> tuple[list[dict[str, object]], str]:
     """What the costs' chart draws, and along which field."""
-    made = charts.specification(charts.costs(report, estimates))
-    interval = made["layer"][1]
-    return made["datasets"][interval["data"]["name"]], interval["encoding"]["x"]["field"]
+    made = charts.costs(report, estimates)
+    return made["data"]["values"], made["layer"][1]["encoding"]["x"]["field"]
 
 
 def test_costs_beside_a_tenfold_one_are_drawn_as_times_worse(report: Report) -> None:

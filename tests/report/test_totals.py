@@ -11,6 +11,7 @@ from hypertare.report import charts, published, totals, translation
 from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Wording
 from hypertare.summary import Estimate, Level, Published, Total
+from tests.report.vega_lite import check
 
 WORDING = Wording(
     titles={},
@@ -115,7 +116,8 @@ def test_bars_are_parts_of_native_and_published_stands_beside_its_line() -> None
     assert nested[0].ratio == pytest.approx(1.25 * 2 / 2.5)
     (cross,) = [bar for bar in bars if bar.part == "published"]
     assert (cross.name, cross.ratio) == ("shadow guest", 1.6)
-    made = charts.specification(charts.totals(bars))
+    made = charts.totals(bars)
+    check(made)
     assert "1.6" in str(made) and "(virtual)" in str(made)
 
 

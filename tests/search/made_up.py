@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hypertare.laboratory import Ask
-from hypertare.search.replay import Measured, Need, Search, replay
+from hypertare.search.replay import replay
 from hypertare.search.rounds import RATE, UNPACED
+from hypertare.search.search import Measured, Need, Search
 from hypertare.search.settings import SearchSettings
 from hypertare.trials import Cell, FinishedTrial, Kind, PlannedTrial
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from hypertare.search.replay import Found, Measured, Need, replay
+from hypertare.search.replay import replay
+from hypertare.search.search import Found, Measured, Need
 from hypertare.search.settings import SearchSettings
 from tests.search.made_up import Path, livelock, noisy, searched, settings, up_to
 

@@ -137,8 +137,11 @@ def stopped_by_boot(
     for _ in range(experiments):
         ratios = rng.standard_normal(30) + effect * rng.standard_normal(30)[where]
         ratios *= 0.02 * spread / np.hypot(1.0, effect)
-        over = stop.ends(stop.booted_half_widths(ratios, where, min_boots=least), 0.02, 5)
-        count = int(over.argmax()) + 1 if over.any() else 30
+        rule = stop.StopRule(precision=0.02, min_trials=5, max_trials=30, min_boots=least)
+        count = 0
+        while rule.decide() is stop.Decision.CONTINUE:
+            rule.add(float(ratios[count]), where[count])
+            count += 1
         seen = boots.mean(ratios[:count], where[:count]).interval
         held += seen.low <= 0 <= seen.high  # type: ignore[operator]
         taken += count

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hypertare.stats.comparisons import false_alarms, holm
+from hypertare.stats.comparisons import by_chance, holm
 from hypertare.stats.drift import trend
 from hypertare.stats.outliers import outliers
-from hypertare.stats.practical import unanimous, verdict
+from hypertare.stats.practical import Verdict, rule, unanimous
 
 
 def test_trend_by_hand() -> None:
@@ -63,6 +65,10 @@ def test_outliers_seldom_in_normal_values() -> None:
     assert sum(bool(outliers(row)) for row in rows) < 0.01 * 2000
 
 
+def verdict(cost: float, low: float | None, high: float | None, **rules: Any) -> Verdict:
+    return rule(cost, low, high, **rules).verdict
+
+
 @pytest.mark.parametrize(
     ("cost", "low", "high", "said"),
     [
@@ -102,7 +108,13 @@ def test_sign_test() -> None:
 def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
-    assert false_alarms(40) == pytest.approx(2)
+
+
+def test_a_family_is_corrected_for_itself_alone() -> None:
+    tested = [("asked", 0.03), *[("beside", 0.03)] * 3, ("beside", None), ("beside", 0.001)]
+    # 0.03 alone is none; 0.03 as one of four is: 0.001 * 4 is none, then 0.03 * 3 is.
+    assert by_chance(tested) == [False, True, True, True, False, False]
+    assert by_chance([]) == []
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))

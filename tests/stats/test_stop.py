@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hypertare.stats import ratio, stop
+from hypertare.stats.boots import Running, mean
 from hypertare.stats.interval import of_mean
-from hypertare.stats.stop import Decision, decide
+from hypertare.stats.stop import Decision, StopRule, decide
 
 RULE = {"precision": 0.02, "min_trials": 5, "max_trials": 30}
 LOGS = st.lists(st.floats(-2, 2), min_size=2, max_size=30)
@@ -78,3 +81,48 @@ def test_boots_that_differ_ask_for_more() -> None:
     assert decide(within, boots=[0] * 15, **RULE) is decide(within, **RULE)
     with pytest.raises(ValueError, match="15 ratios of 2 boots"):
         decide(within, boots=[0, 1], **RULE)
+
+
+@given(st.lists(st.tuples(st.floats(-3, 3), st.integers(0, 4)), min_size=1, max_size=40))
+def test_a_growing_mean_is_the_mean(series: list[tuple[float, int]]) -> None:
+    running = Running()
+    for count, (value, boot) in enumerate(series, 1):
+        running.add(value, boot)
+        values, where = zip(*series[:count], strict=True)
+        seen = mean(values, where)
+        estimate, half = running.mean()
+        wanted = seen.interval
+        assert running.boots == seen.boots
+        if count == 1:
+            assert (estimate, half) == (value, math.inf)
+        elif wanted.low is None or wanted.high is None:
+            assert (estimate, half) == (wanted.estimate, 0.0)
+        else:
+            width = (wanted.high - wanted.low) / 2
+            close = (
+                pytest.approx(wanted.estimate, abs=1e-6),
+                pytest.approx(width, rel=1e-4, abs=1e-6),
+            )
+            assert (estimate, half) == close or _at_the_edge(values, where)
+
+
+def _at_the_edge(values: tuple[float, ...], where: tuple[int, ...]) -> bool:
+    """Whether boots differ as much as trials do, to the last digits: either interval is right."""
+    boots = [[v for v, w in zip(values, where, strict=True) if w == boot] for boot in set(where)]
+    grand = sum(values) / len(values)
+    between = sum(len(b) * (sum(b) / len(b) - grand) ** 2 for b in boots)
+    within = sum((v - sum(b) / len(b)) ** 2 for b in boots for v in b)
+    ratio = between * (len(values) - len(boots))
+    return ratio == pytest.approx(within * (len(boots) - 1), rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_differences_are_weighed_against_the_largest_value(size: float) -> None:
+    quiet = StopRule(scale="difference", **RULE)
+    noisy = StopRule(scale="difference", **RULE)
+    for block in range(5):
+        sign = -1 if block % 2 else 1
+        quiet.add(0.001 * size * sign, largest=size)
+        noisy.add(0.1 * size * sign, largest=size)
+    assert quiet.decide() is Decision.PRECISE
+    assert noisy.decide() is Decision.CONTINUE

@@ -6,6 +6,7 @@
 //! - [`guest`] starts VMs and is their init; [`net`] makes namespaces' links and interfaces.
 //! - [`xen`] makes Xen's guests, and is what they and their driver domain have of their own.
 
+pub mod capabilities;
 pub mod emit;
 pub mod guest;
 pub mod host;

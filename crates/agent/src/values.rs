@@ -302,8 +302,10 @@ const KVM_EXITS: &[Definition] = &[
 ];
 
 const MEMORY: &[Definition] = &[
+    ("ksm_saved_bytes_level", "B", "memory that KSM saves at the end"),
     ("*_bytes_level", "B", "memory of a kind at the end: in huge pages, or saved by KSM"),
     ("*_level", "pages", "pages of a kind at the end: reserved ones of 2 MB, KSM's"),
+    ("thp_fault_alloc", "faults", "page faults that got a transparent huge page"),
     (
         "thp_*",
         "events",

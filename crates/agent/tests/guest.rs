@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -278,7 +279,7 @@ fn a_guest_that_is_only_tried_ends_with_whoever_tries_it() {
     );
     let mut shell = Command::new("/bin/sh").args(["-c", &script]).spawn().unwrap();
     let agent = await_child(Pid::from_child(&shell));
-    let qemu = await_child(agent);
+    let qemu = await_vmm(agent.as_raw_nonzero().get().unsigned_abs());
     shell.kill().unwrap();
     shell.wait().unwrap();
     wait_for_end(agent);
@@ -418,17 +419,110 @@ fn the_command_says_why_a_guest_did_not_answer() {
 fn a_vmm_does_not_outlive_a_killed_agent() {
     let hang = ["rdinit=/there-is-none", "root=/dev/there-is-none", "rootwait"];
     let mut agent = command(&hang).spawn().unwrap();
-    let deadline = Instant::now() + LIMIT;
-    let qemu = loop {
-        if let Some(qemu) = vmm_of(agent.id()) {
-            break qemu;
-        }
-        assert!(Instant::now() < deadline, "no QEMU was started");
-        thread::sleep(Duration::from_millis(10));
-    };
+    let qemu = await_vmm(agent.id());
     agent.kill().unwrap();
     agent.wait().unwrap();
     wait_for_end(qemu);
+}
+
+#[test]
+#[ignore = "boots guests: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
+fn a_guest_s_qemu_may_do_nothing_beyond_its_descriptors() {
+    let (vmm, _) = boot("confined", &guest(&[]));
+    assert_confined(vmm.pid(), 0);
+    assert!(vmm.missing_walls().is_empty(), "{:?}", vmm.missing_walls());
+    // From outside it is still seen and bound.
+    let pid = vmm.pid().as_raw_nonzero();
+    assert!(vmm.backing().unwrap().is_some_and(|backing| backing.resident > 0));
+    assert!(fs::read_to_string(format!("/proc/{pid}/io")).unwrap().contains("rchar"));
+    assert_eq!(vmm.quit().unwrap(), Quit::PoweredOff);
+}
+
+#[test]
+#[ignore = "boots a guest: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
+fn with_a_share_qemu_may_read_and_search_and_nothing_else() {
+    let guest = guest(&[]);
+    let node = node("shares", &guest, vec![]);
+    let share = Some(Path::new("/"));
+    let mut vmm = Vmm::start(Spec { node: &node, guest: &guest, taps: vec![], share }).unwrap();
+    await_hello(&mut vmm, LIMIT).unwrap();
+    // CAP_DAC_READ_SEARCH
+    assert_confined(vmm.pid(), if is_root() { 1 << 2 } else { 0 });
+    vmm.quit().unwrap();
+}
+
+#[test]
+#[ignore = "boots a guest: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
+fn kernel_and_archive_may_be_files_that_only_their_owner_reads() {
+    let closed = tempfile::tempdir().unwrap();
+    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let [kernel, archive] = ["HYPERTARE_KERNEL", "HYPERTARE_INITRAMFS"].map(|variable| {
+        let place = closed.path().join(variable);
+        fs::copy(path(variable), &place).unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o600)).unwrap();
+        place
+    });
+    let (vmm, _) = boot("closed", &Guest { kernel, initramfs: vec![archive], ..guest(&[]) });
+    vmm.quit().unwrap();
+}
+
+#[test]
+#[ignore = "starts QEMU: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
+fn an_emulated_machine_s_qemu_may_do_nothing_beyond_its_descriptors() {
+    let mut command = Command::new(AGENT);
+    command.arg("emulate").arg("--kernel").arg(path("HYPERTARE_KERNEL"));
+    command.arg("--initramfs").arg(path("HYPERTARE_INITRAMFS"));
+    for word in ["rdinit=/there-is-none", "root=/dev/there-is-none", "rootwait"] {
+        command.args(["--kernel-arg", word]);
+    }
+    let mut agent = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let qemu = await_vmm(agent.id());
+    assert_confined(qemu, 0);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    wait_for_end(qemu);
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Has none of a process's usual powers but these capabilities.
+fn assert_confined(qemu: Pid, capabilities: u64) {
+    let pid = qemu.as_raw_nonzero();
+    // The filter is there some time after the program.
+    let deadline = Instant::now() + LIMIT;
+    let field = |name: &str| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let found = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        found.unwrap_or_default().trim().to_owned()
+    };
+    while field("Seccomp") != "2" {
+        assert!(Instant::now() < deadline, "QEMU does not filter its system calls");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(field("NoNewPrivs"), "1");
+    for (set, held) in [
+        ("CapInh", capabilities),
+        ("CapPrm", capabilities),
+        ("CapEff", capabilities),
+        ("CapAmb", capabilities),
+    ] {
+        assert_eq!(field(set), format!("{held:016x}"), "{set}");
+    }
+    if !is_root() {
+        return;
+    }
+    assert_eq!(field("CapBnd"), format!("{:016x}", 0));
+    assert_eq!(field("Groups"), "");
+    for ids in ["Uid", "Gid"] {
+        let all = field(ids);
+        assert!(all.split_ascii_whitespace().all(|id| id != "0"), "{ids}: {all}");
+    }
+    let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
+    let options = mounts.lines().map(|line| line.split(' ').nth(5).unwrap());
+    assert!(options.clone().count() > 0);
+    assert!(options.clone().all(|one| one.starts_with("ro,nosuid")), "{mounts}");
 }
 
 fn command(kernel_args: &[&str]) -> Command {
@@ -442,13 +536,27 @@ fn command(kernel_args: &[&str]) -> Command {
     command
 }
 
-/// By its name, so that a child which has not yet become QEMU is not meant.
+fn await_vmm(parent: u32) -> Pid {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(qemu) = vmm_of(parent) {
+            return qemu;
+        }
+        assert!(Instant::now() < deadline, "no QEMU was started");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// By its name and what it boots, so that neither a child which has not yet become QEMU is meant nor one
+/// that is only asked what it can do.
 fn vmm_of(parent: u32) -> Option<Pid> {
     fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
         let (name, rest) = stat.rsplit_once(')')?;
         let is_child = rest.split_ascii_whitespace().nth(1)? == parent.to_string();
-        (is_child && name.contains("qemu")).then(|| Pid::from_raw(pid))?
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let boots = line.split(|&byte| byte == 0).any(|word| word == b"-append");
+        (is_child && name.contains("qemu") && boots).then(|| Pid::from_raw(pid))?
     })
 }

@@ -4,11 +4,15 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
+use agent::node::own_root;
 use agent::values;
+use agent::workload::confine::Confinement;
 use agent::workload::process::{Assignment, Child, spawn_from};
 use hypertare_plan::{
     Burn, Command, MAX_OUTPUT, PingProtocol, PingReply, PingRequest, Record, Task, TaskResult,
@@ -17,7 +21,11 @@ use hypertare_plan::{
 
 const AGENT: &str = env!("CARGO_BIN_EXE_hypertare-agent");
 
-fn start(workload: Workload, root: Option<&Path>) -> Child {
+fn start(workload: Workload, confinement: Option<Confinement>) -> Child {
+    start_from(Path::new(AGENT), workload, confinement)
+}
+
+fn start_from(agent: &Path, workload: Workload, confinement: Option<Confinement>) -> Child {
     let task = Task {
         id: "task".to_owned(),
         node: "node".to_owned(),
@@ -26,7 +34,7 @@ fn start(workload: Workload, root: Option<&Path>) -> Child {
         workload,
     };
     let assignment = Assignment { trial: 7, phase: "phase".to_owned(), task };
-    spawn_from(Path::new(AGENT), &assignment, root).unwrap()
+    spawn_from(agent, &assignment, confinement).unwrap()
 }
 
 fn result(child: &mut Child) -> TaskResult {
@@ -197,10 +205,32 @@ fn a_command_reads_nothing_and_has_default_signals() {
     // With SIGPIPE ignored, `yes` would complain about its closed pipe.
     let result = run(shell("yes | head -n 1; grep SigIgn /proc/self/status"));
     assert_eq!(result.text["stderr"], "");
-    let ignored = result.text["stdout"].split_whitespace().last().unwrap().to_owned();
-    // Signals 32 and 33 are the C library's own: its `posix_spawn` leaves them ignored.
-    let ignored = u64::from_str_radix(&ignored, 16).unwrap() & 0x7fff_ffff;
-    assert_eq!(ignored, 0, "{:?}", result.text);
+    assert_eq!(ignored(&result), 0, "{:?}", result.text);
+}
+
+/// As in SigIgn of `/proc`, without signals 32 to 34: these are the C library's own, and its
+/// `posix_spawn` leaves them ignored.
+fn ignored(result: &TaskResult) -> u64 {
+    let mask = result.text["stdout"].split_whitespace().last().unwrap();
+    u64::from_str_radix(mask, 16).unwrap() & !(0b111 << 31)
+}
+
+/// As by `nohup`, or by a shell that starts a command with `&`.
+#[test]
+fn a_command_has_default_signals_though_its_agent_was_started_without() {
+    let directory = Directory::new("ignoring");
+    let agent = directory.0.join("agent");
+    let script = format!("#!/bin/sh\ntrap '' HUP INT QUIT TERM USR1 64\nexec {AGENT} \"$@\"\n");
+    std::fs::write(&agent, script).unwrap();
+    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let sigign = "grep SigIgn /proc/self/status";
+    let spec = Command { prepare: Some("kill -TERM $$; true".to_owned()), ..shell(sigign) };
+    let mut child = start_from(&agent, Workload::Command(spec), None);
+    let prepared = result(&mut child);
+    assert!(prepared.error.is_some_and(|error| error.contains("SIGTERM")));
+    let mut child = start_from(&agent, Workload::Command(shell(sigign)), None);
+    let result = result(&mut child);
+    assert_eq!(ignored(&result), 0, "{:?}", result.text);
 }
 
 #[test]
@@ -389,10 +419,11 @@ fn malformed_input_is_refused_in_one_sentence() {
     }
 }
 
+/// Who may not make a mount namespace has no view to be confined to.
 #[test]
-fn a_task_in_another_root() {
+fn a_confined_task_has_another_root_and_no_way_out() {
     let directory = Directory::new("root");
-    for inside in ["bin", "dev"] {
+    for inside in ["bin", "dev", "proc"] {
         std::fs::create_dir_all(directory.0.join(inside)).unwrap();
     }
     std::fs::write(directory.0.join("dev/null"), "").unwrap();
@@ -401,15 +432,23 @@ fn a_task_in_another_root() {
     // open for writing, and a file that is being written cannot be executed.
     let copied = Program::new("cp").arg(AGENT).arg(directory.0.join("bin/agent")).status();
     assert!(copied.unwrap().success());
-    let mut child = start(Workload::Command(command(&["agent", "values"])), Some(&directory.0));
-    if !rustix::process::geteuid().is_root() {
-        let mut records = String::new();
-        child.records.read_to_string(&mut records).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(2), "{records}");
-        return;
+    let namespace = match own_root::rooted_at(&directory.0) {
+        Ok(namespace) => namespace,
+        Err(error) => {
+            assert!(!rustix::process::geteuid().is_root(), "{error:#}");
+            return;
+        }
+    };
+    for as_container in [false, true] {
+        let confinement = Confinement { namespace: namespace.as_fd(), as_container };
+        let work = Workload::Command(command(&["agent", "values"]));
+        let mut child = start(work, Some(confinement));
+        let outcome = result(&mut child);
+        assert_eq!(outcome.error, None);
+        assert!(outcome.text["stdout"].contains("rtt_p50_ns"));
+        child.wait().unwrap();
     }
-    let outcome = result(&mut child);
-    assert_eq!(outcome.error, None);
-    assert!(outcome.text["stdout"].contains("rtt_p50_ns"));
-    child.wait().unwrap();
+    // What was mounted for it is seen by nobody else.
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(directory.0.to_str().unwrap()), "{mounts}");
 }

@@ -260,4 +260,7 @@ pub struct Files {
     pub workdir: PathBuf,
     /// Bytes that writes may take in memory.
     pub memory: u64,
+    /// Devices of the node that commands see beside those that every program has, `/dev/fuse`.
+    #[serde(default)]
+    pub devices: Vec<PathBuf>,
 }

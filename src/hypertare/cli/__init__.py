@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from hypertare import interrupt
-from hypertare.errors import HypertareError
+from hypertare.errors import HypertareError, MachineError, short_of_memory
 
 app = typer.Typer(
     name="hypertare",
@@ -71,30 +72,62 @@ def main() -> None:
     except HypertareError as error:
         _fail(error)
     except KeyboardInterrupt:
-        print("hypertare: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _interrupted()
+    except SystemExit as end:
+        # The library that parses the command line makes a silent end of an interrupt.
+        if _by_interrupt(end):
+            _interrupted()
+        raise
     except BrokenPipeError:
         # Whoever read our output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        print(f"hypertare: {error.strerror or error}{where}", file=sys.stderr)
-        sys.exit(1)
     except Exception as error:
-        _defect(error)
+        _unforeseen(error)
     finally:
         interrupt.heard()
 
 
-def _fail(error: HypertareError) -> None:
+def _unforeseen(error: Exception) -> NoReturn:
+    if short_of_memory(error):
+        _fail(
+            MachineError(
+                "this machine gave hypertare no more memory.",
+                "Free some (`free -m`) or raise the limit (`ulimit -v`). What was measured before is "
+                "kept: --resume --out DIR goes on with a run.",
+            )
+        )
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        print(f"hypertare: {error.strerror or error}{where}", file=sys.stderr)
+        sys.exit(1)
+    _defect(error)
+
+
+def _by_interrupt(end: BaseException) -> bool:
+    cause = end.__cause__ or end.__context__
+    return cause is not None and (isinstance(cause, KeyboardInterrupt) or _by_interrupt(cause))
+
+
+def _interrupted() -> NoReturn:
+    """At once: what Python and its libraries do on their way out may meet the interrupt again, when
+    nobody is left to take it, and the process would end by the signal.
+    """
+    print("hypertare: interrupted; what was measured before is kept.", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(130)
+
+
+def _fail(error: HypertareError) -> NoReturn:
     print(f"hypertare: {error.what}", file=sys.stderr)
     if error.do:
         print(f"  {error.do}", file=sys.stderr)
     sys.exit(error.status)
 
 
-def _defect(error: Exception) -> None:
+def _defect(error: Exception) -> NoReturn:
     """What nobody thought of: a sentence too, and what a report of it needs, in a file."""
     what = f"{type(error).__name__}: {error}".splitlines()[0]
     print(f"hypertare: a defect of hypertare itself: {what}", file=sys.stderr)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from hypertare.stats.practical import THRESHOLD
+
 
 def compare(
     run_a: Annotated[
@@ -16,7 +18,7 @@ def compare(
     threshold: Annotated[
         str,
         typer.Option("--threshold", metavar="SHARE", help="The least change that matters."),
-    ] = "5%",
+    ] = f"{100 * THRESHOLD:g}%",
     json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
 ) -> None:
     """Compare two runs of a study. Exit status 4 when something got worse beyond the threshold."""

@@ -77,14 +77,16 @@ def _write_page(pages: Any, found: Report | Tuning, html: Path) -> None:
 
 def _tuning(run: Path) -> Tuning | None:
     """The tuning that a directory holds, if it holds one."""
-    from pydantic import ValidationError
-
-    from hypertare.errors import InputError
-    from hypertare.tune.document import FILE_NAME, Tuning
+    from hypertare.tune import FILE_NAME
 
     place = run / FILE_NAME
     if not place.is_file():
         return None
+    from pydantic import ValidationError
+
+    from hypertare.errors import InputError
+    from hypertare.tune.document import Tuning
+
     try:
         return Tuning.model_validate_json(place.read_bytes())
     except ValidationError as error:
@@ -118,8 +120,7 @@ def load(run: Path) -> Report:
 
 @contextmanager
 def drawing(folder: Path) -> Iterator[Path]:
-    """Where the page of a run directory goes. Drawing takes seconds, and loading what draws as well:
-    only after the verdict is read."""
+    """Where the page of a run directory goes; it is drawn after the verdict, which a reader waits for."""
     from rich.console import Console
 
     with Console(stderr=True).status("writing the report"):

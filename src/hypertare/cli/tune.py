@@ -94,8 +94,8 @@ def tune(
     from hypertare.host.needs import Permissions
     from hypertare.report.tuning import show
     from hypertare.store import Store
+    from hypertare.tune import FILE_NAME
     from hypertare.tune import session as tuning
-    from hypertare.tune.document import FILE_NAME
 
     if resume:
         changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}

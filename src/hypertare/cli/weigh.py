@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from hypertare.cli.options import HugePages, ModuleReload
+from hypertare.stats.practical import THRESHOLD
 
 
 def weigh(
@@ -63,6 +64,15 @@ def weigh(
             show_default=False,
         ),
     ] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="/dev/NAME",
+            help="Show the command this device, too: it sees no other than /dev/null and its like. "
+            "What it does to it stays. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     kernel: Annotated[
         str,
         typer.Option(
@@ -91,6 +101,9 @@ def weigh(
             show_default=False,
         ),
     ] = None,
+    threshold: Annotated[
+        str, typer.Option(metavar="SHARE", help="The least cost that matters.")
+    ] = f"{100 * THRESHOLD:g}%",
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random order of trials.")] = 1,
     out: Annotated[
         Path | None,
@@ -146,6 +159,7 @@ def weigh(
             "kernel": kernel,
             "accelerator": accelerator,
             "workdir": str((workdir or Path.cwd()).absolute()),
+            "devices": device or [],
         },
         design={
             "warmup": warmup,
@@ -153,6 +167,7 @@ def weigh(
             "min_trials": min_trials,
             "max_trials": max_trials,
             "time_limit": time_limit,
+            "threshold": threshold,
         },
         prepare=prepare,
     )
@@ -180,7 +195,7 @@ def study_file(
     *,
     platforms: list[str],
     varied: Mapping[str, Sequence[object]],
-    sut: dict[str, str],
+    sut: Mapping[str, object],
     design: dict[str, object],
     prepare: str | None,
 ):
@@ -213,14 +228,20 @@ def study_file(
     return StudyFile.of(raw, "weigh")
 
 
+_OPTIONS = {"platforms": "on", "devices": "device"}
+"""Settings whose option is called otherwise."""
+
+
 def _as_options(text: str) -> str:
     """An error of the study made on the spot, in words of the options that it was made of."""
 
     def option(found: re.Match[str]) -> str:
         name = found[1].replace("_", "-")
-        return f"--{'on' if name == 'platforms' else name}:"
+        return f"--{_OPTIONS.get(found[1], name)}:"
 
-    text = re.sub(r"^weigh: (?:sut|design)\.(\w+)(?:\.\d+)?:", option, text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^(?:weigh: )?(?:sut|design)\.(\w+)(?:\.\d+)?:", option, text, flags=re.MULTILINE
+    )
     text = text.removeprefix("weigh: ")
     return re.sub(r'\b(?:factors\.)?sut\.(paging|pages)(?: = "(\w+)")?', _setting, text)
 

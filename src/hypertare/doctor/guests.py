@@ -67,10 +67,11 @@ def nested(host: Host) -> Finding:
 def vhost_net(host: Host) -> Finding:
     """The kernel's own back end for virtio-net."""
     if host.at("/dev/vhost-net").exists():
-        return Finding("vhost_net", "ok", "virtio-net can have its back end in the kernel")
+        return Finding(
+            "vhost_net", "ok", "there, but hypertare's guests do not use it yet (vhost=off)"
+        )
     return Finding(
         "vhost_net",
         "info",
-        "no /dev/vhost-net: packets of virtio-net go through QEMU's own process",
-        "as root: modprobe vhost_net",
+        "no /dev/vhost-net; hypertare's guests do not use it yet: their packets go through QEMU's process",
     )

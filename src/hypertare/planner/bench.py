@@ -37,7 +37,9 @@ def _files(study: Study, on: Surroundings) -> plan.Files | None:
     """What commands work on."""
     if not study.needs_files or on.workdir is None:
         return None
-    return plan.Files(workdir=on.workdir, memory=files_memory(study.sut.memory))
+    return plan.Files(
+        workdir=on.workdir, memory=files_memory(study.sut.memory), devices=study.sut.devices
+    )
 
 
 def _scheduler(study: Study, plot: Plot, on: Surroundings) -> plan.Scheduler | None:

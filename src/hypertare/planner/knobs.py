@@ -31,7 +31,7 @@ def _network_knobs(
     own = [(pair.node, name) for pair in working for name in pair.interfaces]
     own = list(dict.fromkeys(own))
     others = [(node, "eth0") for pair in working for node in pair.others]
-    settings = _link_knobs(study.knobs, [*own, *(others if study.needs_network else [])])
+    settings = _link_knobs(study, [*own, *(others if study.needs_network else [])])
     steering = study.knobs.receive_steering
     for node, interface in own:
         if steering is not None:
@@ -42,12 +42,15 @@ def _network_knobs(
     return list({repr(setting): setting for setting in settings}.values())
 
 
-def _link_knobs(knobs: Knobs, ends: Sequence[tuple[str, str]]) -> list[plan.KnobSetting]:
-    """At both ends of each link."""
+def _link_knobs(study: Study, ends: Sequence[tuple[str, str]]) -> list[plan.KnobSetting]:
+    """At both ends of each link. A bench that is made for a larger MTU has it until it is told another."""
+    knobs, mtu = study.knobs, study.knobs.mtu
+    if mtu is None and study.largest_mtu > study.bench.mtu:
+        mtu = study.bench.mtu
     settings: list[plan.KnobSetting] = []
     for node, interface in ends:
-        if knobs.mtu is not None:
-            settings.append(_knob(node, plan.Mtu(interface=interface, bytes=knobs.mtu)))
+        if mtu is not None:
+            settings.append(_knob(node, plan.Mtu(interface=interface, bytes=mtu)))
         for offload, set_to in knobs.offloads.items():
             knob = plan.Offload(interface=interface, offload=offload, on=set_to)
             settings.append(_knob(node, knob))
@@ -86,6 +89,20 @@ _POLLING = (
 
 def warnings(study: Study) -> list[str]:
     """What of the study does not reach every platform, or is not what it may seem."""
+    return [*_unlike_the_users(study), *_out_of_reach(study)]
+
+
+def _unlike_the_users(study: Study) -> list[str]:
+    """How guests of this host differ from those that people have."""
+    if study.machine != "local" or "guest" not in study.sut.platforms or not study.needs_network:
+        return []
+    return [
+        "guests' packets go through QEMU's process (vhost=off, one queue): under libvirt, Proxmox or "
+        "OpenStack the host's kernel moves those of virtio-net (vhost-net), which costs less"
+    ]
+
+
+def _out_of_reach(study: Study) -> list[str]:
     own_machines = ("guest", "xen")
     platforms = [platform for platform in study.sut.platforms if platform not in own_machines]
     if study.machine != "local" or not platforms:

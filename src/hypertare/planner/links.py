@@ -23,7 +23,7 @@ def make_links(study: Study, under: PcClass | None, on: Surroundings) -> list[pl
     it: what they send takes the same wire. Peers that are guests have a bridge with a NIC at its other
     end, and so have those beyond a line of a limited rate, so that all of them share it.
     """
-    mtu, limited = study.bench.mtu, study.bench.line_rate is not None
+    mtu, limited = study.largest_mtu, study.bench.line_rate is not None
     if limited or (under is not None and study.bench.peers == "guest"):
         return list(line_between(study, LINK, WIRE, 0, under, on))
     if under is None:
@@ -42,7 +42,7 @@ def line_between(
     On an emulated machine it is a wire between NICs: that of the far bridge, and that of the near one
     or, where the baseline has it, of the system under test itself.
     """
-    mtu, rate = study.bench.mtu, study.bench.line_rate
+    mtu, rate = study.largest_mtu, study.bench.line_rate
     if on.chance is None:
         assert rate is not None
         yield plan.Link(name=near, mtu=mtu, trunk=plan.Trunk(to=far, rate_bps=round(rate)))

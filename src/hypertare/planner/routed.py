@@ -54,7 +54,7 @@ def routed(
     if study.bench.line_rate is not None:
         links = list(_shared_lines(study, under, on))
         nodes = [routers.on_shared_lines(node, count) for node in nodes]
-    return nodes, [*links, *_cores(nodes, ways, under, study.bench.mtu, on)]
+    return nodes, [*links, *_cores(nodes, ways, under, study.largest_mtu, on)]
 
 
 def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node], plan.Node]:
@@ -126,7 +126,7 @@ def _routed_links(
     """Two for each router, on which nobody else is. Under a hypervisor each is a bridge with a NIC of
     the PC, and what is beyond that: a hub, or for ends that are guests one more such bridge.
     """
-    mtu = study.bench.mtu
+    mtu = study.largest_mtu
     for side in routers.all_sides(count):
         if under is None:
             yield plan.Link(name=side.link, kind="hub" if on.chance else "bridge", mtu=mtu)

@@ -17,6 +17,7 @@ from hypertare.stats.laws import (
     DRIVER_CPU,
     FAIR_RATE,
     LOADED_RATE,
+    LOADED_RATE_ALONE,
     UNIVERSAL_SCALABILITY,
     Law,
 )
@@ -77,8 +78,13 @@ def _workers_share(values: Values, n: int) -> float:
     return values["outside_cpu_share"] - neighbours
 
 
-def _rate_over_share(values: Values, n: int) -> float:
-    return values["goodput"] / _workers_share(values, n)
+def _their_share(values: Values, n: int) -> float:
+    """CPU share of the guests that stream and of the driver domain, which moves their packets."""
+    return _workers_share(values, n) + values["driver_cpu_share"]
+
+
+def _rate_over(share: Of) -> Of:
+    return lambda values, n: values["goodput"] / share(values, n)
 
 
 SUBJECTS = (
@@ -89,13 +95,9 @@ SUBJECTS = (
     Subject(FAIR_RATE, "most_rate", _fair_rate, lambda v, n: v.get("most_rate", v["goodput"] / n)),
     Subject(UNIVERSAL_SCALABILITY, "goodput", _goodput, _goodput),
     Subject(DRIVER_CPU, "driver_cpu", _driver_over_guests, _driver_over_guests, _workers_cpu),
-    Subject(
-        LOADED_RATE,
-        "goodput",
-        _rate_over_share,
-        _rate_over_share,
-        _workers_share,
-        beside_load=True,
+    *(
+        Subject(law, "goodput", _rate_over(share), _rate_over(share), share, beside_load=True)
+        for law, share in ((LOADED_RATE, _their_share), (LOADED_RATE_ALONE, _workers_share))
     ),
 )
 

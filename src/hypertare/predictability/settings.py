@@ -8,7 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hypertare.quantities import Share
 
-LawName = Literal["fair rate", "driver domain CPU", "loaded rate", "universal scalability law"]
+LawName = Literal[
+    "fair rate",
+    "driver domain CPU",
+    "loaded rate",
+    "loaded rate, guest alone",
+    "universal scalability law",
+]
 """Those of `hypertare.stats.laws`."""
 
 Number = Annotated[int, Field(ge=1)]
@@ -19,7 +25,7 @@ class PredictabilitySettings(BaseModel):
     fitted to; the largest of the run if none of them is in it.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     error: Annotated[Share, Field(gt=0)] = 0.1
     held_out: tuple[Number, ...] = ()

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import altair as alt
-
 from hypertare.plots import Plot
-from hypertare.report import charts, levels, units
+from hypertare.report import charts, levels, units, vega
 from hypertare.report.model import EcdfPoint, Report
+from hypertare.report.vega import Spec, colour, field, mark, sized, values
 from hypertare.responses import mark_of
 
 NOTE = (
@@ -59,7 +58,7 @@ def found(plot: Plot, report: Report) -> list[Line]:
     ]
 
 
-def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Any:
+def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
     middle = median(point.value_s for line in lines for point in line.points)
     divisor, unit = units.scale(middle, lines[0].unit)
     data = [
@@ -74,46 +73,30 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Any:
     ]
     # Panes of one scale, so that they can be compared.
     ends = [pick(row["value"] for row in data) for pick in (min, max)]
-    names = list(dict.fromkeys(line.name for line in lines))
-    drawn = (
-        alt.Chart(alt.InlineData(values=data))
-        .mark_line(interpolate="step-after", size=2)
-        .encode(
-            x=alt.X(
-                "value:Q",
-                title=f"round-trip time, {unit} (logarithmic)",
-                scale=alt.Scale(type="log", nice=False, domain=ends),
-                axis=alt.Axis(tickCount=6, labelOverlap="greedy"),
-            ),
-            y=alt.Y("share:Q", title="share of round trips", axis=alt.Axis(format="%")),
-            color=alt.Color(
-                "line:N",
-                scale=alt.Scale(
-                    domain=names, range=[charts.PALETTE[i % 8] for i in range(len(names))]
-                ),
-                legend=alt.Legend(
-                    title=levels.name(plot.lines) if plot.lines else None, orient="top"
-                ),
-            ),
-            tooltip=[
-                alt.Tooltip("line:N"),
-                alt.Tooltip("value:Q", format=".4~g", title=unit),
-                alt.Tooltip("share:Q", format=".2%"),
-            ],
-        )
-    )
-    facets = list(dict.fromkeys(line.facet for line in lines))
-    if len(facets) == 1:
-        return drawn.properties(width="container", height=280)
-    return alt.concat(
-        *(
-            drawn.transform_filter(alt.datum.facet == name).properties(
-                width=300, height=240, title=name
-            )
-            for name in facets
+    colours = charts.colours(list(dict.fromkeys(line.name for line in lines)))
+    title = levels.name(plot.lines) if plot.lines else None
+    encoding = {
+        "x": field(
+            "value:Q",
+            title=f"round-trip time, {unit} (logarithmic)",
+            scale={"type": "log", "nice": False, "domain": ends},
+            axis={"tickCount": 6, "labelOverlap": "greedy"},
         ),
-        columns=2,
-    )
+        "y": field("share:Q", title="share of round trips", axis={"format": "%"}),
+        "color": colour("line", colours, {**vega.LEGEND, "title": title}),
+        "tooltip": [
+            field("line:N"),
+            field("value:Q", format=".4~g", title=unit),
+            field("share:Q", format=".2%"),
+        ],
+    }
+    drawn = {
+        facet: mark("line", encoding, data=values(rows), interpolate="step-after", size=2)
+        for facet, rows in charts.by_facet(data).items()
+    }
+    if len(drawn) == 1:
+        return sized(*drawn.values(), height=280)
+    return vega.panes(drawn, columns=2, width=300)
 
 
 def head(plot: Plot) -> tuple[str, ...]:

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypertare.report import charts, page, plots, totals, translation, units, verdict
+from hypertare.report import charts, every_trial, page, plots, totals, translation, units, verdict
+from hypertare.report.every_trial import EveryTrial
 from hypertare.report.findings import findings
-from hypertare.report.model import Failure, Point, Report
+from hypertare.report.model import Failure, Report
 from hypertare.report.page import Chart
+from hypertare.report.vega import Spec
 from hypertare.responses import mark_of, meaning
 from hypertare.summary import Estimate, Level, PlatformState
 from hypertare.units import human_size
@@ -65,6 +67,7 @@ class Section:
     lead: Group | None
     others: tuple[Group, ...]
     charts: tuple[Chart, ...]
+    every: EveryTrial | None
 
 
 def write(report: Report, path: Path) -> None:
@@ -78,14 +81,11 @@ def write(report: Report, path: Path) -> None:
 
 def render(report: Report) -> str:
     """The page."""
-    with charts.unchecked():
-        overview, sections = _overview(report), list(_sections(report))
-        asked = list(_plots(report))
-    leading = [overview, *asked, *(section.lead.chart for section in sections if section.lead)]
+    overview, sections, asked = _overview(report), list(_sections(report)), list(_plots(report))
     return page.render(
         "report.html.j2",
         [*asked, *_all_charts(overview, sections)],
-        [chart for chart in leading if chart],
+        {section.id: section.every.data() for section in sections if section.every},
         report=report,
         summary=report.summary,
         facts=_facts(report),
@@ -115,11 +115,9 @@ def _plots(report: Report) -> Iterator[Chart]:
         head = ("workload", "setting", "part", "native is 1 (virtual)")
         shown = ((b.workload, b.name, b.part, units.significant(b.ratio, 4)) for b in bars)
         note = f"{totals.NOTE} Crosses: published ratios, each from measurements of one's own."
-        yield page.chart(
-            "totals-plot", "Against native", note, charts.totals(bars), head, tuple(shown)
-        )
+        yield Chart("totals-plot", "Against native", note, charts.totals(bars), head, tuple(shown))
     for number, one in enumerate(plots.drawn(report)):
-        yield page.chart(f"plot{number}", one.plot.title, one.note, one.chart, one.head, one.rows)
+        yield Chart(f"plot{number}", one.plot.title, one.note, one.chart, one.head, one.rows)
 
     for kind in (translation.EXITS, translation.FAULTS, translation.MAPPINGS):
         yield from _translations(report, kind)
@@ -138,7 +136,7 @@ def _translations(report: Report, kind: str) -> Iterator[Chart]:
         head = ("cell", "platform", kind, f"{unit}{mark_of(report.summary.clock)}", "trials")
         chart = charts.parts(translation.largest(parts), unit, report)
         title = f"{translation.TITLES[kind]}: {workload}"
-        yield page.chart(f"{kind}-{workload}", title, translation.NOTES[kind], chart, head, rows)
+        yield Chart(f"{kind}-{workload}", title, translation.NOTES[kind], chart, head, rows)
 
 
 def _findings(report: Report) -> Iterator[Finding]:
@@ -174,7 +172,7 @@ def _overview(report: Report) -> Chart | None:
         for estimate in leading
     )
     head = ("cell", "platform", "response", "change", _interval_name(report), "verdict")
-    return page.chart(
+    return Chart(
         "overview",
         "What it costs",
         f"Each cost against {report.meta.baseline} with its interval, from trials paired by block.",
@@ -200,7 +198,8 @@ def _noise(report: Report) -> Iterator[tuple[str, ...]]:
 def _sections(report: Report) -> Iterator[Section]:
     for number, (label, cell) in enumerate(report.cells().items()):
         workload = str(cell.get("workload"))
-        groups = list(_groups(report, f"cell{number}", label, workload))
+        every = every_trial.of_cell(report, label, workload)
+        groups = list(_groups(report, f"cell{number}", label, workload, every))
         leading = verdict.word(report.meta.headline.get(workload, ""))
         lead = next((group for group in groups if group.name == leading), None)
         yield Section(
@@ -209,23 +208,25 @@ def _sections(report: Report) -> Iterator[Section]:
             lead,
             tuple(group for group in groups if group is not lead),
             tuple(_of_cell(report, f"cell{number}", label)),
+            every,
         )
 
 
-def _groups(report: Report, key: str, label: str, workload: str) -> Iterator[Group]:
+def _groups(
+    report: Report, key: str, label: str, workload: str, every: EveryTrial | None
+) -> Iterator[Group]:
     estimates = report.estimates(label)
+    columns = {column.response.name: column for column in every.columns} if every else {}
     for number, response in enumerate(report.responses(workload).values()):
         chosen = [estimate for estimate in estimates if estimate.response == response.name]
-        points = report.points_of(label, response.name)
-        if not points:
+        if not report.points_of(label, response.name):
             continue
-        name = verdict.word(response.name)
-        # Nothing is to be seen of what is nought in every trial; a chart takes a tenth of a second.
         chart = None
-        if any(point.value for point in points):
-            chart = _trials_chart(report, f"{key}r{number}", name, points, chosen, response.unit)
+        if every and (column := columns.get(response.name)):
+            drawn = charts.trials(key, every, column, chosen, report)
+            chart = _trials_chart(f"{key}r{number}", column.name, drawn, f"{key}-trials")
         yield Group(
-            name,
+            verdict.word(response.name),
             response.title,
             f"{response.better} is better",
             tuple(_row(report, estimate) for estimate in chosen),
@@ -251,33 +252,14 @@ def _row(report: Report, estimate: Estimate) -> Row:
     )
 
 
-def _trials_chart(
-    report: Report,
-    key: str,
-    name: str,
-    points: Sequence[Point],
-    estimates: Sequence[Estimate],
-    unit: str,
-) -> Chart:
-    rows = tuple(
-        (
-            str(point.trial),
-            point.platform,
-            str(point.block),
-            str(point.boot),
-            point.kind,
-            units.quantity(point.value, unit, digits=5),
-        )
-        for point in points
-    )
-    return page.chart(
+def _trials_chart(key: str, name: str, drawn: Spec, table: str) -> Chart:
+    return Chart(
         key,
         f"Every trial: {name}",
         "A point is a trial, from the first block at the top of its band to the last; hollow ones "
         "are warm-ups and count for nothing. Bar: mean and interval.",
-        charts.trials(points, estimates, report, unit, name),
-        ("trial", "platform", "block", "boot", "kind", name),
-        rows,
+        drawn,
+        table=table,
     )
 
 
@@ -285,7 +267,7 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
     """The charts of a cell that are of no single response."""
     ecdf = [point for point in report.ecdf if point.cell == label]
     if ecdf:
-        yield page.chart(
+        yield Chart(
             f"{key}e",
             "Distribution of round-trip times",
             "All round trips of all counted trials. They are not independent: the intervals above "
@@ -296,7 +278,7 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
         )
     polls = [one for one in report.polls if one.cell == label]
     if polls:
-        yield page.chart(
+        yield Chart(
             f"{key}p",
             "Packets per poll",
             "Polls of the network card by the packets that they found, over all counted trials.",
@@ -309,7 +291,7 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
         )
     series = [point for point in report.series if point.cell == label]
     if series:
-        yield page.chart(
+        yield Chart(
             f"{key}s",
             "Within the trials",
             "One line a trial and task. Intervals within a trial are no replicates.",
@@ -319,7 +301,7 @@ def _of_cell(report: Report, key: str, label: str) -> Iterator[Chart]:
         )
     cpu = [time for time in report.cpu if time.cell == label]
     if cpu:
-        yield page.chart(
+        yield Chart(
             f"{key}c",
             "CPU time",
             "What a trial costs in CPU time, and where it is seen. A guest cannot see what its VMM "

@@ -1,12 +1,14 @@
 """The scripts that draw charts in a browser: bundled once, then kept in the cache.
 
-Bundling takes seconds of CPU time, and a run that is interrupted shall end within a few.
+Bundling takes seconds of CPU time, and a run that is interrupted shall end within a few. What bundles
+brings an engine for JavaScript with it: it is loaded for that alone.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 from hypertare.paths import cache_dir
@@ -14,12 +16,12 @@ from hypertare.paths import cache_dir
 
 def charting_library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script."""
-    import vl_convert
-
-    kept = cache_dir() / "scripts" / f"charts-{vl_convert.__version__}.js"
+    kept = cache_dir() / "scripts" / f"charts-{version('vl-convert-python')}.js"
     try:
         return kept.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
+        import vl_convert
+
         made = vl_convert.javascript_bundle()
         _keep(kept, made)
         return made

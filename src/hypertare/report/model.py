@@ -292,9 +292,8 @@ def _sentences(
         key = (wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
         counts[key] = counts.get(key, 0) + 1
     yield from verdict.failures(summary, wording, counts)
-    noise = verdict.noise(summary, wording, meta.headline)
-    if noise:
-        yield noise
+    if leading:
+        yield verdict.least(summary, wording, meta.headline)
 
 
 def _points(trials: Iterable[FinishedTrial], wording: Wording) -> Iterator[Point]:

@@ -3,7 +3,7 @@
 - Text goes in through Jinja's escaping; data for scripts as JSON without `<`, `>` and `&`.
 - The page's Content-Security-Policy allows its own two scripts by their hashes and nothing else:
   no request, no frame, no form, no evaluated text (Vega's expressions run in its own interpreter).
-- Each chart is also a table, and the first ones are pictures where scripts are off.
+- Each chart is also a table, which needs no scripts.
 """
 
 from __future__ import annotations
@@ -11,51 +11,44 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypertare.errors import MachineError
 from hypertare.report import charts
 from hypertare.report.library import charting_library
+from hypertare.report.vega import Spec
 from hypertare.summary import Summary
-from hypertare.tune.document import Tuning
 from hypertare.units import human_duration
+
+if TYPE_CHECKING:
+    from hypertare.tune.document import Tuning
 
 _FOLDER = Path(__file__).parent
 _LIGHT = charts.config("#1c2430", "#dfe4ea", "transparent")
 _DARK = charts.config("#e6eaf0", "#39424f", "transparent")
-_MOST_PICTURES = 8
-Found = Summary | Tuning
-"""What a page is of."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with what says the same in words and figures."""
+    """A chart with what says the same in words and figures.
+
+    `head` and `rows` are its table; where that is of several charts, `table` names it instead.
+    """
 
     id: str
     title: str
     note: str
-    specification: dict[str, Any]
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    specification: Spec
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    table: str = ""
 
 
-def chart(
-    key: str,
-    title: str,
-    note: str,
-    drawn: Any,
-    head: tuple[str, ...],
-    rows: tuple[tuple[str, ...], ...],
-) -> Chart:
-    return Chart(key, title, note, charts.specification(drawn), head, rows)
-
-
-def where(found: Found) -> list[tuple[str, str]]:
+def where(found: Summary | Tuning) -> list[tuple[str, str]]:
     """What every figure of a page carries with it."""
     return [
         ("machine", f"{found.machine.kind}, {found.machine.hostname}"),
@@ -65,7 +58,7 @@ def where(found: Found) -> list[tuple[str, str]]:
     ]
 
 
-def when(found: Found) -> list[tuple[str, str]]:
+def when(found: Summary | Tuning) -> list[tuple[str, str]]:
     """And what makes it again, or tells it from another time."""
     lasted = (found.ended - found.started).total_seconds() if found.ended else None
     return [
@@ -75,13 +68,15 @@ def when(found: Found) -> list[tuple[str, str]]:
     ]
 
 
-def render(template: str, every: Iterable[Chart], leading: Sequence[Chart], **values: Any) -> str:
+def render(
+    template: str, every: Iterable[Chart], trials: Mapping[str, Any] | None = None, **values: Any
+) -> str:
     """The page of a template.
 
     Args:
         template: its file in this folder.
         every: all charts of the page.
-        leading: those of them that are in view first.
+        trials: what charts of trials take their points from, by the names that they know it by.
         values: what else the template shows.
     """
     import jinja2
@@ -98,9 +93,10 @@ def render(template: str, every: Iterable[Chart], leading: Sequence[Chart], **va
     program = _script((_FOLDER / "report.js").read_text(encoding="utf-8"))
     return environment.get_template(template).render(
         **values,
-        pictures=_pictures(leading),
         style=(_FOLDER / "report.css").read_text(encoding="utf-8"),
-        data=_json({"charts": specifications, "light": _LIGHT, "dark": _DARK}),
+        data=_json(
+            {"charts": specifications, "trials": trials or {}, "light": _LIGHT, "dark": _DARK}
+        ),
         library=library,
         program=program,
         policy=_policy(library, program),
@@ -124,23 +120,6 @@ def write(text: str, path: Path) -> None:
             f"The report {path} cannot be written: {error.strerror}.",
             "Make room, or give another place with `--html FILE`.",
         ) from error
-
-
-# --- charts as pictures
-
-
-def _pictures(leading: Sequence[Chart]) -> dict[str, str]:
-    """By chart; drawing one takes a fifth of a second."""
-    return {chart.id: _picture(chart.specification) for chart in leading[:_MOST_PICTURES]}
-
-
-def _picture(specification: dict[str, Any]) -> str:
-    """The chart as an image, for paper and for browsers without scripts."""
-    import vl_convert
-
-    still = specification | {"width": 640, "config": _LIGHT | {"background": "white"}}
-    svg = vl_convert.vegalite_to_svg(still, allowed_base_urls=[])
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
 # --- text into scripts

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
-import altair as alt
-
 from hypertare.plots import Plot
-from hypertare.report import charts, distributions, levels, stacks, units, verdict
+from hypertare.report import charts, distributions, levels, stacks, units, vega, verdict
 from hypertare.report.levels import OF_CAPACITY
 from hypertare.report.model import Report
+from hypertare.report.vega import Spec, colour, field, fields, layers, mark, sized, until, values
 from hypertare.summary import Estimate
 from hypertare.units import parse_of_capacity
 
@@ -27,7 +26,7 @@ class Drawn:
 
     plot: Plot
     note: str
-    chart: Any
+    chart: Spec
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -107,49 +106,54 @@ def _chart(
     others: Sequence[str],
     divisor: float,
     title: str,
-) -> Any:
-    numeric = all(levels.number(one.cell[plot.x]) is not None for one in estimates)
+) -> Spec:
     platforms = len({one.platform for one in estimates})
     rows = [_row(plot, one, others, divisor, platforms > 1) for one in estimates]
-    lines = list(dict.fromkeys(row["line"] for row in rows))
-    colour = alt.Color(
-        "line:N",
-        scale=alt.Scale(domain=lines, range=[charts.PALETTE[i % 8] for i in range(len(lines))]),
-        legend=alt.Legend(title=levels.name(plot.lines) if plot.lines else None, orient="top"),
-    )
-    at = sorted({row["x"] for row in rows}) if numeric else []
-    wide = numeric and at[0] > 0 and (at[-1] / at[0] > 30 or _doubles(at))
-    x: Any = alt.X("level:N", title=_axis(plot, estimates), sort=None)
-    if numeric:
-        scale = alt.Scale(type="log", nice=False, padding=12) if wide else alt.Scale(padding=12)
-        few = {"values": at, "format": "~g"} if len(at) <= _FEW_LEVELS else {}
-        axis = alt.Axis(grid=False, labelOverlap="greedy", **few)
-        x = alt.X("x:Q", title=_axis(plot, estimates), scale=scale, axis=axis)
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=x,
-        color=colour,
-        tooltip=[
-            alt.Tooltip("level:N", title=levels.name(plot.x)),
-            alt.Tooltip("line:N", title=levels.name(plot.lines) if plot.lines else "line"),
-            *(alt.Tooltip(f"{end}:Q", format=".4~g") for end in ("mean", "low", "high")),
+    colours = charts.colours(list(dict.fromkeys(row["line"] for row in rows)))
+    common = {
+        "x": _x(plot, estimates, rows),
+        "color": colour(
+            "line",
+            colours,
+            {**vega.LEGEND, "title": levels.name(plot.lines) if plot.lines else None},
+        ),
+        "tooltip": [
+            field("level:N", title=levels.name(plot.x)),
+            field("line:N", title=levels.name(plot.lines) if plot.lines else "line"),
+            *fields("mean:Q", "low:Q", "high:Q", format=".4~g"),
         ],
-    )
-    y = alt.Y("mean:Q", title=title, scale=alt.Scale(zero=True))
-    layers = alt.layer(
-        base.mark_line(size=2).encode(y=y),
-        base.mark_point(filled=True, size=45, opacity=1).encode(y=y),
-        base.mark_rule(size=1.5).encode(y=alt.Y("low:Q", title=title), y2="high:Q"),
-    )
-    if plot.facet is None:
-        return layers.properties(width="container", height=280)
-    facets = list(dict.fromkeys(row["facet"] for row in rows))
-    panes = [
-        layers.transform_filter(alt.datum.facet == name).properties(
-            width=300, height=240, title=f"{levels.name(plot.facet)} {name}"
+    }
+    means = {**common, "y": field("mean:Q", title=title, scale={"zero": True})}
+    ends = {**common, "y": field("low:Q", title=title), "y2": until("high")}
+    drawn = {
+        facet: layers(
+            mark("line", means, size=2),
+            mark("point", means, filled=True, size=45, opacity=1),
+            mark("rule", ends, size=1.5),
+            data=values(chosen),
         )
-        for name in facets
-    ]
-    return alt.concat(*panes, columns=2)
+        for facet, chosen in charts.by_facet(rows).items()
+    }
+    if plot.facet is None:
+        return sized(*drawn.values(), height=280)
+    titled = {f"{levels.name(plot.facet)} {facet}": one for facet, one in drawn.items()}
+    return vega.panes(titled, columns=2, width=300)
+
+
+def _x(plot: Plot, estimates: Sequence[Estimate], rows: Sequence[Mapping[str, Any]]) -> Spec:
+    """The axis of levels: of numbers where all are numbers."""
+    title = _axis(plot, estimates)
+    if any(row["x"] is None for row in rows):
+        return field("level:N", title=title, sort=None)
+    at = sorted({row["x"] for row in rows})
+    wide = at[0] > 0 and (at[-1] / at[0] > 30 or _doubles(at))
+    few = {"values": at, "format": "~g"} if len(at) <= _FEW_LEVELS else {}
+    return field(
+        "x:Q",
+        title=title,
+        scale={"type": "log", "nice": False, "padding": 12} if wide else {"padding": 12},
+        axis={"grid": False, "labelOverlap": "greedy", **few},
+    )
 
 
 def _doubles(at: Sequence[float]) -> bool:

@@ -4,10 +4,13 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const drawn = new Map();
+  let paper = false;
+
+  const isDark = () => dark.matches && !paper;
 
   // A phone has no room for long names beside a chart, nor for a legend in one line.
   function config() {
-    const base = dark.matches ? data.dark : data.light;
+    const base = isDark() ? data.dark : data.light;
     if (document.documentElement.clientWidth >= 640) return base;
     return {
       ...base,
@@ -16,15 +19,40 @@
     };
   }
 
+  // The trials of a cell stand in the page once, by columns; a chart takes those that have its response.
+  function rows({ of, response }) {
+    const all = data.trials[of];
+    return all.values[response].flatMap((value, at) =>
+      value === null
+        ? []
+        : {
+            value,
+            platform: all.platforms[all.platform[at]],
+            kind: all.kinds[all.kind[at]],
+            trial: all.trial[at],
+            block: all.block[at],
+            boot: all.boot[at],
+            order: all.order[at],
+          },
+    );
+  }
+
+  function whole(chart) {
+    const trials = chart.usermeta?.trials;
+    return trials ? { ...chart, datasets: { trials: rows(trials) } } : chart;
+  }
+
   async function draw(element) {
     const own = Symbol("drawing");
+    seen.unobserve(element);
     drawn.get(element)?.view?.finalize();
     drawn.set(element, { own });
-    const result = await vegaEmbed(element, data.charts[element.dataset.chart], {
+    const result = await vegaEmbed(element, whole(data.charts[element.dataset.chart]), {
+      mode: "vega-lite",
       actions: false,
       ast: true,
       renderer: "svg",
-      tooltip: { theme: dark.matches ? "dark" : "light" },
+      tooltip: { theme: isDark() ? "dark" : "light" },
       config: config(),
     });
     if (drawn.get(element)?.own !== own) {
@@ -36,22 +64,22 @@
   }
 
   const seen = new IntersectionObserver(
-    (entries) => {
-      for (const entry of entries) {
-        if (entry.isIntersecting) {
-          seen.unobserve(entry.target);
-          draw(entry.target);
-        }
-      }
-    },
+    (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)),
     { rootMargin: "400px" },
   );
   const charts = [...document.querySelectorAll("[data-chart]")];
   charts.forEach((element) => seen.observe(element));
 
-  dark.addEventListener("change", () => [...drawn.keys()].forEach(draw));
+  const again = () => [...drawn.keys()].forEach(draw);
+  dark.addEventListener("change", again);
   // Paper gets every chart, on white, also those that were never in view.
   window.addEventListener("beforeprint", () => {
+    paper = true;
     document.querySelectorAll("details.more").forEach((details) => (details.open = true));
+    charts.filter((element) => dark.matches || !drawn.has(element)).forEach(draw);
+  });
+  window.addEventListener("afterprint", () => {
+    paper = false;
+    if (dark.matches) again();
   });
 })();

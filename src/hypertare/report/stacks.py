@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import altair as alt
-
 from hypertare.plots import Plot
-from hypertare.report import charts, levels, units, verdict
+from hypertare.report import charts, levels, units, vega, verdict
 from hypertare.report.model import Report
+from hypertare.report.vega import Spec, colour, field, layers, mark, sized, values
 from hypertare.summary import Estimate
 
 NOTE = (
@@ -56,12 +55,11 @@ def found(plot: Plot, report: Report) -> list[Part]:
     return sorted([*driver, *parts], key=lambda part: _place(plot, part))
 
 
-def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Any:
+def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Spec:
     natives = _natives(plot, report)
     highest = max([*_totals(plot, parts).values(), *(one.estimate for one in natives)])
     divisor, unit = units.scale(highest, parts[0].estimate.unit)
     tallest = highest / divisor
-    title = f"{verdict.word(plot.y)}, {unit}"
     names = sorted({part.name for part in parts}, key=_order_of_name)
     shown = [levels.shown(part.estimate.cell[plot.x]) for part in parts]
     order = sorted(dict.fromkeys(shown), key=lambda text: _level_place(plot, parts, text))
@@ -75,29 +73,6 @@ def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Any:
         }
         for part, level in zip(parts, shown, strict=True)
     ]
-    colours = [
-        _DRIVER_COLOUR if name == _DRIVER_NAME else charts.PALETTE[(int(name[6:]) - 1) % 8]
-        for name in names
-    ]
-    bars = (
-        alt.Chart(alt.InlineData(values=data))
-        .mark_bar(stroke="white", strokeWidth=0.6)
-        .encode(
-            x=alt.X("level:N", title=levels.name(plot.x), sort=order, axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("value:Q", title=title, scale=alt.Scale(domain=[0, tallest], nice=True)),
-            color=alt.Color(
-                "part:N",
-                scale=alt.Scale(domain=names, range=colours),
-                legend=alt.Legend(title=None, orient="top"),
-            ),
-            order="order:Q",
-            tooltip=[
-                alt.Tooltip("part:N"),
-                alt.Tooltip("level:N", title=levels.name(plot.x)),
-                alt.Tooltip("value:Q", format=".4~g", title=unit),
-            ],
-        )
-    )
     lines = [
         {
             "level": levels.shown(one.cell[plot.x]),
@@ -107,27 +82,44 @@ def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Any:
         for one in natives
         for facet in _facets_of(plot, one, parts)
     ]
-    baseline = (
-        alt.Chart(alt.InlineData(values=lines))
-        .mark_tick(thickness=2.5, bandSize=46)
-        .encode(
-            x=alt.X("level:N", sort=order),
-            y="value:Q",
-            tooltip=[alt.Tooltip("value:Q", format=".4~g", title=f"native, {unit}")],
+    colours = {
+        name: _DRIVER_COLOUR if name == _DRIVER_NAME else charts.PALETTE[(int(name[6:]) - 1) % 8]
+        for name in names
+    }
+    bars = {
+        "x": field("level:N", title=levels.name(plot.x), sort=order, axis={"labelAngle": 0}),
+        "y": field(
+            "value:Q",
+            title=f"{verdict.word(plot.y)}, {unit}",
+            scale={"domain": [0, tallest], "nice": True},
+        ),
+        "color": colour("part", colours),
+        "order": field("order:Q"),
+        "tooltip": [
+            field("part:N"),
+            field("level:N", title=levels.name(plot.x)),
+            field("value:Q", format=".4~g", title=unit),
+        ],
+    }
+    baseline = {
+        "x": field("level:N", sort=order),
+        "y": field("value:Q"),
+        "tooltip": [field("value:Q", format=".4~g", title=f"native, {unit}")],
+    }
+    across = {
+        facet: mark("tick", baseline, data=values(rows), thickness=2.5, bandSize=46)
+        for facet, rows in charts.by_facet(lines).items()
+    }
+    drawn = {
+        facet: layers(
+            mark("bar", bars, data=values(rows), stroke="white", strokeWidth=0.6),
+            *([across[facet]] if facet in across else []),
         )
-    )
-    layers = [bars, baseline] if lines else [bars]
-    facets = list(dict.fromkeys(row["facet"] for row in data))
-    if len(facets) == 1:
-        return alt.layer(*layers).properties(width="container", height=280)
-    # Each layer has its own data, and so its own filter.
-    panes = [
-        alt.layer(*(one.transform_filter(alt.datum.facet == name) for one in layers)).properties(
-            width=240, height=240, title=name
-        )
-        for name in facets
-    ]
-    return alt.concat(*panes, columns=3)
+        for facet, rows in charts.by_facet(data).items()
+    }
+    if len(drawn) == 1:
+        return sized(*drawn.values(), height=280)
+    return vega.panes(drawn, columns=3, width=240)
 
 
 def head(plot: Plot) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ _MARKS: dict[Tone, str] = {
     "failed": "✗",
     "unknown": "?",
 }
-_JUDGEMENTS = {"holds": "green", "fails": "red", "undecided": "yellow"}
+_JUDGEMENTS = {"holds": "green", "fails": "red", "undecided": "yellow", "not judged": "dim"}
 _MOST_FAILURES = 5
 _MOST_WARNINGS = 8
 _LEAST_NAME = 16

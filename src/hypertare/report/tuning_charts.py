@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
-
 from hypertare.report import charts, tuning
+from hypertare.report.vega import (
+    FEW_TICKS,
+    Spec,
+    colour,
+    field,
+    fields,
+    layers,
+    mark,
+    sized,
+    until,
+    values,
+)
 from hypertare.report.verdict import word
 from hypertare.responses import mark_of
 from hypertare.tune.document import EffectFound, Tuning
@@ -21,30 +31,26 @@ _ROW = 34
 _HEIGHT = 300
 
 
-def effects(found: Tuning, response: str) -> Any:
+def effects(found: Tuning, response: str) -> Spec:
     """Forest plot: what each change of a knob does to a response, against a line where it does nothing."""
     chosen = tuning.effects_of(found, response)
     rows = [_effect(effect, found) for effect in chosen]
     order = [row["name"] for row in rows]
-    scale = alt.Scale(domain=list(charts.TONES), range=list(charts.TONES.values()))
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y("name:N", sort=order, title=None, axis=charts.name_axis()),
-        color=alt.Color("tone:N", scale=scale, legend=alt.Legend(title=None, orient="top")),
-        tooltip=[alt.Tooltip(f"{field}:N") for field in ("name", "effect", "interval")],
-    )
     title = f"change of {word(response)}, %{mark_of(found.clock)}"
-    return charts.sized(
-        alt.layer(
-            _rule("x", 0),
-            base.mark_rule(size=3).encode(
-                x=alt.X("low:Q", title=title, axis=charts.FEW_TICKS), x2="high:Q"
-            ),
-            base.mark_point(filled=True, size=130, opacity=1).encode(
-                x=alt.X("change:Q", title=title)
-            ),
-        ),
-        height=_ROW * max(2, len(rows)),
+    common = {
+        "y": field("name:N", sort=order, title=None, axis=charts.name_axis()),
+        "color": colour("tone", charts.TONES),
+        "tooltip": fields("name:N", "effect:N", "interval:N"),
+    }
+    ends = {**common, "x": field("low:Q", title=title, axis=FEW_TICKS), "x2": until("high")}
+    middle = {**common, "x": field("change:Q", title=title)}
+    drawn = layers(
+        _rule("x", 0),
+        mark("rule", ends, size=3),
+        mark("point", middle, filled=True, size=130, opacity=1),
+        data=values(rows),
     )
+    return sized(drawn, height=_ROW * max(2, len(rows)))
 
 
 def _effect(effect: EffectFound, found: Tuning) -> dict[str, Any]:
@@ -61,7 +67,7 @@ def _effect(effect: EffectFound, found: Tuning) -> dict[str, Any]:
     }
 
 
-def front(found: Tuning) -> Any:
+def front(found: Tuning) -> Spec:
     """What was tried: throughput over CPU, with those that no other beats in both."""
     rows = [
         {
@@ -74,38 +80,38 @@ def front(found: Tuning) -> Any:
         for one in found.tried
         if one.cpu is not None
     ]
-    x = alt.X(
-        "cpu:Q",
-        title=_title(found.cpu or "", found),
-        scale=alt.Scale(padding=14),
-        axis=charts.FEW_TICKS,
+    x = field("cpu:Q", title=_title(found.cpu or "", found), scale={"padding": 14}, axis=FEW_TICKS)
+    y = field("throughput:Q", title=_title(found.throughput, found), scale={"padding": 14})
+    dots = {
+        "x": x,
+        "y": y,
+        "color": _colour("place", _PLACES, [row["place"] for row in rows]),
+        "size": field("blocks:Q", scale={"range": [50, 260]}, legend=None),
+        "tooltip": [
+            field("setting:N"),
+            field("throughput:Q", format=".3~g", title=f"{word(found.throughput)}, %"),
+            field("cpu:Q", format=".3~g", title=f"{word(found.cpu or '')}, %"),
+            field("blocks:Q"),
+        ],
+    }
+    line = mark(
+        "line",
+        {"x": x, "y": y, "order": field("cpu:Q")},
+        data=values([row for row in rows if row["place"] != "beaten"]),
+        size=1.5,
+        opacity=0.6,
+        color=_PLACES["front"],
     )
-    y = alt.Y("throughput:Q", title=_title(found.throughput, found), scale=alt.Scale(padding=14))
-    dots = (
-        alt.Chart(alt.InlineData(values=rows))
-        .mark_point(filled=True, opacity=0.9)
-        .encode(
-            x=x,
-            y=y,
-            color=_colour("place", _PLACES, [row["place"] for row in rows]),
-            size=alt.Size("blocks:Q", scale=alt.Scale(range=[50, 260]), legend=None),
-            tooltip=[
-                alt.Tooltip("setting:N"),
-                alt.Tooltip("throughput:Q", format=".3~g", title=f"{word(found.throughput)}, %"),
-                alt.Tooltip("cpu:Q", format=".3~g", title=f"{word(found.cpu or '')}, %"),
-                alt.Tooltip("blocks:Q"),
-            ],
-        )
+    drawn = layers(
+        _rule("x", 0),
+        _rule("y", 0),
+        line,
+        mark("point", dots, data=values(rows), filled=True, opacity=0.9),
     )
-    line = (
-        alt.Chart(alt.InlineData(values=[row for row in rows if row["place"] != "beaten"]))
-        .mark_line(size=1.5, opacity=0.6, color=_PLACES["front"])
-        .encode(x=x, y=y, order="cpu:Q")
-    )
-    return charts.sized(alt.layer(_rule("x", 0), _rule("y", 0), line, dots), height=_HEIGHT)
+    return sized(drawn, height=_HEIGHT)
 
 
-def course(found: Tuning) -> Any:
+def course(found: Tuning) -> Spec:
     """Every trial of screening, search and race in its order, against its block's default."""
     rows = [
         {
@@ -116,25 +122,22 @@ def course(found: Tuning) -> Any:
         }
         for number, look in enumerate(found.looks, start=1)
     ]
-    dots = (
-        alt.Chart(alt.InlineData(values=rows))
-        .mark_point(filled=True, size=45, opacity=0.8)
-        .encode(
-            x=alt.X("number:Q", title="trial", axis=alt.Axis(grid=False, tickMinStep=1)),
-            y=alt.Y("throughput:Q", title=_title(found.throughput, found)),
-            color=_colour("phase", _PHASES, [row["phase"] for row in rows]),
-            tooltip=[
-                alt.Tooltip("number:Q"),
-                alt.Tooltip("phase:N"),
-                alt.Tooltip("setting:N"),
-                alt.Tooltip("throughput:Q", format=".3~g", title="change, %"),
-            ],
-        )
+    dots = {
+        "x": field("number:Q", title="trial", axis={"grid": False, "tickMinStep": 1}),
+        "y": field("throughput:Q", title=_title(found.throughput, found)),
+        "color": _colour("phase", _PHASES, [row["phase"] for row in rows]),
+        "tooltip": [
+            *fields("number:Q", "phase:N", "setting:N"),
+            field("throughput:Q", format=".3~g", title="change, %"),
+        ],
+    }
+    drawn = layers(
+        _rule("y", 0), mark("point", dots, data=values(rows), filled=True, size=45, opacity=0.8)
     )
-    return charts.sized(alt.layer(_rule("y", 0), dots), height=240)
+    return sized(drawn, height=240)
 
 
-def confirmation(found: Tuning) -> Any:
+def confirmation(found: Tuning) -> Spec:
     """The gain of each fresh block, with the mean of all, its interval, and what the search promised."""
     confirmed = found.confirmation
     assert confirmed is not None
@@ -150,47 +153,41 @@ def confirmation(found: Tuning) -> Any:
     promised = {"who": "promised", "value": 100 * confirmed.search_gain}
     order = [mean["who"], "each block", promised["who"]]
     title = f"gain, %{mark_of(found.clock)}"
-    y = alt.Y("who:N", sort=order, title=None, axis=charts.name_axis())
-    x = alt.X("value:Q", title=title, axis=charts.FEW_TICKS)
-    whole = alt.Chart(alt.InlineData(values=[mean])).encode(y=y)
-    return charts.sized(
-        alt.layer(
-            _rule("x", 0),
-            _rule("x", 100 * confirmed.threshold, faint=True),
-            whole.mark_rule(size=3, color=charts.TONES["gains"]).encode(
-                x=alt.X("low:Q", title=title, axis=charts.FEW_TICKS), x2="high:Q"
-            ),
-            whole.mark_tick(thickness=3, size=22, color=charts.TONES["gains"]).encode(x=x),
-            _dots(blocks, x, y, _BLUE),
-            _dots([promised], x, y, _YELLOW),
-        ),
-        height=3 * _ROW,
+    y = field("who:N", sort=order, title=None, axis=charts.name_axis())
+    x = field("value:Q", title=title, axis=FEW_TICKS)
+    ends = {"x": field("low:Q", title=title, axis=FEW_TICKS), "x2": until("high"), "y": y}
+    drawn = layers(
+        _rule("x", 0),
+        _rule("x", 100 * confirmed.threshold, faint=True),
+        mark("rule", ends, size=3, color=charts.TONES["gains"]),
+        mark("tick", {"x": x, "y": y}, thickness=3, size=22, color=charts.TONES["gains"]),
+        _dots(blocks, x, y, _BLUE),
+        _dots([promised], x, y, _YELLOW),
+        data=values([mean]),
     )
+    return sized(drawn, height=3 * _ROW)
 
 
-def _dots(rows: Sequence[dict[str, Any]], x: alt.X, y: alt.Y, colour: str) -> Any:
-    return (
-        alt.Chart(alt.InlineData(values=list(rows)))
-        .mark_point(size=70, color=colour, strokeWidth=2)
-        .encode(x=x, y=y, tooltip=[alt.Tooltip("value:Q", format=".3~g", title="gain, %")])
-    )
+def _dots(rows: Sequence[dict[str, Any]], x: Spec, y: Spec, shade: str) -> Spec:
+    encoding = {"x": x, "y": y, "tooltip": [field("value:Q", format=".3~g", title="gain, %")]}
+    return mark("point", encoding, data=values(rows), size=70, color=shade, strokeWidth=2)
 
 
-def _rule(axis: str, at: float, *, faint: bool = False) -> Any:
+def _rule(axis: str, at: float, *, faint: bool = False) -> Spec:
     """A line across: where nothing is gained, or what is the least that matters."""
-    rule = alt.Chart(alt.InlineData(values=[{"at": at}])).mark_rule(
-        strokeDash=[2, 4] if faint else [4, 3], size=1.5, opacity=0.5 if faint else 1
+    return mark(
+        "rule",
+        {axis: field("at:Q")},
+        data=values([{"at": at}]),
+        strokeDash=[2, 4] if faint else [4, 3],
+        size=1.5,
+        opacity=0.5 if faint else 1,
     )
-    return rule.encode(x="at:Q") if axis == "x" else rule.encode(y="at:Q")
 
 
-def _colour(field: str, colours: dict[str, str], there: Sequence[str]) -> alt.Color:
-    shown = [name for name in colours if name in there]
-    return alt.Color(
-        f"{field}:N",
-        scale=alt.Scale(domain=shown, range=[colours[name] for name in shown]),
-        legend=alt.Legend(title=None, orient="top"),
-    )
+def _colour(name: str, colours: dict[str, str], there: Sequence[str]) -> Spec:
+    """The colours of those levels that are there."""
+    return colour(name, {level: shade for level, shade in colours.items() if level in there})
 
 
 def _title(response: str, found: Tuning) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypertare.report import charts, page, tuning, tuning_charts
+from hypertare.report import page, tuning, tuning_charts
 from hypertare.report.page import Chart
 from hypertare.report.tuning import Tabled
 from hypertare.report.verdict import word
@@ -36,13 +36,10 @@ def write(found: Tuning, path: Path) -> None:
 
 def render(found: Tuning) -> str:
     """The page."""
-    with charts.unchecked():
-        parts = list(_parts(found))
-    every = [chart for part in parts for chart in part.charts]
+    parts = list(_parts(found))
     return page.render(
         "tuning.html.j2",
-        every,
-        every,
+        [chart for part in parts for chart in part.charts],
         tuning=found,
         parts=parts,
         facts=_facts(found),
@@ -67,7 +64,7 @@ def _facts(found: Tuning) -> list[tuple[str, str]]:
 def _parts(found: Tuning) -> Iterator[Part]:
     for number, response in enumerate(tuning.responses(found)):
         table = tuning.effects(found, response)
-        chart = page.chart(
+        chart = Chart(
             f"effects{number}",
             f"Effects on {word(response)}",
             "Each knob from its default to the level named, over the levels of the others, with its "
@@ -85,7 +82,7 @@ def _parts(found: Tuning) -> Iterator[Part]:
 
 def _search(found: Tuning, table: Tabled) -> Iterator[Chart]:
     if any(one.cpu is not None for one in found.tried):
-        yield page.chart(
+        yield Chart(
             "front",
             f"{word(found.throughput).capitalize()} and {word(found.cpu or '')}",
             "A point is a setting, the larger the more blocks; up and to the left is better, and nought "
@@ -99,7 +96,7 @@ def _search(found: Tuning, table: Tabled) -> Iterator[Chart]:
             (str(number), look.phase, tuning.settings(look.setting), percent(look.throughput))
             for number, look in enumerate(found.looks, start=1)
         )
-        yield page.chart(
+        yield Chart(
             "course",
             "Course",
             "Each trial of screening, search and race in its order, against the default of its block.",
@@ -112,7 +109,7 @@ def _search(found: Tuning, table: Tabled) -> Iterator[Chart]:
 def _duels(found: Tuning) -> Chart:
     confirmed = found.confirmation
     assert confirmed is not None
-    return page.chart(
+    return Chart(
         "duels",
         "The winner against the default",
         "Fresh trials, of which none had a part in the choice. Bar: mean and interval; below it what the "

@@ -12,6 +12,7 @@ from typing import Literal
 
 from hypertare.report import units
 from hypertare.search import rates
+from hypertare.stats.practical import THRESHOLD
 from hypertare.store import Meta
 from hypertare.summary import Estimate, Level, Summary
 from hypertare.trials import Cell, FinishedTrial
@@ -58,6 +59,7 @@ class Wording:
     workloads: int
     clock: Literal["wall", "virtual"]
     accelerators: Mapping[str, str | None]
+    threshold: float = THRESHOLD
 
     @classmethod
     def of(cls, meta: Meta, summary: Summary, trials: Sequence[FinishedTrial]) -> Wording:
@@ -90,6 +92,7 @@ class Wording:
             workloads=len(shared),
             clock=summary.clock,
             accelerators={state.platform: state.accelerator for state in summary.platforms},
+            threshold=summary.threshold,
         )
 
     def title(self, cell: Cell, response: str) -> str:
@@ -161,7 +164,7 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
     confidence = f"{estimate.confidence * 100:g} % interval"
     basis = _basis(estimate, wording)
     if estimate.exact:
-        text = f"{platform} {_exactly(estimate, title)}{place}{basis}"
+        text = f"{platform} {_exactly(estimate, title)}{place}{basis}{_why(estimate, wording)}"
         return Sentence(tone(estimate), text)
     around = f" ({confidence} {interval})" if interval else ""
     if interval == EXACT:
@@ -170,7 +173,8 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
         text = f"{platform}: no verdict on {title}{place} from one block: {change}{basis}"
         return Sentence("unknown", text)
     if estimate.verdict == "no difference shown":
-        text = f"{platform}: no difference shown in {title}{place}: {change}{around}{basis}"
+        why = _why(estimate, wording)
+        text = f"{platform}: no difference shown in {title}{place}: {change}{around}{basis}{why}"
     else:
         text = f"{platform} {estimate.verdict} {change} {title}{place}{around}{basis}"
     return Sentence(tone(estimate), text)
@@ -237,8 +241,7 @@ def cost_text(estimate: Estimate) -> tuple[str, str]:
     """The change of the response against the baseline, in per cent, and its interval. Where there
     is no ratio, since a value is nought, the difference in the response's unit.
 
-    With a side of the interval on either side of nought, both carry their signs; else the interval
-    is given without, in the direction of the change: `("+38 %", "34 to 42")`.
+    The ends of the interval carry their signs as it does: `("+38 %", "+34 to +42")`.
     """
     if estimate.cost is not None:
         sign = 100 if estimate.better == "lower" else -100
@@ -275,10 +278,7 @@ def change_text(change: float, bounds: Bounds, unit: str) -> tuple[str, str]:
     places = units.decimals((ends[1] - ends[0]) / 2)
     if unit == "%":
         places = max(places, _least_places(min(change, ends[0])))
-    if ends[0] < 0 < ends[1]:
-        interval = f"{_signed(ends[0], places)} to {_signed(ends[1], places)}"
-    else:
-        interval = " to ".join(units.number(end, places) for end in sorted(map(abs, ends)))
+    interval = f"{_signed(ends[0], places)} to {_signed(ends[1], places)}"
     return f"{_signed(change, places)} {unit}".rstrip(), interval
 
 
@@ -339,22 +339,26 @@ def failures(
     return made
 
 
-def noise(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Sentence | None:
-    """What leading costs this run could not have shown, from its baseline against itself."""
+def least(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Sentence:
+    """From which cost on one is shown, and what leading costs this run could not have shown, from its
+    baseline against itself.
+    """
+    counts = f"a difference counts from {100 * summary.threshold:g} % on (design.threshold)"
     leading = [
         floor
         for floor in summary.noise
         if headline.get(str(floor.cell.get("workload"))) == floor.response
     ]
     if not leading:
-        return None
+        return Sentence("same", counts)
     shown = sorted(leading, key=lambda floor: floor.cost, reverse=True)[:_MOST_FLOORS]
     floors = ", ".join(
         f"{units.significant(100 * floor.cost)} % {word(floor.response)} in {wording.label(floor.cell)}"
         for floor in shown
     )
     less = ", less in the others" if len(leading) > len(shown) else ""
-    return Sentence("same", f"noise floor, the baseline against itself: {floors}{less}")
+    floor = f"noise floor, the baseline against itself: {floors}{less}"
+    return Sentence("same", f"{counts}; {floor}")
 
 
 def _basis(estimate: Estimate, wording: Wording) -> str:
@@ -373,7 +377,19 @@ def _exactly(estimate: Estimate, title: str) -> str:
     """In virtual time a run repeats exactly, so that there is nothing to be unsure of."""
     if estimate.cost == 0:
         return f"has exactly the same {title}"
-    return f"{estimate.verdict or 'costs'} exactly {cost_text(estimate)[0]} {title}"
+    verdict = "differs by" if estimate.reason else f"{estimate.verdict or 'costs'}"
+    return f"{verdict} exactly {cost_text(estimate)[0]} {title}"
+
+
+def _why(estimate: Estimate, wording: Wording) -> str:
+    """Why no difference is shown, where the interval does not say it."""
+    reasons = {
+        "size": f"less than the {100 * wording.threshold:g} % that matter",
+        "floor": "the baseline differed as much from itself",
+        "many": "as one of so many comparisons it may be chance",
+    }
+    why = reasons.get(estimate.reason or "")
+    return f"; {why}" if why and estimate.cost != 0 else ""
 
 
 def _signed(value: float, places: int) -> str:

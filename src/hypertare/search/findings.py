@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from hypertare.responses import mark_of
 from hypertare.search.plan import Setting, plan
-from hypertare.search.replay import Bound, Found, Search, replay
 from hypertare.search.rounds import key, measured, of_settings
+from hypertare.search.search import Bound, Found, Search
 from hypertare.study import StudyFile
 from hypertare.summary import LossFreeRate, RateBound
 from hypertare.trials import FinishedTrial
@@ -23,6 +23,9 @@ def loss_free(file: StudyFile, trials: Iterable[FinishedTrial]) -> Iterator[Loss
     wanted = plan(file, study)
     if wanted is None:
         return
+    # MLRsearch takes a third of a second to load, which a run without searches is not to pay.
+    from hypertare.search.replay import replay
+
     unit = f"b/s{mark_of(study.clock)}"
     known = of_settings(wanted, trials)
     for place in wanted.places:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from MLRsearch import (
@@ -22,6 +21,7 @@ from MLRsearch import (
     SearchGoal,
 )
 
+from hypertare.search.search import Bound, Found, Measured, Need, Search
 from hypertare.search.settings import SearchSettings
 from hypertare.summary import SearchState
 
@@ -37,68 +37,6 @@ _COUNT = 10**9
 
 _FOREVER_S = 1e9
 """MLRsearch has a limit of time, which would make what it finds depend on the host's speed."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A trial of a search.
-
-    `rate` is what was asked for in b/s, none for as fast as the sender can; `sent` what was sent;
-    `loss` the share of it that did not arrive; `error` why it failed, else none.
-    """
-
-    rate: float | None
-    sent: float = 0.0
-    loss: float = 0.0
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class Need:
-    """The next trial, the `replicate`-th at its rate, from 0."""
-
-    rate: float | None
-    replicate: int
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A rate about which its trials decided; `loss` is their median."""
-
-    rate: float
-    loss: float
-    trials: int
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a search says of one goal: MLRsearch's relevant bounds and its conditional throughput.
-
-    `sender`: no more than the goal allows was lost of anything, but the sender could not send faster.
-    `good_above` is the highest rate above the upper bound that its trials found good,
-    `bad_below` how many trials at or below the lower bound lost more than the goal.
-    """
-
-    goal: float
-    state: SearchState
-    lower: Bound | None = None
-    upper: Bound | None = None
-    throughput: float | None = None
-    sender: bool = False
-    good_above: float | None = None
-    bad_below: int = 0
-
-
-@dataclass(frozen=True)
-class Search:
-    """A search as far as its trials go. `need` is none at its end; `reason` says why it failed."""
-
-    need: Need | None
-    found: tuple[Found, ...]
-    trials: int
-    low: float | None = None
-    high: float | None = None
-    reason: str | None = None
 
 
 def replay(settings: SearchSettings, measured: Sequence[Measured]) -> Search:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from hypertare.laboratory import Ask
 from hypertare.search.plan import SearchPlan, Setting
-from hypertare.search.replay import Measured, Need, Search, replay
+from hypertare.search.search import Measured, Need, Search
 from hypertare.trials import Cell, FinishedTrial, Kind
 
 RATE = "search.rate"
@@ -75,6 +75,9 @@ class Rounds:
         return Ask(levels, {**place.levels, **named}, need.replicate)
 
     def _replay(self, place: Setting) -> Search:
+        # MLRsearch takes a third of a second to load, which a run without searches is not to pay.
+        from hypertare.search.replay import replay
+
         trials = self._known[key(place)]
         return replay(self.plan.settings, [measured(trial) for trial in trials])
 

@@ -19,7 +19,7 @@ class SearchSettings(BaseModel):
     `exceed` of them lost more than the goal. With `only` the study's own cells are not run.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     workload: str
     over: tuple[str, ...] = ()

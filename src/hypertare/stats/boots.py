@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
+from hypertare.stats.distributions import f_tail, t_quantile
 from hypertare.stats.interval import Interval, Values, finite, of_mean
 
 
@@ -78,4 +79,65 @@ def mean(values: Values, boots: Sequence[Hashable], confidence: float = 0.95) ->
 def _p(between: float, residual: float, above: int, below: int) -> float:
     if residual == 0:
         return 0.0 if between > 0 else 1.0
-    return float(special.fdtrc(above, below, between / residual))
+    return f_tail(above, below, between / residual)
+
+
+class Running:
+    """`mean` of values that come one by one, each in constant time: for who looks after every one."""
+
+    def __init__(self, confidence: float = 0.95) -> None:
+        self.count = 0
+        self._share = (1 + confidence) / 2
+        self._first = 0.0
+        self._constant = True
+        # Everything from here on is of what lies above the first value: squares would cancel.
+        self._sum = self._squares = 0.0
+        self._boots: dict[Hashable, tuple[int, float]] = {}
+        self._means = self._mean_squares = self._between = 0.0
+        """Over the boots: of their means, of the squares of these, and of these times their sizes."""
+
+    @property
+    def boots(self) -> int:
+        return len(self._boots)
+
+    def add(self, value: float, boot: Hashable) -> None:
+        if not self.count:
+            self._first = value
+        self._constant = self._constant and value == self._first
+        above = value - self._first
+        self.count += 1
+        self._sum += above
+        self._squares += above**2
+        size, total = self._boots.get(boot, (0, 0.0))
+        self._weigh(size, total, -1)
+        self._weigh(size + 1, total + above, 1)
+        self._boots[boot] = size + 1, total + above
+
+    def _weigh(self, size: int, total: float, sign: int) -> None:
+        if size:
+            mean = total / size
+            self._means += sign * mean
+            self._mean_squares += sign * mean**2
+            self._between += sign * size * mean**2
+
+    def mean(self) -> tuple[float, float]:
+        """The mean, and the half-width of its interval: infinite of one value, 0 of equal ones."""
+        if self.count < 2:
+            return self._first, math.inf
+        if self._constant:
+            return self._first, 0.0
+        if self._boots_differ():
+            return self._of(self.boots, self._means, self._mean_squares)
+        return self._of(self.count, self._sum, self._squares)
+
+    def _boots_differ(self) -> bool:
+        above, below = self.boots - 1, self.count - self.boots
+        if above < 1 or below < 1:
+            return False
+        between = self._between - self._sum**2 / self.count
+        within = self._squares - self._between
+        return between / above > within / below
+
+    def _of(self, n: int, total: float, squares: float) -> tuple[float, float]:
+        error = math.sqrt(max(0.0, squares - total**2 / n) / (n - 1) / n)
+        return self._first + total / n, t_quantile(n - 1, self._share) * error

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-
-def false_alarms(comparisons: int, confidence: float = 0.95) -> float:
-    """How many intervals are expected to exclude the truth if nothing differs anywhere."""
-    return comparisons * (1 - confidence)
+from collections.abc import Hashable, Sequence
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -25,3 +20,25 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
         adjusted[place] = highest
     return adjusted
+
+
+def by_chance(
+    tested: Sequence[tuple[Hashable, float | None]], confidence: float = 0.95
+) -> list[bool]:
+    """Of every comparison whether, among all of its family, it may be chance.
+
+    `tested` holds the family of each and its p-value, none where it has none. Within a family a false
+    alarm anywhere has a chance of at most 1 - confidence (`holm`). What a study asks is a family of its
+    own, so that it does not pay for what is reported beside it.
+    """
+    families: dict[Hashable, list[int]] = {}
+    for place, (family, p) in enumerate(tested):
+        if p is not None:
+            families.setdefault(family, []).append(place)
+    found = [False] * len(tested)
+    for places in families.values():
+        for place, adjusted in zip(
+            places, holm([tested[i][1] or 0.0 for i in places]), strict=True
+        ):
+            found[place] = adjusted > 1 - confidence
+    return found

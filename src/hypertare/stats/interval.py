@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+
+from hypertare.stats.distributions import t_quantile, t_two_sided
 
 Values = Sequence[float] | NDArray[np.float64]
 
@@ -66,7 +67,7 @@ def around(
     estimate: float, error: float, freedom: float, n: int, confidence: float = 0.95
 ) -> Interval:
     """The t interval of an estimate with its standard error and degrees of freedom (above 0)."""
-    half = float(special.stdtrit(freedom, (1 + _share(confidence)) / 2)) * error
+    half = t_quantile(freedom, (1 + _share(confidence)) / 2) * error
     return Interval(estimate, estimate - half, estimate + half, n, confidence, error, freedom)
 
 
@@ -100,7 +101,7 @@ def p_value(interval: Interval) -> float:
         raise ValueError("no degrees of freedom, so no p-value")
     if interval.error == 0:
         return 1.0 if interval.estimate == 0 else 0.0
-    return float(2 * special.stdtr(interval.freedom, -abs(interval.estimate) / interval.error))
+    return t_two_sided(interval.freedom, interval.estimate / interval.error)
 
 
 def finite(values: Values) -> NDArray[np.float64]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import special
 
+from hypertare.stats.distributions import t_quantile
 from hypertare.stats.interval import around
 from hypertare.stats.ratio import Better, ByBlock, cost_bounds
 
@@ -59,7 +59,7 @@ def floor(baseline: ByBlock, better: Better, confidence: float = 0.95) -> Floor 
 
     logs = np.diff(np.log(pairs), axis=1).ravel()
     spread = math.sqrt(float(np.mean(logs**2)))
-    quantile = float(special.stdtrit(len(blocks) - 1, (1 + confidence) / 2))
+    quantile = t_quantile(len(blocks) - 1, (1 + confidence) / 2)
     least = math.sinh(min(quantile * spread / math.sqrt(len(blocks)), 700.0))
 
     error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal["costs", "gains", "no difference shown"]
+Reason = Literal["chance", "size", "floor", "many"]
+"""Why no difference is shown: it may be chance; it is too small to matter; the baseline differed as much
+from itself; as one of many comparisons it may be chance."""
+
 
 THRESHOLD = 0.01
 """The least cost that matters where nobody said otherwise: 1 %."""
 
 
-def verdict(
+@dataclass(frozen=True)
+class Ruling:
+    """A verdict; `reason` is why it shows no difference, else none."""
+
+    verdict: Verdict
+    reason: Reason | None = None
+
+
+def rule(
     cost: float,
     low: float | None,
     high: float | None,
@@ -18,8 +31,9 @@ def verdict(
     threshold: float = THRESHOLD,
     floor: float = 0.0,
     sure: bool = False,
-) -> Verdict:
-    """Says "costs" or "gains" where three things hold, else "no difference shown".
+    many: bool = False,
+) -> Ruling:
+    """Says "costs" or "gains" where four things hold, else "no difference shown".
 
     1. The interval excludes 0 (significance), or `sure`: the cost came out the same, without any
        spread, often enough (`unanimous`) or in virtual time.
@@ -28,6 +42,8 @@ def verdict(
     3. The cost lies beyond `floor`: what the baseline showed against itself within the same blocks.
        Pass 0 where that was not measured: trials of successive blocks differ by what pairing
        removes.
+    4. It is not `many`: one of so many comparisons that its interval alone does not tell it from
+       chance (`hypertare.stats.comparisons`).
 
     The estimate must be beyond the threshold, not the whole interval: a cost of 3 % (0.5 to 5.5)
     is a cost, and its interval says how small it may be. "No difference shown" is not "no
@@ -37,9 +53,16 @@ def verdict(
     Psychological Measurement 56, 746-759; Georges, Buytaert & Eeckhout (2007), OOPSLA.
     """
     excludes = sure if low is None or high is None else low > 0 or high < 0
-    if not excludes or abs(cost) <= max(threshold, floor):
-        return "no difference shown"
-    return "costs" if cost > 0 else "gains"
+    conditions: tuple[tuple[bool, Reason], ...] = (
+        (excludes, "chance"),
+        (abs(cost) > threshold, "size"),
+        (abs(cost) > floor, "floor"),
+        (not many, "many"),
+    )
+    for stands, reason in conditions:
+        if not stands:
+            return Ruling("no difference shown", reason)
+    return Ruling("costs" if cost > 0 else "gains")
 
 
 def unanimous(n: int, confidence: float = 0.95) -> bool:

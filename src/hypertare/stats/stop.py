@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from enum import Enum
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from hypertare.stats import boots as booting
+from hypertare.stats.distributions import t_quantiles
 from hypertare.stats.interval import Values
 
 CONFIRMING = 3
@@ -25,17 +27,8 @@ class Decision(Enum):
     LIMIT = "limit"
 
 
-def decide(
-    log_ratios: Values,
-    *,
-    precision: float,
-    min_trials: int,
-    max_trials: int,
-    boots: Sequence[Hashable] | None = None,
-    min_boots: int = 1,
-    confidence: float = 0.95,
-) -> Decision:
-    """Whether to take another block, from the log ratios of the blocks so far, in order.
+class StopRule:
+    """Whether to take another block, block by block, each in constant time.
 
     `precision` is the half-width of the interval on the cost that suffices, as a share (0.02) of
     the larger of the two sides: of the baseline where the ratio is below 1, of the system under
@@ -52,34 +45,101 @@ def decide(
     40, 667-671 (relative precision); Simons (1968), ibid. 39, 1946-1952 (finitely many further
     observations make good what stopping takes).
 
-    `boots`, one for each ratio, lets boots that differ widen the interval
-    (`hypertare.stats.boots`); nothing ends before `min_boots` of them were seen. Boots are few
-    values to stop by. If they differ, then with three boots at least 89 to 97 % hold the truth for
-    four blocks a boot, 91 to 96 % for two; from the first boot on, 82 to 96 % for four.
+    Boots that differ widen the interval (`hypertare.stats.boots`); nothing ends before `min_boots`
+    of them were seen. Boots are few values to stop by. If they differ, then with three boots at
+    least 89 to 97 % hold the truth for four blocks a boot, 91 to 96 % for two; from the first boot
+    on, 82 to 96 % for four.
+
+    Where a value of zero or below forbids ratios, the blocks' differences are what is weighed, as a
+    share of the largest value seen (`scale` is "difference"), as in the estimates.
+    """
+
+    def __init__(
+        self,
+        *,
+        precision: float,
+        min_trials: int,
+        max_trials: int,
+        min_boots: int = 1,
+        confidence: float = 0.95,
+        scale: Literal["log", "difference"] = "log",
+    ) -> None:
+        self.precision = precision
+        self.min_trials = min_trials
+        self.max_trials = max_trials
+        self.min_boots = min_boots
+        self.scale = scale
+        self._running = booting.Running(confidence)
+        self._largest = 0.0
+        self._width = math.inf
+        self._first_narrow: int | None = None
+        """Number of blocks at the first look that was narrow."""
+
+    def add(self, value: float, boot: Hashable = 0, largest: float = 0.0) -> None:
+        """One block's log ratio, or its difference with the larger of its two sides."""
+        self._running.add(value, boot)
+        self._largest = max(self._largest, abs(largest))
+        self._width = self._half_width()
+        if self._first_narrow is None and self._is_narrow():
+            self._first_narrow = self._running.count
+
+    def decide(self) -> Decision:
+        if self._is_narrow() and (self._is_confirmed() or self._width <= AT_ONCE * self.precision):
+            return Decision.PRECISE
+        if self._running.count < self.max_trials:
+            return Decision.CONTINUE
+        return Decision.PRECISE if self._width <= self.precision else Decision.LIMIT
+
+    def _half_width(self) -> float:
+        if self._running.count < self.min_trials or self._running.boots < self.min_boots:
+            return math.inf
+        mean, half = self._running.mean()
+        if self.scale == "difference":
+            return half / self._largest if self._largest else half
+        return float(_on_cost(np.array(mean), np.array(half)))
+
+    def _is_narrow(self) -> bool:
+        return self._width <= self.precision
+
+    def _is_confirmed(self) -> bool:
+        first = self._first_narrow
+        return first is not None and self._running.count - first >= CONFIRMING
+
+
+def decide(
+    log_ratios: Values,
+    *,
+    precision: float,
+    min_trials: int,
+    max_trials: int,
+    boots: Sequence[Hashable] | None = None,
+    min_boots: int = 1,
+    confidence: float = 0.95,
+) -> Decision:
+    """What the rule says of the log ratios of the blocks so far, in order; one boot for each.
 
     Raises:
         ValueError: not one boot a ratio.
     """
-    ratios = np.asarray(log_ratios, dtype=np.float64)
-    if boots is not None and len(boots) != len(ratios):
-        raise ValueError(f"{len(ratios)} ratios of {len(boots)} boots")
-    if not len(ratios):
-        return Decision.CONTINUE if max_trials > 0 else Decision.LIMIT
-    if boots is None:
-        widths = half_widths(ratios, confidence)
-    else:
-        widths = booted_half_widths(ratios, boots, confidence, min_boots)
-    if ends(widths, precision, min_trials)[-1]:
-        return Decision.PRECISE
-    if len(ratios) < max_trials:
-        return Decision.CONTINUE
-    return Decision.PRECISE if widths[-1] <= precision else Decision.LIMIT
+    if boots is not None and len(boots) != len(log_ratios):
+        raise ValueError(f"{len(log_ratios)} ratios of {len(boots)} boots")
+    rule = StopRule(
+        precision=precision,
+        min_trials=min_trials,
+        max_trials=max_trials,
+        min_boots=min_boots,
+        confidence=confidence,
+    )
+    for ratio, boot in zip(log_ratios, boots or [0] * len(log_ratios), strict=True):
+        rule.add(float(ratio), boot)
+    return rule.decide()
 
 
 def half_widths(log_ratios: NDArray[np.float64], confidence: float = 0.95) -> NDArray[np.float64]:
-    """Half-widths of the cost's interval after 1, 2, ... blocks, along the last axis.
+    """Half-widths of the cost's interval after 1, 2, ... blocks of one boot, along the last axis.
 
-    As a share of the larger side; infinite after one block.
+    As a share of the larger side; infinite after one block. With `ends` it is the rule for many
+    series at once, which simulations are made of.
     """
     counts = np.arange(1, log_ratios.shape[-1] + 1)
     # Shifted by the first, or the running squares would cancel where the spread is small.
@@ -88,7 +148,7 @@ def half_widths(log_ratios: NDArray[np.float64], confidence: float = 0.95) -> ND
     squares = (shifted**2).cumsum(axis=-1) - counts * means**2
     freedom = np.maximum(counts - 1, 1)
     errors = np.sqrt(np.maximum(squares, 0) / freedom / counts)
-    half = special.stdtrit(freedom, (1 + confidence) / 2) * errors
+    half = t_quantiles(freedom, (1 + confidence) / 2) * errors
     half[..., 0] = np.inf
     return _on_cost(means + log_ratios[..., :1], half)
 
@@ -100,23 +160,6 @@ def ends(widths: NDArray[np.float64], precision: float, min_trials: int) -> NDAr
     first = np.where(narrow.any(axis=-1), narrow.argmax(axis=-1), widths.shape[-1])
     confirmed = counts - 1 - first[..., None] >= CONFIRMING
     return narrow & (confirmed | (widths <= AT_ONCE * precision))
-
-
-def booted_half_widths(
-    log_ratios: NDArray[np.float64],
-    boots: Sequence[Hashable],
-    confidence: float = 0.95,
-    min_boots: int = 1,
-) -> NDArray[np.float64]:
-    """As `half_widths`, for one series and by boots; infinite until `min_boots` were seen."""
-    means = np.zeros(len(log_ratios))
-    half = np.full(len(log_ratios), np.inf)
-    for count in range(2, len(log_ratios) + 1):
-        if len(set(boots[:count])) >= min_boots:
-            seen = booting.mean(log_ratios[:count], boots[:count], confidence).interval
-            means[count - 1] = seen.estimate
-            half[count - 1] = 0.0 if seen.high is None else seen.high - seen.estimate
-    return _on_cost(means, half)
 
 
 def _on_cost(means: NDArray[np.float64], half: NDArray[np.float64]) -> NDArray[np.float64]:

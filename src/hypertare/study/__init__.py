@@ -17,7 +17,15 @@ from hypertare.study.knobs import (
 )
 from hypertare.study.rules import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 from hypertare.study.study import Study
-from hypertare.study.sut import BASELINE, GUEST_ONLY, MOST_GUESTS, OF_GUESTS, Platform, Sut
+from hypertare.study.sut import (
+    BASELINE,
+    GUEST_ONLY,
+    HOST_KERNEL,
+    MOST_GUESTS,
+    OF_GUESTS,
+    Platform,
+    Sut,
+)
 from hypertare.study.workloads import (
     BurnSettings,
     CommandSettings,
@@ -31,6 +39,7 @@ from hypertare.study.workloads import (
 __all__ = [
     "BASELINE",
     "GUEST_ONLY",
+    "HOST_KERNEL",
     "HOST_KNOBS",
     "LEAST_DRIVER_DOMAIN",
     "LEAST_EMULATED",

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from hypertare.quantities import Duration, Share, between
+from hypertare.stats.practical import THRESHOLD
 from hypertare.study.settings import Settings
 
 
@@ -20,7 +21,7 @@ class DesignSettings(Settings):
     time_limit: Annotated[Duration, between(0.1, 31_536_000, "100 ms to 8760h (a year)")] = 600.0
     blocks_per_boot: Annotated[int, Field(ge=1)] = 2
     min_boots: Annotated[int, Field(ge=1)] = 3
-    threshold: Annotated[Share, between(0, 1, "0% to 100%")] = 0.0
+    threshold: Annotated[Share, between(0, 1, "0% to 100%")] = THRESHOLD
 
     @model_validator(mode="after")
     def _ordered(self) -> DesignSettings:

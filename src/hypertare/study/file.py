@@ -31,8 +31,11 @@ class StudyFile:
         self.folder = folder or Path.cwd()
         try:
             self.raw: dict[str, Any] = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:
             raise InputError(f"{source}: this is no valid TOML: {error}") from None
+        except RecursionError:
+            raise InputError(f"{source}: {_TOO_DEEP}") from None
+        _check_tree(self.raw, source)
         self._written = copy.deepcopy(self.raw)
 
     @classmethod
@@ -55,6 +58,7 @@ class StudyFile:
     def restored(cls, text: str, raw: dict[str, Any], source: str, folder: Path) -> StudyFile:
         """The study of an earlier run, with the overrides that it was run with."""
         file = cls(text, source, folder)
+        _check_tree(raw, source)
         file.raw = raw
         return file
 
@@ -158,6 +162,28 @@ class StudyFile:
             raise InputError(explain(error, raw, self.text, self.source)) from None
 
 
+_DEEPEST = 50
+"""Tables and lists in each other; what a study needs is less than ten."""
+
+_TOO_DEEP = f"tables and lists stand in each other more than {_DEEPEST} deep"
+
+
+def _check_tree(raw: dict[str, Any], source: str) -> None:
+    """Raises:
+    InputError: it is nested too deep to be copied, or holds what no file name and no argument can.
+    """
+    waiting: list[tuple[object, int]] = [(raw, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise InputError(f"{source}: {_TOO_DEEP}")
+        if isinstance(value, str) and "\0" in value:
+            raise InputError(f"{source}: {value[:64]!r} holds a zero byte")
+        inner = [*value, *value.values()] if isinstance(value, dict) else value
+        if isinstance(inner, list):
+            waiting += [(one, depth + 1) for one in inner]
+
+
 def put(raw: dict[str, Any], path: str, value: object, where: str) -> None:
     """Puts a value at a dotted path; every table on the way must be or become one.
 
@@ -212,5 +238,5 @@ def _wanted_as_lists(raw: dict[str, Any]) -> set[str]:
 def _toml_value(text: str) -> object:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text

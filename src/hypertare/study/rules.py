@@ -57,6 +57,17 @@ def fits_the_machine(study: Study) -> None:
         )
 
 
+def frames_fit_the_line(study: Study) -> None:
+    """An emulated line's cards count frames, each as long as one of `bench.mtu`."""
+    limited = study.machine == "emulated" and study.has_line
+    if limited and study.largest_mtu > study.bench.mtu:
+        raise ValueError(
+            f"knobs.mtu goes up to {study.largest_mtu}, but on the emulated machine's line a frame takes "
+            f"the time of one of bench.mtu, {study.bench.mtu} bytes: larger ones would be carried for "
+            f"nothing. Set bench.mtu = {study.largest_mtu}"
+        )
+
+
 def _maps_memory(study: Study) -> None:
     """KVM maps what it is asked to."""
     if study.sut.paging is not None and study.sut.accelerator == "tcg":
@@ -109,6 +120,23 @@ def programs_are_of_an_image(study: Study) -> None:
     if "sut.programs" in study.factors:
         raise ValueError(
             "sut.programs cannot be a factor: all machines of a run have the same image"
+        )
+
+
+def devices_are_of_this_host(study: Study) -> None:
+    """Commands on this host are kept from its devices; an emulated machine has none of them."""
+    if "sut.devices" in study.factors:
+        raise ValueError("sut.devices cannot be a factor: all platforms of a run have the same")
+    if not study.sut.devices:
+        return
+    if study.machine == "emulated":
+        raise ValueError(
+            "sut.devices are of this host; an emulated machine has devices of its own, and its "
+            "commands see all of them: leave sut.devices out"
+        )
+    if not study.needs_files:
+        raise ValueError(
+            "sut.devices is for workloads of the type command, and there is none: leave it out"
         )
 
 
@@ -292,7 +320,9 @@ def _factors(study: Study) -> dict[str, dict[str, Any]]:
 RULES: tuple[Callable[[Study], None], ...] = (
     fits_the_machine,
     line_can_be_had,
+    frames_fit_the_line,
     programs_are_of_an_image,
+    devices_are_of_this_host,
     walks_can_be_joined,
     routing_can_be_had,
     streams_go_the_topology_s_way,

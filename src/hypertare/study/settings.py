@@ -6,4 +6,4 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)

@@ -120,6 +120,13 @@ class Study(Settings):
         return max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
 
     @property
+    def largest_mtu(self) -> int:
+        """Bytes; what links are made for, so that `knobs.mtu` may go up as well as down in any trial."""
+        tuned = self.tune.highest("knobs.mtu") if self.tune else None
+        levels = (self.knobs.mtu, tuned, *self.all_factors.get("knobs.mtu", ()))
+        return max(self.bench.mtu, *(level for level in levels if isinstance(level, int)), 0)
+
+    @property
     def speaks_ospf(self) -> bool:
         """Whether any router may have a routing daemon."""
         levels = (self.bench.routing, *self.all_factors.get("bench.routing", ()))

@@ -16,6 +16,9 @@ from hypertare.wording import did_you_mean
 
 Platform = Literal["native", "container", "guest", "xen"]
 BASELINE = "native"
+HOST_KERNEL = (BASELINE, "container")
+"""Platforms on the host's own kernel: nothing boots for them."""
+
 MOST_GUESTS = 64
 GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
 """Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
@@ -43,6 +46,7 @@ class Sut(Settings):
     scheduler: Scheduler = "credit"
     driver_memory: Memory = 448 << 20
     programs: tuple[str, ...] = ()
+    devices: tuple[Path, ...] = ()
 
     @field_validator("programs")
     @classmethod
@@ -56,6 +60,16 @@ class Sut(Settings):
                     f"path, for example './{name}'"
                 )
         return programs
+
+    @field_validator("devices")
+    @classmethod
+    def _below_dev(cls, devices: tuple[Path, ...]) -> tuple[Path, ...]:
+        for device in devices:
+            if device.parts[:2] != ("/", "dev") or len(device.parts) < 3 or ".." in device.parts:
+                raise ValueError(
+                    f"'{device}' names no device: write /dev/NAME, for example /dev/fuse"
+                )
+        return devices
 
     @field_validator("platforms")
     @classmethod

@@ -1,1 +1,4 @@
 """Tuning: which settings win back what virtualisation costs, and whether they really do."""
+
+FILE_NAME = "tune.json"
+"""Of what a tuning found, in its directory."""

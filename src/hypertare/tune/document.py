@@ -8,8 +8,6 @@ from typing import Literal
 from hypertare.summary import Better, Clock, Level, MachineState, Part, Verdict
 from hypertare.tune.settings import Goal
 
-FILE_NAME = "tune.json"
-
 
 class KnobTried(Part):
     """A knob: its default, what it was tried at, and levels that this system refused, with reasons."""

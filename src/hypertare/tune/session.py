@@ -21,9 +21,10 @@ from hypertare.store import Store
 from hypertare.study import BASELINE, DesignSettings, Study, StudyFile, put
 from hypertare.summarise import summarise
 from hypertare.trials import Response
+from hypertare.tune import FILE_NAME
 from hypertare.tune import space as spaces
 from hypertare.tune.budget import Budget, Purse
-from hypertare.tune.document import FILE_NAME, Tuning
+from hypertare.tune.document import Tuning
 from hypertare.tune.findings import Circumstances, document
 from hypertare.tune.settings import PHASE, TuneSettings
 from hypertare.tune.space import Space
@@ -170,7 +171,7 @@ def _aims(
         settings.goal,
         throughput,
         cpu,
-        max(settings.threshold, study.design.threshold),
+        study.design.threshold if settings.threshold is None else settings.threshold,
         settings.loss,
         study.clock,
     )

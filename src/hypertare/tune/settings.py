@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -18,7 +18,7 @@ PHASE = "tune.phase"
 
 
 class Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Range(Table):
@@ -70,18 +70,24 @@ def _shape(given: object) -> object:
 KnobLevels = Annotated[Range | Ladder | Levels, BeforeValidator(_shape)]
 
 
+def _one_level(given: object) -> object:
+    if isinstance(given, list | dict):
+        raise ValueError("a default must be one level")
+    return given
+
+
 class TuneSettings(Table):
     """What may be changed, from where, for which workload.
 
     `knobs` by path; `default` gives the level that a recommendation has to beat, where it is not what
     the study says. `guess` gives a level that is held to be good: it is what the screening puts against
     the default; "by guests" is the weight of a driver domain that follows from `sut.guests`. `threshold`
-    is the least gain that matters. `loss` is what still counts as no loss for knobs whose goal is the
-    smallest without.
+    is the least gain that matters, `design.threshold` where it is not given. `loss` is what still counts
+    as no loss for knobs whose goal is the smallest without.
     """
 
     knobs: dict[str, KnobLevels] = {}
-    default: dict[str, Level] = {}
+    default: dict[str, Annotated[Level, BeforeValidator(_one_level)]] = {}
     guess: dict[str, Level] = {}
     workload: str | None = None
     platform: Literal["native", "container", "guest", "xen"] | None = None
@@ -89,13 +95,15 @@ class TuneSettings(Table):
     throughput: str | None = None
     cpu: str | None = None
     budget: Annotated[int, Field(ge=1)] | str = 160
-    threshold: Share = 0.01
+    threshold: Share | None = None
     loss: Share = 0.0
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_lists(cls, raw: Any) -> Any:
-        for path, level in (raw.get("default", {}) if isinstance(raw, dict) else {}).items():
-            if isinstance(level, list | dict):
-                raise ValueError(f"the default of {path} must be one level")
-        return raw
+    def highest(self, knob: str) -> int | None:
+        """The largest whole number that a knob may be set to."""
+        wanted = self.knobs.get(knob)
+        if wanted is None:
+            return None
+        if isinstance(wanted, Range):
+            return wanted.high
+        levels = wanted.levels if isinstance(wanted, Ladder) else wanted
+        return max((level for level in levels if isinstance(level, int)), default=None)

@@ -114,9 +114,9 @@ class Aims:
 
         ends = sorted(c for e in (interval.low, interval.high) if (c := cost(e)) is not None)
         low, high = ends if ends else (None, None)
-        return practical.verdict(
+        return practical.rule(
             -math.expm1(interval.estimate) * sign, low, high, threshold=self.threshold, sure=sure
-        )
+        ).verdict
 
     @property
     def responses(self) -> tuple[Response, ...]:

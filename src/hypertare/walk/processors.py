@@ -129,7 +129,7 @@ def _read(file: Path) -> Description:
         raw = tomllib.loads(file.read_text())
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is no TOML file: {error}.") from error
     for key in ("name", "title"):
         if not isinstance(raw.get(key), str) or not raw[key]:

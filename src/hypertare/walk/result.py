@@ -12,7 +12,7 @@ Paging = Literal["native", "shadow", "nested"]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Counts(_Strict):

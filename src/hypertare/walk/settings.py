@@ -33,7 +33,7 @@ class WalkSettings(BaseModel):
     `cache_share`: of every cache, what page tables may hold.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     processors: Annotated[tuple[str, ...], Field(min_length=1)] = (DEFAULT,)
     shared_cache: Annotated[tuple[str, ...], Field(min_length=1)] = (OWN,)

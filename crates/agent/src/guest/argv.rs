@@ -14,6 +14,7 @@
 //! - NICs have no option ROM: nobody boots from them.
 //! - Huge pages from the machine's pool are claimed when QEMU starts, and come when they are touched.
 //! - `vhost=off` is said aloud: the packets of every model are then moved by QEMU itself.
+//! - `-sandbox` denies all system calls that QEMU can do without: see [`super::jail`].
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -34,11 +35,15 @@ pub const PROGRAM: &str = "qemu-system-x86_64";
 /// twice as slow, yet programs may need it, and it stays.
 pub const TCG_CPU: &str = "max,-erms,-fsrm,-la57";
 
+/// All that QEMU's filter of system calls can deny.
+pub const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
 /// Numbers of the descriptors that QEMU inherits; those of the TAPs follow.
 pub const QMP_FD: i32 = 3;
 pub const CHANNEL_FD: i32 = 4;
-pub const INITRAMFS_FD: i32 = 5;
-pub const FIRST_TAP_FD: i32 = 6;
+pub const KERNEL_FD: i32 = 5;
+pub const INITRAMFS_FD: i32 = 6;
+pub const FIRST_TAP_FD: i32 = 7;
 
 /// A PC without the devices that nobody here has a use for.
 pub const MACHINE: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off";
@@ -83,10 +88,14 @@ pub fn wants_vnet_header(model: NicModel) -> bool {
     nic(model).vnet_header
 }
 
-/// The command line, the program included. Several archives are one under [`INITRAMFS_FD`].
-pub fn argv(spec: &Spec) -> Result<Vec<OsString>> {
+/// The command line, the program included. Kernel and archives are under [`KERNEL_FD`] and
+/// [`INITRAMFS_FD`].
+pub fn argv(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
     let mut line = Line(vec![PROGRAM.into()]);
     line.option("-name", [escape(&spec.node.name), ",debug-threads=on".into()]);
+    if has_sandbox {
+        line.option("-sandbox", [SANDBOX]);
+    }
     machine(&mut line, spec.guest)?;
     console_and_control(&mut line);
     for (index, tap) in spec.taps.iter().enumerate() {
@@ -95,11 +104,8 @@ pub fn argv(spec: &Spec) -> Result<Vec<OsString>> {
     if let Some(root) = spec.share {
         share(&mut line, root);
     }
-    line.option("-kernel", [spec.guest.kernel.as_os_str()]);
-    match spec.guest.initramfs.as_slice() {
-        [one] => line.option("-initrd", [one.as_os_str()]),
-        _ => line.option("-initrd", [format!("/proc/self/fd/{INITRAMFS_FD}")]),
-    }
+    line.option("-kernel", [format!("/proc/self/fd/{KERNEL_FD}")]);
+    line.option("-initrd", [format!("/proc/self/fd/{INITRAMFS_FD}")]);
     line.option("-append", [kernel_arguments(spec)?]);
     Ok(line.0)
 }
@@ -285,7 +291,7 @@ mod tests {
             .iter()
             .map(|interface| Tap { interface, fd: File::open("/dev/null").unwrap().into() })
             .collect();
-        let words = argv(&Spec { node, guest, taps, share })?;
+        let words = argv(&Spec { node, guest, taps, share }, true)?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
     }
 
@@ -298,6 +304,7 @@ mod tests {
         let words = line(&node, &guest(), Some(Path::new("/a,b"))).unwrap();
         let expected = "qemu-system-x86_64\n\
             -name sut,,1,debug-threads=on\n\
+            -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny\n\
             -nodefaults\n-no-user-config\n-no-reboot\n\
             -display none\n\
             -machine q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off\n\
@@ -312,14 +319,14 @@ mod tests {
             -device virtio-serial-pci,max_ports=2\n\
             -chardev socket,id=channel,fd=4\n\
             -device virtserialport,chardev=channel,name=hypertare\n\
-            -netdev tap,id=net0,fd=6,vhost=off\n\
+            -netdev tap,id=net0,fd=7,vhost=off\n\
             -device virtio-net-pci,netdev=net0,mac=52:54:00:77:00:01,romfile=\n\
-            -netdev tap,id=net1,fd=7,vhost=off\n\
+            -netdev tap,id=net1,fd=8,vhost=off\n\
             -device rtl8139,netdev=net1,mac=52:54:00:77:00:02,romfile=\n\
             -fsdev local,id=share,path=/a,,b,security_model=none,readonly=on,multidevs=remap\n\
             -device virtio-9p-pci,fsdev=share,mount_tag=root\n\
-            -kernel /cache/vmlinux\n\
-            -initrd /cache/base.cpio\n\
+            -kernel /proc/self/fd/5\n\
+            -initrd /proc/self/fd/6\n\
             -append console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests tsc=reliable \
             no_timer_check hypertare.modules=virtio_pci,virtio_console,virtio_net,8139cp,\
             9pnet_virtio,9p,overlay loglevel=7";
@@ -361,7 +368,7 @@ mod tests {
     fn several_archives_come_as_one_descriptor() {
         let guest = Guest { initramfs: vec!["/a".into(), "/b".into()], ..guest() };
         let words = line(&node(vec![]), &guest, None).unwrap();
-        assert!(words.windows(2).any(|pair| pair == ["-initrd", "/proc/self/fd/5"]));
+        assert!(words.windows(2).any(|pair| pair == ["-initrd", "/proc/self/fd/6"]));
     }
 
     #[test]

@@ -15,8 +15,8 @@ use hypertare_plan::{
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use super::paging;
 use super::vmm::{Spec, Vmm};
+use super::{jail, paging};
 use crate::emit::Emitter;
 
 /// How long one look at the channel may take before the VM is looked at.
@@ -79,6 +79,8 @@ fn boot(options: &Boot) -> Result<()> {
         end_with(parent)?;
     }
     let (node, guest) = describe(options);
+    // Asked once, and no part of a boot.
+    jail::has_sandbox();
     let begin = Instant::now();
     let mut vmm = Vmm::start(Spec { node: &node, guest: &guest, taps: vec![], share: None })?;
     let hello = match await_hello(&mut vmm, Duration::from_secs_f64(options.limit)) {

@@ -1,6 +1,7 @@
 //! The emulated machine: a whole PC in QEMU that carries out a plan which lies in its initramfs, and
 //! does nothing else. `hypertare-agent emulate` runs it in a directory in memory that only QEMU sees,
-//! where `kernel`, `initramfs`, `records` and `console` stand for the files that were named. So its
+//! where `kernel`, `initramfs` and `hypervisor` stand for the files that were named; records and what
+//! is printed leave by descriptors, for QEMU's user may not open what is another's for writing. So its
 //! command line names no place of this host, and nothing is left on it.
 //!
 //! With the virtual clock it is the same machine to the last bit, too:
@@ -13,8 +14,8 @@
 //!
 //! Source of these options: QEMU's documentation, "TCG Instruction Counting" (icount).
 //!
-//! QEMU runs in namespaces of its own, without a network, and dies with whoever holds the other end
-//! of standard input.
+//! QEMU runs in namespaces of its own, without a network, kept from this host like any other
+//! ([`super::jail`]), and dies with whoever holds the other end of standard input.
 
 use std::fs::File;
 use std::io::Write;
@@ -25,11 +26,14 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use hypertare_plan::NicModel;
+use hypertare_plan::{Accelerator, NicModel};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::argv::{self, KERNEL_ARGUMENTS, MACHINE, PROGRAM, TCG_CPU, TCG_KERNEL_ARGUMENTS};
+use super::argv::{
+    self, KERNEL_ARGUMENTS, MACHINE, PROGRAM, SANDBOX, TCG_CPU, TCG_KERNEL_ARGUMENTS,
+};
 use super::boot::parse_size;
+use super::jail::{self, Jail, NO_SANDBOX};
 use super::vmm::concatenate;
 use super::{LIMIT_PARAMETER, MODULES_PARAMETER, PORT, SEED_PARAMETER};
 use crate::host::sandbox;
@@ -61,9 +65,12 @@ const LIFELINE: RawFd = 3;
 /// as much as four of them have of memory.
 const TRANSLATED: u32 = 640;
 
-/// Names of what QEMU opens, and the descriptor of the first; the others follow.
-const FILES: [&str; 5] = ["kernel", "initramfs", "records", "console", "hypervisor"];
+/// Names of what QEMU opens, and the descriptor of the first; the others follow, and then what it writes
+/// to.
+const FILES: [&str; 3] = ["kernel", "initramfs", "hypervisor"];
 const FIRST_FILE: RawFd = 4;
+const RECORDS: RawFd = 7;
+const CONSOLE: RawFd = 8;
 
 /// Bytes of records, and of what is printed, beyond which the kernel ends QEMU.
 const MOST_OUTPUT: u64 = 256 << 20;
@@ -193,19 +200,38 @@ fn emulate(options: &Emulate) -> Result<u8> {
         return Ok(0);
     }
     let files = files(options)?;
+    let mut ended = run(line.clone(), &files)?;
+    // Asked for only then, because it takes a process.
+    if ended == Some(Ended::Exited(1)) && !jail::has_sandbox() {
+        eprintln!("warning: {NO_SANDBOX}");
+        ended = run(without_sandbox(line), &files)?;
+    }
+    match ended {
+        None => Ok(sandbox::REFUSED as u8),
+        Some(Ended::Exited(0)) => Ok(0),
+        Some(ended) => bail!("QEMU {ended}"),
+    }
+}
+
+/// How the machine ended, unless it may not be started here, which it then has said.
+fn run(line: Vec<String>, files: &[File; 5]) -> Result<Option<Ended>> {
     let (lifeline, _held) = std::io::pipe()?;
-    let mut machine = match start(line, &lifeline, &files) {
+    let mut machine = match start(line, &lifeline, files) {
         Ok(machine) => machine,
         Err(error) => {
             eprintln!("hypertare-agent: {:#}", explain_refusal(&error));
-            return Ok(sandbox::REFUSED as u8);
+            return Ok(None);
         }
     };
     drop(lifeline);
-    match await_end(&mut machine)? {
-        Ended::Exited(0) => Ok(0),
-        ended => bail!("QEMU {ended}"),
+    await_end(&mut machine).map(Some)
+}
+
+fn without_sandbox(mut line: Vec<String>) -> Vec<String> {
+    if let Some(at) = line.iter().position(|word| word == "-sandbox") {
+        line.drain(at..at + 2);
     }
+    line
 }
 
 /// QEMU's command line, the program included.
@@ -225,6 +251,7 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
     let mut line: Vec<String> = vec![PROGRAM.into()];
     let mut option = |name: &str, value: String| line.extend([name.to_owned(), value]);
     option("-name", "hypertare".into());
+    option("-sandbox", SANDBOX.into());
     option("-display", "none".into());
     option("-machine", MACHINE.into());
     // Without -smap a PV driver domain crashes at its first return to user mode.
@@ -242,11 +269,16 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
     option("-rtc", format!("base={DATE},clock={}", if is_virtual { "vm" } else { "host" }));
     option("-smp", format!("cpus={0},sockets=1,cores={0},threads=1", options.cpus));
     option("-m", format!("{}B", options.memory));
-    option("-chardev", "file,id=console,path=console".into());
+    // QEMU's user may not open them, and to cut short what is no file would fail.
+    let mut output = |id: &str, descriptor: RawFd| {
+        option("-add-fd", format!("fd={descriptor},set={descriptor}"));
+        option("-chardev", format!("file,id={id},path=/dev/fdset/{descriptor},append=on"));
+    };
+    output("console", CONSOLE);
+    output("records", RECORDS);
     option("-serial", "chardev:console".into());
     let direct = if is_virtual { ",ioeventfd=off" } else { "" };
     option("-device", format!("virtio-serial-pci,max_ports=2{direct}"));
-    option("-chardev", "file,id=records,path=records".into());
     option("-device", format!("virtserialport,chardev=records,name={PORT}"));
     if let Some(nic) = options.nic.iter().find(|nic| nic.model != NicModel::VirtioNet)
         && options.line.is_some()
@@ -353,19 +385,24 @@ fn modules(options: &Emulate) -> Vec<&str> {
     modules
 }
 
-/// What QEMU opens, by the names of [`FILES`].
+/// The machine is emulated on every host, and sees no file of it.
+fn jail() -> Result<Jail> {
+    Jail::new(Accelerator::Tcg, false)
+}
+
+/// What QEMU opens, by the names of [`FILES`], and what it writes to.
 fn files(options: &Emulate) -> Result<[File; 5]> {
-    let kernel = File::open(&options.kernel)
-        .with_context(|| format!("the kernel {:?} cannot be read", options.kernel))?;
+    let jail = jail()?;
+    jail.missing().iter().for_each(|wall| eprintln!("warning: {wall}"));
+    let kernel = jail.open(&options.kernel).context("the kernel")?;
     let output = |path: &Path| {
         let opened = File::options().write(true).create(true).truncate(true).open(path);
         opened.with_context(|| format!("{path:?} cannot be written"))
     };
     let initramfs = concatenate(&options.initramfs)?;
     let hypervisor = options.hypervisor.as_deref().unwrap_or(Path::new("/dev/null"));
-    let hypervisor = File::open(hypervisor)
-        .with_context(|| format!("the hypervisor {hypervisor:?} cannot be read"))?;
-    Ok([kernel, initramfs, output(&options.records)?, output(&options.console)?, hypervisor])
+    let hypervisor = jail.open(hypervisor).context("the hypervisor")?;
+    Ok([kernel, initramfs, hypervisor, output(&options.records)?, output(&options.console)?])
 }
 
 /// Own namespaces: QEMU sees no network, and with it dies whatever it starts.
@@ -430,6 +467,10 @@ fn become_qemu(line: &[String]) -> Result<std::convert::Infallible> {
         .context("this subcommand is started by `hypertare-agent emulate` only")?;
     // Ctrl-C in a terminal is the controller's to hear.
     let _ = rustix::process::setsid();
+    enter_directory()?;
+    let most = rustix::process::Rlimit { current: Some(MOST_OUTPUT), maximum: Some(MOST_OUTPUT) };
+    rustix::process::setrlimit(rustix::process::Resource::Fsize, most)?;
+    jail()?.enter().context("keeping QEMU from this host")?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // It may have ended before that.
     let mut watched = [PollFd::new(&lifeline, PollFlags::OUT)];
@@ -438,9 +479,6 @@ fn become_qemu(line: &[String]) -> Result<std::convert::Infallible> {
     if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
         bail!("whoever started this has ended");
     }
-    enter_directory()?;
-    let most = rustix::process::Rlimit { current: Some(MOST_OUTPUT), maximum: Some(MOST_OUTPUT) };
-    rustix::process::setrlimit(rustix::process::Resource::Fsize, most)?;
     let (program, rest) = line.split_first().context("no program is given")?;
     let error = Command::new(program).args(rest).exec();
     Err(error).with_context(|| format!("{program} cannot be started; is QEMU installed?"))
@@ -512,7 +550,18 @@ mod tests {
     #[test]
     fn nothing_of_this_host_stands_on_it() {
         let line = line(&["--nic", "e1000=52:54:00:77:00:02"]).unwrap();
-        assert!(line.iter().all(|word| !word.contains("=/") && !word.starts_with('/')), "{line:?}");
+        let of_qemu = |word: &str| word.replace("=/dev/fdset/", "");
+        let names = |word: &String| of_qemu(word).contains("=/") || word.starts_with('/');
+        assert!(!line.iter().any(names), "{line:?}");
+    }
+
+    #[test]
+    fn a_qemu_without_the_filter_runs_without_it() {
+        let line = line(&[]).unwrap();
+        let without = without_sandbox(line.clone());
+        assert_eq!((after(&line, "-sandbox"), after(&without, "-sandbox")), (SANDBOX, ""));
+        assert_eq!(line.len(), without.len() + 2);
+        assert_eq!(without_sandbox(without.clone()), without);
     }
 
     #[test]

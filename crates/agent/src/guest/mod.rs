@@ -1,8 +1,8 @@
 //! Guests: VMs started and watched from the host agent, and the init that runs inside them.
 //!
 //! - outside: [`vmm`] runs one QEMU ([`argv`] is its command line, [`qmp`] how it is asked,
-//!   [`console`] what it prints, [`backing`] and [`paging`] how its memory is mapped); [`boot`] does
-//!   that for one guest alone. On a machine of an experiment's own, [`kvm_module`] and
+//!   [`console`] what it prints, [`jail`] what keeps it from this host, [`backing`] and [`paging`]
+//!   how its memory is mapped); [`boot`] does that for one guest alone. On a machine of an experiment's own, [`kvm_module`] and
 //!   [`huge_pages`] see to it that a guest can have what it is to have.
 //! - inside: [`init`] is PID 1; it loads [`modules`] and hands over to the node agent, which may
 //!   want the machine's files from [`share`].
@@ -20,6 +20,7 @@ pub mod console;
 pub mod emulated;
 pub mod huge_pages;
 pub mod init;
+pub mod jail;
 pub mod kvm_module;
 pub mod modules;
 pub mod paging;

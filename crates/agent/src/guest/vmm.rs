@@ -1,6 +1,7 @@
 //! One QEMU: started, watched, asked and ended. It inherits all it talks through (control channel,
-//! QMP, console, TAPs) as descriptors, so it leaves nothing in the file system; and the kernel
-//! kills it when this process ends, however that happens.
+//! QMP, console, TAPs, what it boots) as descriptors, so it leaves nothing in the file system and can be
+//! kept from all else ([`super::jail`]); and the kernel kills it when this process ends, however that
+//! happens.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,10 +25,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::argv::{self, CHANNEL_FD, FIRST_TAP_FD, INITRAMFS_FD, PROGRAM, QMP_FD};
+use super::argv::{self, CHANNEL_FD, FIRST_TAP_FD, INITRAMFS_FD, KERNEL_FD, PROGRAM, QMP_FD};
 use super::backing;
 use super::console::Tail;
 use super::init::CONSOLE_PREFIX;
+use super::jail::{self, Jail, NO_SANDBOX};
 use super::paging;
 use super::qmp::{Ending, Qmp};
 
@@ -86,6 +88,7 @@ pub struct Vmm {
     child: Child,
     pidfd: OwnedFd,
     argv: Vec<String>,
+    missing: Vec<String>,
     memory: u64,
     pages: Option<Pages>,
     channel: UnixStream,
@@ -106,16 +109,27 @@ impl Vmm {
     pub fn start(spec: Spec) -> Result<Vmm> {
         check_files(&spec)?;
         check_memory(spec.guest)?;
-        let words = argv::argv(&spec)?;
+        let jail = Jail::new(spec.guest.accelerator, spec.share.is_some())?;
+        let mut missing = jail.missing().to_vec();
+        let has_sandbox = jail.wants_sandbox() && jail::has_sandbox();
+        if jail.wants_sandbox() && !has_sandbox {
+            missing.push(NO_SANDBOX.to_owned());
+        }
+        let words = argv::argv(&spec, has_sandbox)?;
         let argv = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (channel, qemus_channel) = UnixStream::pair()?;
         let (qmp, qemus_qmp) = UnixStream::pair()?;
         let qmp = Qmp::new(qmp)?;
-        let mut inherited =
-            vec![(QMP_FD, OwnedFd::from(qemus_qmp)), (CHANNEL_FD, qemus_channel.into())];
-        if let several @ [_, _, ..] = spec.guest.initramfs.as_slice() {
-            inherited.push((INITRAMFS_FD, concatenate(several)?.into()));
-        }
+        let initramfs = match spec.guest.initramfs.as_slice() {
+            [one] => jail.open(one)?,
+            several => concatenate(several)?,
+        };
+        let mut inherited = vec![
+            (QMP_FD, OwnedFd::from(qemus_qmp)),
+            (CHANNEL_FD, qemus_channel.into()),
+            (KERNEL_FD, jail.open(&spec.guest.kernel)?.into()),
+            (INITRAMFS_FD, initramfs.into()),
+        ];
         inherited.extend((FIRST_TAP_FD..).zip(spec.taps.into_iter().map(|tap| tap.fd)));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
@@ -123,15 +137,23 @@ impl Vmm {
             // SAFETY: one system call, between fork and exec.
             unsafe { command.pre_exec(backing::forbid_huge_pages) };
         }
+        // SAFETY: system calls only, between fork and exec.
+        unsafe { command.pre_exec(move || jail.enter()) };
         let (child, pidfd, printed) = spawn_watched(command, inherited)?;
         let (memory, pages) = (spec.guest.memory, spec.guest.pages);
-        Ok(Vmm { child, pidfd, argv, memory, pages, channel, qmp, printed, ended: None })
+        let ended = None;
+        Ok(Vmm { child, pidfd, argv, missing, memory, pages, channel, qmp, printed, ended })
     }
 
     /// The control channel: orders in, records out. It ends when QEMU does; while the guest's agent
     /// is not there, orders wait.
     pub fn channel(&self) -> &UnixStream {
         &self.channel
+    }
+
+    /// What should keep a guest that broke out of QEMU from this host, and is not there.
+    pub fn missing_walls(&self) -> &[String] {
+        &self.missing
     }
 
     /// QEMU's process.

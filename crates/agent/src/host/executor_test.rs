@@ -17,6 +17,9 @@ use crate::host::machine::{About, NodeLink, Started};
 use crate::node::hello::hello;
 use crate::probe::Outside;
 
+#[path = "mutated_test.rs"]
+mod mutated;
+
 /// What a node does with an order, if it does not do what a good one does. `None` is as usual.
 type Script = Box<dyn FnMut(&NumberedOrder, &mut Actor) -> Option<()> + Send>;
 
@@ -187,7 +190,9 @@ impl Machine for Pretence {
     }
 
     fn remove(&mut self) {
-        *self.standing.lock().unwrap() -= 1;
+        // Removing what is not there does nothing: a plan may ask for it.
+        let mut standing = self.standing.lock().unwrap();
+        *standing = standing.saturating_sub(1);
     }
 }
 

@@ -72,11 +72,12 @@ impl Local {
         let place = sandbox::scratch(&format!("node{}", self.number()))?;
         let (theirs, ours) = pipes()?;
         let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
-        if memory.is_some() {
-            namespaces |= libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC;
-        }
         let mut arguments: Vec<String> =
             vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()];
+        if memory.is_some() {
+            namespaces |= libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC;
+            arguments.push("--as-container".into());
+        }
         if let (None, Some(weights)) = (memory, &self.weights) {
             arguments.extend(["--weights".into(), weights.groups().text()]);
         }
@@ -202,6 +203,7 @@ impl Local {
         let cgroup = if groups.is_none() { self.cgroup(node, None, &mut warnings) } else { None };
         let share = node.files.as_ref().map(|_| Path::new("/"));
         let vmm = Vmm::start(Spec { node, guest, taps, share })?;
+        warnings.extend_from_slice(vmm.missing_walls());
         if let Some(cgroup) = &cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
         }

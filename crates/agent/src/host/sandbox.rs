@@ -212,6 +212,7 @@ pub fn enter() -> Result<OwnedFd> {
     // Ctrl-C in a terminal reaches the outside, which passes it on.
     let _ = rustix::process::setsid();
     make_private()?;
+    leave_keyring();
     // Its own files are read by whoever may read them anyway.
     if let Ok(machine) = fs::File::open("/proc") {
         let _ = MACHINE_PROC.set(machine.into());
@@ -229,6 +230,14 @@ pub fn enter() -> Result<OwnedFd> {
     )?;
     mount_scratch()?;
     Ok(lifeline)
+}
+
+/// Keys of whoever started this are of no concern to what runs here: it gets a session keyring of its
+/// own. (That of the user is another one in each user namespace, keyrings(7).)
+fn leave_keyring() {
+    const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
+    // SAFETY: no name is passed. It fails where the kernel has no keys, and there is nothing to leave.
+    unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0usize) };
 }
 
 /// Memory for what is made on the way, at a place where nobody looks for anything else.

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, Metadata};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Component, Path, PathBuf};
@@ -18,12 +18,15 @@ use std::sync::{Mutex, MutexGuard};
 use anyhow::{Context, Result, anyhow, bail};
 use hypertare_plan::Files;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
+use rustix::mount::{MountFlags, mount, mount_bind};
 
-use super::copy;
 use super::keep::{Keep, Overlay};
+use super::mounts::{bind_read_only, mount_points};
 use super::opened::Watch;
 use super::shortage::{Shortage, mb, room_for_files};
+use super::{copy, devices, kernel_files, own_root};
+use crate::workload::confine::Confinement;
+use crate::workload::system_calls;
 
 /// Where tasks find a fresh directory in memory for their temporary files.
 pub const TMPDIR: &str = "/.hypertare-tmp";
@@ -31,16 +34,21 @@ pub const TMPDIR: &str = "/.hypertare-tmp";
 /// Beside a mount point, a file up to this size is copied, a larger one is bound read-only.
 const COPIED: u64 = 64 << 10;
 
+const NO_FILTER: &str = "the kernel filters no system calls (it has no seccomp): a container of a common \
+                         runtime has a filter, so this one is faster and less confined";
+
 /// The inode of the first user namespace, fixed by the kernel (PROC_USER_INIT_INO).
 const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
 /// A view that stands. It is unmounted with the node's mount namespace.
 pub struct View {
     place: PathBuf,
-    root: PathBuf,
     pristine: PathBuf,
     work: PathBuf,
     temporary: PathBuf,
+    /// In which the view is the root.
+    namespace: OwnedFd,
+    as_container: bool,
     users: Mutex<usize>,
     /// Where the files come from elsewhere.
     keep: Option<Mutex<Keep>>,
@@ -49,7 +57,12 @@ pub struct View {
 impl View {
     /// Builds it below `place`, an empty directory, from the files below `lower`. Tells what could
     /// not be done as it should be.
-    pub fn build(files: &Files, place: &Path, lower: &Path) -> Result<(Self, Vec<String>)> {
+    pub fn build(
+        files: &Files,
+        place: &Path,
+        lower: &Path,
+        as_container: bool,
+    ) -> Result<(Self, Vec<String>)> {
         let workdir = resolve(lower, &files.workdir)?;
         check_workdir(&workdir)?;
         let source = lower.join(relative(&workdir));
@@ -59,39 +72,36 @@ impl View {
         let options = CString::new(format!("size={memory},mode=0755"))?;
         mount("tmpfs", place, "tmpfs", MountFlags::empty(), Some(options.as_c_str()))
             .context("cannot mount memory for the view of the files")?;
-        let mut view = View {
-            place: place.to_owned(),
-            root: place.join("root"),
-            pristine: place.join("pristine"),
-            work: place.join("work"),
-            temporary: place.join("root").join(relative(Path::new(TMPDIR))),
-            users: Mutex::new(0),
-            keep: None,
-        };
-        for directory in [&view.root, &view.work, &view.temporary] {
+        let (root, work) = (place.join("root"), place.join("work"));
+        let pristine = place.join("pristine");
+        let temporary = root.join(relative(Path::new(TMPDIR)));
+        for directory in [&work, &temporary] {
             fs::create_dir_all(directory)?;
         }
-        fs::set_permissions(&view.temporary, std::os::unix::fs::PermissionsExt::from_mode(0o1777))?;
-        let left_out = copy::copy(&source, &view.pristine).with_context(|| {
+        fs::set_permissions(&temporary, std::os::unix::fs::PermissionsExt::from_mode(0o1777))?;
+        let left_out = copy::copy(&source, &pristine).with_context(|| {
             format!("the work directory {} cannot be copied", workdir.display())
         })?;
-        let mut builder = Builder::new(place, lower)?;
+        let mut builder = Builder::new(place, lower, &files.devices, as_container)?;
         builder.left_out(&left_out);
-        builder.show_root(&view.root)?;
-        let target = view.root.join(relative(&workdir));
+        builder.show_root(&root)?;
+        let target = root.join(relative(&workdir));
         fs::create_dir_all(&target)
-            .and_then(|()| Ok(mount_bind(&view.work, &target)?))
+            .and_then(|()| Ok(mount_bind(&work, &target)?))
             .with_context(|| format!("cannot lay the work directory at {}", workdir.display()))?;
-        if from_elsewhere {
-            let overlays = std::mem::take(&mut builder.overlays);
-            view.keep = Some(Mutex::new(Keep::new(place, memory, &view.root, overlays)));
-        }
+        let overlays = std::mem::take(&mut builder.overlays);
+        let keep = from_elsewhere.then(|| Mutex::new(Keep::new(place, memory, &root, overlays)));
+        kernel_files::forbid_cgroup_namespaces()?;
+        let namespace = own_root::rooted_at(&root)?;
+        let users = Mutex::new(0);
+        let place = place.to_owned();
+        let view = View { place, pristine, work, temporary, namespace, as_container, users, keep };
         Ok((view, builder.warnings()))
     }
 
-    /// What tasks take as their root.
-    pub fn root(&self) -> &Path {
-        &self.root
+    /// What commands work in.
+    pub fn confinement(&self) -> Confinement<'_> {
+        Confinement { namespace: self.namespace.as_fd(), as_container: self.as_container }
     }
 
     /// Lays the work directory and the temporary directory afresh, unless a task works in them. The
@@ -192,20 +202,23 @@ fn relative(path: &Path) -> &Path {
 struct Builder {
     place: PathBuf,
     lower: PathBuf,
-    /// Mount points below `lower`.
-    mount_points: BTreeSet<PathBuf>,
+    /// That are shown beside those of every program.
+    devices: Vec<PathBuf>,
+    as_container: bool,
+    mount_points: Vec<PathBuf>,
     overlays: Vec<Overlay>,
     not_overlaid: Vec<String>,
     absent: Vec<String>,
 }
 
 impl Builder {
-    fn new(place: &Path, lower: &Path) -> Result<Self> {
-        let mounts = fs::read("/proc/self/mountinfo")?;
+    fn new(place: &Path, lower: &Path, devices: &[PathBuf], as_container: bool) -> Result<Self> {
         Ok(Builder {
             place: place.to_owned(),
             lower: lower.to_owned(),
-            mount_points: mount_points(&mounts),
+            devices: devices.to_owned(),
+            as_container,
+            mount_points: mount_points()?,
             overlays: Vec::new(),
             not_overlaid: Vec::new(),
             absent: Vec::new(),
@@ -219,13 +232,9 @@ impl Builder {
             let name = entry?.file_name();
             let (from, to) = (self.lower.join(&name), root.join(&name));
             match name.to_str() {
-                Some("proc") => mount_new("proc", &to)?,
-                Some("sys") => {
-                    if mount_new("sysfs", &to).is_err() {
-                        mount_bind_recursive("/sys", &to).context("cannot show /sys")?;
-                    }
-                }
-                Some("dev") => show_devices(&to)?,
+                Some("proc") => kernel_files::show_proc(&to, self.as_container)?,
+                Some("sys") => kernel_files::show_sys(&to, self.as_container)?,
+                Some("dev") => devices::show(&to, &self.devices)?,
                 _ => self.show(&from, &to),
             }
         }
@@ -257,8 +266,7 @@ impl Builder {
         if !self.has_mounts_below(from) {
             if let Err(error) = self.overlay(from, to, metadata) {
                 // A directory that cannot be written to in memory must not be written to at all.
-                mount_bind_recursive(from, to)?;
-                make_read_only(to)?;
+                bind_read_only(from, to)?;
                 self.not_overlaid.push(format!("{} ({error:#})", from.display()));
             }
             return Ok(());
@@ -295,7 +303,8 @@ impl Builder {
             options.extend(b",userxattr");
         }
         let options = CString::new(options)?;
-        mount("overlay", to, "overlay", MountFlags::empty(), Some(options.as_c_str()))?;
+        // Devices among the machine's files are not to be opened by way of them.
+        mount("overlay", to, "overlay", MountFlags::NODEV, Some(options.as_c_str()))?;
         self.overlays.push(Overlay { shown: to.to_owned(), upper });
         Ok(())
     }
@@ -307,45 +316,31 @@ impl Builder {
     }
 
     fn warnings(&self) -> Vec<String> {
+        let unfiltered = self.as_container && !system_calls::can_be_filtered();
+        let unfiltered = unfiltered.then(|| NO_FILTER.to_owned());
+        self.files_unlike().chain(self.shown_devices()).chain(unfiltered).collect()
+    }
+
+    /// What commands do to them is not forgotten.
+    fn shown_devices(&self) -> Option<String> {
+        let names: Vec<_> = self.devices.iter().map(|one| one.display().to_string()).collect();
+        let shown = (!names.is_empty()).then(|| names.join(", "));
+        shown.map(|names| format!("commands see {names}, as asked: what they do to it stays"))
+    }
+
+    fn files_unlike(&self) -> impl Iterator<Item = String> {
         let kinds = [
             ("shown read-only, because they cannot be overlaid", &self.not_overlaid),
             ("not shown", &self.absent),
         ];
         let filled = kinds.into_iter().filter(|(_, paths)| !paths.is_empty());
-        filled
-            .map(|(what, paths)| {
-                let named = paths.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
-                let more = paths.len().saturating_sub(3);
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                format!("in the view of the files, {what}: {named}{more}")
-            })
-            .collect()
+        filled.map(|(what, paths)| {
+            let named = paths.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+            let more = paths.len().saturating_sub(3);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("in the view of the files, {what}: {named}{more}")
+        })
     }
-}
-
-fn mount_new(kind: &str, to: &Path) -> Result<()> {
-    if !to.is_dir() {
-        fs::create_dir(to)?;
-    }
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount(kind, to, kind, flags, None).with_context(|| format!("cannot mount {kind}"))
-}
-
-fn show_devices(to: &Path) -> Result<()> {
-    fs::create_dir(to)?;
-    mount_bind_recursive("/dev", to).context("cannot show /dev")?;
-    let shared = to.join("shm");
-    if shared.is_dir() {
-        mount(
-            "tmpfs",
-            &shared,
-            "tmpfs",
-            MountFlags::NOSUID | MountFlags::NODEV,
-            Some(c"mode=1777"),
-        )
-        .context("cannot mount memory on /dev/shm")?;
-    }
-    Ok(())
 }
 
 fn show_file(from: &Path, to: &Path, metadata: &Metadata) -> Result<()> {
@@ -354,27 +349,7 @@ fn show_file(from: &Path, to: &Path, metadata: &Metadata) -> Result<()> {
         return Ok(copy::dress(to, metadata)?);
     }
     fs::File::create(to)?;
-    mount_bind(from, to)?;
-    make_read_only(to)
-}
-
-/// A mount that came from a more privileged namespace keeps the flags that it has: they must be
-/// given again.
-fn make_read_only(path: &Path) -> Result<()> {
-    let held = rustix::fs::statvfs(path)?.f_flag;
-    let mut flags = MountFlags::BIND | MountFlags::RDONLY;
-    for (held_flag, flag) in [
-        (rustix::fs::StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
-        (rustix::fs::StatVfsMountFlags::NODEV, MountFlags::NODEV),
-        (rustix::fs::StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
-        (rustix::fs::StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
-        (rustix::fs::StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
-    ] {
-        if held.contains(held_flag) {
-            flags |= flag;
-        }
-    }
-    mount_remount(path, flags, c"").context("cannot be made read-only")
+    bind_read_only(from, to)
 }
 
 fn in_first_user_namespace() -> bool {
@@ -393,39 +368,9 @@ fn escaped(path: &Path) -> Vec<u8> {
     escaped
 }
 
-/// Fifth field of each line of mountinfo, with `\040` and the like decoded.
-fn mount_points(mountinfo: &[u8]) -> BTreeSet<PathBuf> {
-    mountinfo
-        .split(|&byte| byte == b'\n')
-        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4))
-        .map(|field| PathBuf::from(OsString::from_vec(decoded(field))))
-        .collect()
-}
-
-fn decoded(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = field;
-    while let Some((&first, after)) = rest.split_first() {
-        let code = (first == b'\\').then(|| after.get(..3)).flatten();
-        let byte = code
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        bytes.push(byte.unwrap_or(first));
-        rest = if byte.is_some() { &after[3..] } else { after };
-    }
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mount_points_are_decoded() {
-        let found =
-            mount_points(b"24 1 254:0 / / rw - ext4 a rw\n25 24 0:1 / /a\\040b\\134 rw - x");
-        assert!(found.contains(Path::new("/a b\\")) && found.contains(Path::new("/")));
-    }
 
     #[test]
     fn a_path_in_options_is_escaped() {

@@ -73,6 +73,8 @@ impl Keep {
     /// Keeps what was opened, and the links that lead there from `path`, directories as in PATH.
     /// Tells what was left out.
     pub fn keep(&mut self, opened: &BTreeSet<PathBuf>, path: &OsStr) -> Result<Option<String>> {
+        let opened: BTreeSet<PathBuf> =
+            opened.iter().map(|path| self.seen_from_outside(path)).collect();
         let (directories, mut files): (Vec<_>, Vec<_>) = opened
             .iter()
             .filter(|path| self.overlay_of(path).is_some())
@@ -95,7 +97,7 @@ impl Keep {
             self.make_room(size)?;
             copy_up_file(path).with_context(|| format!("cannot keep {}", path.display()))?;
         }
-        for link in self.links(opened, path) {
+        for link in self.links(&opened, path) {
             self.make_room(PAGE)?;
             // With nothing to change it is a copy-up all the same.
             lchown(&link, None, None).with_context(|| format!("cannot keep {}", link.display()))?;
@@ -104,6 +106,11 @@ impl Keep {
             self.hold(path).with_context(|| format!("cannot keep {}", path.display()))?;
         }
         Ok(self.told(&left_out))
+    }
+
+    /// Who works in the view has it as the root.
+    fn seen_from_outside(&self, path: &Path) -> PathBuf {
+        if path.starts_with(&self.root) { path.to_owned() } else { below(&self.root, path) }
     }
 
     fn make_room(&mut self, size: u64) -> Result<()> {

@@ -9,10 +9,14 @@ pub mod hello;
 mod bird;
 mod copy;
 mod desk;
+mod devices;
 mod files;
 mod interfaces;
 mod keep;
+mod kernel_files;
+mod mounts;
 mod opened;
+pub mod own_root;
 mod router;
 pub mod shortage;
 mod task;
@@ -60,6 +64,9 @@ pub struct Arguments {
     /// Empty directory in memory, for the view of the files
     #[arg(long, value_name = "DIR")]
     place: PathBuf,
+    /// Confine commands as common runtimes of containers do
+    #[arg(long)]
+    as_container: bool,
     /// Where the groups of guests' CPU weights are
     #[arg(long, value_name = "VERSION:DIR", value_parser = Groups::at)]
     weights: Option<Groups>,
@@ -79,7 +86,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn serve(Arguments { place, weights, scope }: Arguments) -> Result<()> {
+fn serve(Arguments { place, as_container, weights, scope }: Arguments) -> Result<()> {
     use rustix::mount::{MountFlags, mount};
     let mut surroundings = Surroundings::default();
     let machine_proc: OwnedFd;
@@ -96,6 +103,7 @@ fn serve(Arguments { place, weights, scope }: Arguments) -> Result<()> {
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     let mut node = Node::new(output, Origin::Own, place);
     node.surroundings = surroundings;
+    node.as_container = as_container;
     node.ledger =
         Ledger::with(Schedulers { groups: weights, scope: scope.as_deref().map(Scope::named) });
     node.work(input)
@@ -121,6 +129,7 @@ struct Node {
     emitter: Arc<Emitter>,
     origin: Origin,
     place: PathBuf,
+    as_container: bool,
     desk: Option<Arc<Desk>>,
     view: Option<Arc<View>>,
     ledger: Ledger,
@@ -139,6 +148,7 @@ impl Node {
             emitter: Arc::new(Emitter::new(File::from(output))),
             origin,
             place,
+            as_container: false,
             desk: None,
             view: None,
             ledger: Ledger::default(),
@@ -257,7 +267,7 @@ impl Node {
             Origin::Own => PathBuf::from("/"),
             Origin::Share => mount_share()?.to_owned(),
         };
-        let (view, warnings) = View::build(files, &self.place, &lower)?;
+        let (view, warnings) = View::build(files, &self.place, &lower, self.as_container)?;
         warnings.into_iter().for_each(|warning| desk.warn(warning));
         self.view = Some(Arc::new(view));
         Ok(())

@@ -7,10 +7,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use hypertare_plan::{Command, Record, TaskResult, Workload};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use super::desk::Desk;
 use super::files::{TMPDIR, View};
@@ -178,7 +179,7 @@ impl Running {
         if let Some(reason) = &state.killed {
             bail!("killed: {reason}");
         }
-        let mut child = process::spawn(&assignment, view.map(View::root))?;
+        let mut child = process::spawn(&assignment, view.map(View::confinement))?;
         let records = child.records.as_fd().try_clone_to_owned()?;
         let ready = child.ready.try_clone()?;
         if state.stopped {
@@ -253,17 +254,15 @@ impl Running {
 
     /// Waits without holding the lock, so that the task can be killed meanwhile.
     fn await_end(&self) -> Result<ExitStatus> {
-        let mut pause = Duration::from_micros(100);
-        loop {
-            let ended = match &mut self.state().child {
-                Some(child) => child.try_wait().context("cannot wait for the task's process")?,
-                None => bail!("the task has no process"),
-            };
-            if let Some(status) = ended {
-                return Ok(status);
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(5));
+        let handle = match &self.state().child {
+            Some(child) => child.handle().context("cannot watch the task's process")?,
+            None => bail!("the task has no process"),
+        };
+        let mut watched = [PollFd::new(&handle, PollFlags::IN)];
+        while let Err(Errno::INTR) = poll(&mut watched, None) {}
+        match &mut self.state().child {
+            Some(child) => child.wait().context("cannot wait for the task's process"),
+            None => bail!("the task has no process"),
         }
     }
 

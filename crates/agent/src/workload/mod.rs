@@ -5,6 +5,7 @@ pub mod address;
 pub mod burn;
 pub mod clock;
 pub mod command;
+pub mod confine;
 pub mod context;
 pub mod descendants;
 pub mod fork;
@@ -12,6 +13,7 @@ mod output;
 pub mod ping;
 pub mod process;
 pub mod stream;
+pub mod system_calls;
 pub mod touch;
 mod usage;
 

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -20,6 +20,7 @@ use hypertare_plan::{MAX_LINE, Record, Task};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
+use super::confine::{self, Confinement};
 use super::{Context, descendants, execute};
 use crate::emit::Emitter;
 use crate::node::shortage::expose_this_process;
@@ -39,9 +40,12 @@ pub struct Arguments {
     /// Descriptor to write one byte to when a background task is ready
     #[arg(long, value_name = "N")]
     ready_fd: Option<RawFd>,
-    /// Directory to make the root before the task begins
-    #[arg(long, value_name = "DIR")]
-    root: Option<PathBuf>,
+    /// Descriptor of the mount namespace to be confined to before the task begins
+    #[arg(long, value_name = "N")]
+    namespace_fd: Option<RawFd>,
+    /// Confine it as common runtimes of containers do
+    #[arg(long, requires = "namespace_fd")]
+    as_container: bool,
 }
 
 /// The inside. Status 2 when there was nothing sensible to do; a task that failed is a result.
@@ -56,26 +60,26 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn prepare(arguments: &Arguments) -> Result<(Assignment, Option<OwnedFd>)> {
-    let ready = arguments.ready_fd.map(take_over).transpose()?;
+    let ready = take_over("--ready-fd", arguments.ready_fd)?;
+    let namespace = take_over("--namespace-fd", arguments.namespace_fd)?;
     let assignment = read_assignment(io::stdin().lock())?;
     expose_this_process()?;
-    if let Some(root) = &arguments.root {
-        rustix::process::chroot(root)
-            .with_context(|| format!("cannot make {} the root", root.display()))?;
-        std::env::set_current_dir("/").context("cannot change to the new root")?;
+    if let Some(namespace) = namespace {
+        confine::enter(namespace, arguments.as_container)?;
     }
     Ok((assignment, ready))
 }
 
 /// An inherited descriptor becomes this process's own and nobody else's.
-fn take_over(number: RawFd) -> Result<OwnedFd> {
+fn take_over(option: &str, number: Option<RawFd>) -> Result<Option<OwnedFd>> {
+    let Some(number) = number else { return Ok(None) };
     // SAFETY: the call itself reports a number that is no open descriptor.
     let owned = number > 2 && unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
     if !owned {
-        bail!("--ready-fd {number} is not an open descriptor above 2");
+        bail!("{option} {number} is not an open descriptor above 2");
     }
     // SAFETY: it is open, and given to this process for this purpose alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
 fn read_assignment(input: impl BufRead) -> Result<Assignment> {
@@ -141,32 +145,41 @@ pub struct Child {
     pub ready: File,
 }
 
-/// Starts the process of one task, and tells it what to do. With `root`, that directory becomes the
-/// task's root; it must hold /proc for a `command`, which cleans up after itself by it.
+/// Starts the process of one task, and tells it what to do. It may be confined; a `command` then needs
+/// /proc where it is, by which it cleans up after itself.
 ///
 /// Standard error is this process's own: what comes there is not part of any result.
-pub fn spawn(assignment: &Assignment, root: Option<&Path>) -> Result<Child> {
-    spawn_from(Path::new("/proc/self/exe"), assignment, root)
+pub fn spawn(assignment: &Assignment, confinement: Option<Confinement>) -> Result<Child> {
+    spawn_from(Path::new("/proc/self/exe"), assignment, confinement)
 }
 
 /// The same from another process than the agent's own.
-pub fn spawn_from(agent: &Path, assignment: &Assignment, root: Option<&Path>) -> Result<Child> {
+pub fn spawn_from(
+    agent: &Path,
+    assignment: &Assignment,
+    confinement: Option<Confinement>,
+) -> Result<Child> {
     let mut line = serde_json::to_vec(assignment)?;
     line.push(b'\n');
     let (ready, ready_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let number = ready_write.as_fd().as_raw_fd();
     let mut command = Command::new(agent);
     command.arg0("hypertare-agent").args(["task", "--ready-fd", &number.to_string()]);
-    if let Some(root) = root {
-        command.arg("--root").arg(root);
+    let namespace = confinement.map(|one| one.namespace.as_raw_fd());
+    if let Some(number) = namespace {
+        command.args(["--namespace-fd", &number.to_string()]);
+    }
+    if confinement.is_some_and(|one| one.as_container) {
+        command.arg("--as-container");
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    // In the child alone: no other process that is started meanwhile may inherit the descriptor.
+    // In the child alone: no other process that is started meanwhile may inherit the descriptors.
     // A session of its own keeps terminals away from what the task starts.
     // SAFETY: between fork and exec only system calls are made, which is safe there.
     unsafe {
         command.pre_exec(move || {
-            let inherited = libc::fcntl(number, libc::F_SETFD, 0) == 0;
+            let inherit = |number| libc::fcntl(number, libc::F_SETFD, 0) == 0;
+            let inherited = inherit(number) && namespace.is_none_or(inherit);
             if inherited && libc::setsid() >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
         });
     }
@@ -185,6 +198,12 @@ impl Child {
         self.process.id()
     }
 
+    /// Readable once the process has ended.
+    pub fn handle(&self) -> io::Result<OwnedFd> {
+        let pid = Pid::from_child(&self.process);
+        Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
+    }
+
     /// Asks the task to end. Its result follows; a command is killed if it takes too long.
     pub fn stop(&mut self) {
         // The end of its input says the same as the line, and cannot block.
@@ -194,11 +213,6 @@ impl Child {
     /// Kills the process and all that it has started. There is no result then.
     pub fn kill(&mut self) -> Result<()> {
         descendants::kill_with(Pid::from_child(&self.process))
-    }
-
-    /// How it ended, once it has.
-    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.process.try_wait()
     }
 
     /// Waits for its end. `std` closes the input for that: it is a [`Child::stop`], too.

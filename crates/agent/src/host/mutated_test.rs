@@ -1,0 +1,182 @@
+//! Whatever stands in a plan, and whatever nodes tell: it is refused with a reason or carried out, and
+//! nothing panics.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::host::event::read_plan;
+use crate::host::member::{Heard, Member};
+
+#[path = "../../tests/common/mutations.rs"]
+mod mutations;
+use mutations::{corpus, damage, damaged, mutated, mutations, right_steps, searched};
+
+/// Longer than any plan of good nodes takes, on a loaded machine.
+const PATIENCE_S: f64 = 20.0;
+
+/// Carries out a plan on nodes that do whatever they are told.
+fn carried_out(lines: &[Vec<u8>]) -> Told {
+    let (post, events) = sync_channel(256);
+    read_plan(lines.join(&b'\n').as_slice(), true, &post);
+    drop(post);
+    let told = play(Pretence::default(), events.into_iter().collect());
+    assert!(told.seconds < PATIENCE_S, "{} s", told.seconds);
+    if let Ending::BadPlan(why) = &told.ending {
+        assert!(!why.is_empty());
+    }
+    told
+}
+
+fn line(step: &Value) -> Vec<u8> {
+    step.to_string().into_bytes()
+}
+
+/// Each step of a plan behind those that it needs; a trial's are the greeting and the bench before it.
+fn plan_with(steps: &[Value], number: usize, last: Vec<u8>) -> Vec<Vec<u8>> {
+    let kind = |step: &Value| step["step"].as_str().unwrap().to_owned();
+    let bench = steps[..number].iter().rev().find(|step| kind(step) == "bench");
+    let needed = bench.filter(|_| matches!(kind(&steps[number]).as_str(), "trial" | "teardown"));
+    let greeting = (number > 0).then(|| line(&steps[0]));
+    greeting.into_iter().chain(needed.map(line)).chain([last]).collect()
+}
+
+#[test]
+fn plans_that_mutated_ones_begin_with_are_carried_out() {
+    let steps = right_steps();
+    let lines: Vec<_> = steps.iter().filter(|step| step["step"] != "teardown").map(line).collect();
+    for number in 0..steps.len() {
+        let told = carried_out(&plan_with(&steps, number, line(&steps[number])));
+        assert_eq!(told.ending, Ending::Complete, "{}", steps[number]);
+    }
+    assert!(matches!(carried_out(&lines[1..]).ending, Ending::BadPlan(_)));
+}
+
+#[test]
+fn the_corpus_of_mutated_plans() {
+    for (name, content) in corpus("plans") {
+        println!("{name}");
+        let lines: Vec<_> = content.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+        carried_out(&lines);
+        let greeted = [vec![line(&right_steps()[0])], lines].concat();
+        carried_out(&greeted);
+    }
+}
+
+proptest! {
+    #![proptest_config(searched(500))]
+
+    #[test]
+    fn mutated_plans_are_refused_or_carried_out(which: Index, wrong in mutations(3)) {
+        let steps = right_steps();
+        let number = which.index(steps.len());
+        let last = line(&mutated(steps[number].clone(), &wrong));
+        carried_out(&plan_with(&steps, number, last));
+    }
+
+    #[test]
+    fn mutated_bytes_of_plans_are_refused_or_carried_out(which: Index, damaged in damaged()) {
+        let steps = right_steps();
+        let number = which.index(steps.len());
+        let last = damage(&steps[number].to_string(), &damaged);
+        carried_out(&plan_with(&steps, number, last));
+    }
+
+    #[test]
+    fn mutated_records_are_refused_or_are_of_the_node_itself(
+        which in prop::collection::vec((any::<Index>(), mutations(2)), 1..6),
+        trial in prop::option::of(0_u64..10),
+    ) {
+        let mut member = listening();
+        for (index, wrong) in which {
+            let records = right_records();
+            let told = mutated(index.get(&records).clone(), &wrong);
+            hear(&mut member, &line(&told), trial);
+        }
+    }
+
+    #[test]
+    fn mutated_bytes_of_records_are_refused_or_are_of_the_node_itself(
+        which: Index,
+        damaged in damaged(),
+    ) {
+        let told = damage(&which.get(&right_records()).to_string(), &damaged);
+        hear(&mut listening(), &told, Some(3));
+    }
+}
+
+#[test]
+fn the_corpus_of_mutated_records() {
+    for (name, content) in corpus("records") {
+        println!("{name}");
+        let mut member = listening();
+        for line in content.split(|&byte| byte == b'\n') {
+            hear(&mut member, line, Some(3));
+        }
+    }
+}
+
+/// A node that has said who it is, and to which two orders went.
+fn listening() -> Member {
+    let (post, _events) = sync_channel(16);
+    let inbox = Inbox { member: 1, events: post };
+    let whole = bench(&["a"]);
+    let started = Pretence { mute: true, ..Pretence::default() }.start(&whole, 0, inbox).unwrap();
+    let mut member = Member::new(1, whole.nodes[0].clone(), started, Instant::now());
+    member.hear(Record::Hello(hello("")), 10, None).unwrap();
+    let start = |task| Order::Start { trial: 3, phase: "p".to_owned(), task };
+    member.order("start", start(task("work", "a", false)));
+    member.order("load", start(task("load", "a", true)));
+    member
+}
+
+/// As the executor does with a line of a node. What is passed on is of this node and this trial.
+fn hear(member: &mut Member, line: &[u8], trial: Option<u64>) {
+    let Ok(record) = serde_json::from_slice::<Record>(line) else { return };
+    match member.hear(record, line.len(), trial) {
+        Err(why) => assert!(!why.is_empty()),
+        Ok(Heard::Record(record) | Heard::Failed(record, _)) => {
+            let told = serde_json::to_value(&record).unwrap();
+            assert_eq!(told["node"], "a", "{told}");
+            let about = ["result", "interval", "probe", "knob"];
+            if about.contains(&told["record"].as_str().unwrap()) {
+                assert_eq!(told["trial"].as_u64(), trial, "{told}");
+            }
+        }
+        Ok(Heard::Refused(..) | Heard::Late(_) | Heard::Nothing) => {}
+    }
+}
+
+/// A record of every kind, and of nodes beside this one.
+fn right_records() -> Vec<Value> {
+    let values = json!({"elapsed_s": 1.5, "goodput_bps": 1e9});
+    let buckets = json!({"rtt": {"unit": "ns", "buckets": [[40000, 5], [50000, 1]]}});
+    let task = |record: &str, node: &str| {
+        let (trial, phase, task) = (3, "p", "work");
+        json!({"record": record, "node": node, "trial": trial, "phase": phase,
+                           "task": task, "values": values})
+    };
+    let with = |mut told: Value, more: Value| {
+        told.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        told
+    };
+    vec![
+        serde_json::to_value(Record::Hello(hello("a"))).unwrap(),
+        json!({"record": "done", "node": "a", "number": 1}),
+        json!({"record": "done", "node": "a", "number": 2, "error": "why"}),
+        with(task("result", "a"), json!({"histograms": buckets, "text": {"stdout": "x"}})),
+        with(task("result", "a"), json!({"task": "load", "error": "why"})),
+        with(task("interval", "a"), json!({"begin_s": 0.0, "end_s": 0.5})),
+        task("result", "b"),
+        json!({"record": "probe", "node": "a", "trial": 3, "phase": "p", "probe": "stat",
+                                "elapsed_s": 1.0, "values": values}),
+        json!({"record": "knob", "node": "a", "trial": 3, "action": "applied",
+                                "knob": {"type": "mtu", "interface": "eth0", "bytes": 1400}}),
+        json!({"record": "log", "node": "a", "level": "warning", "text": "x"}),
+        json!({"record": "interface", "node": "a", "interface": "eth0", "mtu": 1500,
+                                "offloads": {}, "rx_queues": 1, "tx_queues": 1}),
+        json!({"record": "console", "node": "a", "lines": ["x"]}),
+        json!({"record": "trial_end", "trial": 3, "t_s": 1.0, "elapsed_s": 1.0}),
+    ]
+}

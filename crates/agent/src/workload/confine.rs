@@ -1,0 +1,94 @@
+//! What a command may do beside its work: nothing to the machine. A task's process confines itself,
+//! before its first thread and before the command; a command inherits it.
+//!
+//! The first wall is where the agent stands: user, PID, network, IPC and UTS namespaces
+//! ([`crate::host::sandbox`]). But root of the machine is root to its files there, too. So a command
+//! gets a mount namespace in which there is nothing to be changed ([`crate::node`]), and no
+//! capability to change what is mounted or to make a way out. It may have namespaces of its own: what
+//! it mounts in those is no more than it was given.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, LinkNameSpaceType, capabilities, clear_ambient_capability_set,
+    move_into_link_name_space, set_capabilities, set_no_new_privs,
+};
+
+use super::system_calls;
+use crate::capabilities::narrow_bounding_set;
+
+/// Where a command runs, and as what.
+#[derive(Clone, Copy)]
+pub struct Confinement<'a> {
+    /// Mount namespace with the view of the files as its root.
+    pub namespace: BorrowedFd<'a>,
+    /// As common runtimes of containers confine theirs: fewer capabilities, and a list of system
+    /// calls.
+    pub as_container: bool,
+}
+
+/// What root of a container has: Docker's list but for `MKNOD`, which a user namespace cannot give.
+const OF_A_CONTAINER: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETFCAP)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::SYS_CHROOT)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::AUDIT_WRITE);
+
+/// Natively and in a guest further what is of the command's own processes: how urgent they are, and
+/// what they may have of memory.
+const OF_A_HOST: CapabilitySet = OF_A_CONTAINER
+    .union(CapabilitySet::SYS_NICE)
+    .union(CapabilitySet::SYS_RESOURCE)
+    .union(CapabilitySet::IPC_LOCK)
+    .union(CapabilitySet::IPC_OWNER)
+    .union(CapabilitySet::NET_BROADCAST)
+    .union(CapabilitySet::LEASE);
+
+/// Confines the calling process, which must have one thread, and whatever it starts.
+pub fn enter(namespace: OwnedFd, as_container: bool) -> Result<()> {
+    let is_one_user = maps_one_user()?;
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
+        .context("cannot enter the mount namespace of commands")?;
+    leave_no_core()?;
+    if is_one_user {
+        // There is nobody else whom a set-uid program could become.
+        set_no_new_privs(true).context("cannot forbid new privileges")?;
+    }
+    if as_container && system_calls::can_be_filtered() {
+        system_calls::filter()?;
+    }
+    keep_capabilities(if as_container { OF_A_CONTAINER } else { OF_A_HOST })
+}
+
+/// Whether this user namespace has no user but the one who made it.
+fn maps_one_user() -> Result<bool> {
+    let map = std::fs::read_to_string("/proc/self/uid_map").context("cannot read /proc")?;
+    let counts = map.lines().filter_map(|line| line.split_ascii_whitespace().nth(2));
+    Ok(counts.eq(["1"]))
+}
+
+/// A program that crashes is not handed to the machine's own collector of cores, which would keep it:
+/// 1 is the limit at which the kernel starts none (core(5)); no file has room in one byte either.
+fn leave_no_core() -> Result<()> {
+    let none = Rlimit { current: Some(1), maximum: Some(1) };
+    setrlimit(Resource::Core, none).context("cannot forbid cores")
+}
+
+fn keep_capabilities(kept: CapabilitySet) -> Result<()> {
+    clear_ambient_capability_set().context("cannot drop ambient capabilities")?;
+    narrow_bounding_set(kept).context("cannot drop capabilities for good")?;
+    let kept = kept & capabilities(None).context("cannot read capabilities")?.permitted;
+    let sets =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets).context("cannot drop capabilities")
+}

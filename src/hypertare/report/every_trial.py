@@ -1,0 +1,118 @@
+"""Every trial of a cell as one table, which a page has once: for readers and for all its charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+from hypertare.report import units
+from hypertare.report.model import Point, Report
+from hypertare.report.vega import fine
+from hypertare.report.verdict import word
+from hypertare.trials import Response
+
+_DIGITS = 5
+"""Of values for readers."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A response of every trial, None where a trial has no value of it; `values` in the response's unit."""
+
+    response: Response
+    values: tuple[float | None, ...]
+
+    @property
+    def name(self) -> str:
+        return word(self.response.name)
+
+    @cached_property
+    def scale(self) -> tuple[float, str]:
+        """By what values are divided in charts, and the unit that they then have."""
+        there = [value for value in self.values if value is not None]
+        return units.scale(median(there), self.response.unit)
+
+    def drawn(self) -> Iterator[float | None]:
+        """Values in the unit of charts."""
+        divisor, _ = self.scale
+        for value in self.values:
+            yield None if value is None else fine(value / divisor)
+
+    def told(self) -> Iterator[str]:
+        for value in self.values:
+            yield "–" if value is None else units.quantity(value, self.response.unit, _DIGITS)
+
+
+@dataclass(frozen=True)
+class EveryTrial:
+    """The good trials of a cell in the order of their numbers; each of `trials` is any point of one."""
+
+    cell: str
+    trials: tuple[Point, ...]
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def platforms(self) -> list[str]:
+        return sorted({point.platform for point in self.trials})
+
+    @cached_property
+    def blocks(self) -> dict[int, int]:
+        """The places of the cell's blocks among themselves."""
+        return {block: at for at, block in enumerate(sorted({p.block for p in self.trials}))}
+
+    def data(self) -> dict[str, Any]:
+        """What `report.js` makes the rows of a chart of, by columns; names stand once."""
+        kinds = ["measured", "warmup"]
+        places = {name: place for place, name in enumerate(self.platforms)}
+        return {
+            "platforms": self.platforms,
+            "kinds": kinds,
+            "trial": [point.trial for point in self.trials],
+            "platform": [places[point.platform] for point in self.trials],
+            "block": [point.block for point in self.trials],
+            "boot": [point.boot for point in self.trials],
+            "kind": [kinds.index(point.kind) for point in self.trials],
+            "order": [self.blocks[point.block] for point in self.trials],
+            "values": {column.response.name: list(column.drawn()) for column in self.columns},
+        }
+
+    def head(self) -> tuple[str, ...]:
+        return ("trial", "platform", "block", "boot", "kind", *(c.name for c in self.columns))
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        told = zip(*(column.told() for column in self.columns), strict=True)
+        for point, cells in zip(self.trials, told, strict=True):
+            yield (
+                str(point.trial),
+                point.platform,
+                str(point.block),
+                str(point.boot),
+                point.kind,
+                *cells,
+            )
+
+
+def of_cell(report: Report, label: str, workload: str) -> EveryTrial | None:
+    """None where nothing is to be seen: without trials, or of responses that are nought in all of them."""
+    values: dict[str, dict[int, float]] = {}
+    trials: dict[int, Point] = {}
+    responses = report.responses(workload)
+    for name in responses:
+        points = report.points_of(label, name)
+        if any(point.value for point in points):
+            values[name] = {point.trial: point.value for point in points}
+            trials |= {point.trial: point for point in points}
+    if not trials:
+        return None
+    order = sorted(trials)
+    return EveryTrial(
+        label,
+        tuple(trials[trial] for trial in order),
+        tuple(
+            Column(responses[name], tuple(found.get(trial) for trial in order))
+            for name, found in values.items()
+        ),
+    )

@@ -1,0 +1,83 @@
+"""Vega-Lite specifications (https://vega.github.io/vega-lite/docs/) as plain data.
+
+A specification is a dict of what becomes JSON. The functions here give names to the parts that charts are
+put together from, and no more: what Vega-Lite calls a property has its name everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Spec = dict[str, Any]
+"""A part of a specification, or a whole one."""
+
+_TYPES = {"Q": "quantitative", "N": "nominal", "O": "ordinal"}
+
+LEGEND: Spec = {"title": None, "orient": "top"}
+FEW_TICKS: Spec = {"tickCount": 8}
+
+
+def field(name: str, **properties: Any) -> Spec:
+    """How a field is shown; its name ends with its type, one of `:Q`, `:N`, `:O`.
+
+    >>> field("cost:Q", title="cost, %")
+    {'field': 'cost', 'type': 'quantitative', 'title': 'cost, %'}
+    """
+    plain, _, kind = name.rpartition(":")
+    return {"field": plain, "type": _TYPES[kind], **properties}
+
+
+def until(name: str) -> Spec:
+    """The other end of a range, for `x2` and `y2`: it has its scale from the first."""
+    return {"field": name}
+
+
+def fields(*names: str, **properties: Any) -> list[Spec]:
+    """Several alike, for tooltips."""
+    return [field(name, **properties) for name in names]
+
+
+def named(levels: Mapping[str, Any]) -> Spec:
+    """The scale of a field's levels, each with its own colour, shape or opacity."""
+    return {"domain": list(levels), "range": list(levels.values())}
+
+
+def colour(name: str, levels: Mapping[str, str], legend: Spec | None = LEGEND) -> Spec:
+    """The colour of each level of a nominal field; without a legend where `legend` is None."""
+    return field(f"{name}:N", scale=named(levels), legend=legend)
+
+
+def values(rows: Sequence[Mapping[str, Any]]) -> Spec:
+    """Rows as the data of a chart or of one of its marks."""
+    return {"values": list(rows)}
+
+
+def fine(value: float) -> float:
+    """A number of one among thousands of points, finer than a screen is: the page holds them all."""
+    return float(f"{value:.6g}")
+
+
+def mark(kind: str, encoding: Spec, *, data: Spec | None = None, **properties: Any) -> Spec:
+    """One mark for each row: of `data`, else of the chart that it is a layer of."""
+    made: Spec = {"mark": {"type": kind, **properties}, "encoding": encoding}
+    return made if data is None else {"data": data, **made}
+
+
+def layers(*marks: Spec, data: Spec | None = None) -> Spec:
+    """Marks upon each other, the first lowest; `data` is of those that have none."""
+    made: Spec = {"layer": list(marks)}
+    return made if data is None else {"data": data, **made}
+
+
+def sized(spec: Spec, height: int, width: int | str = "container") -> Spec:
+    """A chart of so many pixels, as wide as its place in the page if nothing else is said."""
+    return {**spec, "width": width, "height": height}
+
+
+def panes(titled: Mapping[str, Spec], *, columns: int, width: int) -> Spec:
+    """Charts beside each other, by their titles."""
+    return {
+        "concat": [{**sized(spec, 240, width), "title": title} for title, spec in titled.items()],
+        "columns": columns,
+    }

@@ -1,0 +1,2 @@
+UPDATE trial SET cell = '[]';
+UPDATE trial SET cell = '{"workload": {"a": []}}' WHERE rowid % 2;

@@ -1,0 +1,1 @@
+UPDATE trial SET id = 9223372036854775807, console = 'null';

@@ -1,0 +1,1 @@
+UPDATE value SET value = 9e999;

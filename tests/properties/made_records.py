@@ -1,0 +1,186 @@
+"""Records of trials of every kind, with everything that responses, reports and accounts look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hypertare.phase import PHASE
+from hypertare.plan import SchedulerWeight
+from hypertare.records import (
+    Histogram,
+    Interval,
+    KnobOutcome,
+    Log,
+    ProbeValues,
+    Record,
+    TaskResult,
+    TrialBegin,
+    TrialEnd,
+)
+
+TRIAL = 3
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a trial of a kind of workload on these nodes told."""
+
+    kind: str
+    platform: str
+    nodes: tuple[str, ...]
+    records: tuple[Record, ...]
+
+
+_VALUES: dict[str, dict[str, float]] = {
+    "command": {
+        "elapsed_s": 2.5,
+        "user_s": 2.0,
+        "system_s": 0.25,
+        "minor_faults": 4000.0,
+        "major_faults": 2.0,
+        "peak_memory_bytes": 2e7,
+        "exit_status": 0.0,
+    },
+    "send": {
+        "elapsed_s": 2.0,
+        "sent_bps": 1e8,
+        "sent_packets": 17000.0,
+        "all_packets": 21000.0,
+        "sent_bytes": 2.5e7,
+        "retransmits": 3.0,
+        "rtt_s": 0.0004,
+    },
+    "receive": {
+        "elapsed_s": 1.9,
+        "goodput_bps": 9e7,
+        "received_bytes": 2.2e7,
+        "lost_packets": 120.0,
+        "received_packets": 16880.0,
+        "all_packets": 20800.0,
+        "reordered_packets": 1.0,
+    },
+    "request": {
+        "elapsed_s": 0.5,
+        "requests": 9000.0,
+        "lost_packets": 1.0,
+        "rtt_p50_ns": 41000.0,
+        "rtt_mean_ns": 43000.0,
+        "rtt_p99_ns": 90000.0,
+        "rtt_p999_ns": 2e5,
+        "rtt_jitter_ns": 9000.0,
+    },
+    "burn": {"elapsed_s": 1.0, "used_s": 0.5, "share": 0.5, "loops": 1e6},
+    "fork": {"elapsed_s": 1.0, "forks": 300.0, "user_s": 0.1, "system_s": 0.8, "minor_faults": 9e4},
+    "touch": {
+        "elapsed_s": 1.0,
+        "accesses": 1e7,
+        "memory_bytes": 1e8,
+        "huge_bytes": 5e7,
+        "setup_s": 0.1,
+        "setup_faults": 25000.0,
+        "minor_faults": 3.0,
+    },
+}
+
+_PROBES: dict[str, dict[str, float]] = {
+    "stat": {"busy_s": 1.5, "user_s": 1.0, "system_s": 0.4, "softirq_s": 0.1, "steal_s": 0.05},
+    "outside": {"cpu_s": 1.7, "vcpu_s": 1.5, "vmm_s": 0.1, "vhost_s": 0.1},
+    "net_dev": {"eth0.rx_packets": 21000.0, "eth0.tx_packets": 21010.0},
+    "napi": {
+        "eth0.polls": 900.0,
+        "eth0.polled_packets": 20800.0,
+        "eth0.interrupts": 400.0,
+        "ksoftirqd_s": 0.2,
+    },
+    "drops": {
+        "backlog": 3.0,
+        "socket": 120.0,
+        "memory": 0.0,
+        "no_port": 0.0,
+        "checksum": 0.0,
+        "ip_receive": 0.0,
+        "ip_transmit": 0.0,
+        "eth0.ring": 5.0,
+        "eth0.receive": 9.0,
+        "tap0.transmit": 1.0,
+        "tap0.queue": 0.0,
+        "eth0.damaged": 0.0,
+    },
+    "kvm": {"exits": 50000.0, "pf_taken": 900.0, "tlb_flush": 20.0, "pages_4k_level": 9000.0},
+    "kvm_exits": {"exits_hlt": 300.0, "exits_io": 12.0, "exits_npf": 900.0, "exits_other": 1.0},
+    "memory": {"thp_fault_alloc": 4.0, "khugepaged_s": 0.01, "ksm_saved_bytes_level": 4096.0},
+    "hardware": {
+        "cycles": 1e9,
+        "instructions": 2e9,
+        "dtlb_load_misses": 1e5,
+        "load_walk_cycles": 1e7,
+    },
+}
+
+_ROLES = {
+    "command": ("command",),
+    "stream": ("send", "receive"),
+    "ping": ("request",),
+    "burn": ("burn",),
+    "fork": ("fork",),
+    "touch": ("touch",),
+}
+
+
+def _tasks(kind: str, node: str, ending: str) -> list[Record]:
+    """Results, and of streams what was told on the way."""
+    made: list[Record] = []
+    for role in _ROLES[kind]:
+        where = {"node": node, "trial": TRIAL, "phase": PHASE, "task": f"{role}{ending}"}
+        for step in range(3 if role == "receive" else 0):
+            values = {"goodput_bps": 9e7, "received_bytes": 7e6}
+            times = {"begin_s": step * 0.5, "end_s": step * 0.5 + 0.5, "heard_s": 10 + step * 0.5}
+            made.append(Interval(**where, **times, values=values))
+        histogram = Histogram(unit="ns", buckets=((40000, 5000), (50000, 3000), (90000, 1000)))
+        found = {"rtt": histogram} if role == "request" else {}
+        text = {"stdout": "done\n"} if role == "command" else {}
+        made.append(TaskResult(**where, values=_VALUES[role], histograms=found, text=text))
+    return made
+
+
+def _probes(nodes: Sequence[str]) -> list[Record]:
+    polls = {"eth0.packets_per_poll": Histogram(unit="packets", buckets=((0, 3), (8, 90)))}
+    return [
+        ProbeValues(
+            node=node,
+            trial=TRIAL,
+            phase=PHASE,
+            probe=probe,
+            elapsed_s=2.0,
+            values=values,
+            histograms=polls if probe == "napi" else {},
+        )
+        for node in nodes
+        for probe, values in _PROBES.items()
+    ]
+
+
+def _of(kind: str, platform: str, nodes: tuple[str, ...]) -> Made:
+    records: list[Record] = [TrialBegin(trial=TRIAL, t_s=1.0)]
+    for number, node in enumerate(nodes, start=1):
+        if len(nodes) > 1:
+            weight = SchedulerWeight(weight=256, guest=node)
+            records.append(KnobOutcome(node="host", trial=TRIAL, knob=weight, action="applied"))
+        records += _tasks(kind, node, f".{number}" if len(nodes) > 1 else "")
+    records += _probes(dict.fromkeys(("host", "peer", *nodes)))
+    records.append(Log(node=nodes[0], level="warning", text="a knob could not be read"))
+    records.append(TrialEnd(trial=TRIAL, t_s=4.0, elapsed_s=3.0))
+    return Made(kind, platform, nodes, tuple(records))
+
+
+MADE = tuple(
+    _of(kind, platform, nodes)
+    for kind in _ROLES
+    for platform, nodes in (
+        ("native", ("host",)),
+        ("guest", ("guest1",)),
+        ("xen", ("xen1-1", "xen1-2", "xen1-3")),
+        ("guest", ("guest1-1", "guest1-2")),
+    )
+)

@@ -1,0 +1,5 @@
+import sys
+
+from tests.torture.campaign import main
+
+sys.exit(main())
