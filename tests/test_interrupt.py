@@ -101,6 +101,20 @@ def test_it_comes_no_more_once_python_ends() -> None:
     assert ended.returncode == -signal.SIGINT, ended
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_one_does_not_kill_what_only_has_to_end(number: int) -> None:
+    """Of which the exit status is wanted."""
+    asked_at_the_end = f"""
+import os
+class Last:
+    def __del__(self, kill=os.kill, own=os.getpid()):
+        kill(own, {int(number)})
+last = Last()
+raise SystemExit(130)
+"""
+    assert ran(asked_at_the_end).returncode == 130
+
+
 def test_who_tidies_up_is_left_in_peace() -> None:
     ended = ran(TIDYING)
     assert ended.returncode == 0, ended

@@ -13,19 +13,19 @@ import sys
 from types import FrameType
 
 _AGAIN_S = 0.1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def listen() -> None:
     """From now on both signals raise `KeyboardInterrupt` in the main thread, again and again until
     `heard` is called. While one is on its way up, and others tidy behind it, none is raised.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         # A shell starts what goes on behind it with Ctrl-C ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     signal.signal(signal.SIGALRM, _again)
-    # Python gives its signals back before it ends: an alarm that comes then would kill it.
-    atexit.register(heard)
+    atexit.register(over)
     otherwise = sys.unraisablehook
 
     def dropped(unraisable: sys.UnraisableHookArgs) -> None:
@@ -38,6 +38,15 @@ def listen() -> None:
 def heard() -> None:
     """Whoever ends the run because of an interrupt says so."""
     signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def over() -> None:
+    """All is said, and only the process has to end. Python gives its signals back on its way out, but
+    for those that are ignored: a second Ctrl-C, or an alarm, would kill it with no exit status.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    heard()
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

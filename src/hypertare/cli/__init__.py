@@ -85,7 +85,7 @@ def main() -> None:
     except Exception as error:
         _unforeseen(error)
     finally:
-        interrupt.heard()
+        interrupt.over()
 
 
 def _unforeseen(error: Exception) -> NoReturn:
