@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hypertare.summary import CurveKind as Kind
+from hypertare.summary import CurveKind
 
 FOLLOWS = 0.95
 """Goodput of at least this share of what the slope so far foretells still follows: 5 % lost is the
@@ -33,7 +33,7 @@ class Offered:
 class Shape:
     """What became of the goodput: its peak, the last rate, and what to call it."""
 
-    kind: Kind
+    kind: CurveKind
     peak: Offered
     last: Offered
 
@@ -65,7 +65,7 @@ def shape(points: Sequence[Offered]) -> Shape:
     return Shape(_kind(foretold, peak, last), peak, last)
 
 
-def _kind(foretold: float, peak: Offered, last: Offered) -> Kind:
+def _kind(foretold: float, peak: Offered, last: Offered) -> CurveKind:
     follows = _above(last, FOLLOWS * foretold)
     if follows is None:
         return "undecided"
