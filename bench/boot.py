@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import common
 from common import Row
 
-from hypertare.image.build import Image, build
+from hypertare.machines.image.build import Image, build
 
 ONE_TARGET_S = 4.0
 FOUR_TARGET_S = 8.0

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from hypertare import paths
+from hypertare.base import paths
 
 HERE = Path(__file__).resolve().parent
 NEAR, FAR = "10.78.0.1", "10.78.0.2"

@@ -25,12 +25,12 @@ from typing import Any
 import common
 from common import NotMeasured, Row
 
-from hypertare import session
+from hypertare.base.errors import HypertareError
 from hypertare.cli.progress import Watch
-from hypertare.design import Plot
-from hypertare.errors import HypertareError
+from hypertare.design.design import Plot
+from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.engine import session
 from hypertare.study import StudyFile
-from hypertare.trials import FinishedTrial, PlannedTrial
 
 CPU_TARGET_PERCENT = 2.0
 HELP_TARGET_S = 0.3
@@ -158,7 +158,7 @@ def study(
 
 def carry_out(file: StudyFile, watch: Watch | Unwatched) -> tuple[str, ...]:
     """Carries a study out; returns why trials failed."""
-    from hypertare.summarise import read
+    from hypertare.findings.summarise import read
 
     prepared = session.prepare(file, seed=1)
     with tempfile.TemporaryDirectory() as directory:

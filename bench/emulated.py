@@ -24,12 +24,12 @@ from pathlib import Path
 import common
 from common import NotMeasured, Row
 
-from hypertare import plan
-from hypertare.batch import Batch, Pc
-from hypertare.image import cpio
-from hypertare.image.build import Image, build
-from hypertare.image.cache import Cache
-from hypertare.machine.emulated import PLAN, EmulatedMachine
+from hypertare.machines.batch import Batch, Pc
+from hypertare.machines.emulated import PLAN, EmulatedMachine
+from hypertare.machines.image import cpio
+from hypertare.machines.image.build import Image, build
+from hypertare.machines.image.cache import Cache
+from hypertare.protocol import plan
 
 BOOT_TARGET_S = 6.0
 EFFICIENCY_TARGET = 0.85

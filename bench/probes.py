@@ -19,12 +19,15 @@ from pathlib import Path
 import common
 from common import NotMeasured, Row
 
-from hypertare import plan, planner, responses
-from hypertare.design import Design, Variant, make
-from hypertare.image.build import DEFAULT_PROFILE, build
-from hypertare.machine.local import LocalMachine
-from hypertare.records import BenchReady, TrialEnd
+from hypertare.design import planner
+from hypertare.design.design import Design, Variant, make
+from hypertare.design.profiles import DEFAULT_PROFILE
+from hypertare.machines.image.build import build
+from hypertare.machines.local import LocalMachine
+from hypertare.protocol import plan
+from hypertare.protocol.records import BenchReady, TrialEnd
 from hypertare.study import Study, StudyFile
+from hypertare.workloads import responses
 
 TARGET = 0.02
 STUDY = """

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import common
 from common import NotMeasured, Row
 
-from hypertare import environment
+from hypertare.machines import environment
 
 PARTS = (
     "stream",

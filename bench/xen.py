@@ -19,15 +19,15 @@ from pathlib import Path
 import common
 from common import NotMeasured, Row
 
-from hypertare import batch as batches
-from hypertare.batch import Batch, Place
-from hypertare.design import make as design_of
-from hypertare.image import cpio
-from hypertare.image.build import Image, build
-from hypertare.machine.emulated import PLAN
-from hypertare.planner import Chance, Surroundings
+from hypertare.design.design import make as design_of
+from hypertare.design.planner import Chance, Surroundings
+from hypertare.design.trials import PlannedTrial
+from hypertare.machines import batch as batches
+from hypertare.machines.batch import Batch, Place
+from hypertare.machines.emulated import PLAN
+from hypertare.machines.image import cpio
+from hypertare.machines.image.build import Image, build
 from hypertare.study import StudyFile
-from hypertare.trials import PlannedTrial
 
 READY_TARGET_S, GUEST_TARGET_S = 30.0, 12.0
 MEMORY_TARGETS_GB = {4: 2.0, 8: 3.0}

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hypertare.phase import PHASE
-from hypertare.plan import ProbeName
-from hypertare.records import (
+from hypertare.base.level import Cell
+from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.protocol.phase import PHASE
+from hypertare.protocol.plan import ProbeName
+from hypertare.protocol.records import (
     Console,
     Hello,
     Histogram,
@@ -26,10 +28,9 @@ from hypertare.records import (
     TrialBegin,
     TrialEnd,
 )
-from hypertare.responses import HEADLINE, RESPONSES, of_clock
-from hypertare.store import Meta, Store
-from hypertare.summary import Clock, MachineState
-from hypertare.trials import Cell, FinishedTrial, PlannedTrial
+from hypertare.runs.store import Meta, Store
+from hypertare.runs.summary import Clock, MachineState
+from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock
 
 MB = 1 << 20
 

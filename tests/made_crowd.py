@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hypertare.design import numbered
-from hypertare.outcome import outcome
-from hypertare.records import Record
-from hypertare.responses import HEADLINE, RESPONSES, of_clock
-from hypertare.store import Meta, Store
-from hypertare.summary import Level
-from hypertare.trials import PlannedTrial
+from hypertare.base.level import Level
+from hypertare.design.design import numbered
+from hypertare.design.trials import PlannedTrial
+from hypertare.findings.outcome import outcome
+from hypertare.protocol.records import Record
+from hypertare.runs.store import Meta, Store
+from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock
 from tests import factory
 from tests.made_guests import ELAPSED_S, Streamed, pings, probe, streams
 

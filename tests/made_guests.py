@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hypertare.phase import PHASE
-from hypertare.plan import ProbeName, SchedulerWeight
-from hypertare.records import (
+from hypertare.protocol.phase import PHASE
+from hypertare.protocol.plan import ProbeName, SchedulerWeight
+from hypertare.protocol.records import (
     Histogram,
     Interval,
     KnobOutcome,

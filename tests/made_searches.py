@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypertare.summary import LossFreeRate
+from hypertare.runs.summary import LossFreeRate
 
 
 def searched(lower: float | None, upper: float | None, **fields: object) -> LossFreeRate:

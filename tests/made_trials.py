@@ -7,8 +7,9 @@ from itertools import count
 
 import numpy as np
 
-from hypertare.summary import Level
-from hypertare.trials import FinishedTrial, PlannedTrial, Response
+from hypertare.base.level import Level
+from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.workloads.response import Response
 
 ELAPSED = Response("elapsed", "s", "lower", "elapsed time")
 GOODPUT = Response("goodput", "b/s", "higher", "payload received over time")

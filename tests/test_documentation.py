@@ -10,14 +10,14 @@ import pytest
 from pydantic import BaseModel
 
 from hypertare import study
-from hypertare.claims import Claim
-from hypertare.plots import Plot
-from hypertare.predictability.settings import PredictabilitySettings
-from hypertare.published import PublishedFile
-from hypertare.search.settings import SearchSettings
 from hypertare.study import StudyFile
-from hypertare.tune.settings import TuneSettings
-from hypertare.walk.settings import WalkSettings
+from hypertare.study.claims import Claim
+from hypertare.study.plots import Plot
+from hypertare.study.predictability import PredictabilitySettings
+from hypertare.study.published import PublishedFile
+from hypertare.study.search import SearchSettings
+from hypertare.study.tune import TuneSettings
+from hypertare.study.walk import WalkSettings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])

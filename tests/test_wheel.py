@@ -17,8 +17,8 @@ pytestmark = pytest.mark.runs
 ROOT = Path(__file__).resolve().parents[1]
 ASK = """
 import json
-from hypertare import paths
-from hypertare.image.kernel_module import sources
+from hypertare.base import paths
+from hypertare.machines.image.kernel_module import sources
 from hypertare.study import builtin_folder
 print(json.dumps({
     "agent": str(paths.agent_binary()),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hypertare.base.errors import MachineError
 from hypertare.cli import outputs
-from hypertare.errors import MachineError
 from tests import factory
 
 STUDY = """

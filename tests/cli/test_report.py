@@ -13,8 +13,8 @@ import polars
 import pytest
 
 from hypertare.report.library import charting_library
-from hypertare.store import FILE_NAME
-from hypertare.summary import Summary
+from hypertare.runs.store import FILE_NAME
+from hypertare.runs.summary import Summary
 from tests import factory
 
 SCRIPT = replace(factory.Script(), fail=frozenset())
@@ -145,7 +145,7 @@ def test_no_chart_engine_is_loaded(before: Path, tmp_path: Path, format: str) ->
     assert done.returncode == 0 and html.exists() == (format == "html")
     loaded = set(done.stderr.rpartition("loaded:")[2].split())
     assert "hypertare.report.model" in loaded
-    assert not loaded & {"altair", "vl_convert", "hypertare.tune.document"}
+    assert not loaded & {"altair", "vl_convert", "hypertare.findings.tuning"}
     assert ("jinja2" in loaded) == (format == "html")
 
 

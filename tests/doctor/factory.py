@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hypertare.doctor.host import Host, Ran
+from hypertare.base.host_files import Host, Ran
 
 Answers = dict[str, Ran]
 QUIET = "cpu  100 0 100 10000 0 0 0 0 0 0"

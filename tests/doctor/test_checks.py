@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hypertare.base.host_files import Ran
 from hypertare.doctor.checks import CHECKS, disturbances, examine, verdict
 from hypertare.doctor.finding import Finding
-from hypertare.doctor.host import Ran
 from tests.doctor.factory import QUIET, make_host
 
 CPU = "/sys/devices/system/cpu"

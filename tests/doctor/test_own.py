@@ -8,16 +8,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from hypertare import environment
+from hypertare.base.host_files import Host, Ran, run
 from hypertare.cli.doctor import doctor
-from hypertare.doctor import own
-from hypertare.doctor.accelerator import best_accelerator
+from hypertare.doctor import own, quick
 from hypertare.doctor.checks import CHECKS
-from hypertare.doctor.host import Host, Ran, run
-from hypertare.image.build import Image, build
-from hypertare.image.cache import Cache
+from hypertare.machines import environment
+from hypertare.machines.accelerator import best_accelerator
+from hypertare.machines.image.build import Image, build
+from hypertare.machines.image.cache import Cache
 from tests.doctor.factory import counting, make_host, write
-from tests.image import factory as made
+from tests.machines.image import factory as made
 
 BOOTS = Ran(0)
 SILENT = Ran(
@@ -147,7 +147,7 @@ def test_environment(tmp_path, agent):
     versions = environment.versions(agent, host=host)
     assert versions["agent"] == "9.9.1"
     assert "qemu" not in versions
-    (warning,) = environment.warnings(host)
+    (warning,) = quick.warnings(host)
     assert "KSM" in warning
 
 

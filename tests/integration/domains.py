@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hypertare import plan
-from hypertare.image import cpio
-from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, Image
-from hypertare.paths import agent_binary
-from hypertare.plan import Seam
+from hypertare.base.paths import agent_binary
+from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.machines.image import cpio
+from hypertare.machines.image.build import Image
+from hypertare.protocol import plan
+from hypertare.protocol.plan import Seam
 
 XL = "/usr/lib/xen-4.17/bin/xl"
 PATIENCE_S = 400

@@ -243,7 +243,7 @@ def cgroups(agents: set[int]) -> list[Path]:
 
 
 def cache() -> Path:
-    from hypertare import paths
+    from hypertare.base import paths
 
     return paths.cache_dir()
 

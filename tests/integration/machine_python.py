@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hypertare import plan
-from hypertare.image import cpio, own
+from hypertare.machines.image import cpio, own
+from hypertare.protocol import plan
 
 _ROOT = "test"
 _LOADER = "/lib64/ld-linux-x86-64.so.2"

@@ -6,7 +6,7 @@ import socket
 import struct
 from collections.abc import Mapping
 
-from hypertare.routers import Network, networks
+from hypertare.design.routers import Network, networks
 from tests.integration import frames
 
 Frame = tuple[str, int, str]

@@ -19,14 +19,15 @@ from typing import Any
 
 import pytest
 
-from hypertare import paths, plan
-from hypertare.batch import Batch, Pc
-from hypertare.image import cpio
-from hypertare.image.build import build
-from hypertare.image.cache import Cache
-from hypertare.machine.emulated import EmulatedMachine
-from hypertare.records import KnobOutcome, TaskResult
-from hypertare.store import Store
+from hypertare.base import paths
+from hypertare.machines.batch import Batch, Pc
+from hypertare.machines.emulated import EmulatedMachine
+from hypertare.machines.image import cpio
+from hypertare.machines.image.build import build
+from hypertare.machines.image.cache import Cache
+from hypertare.protocol import plan
+from hypertare.protocol.records import KnobOutcome, TaskResult
+from hypertare.runs.store import Store
 from tests.integration.lab import Lab, Traces, until
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]

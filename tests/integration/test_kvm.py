@@ -7,15 +7,18 @@ from typing import Literal
 
 import pytest
 
-from hypertare import paths, pc, plan
-from hypertare.batch import Batch
-from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, build
-from hypertare.image.cache import Cache
-from hypertare.machine.emulated import EmulatedMachine, Output
-from hypertare.pc import Pc
-from hypertare.planner import INNER_CPU
-from hypertare.records import BenchReady, NodeReady, ProbeValues
-from hypertare.store import Store
+from hypertare.base import paths
+from hypertare.design import pc
+from hypertare.design.pc import Pc
+from hypertare.design.planner import INNER_CPU
+from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.machines.batch import Batch
+from hypertare.machines.emulated import EmulatedMachine, Output
+from hypertare.machines.image.build import build
+from hypertare.machines.image.cache import Cache
+from hypertare.protocol import plan
+from hypertare.protocol.records import BenchReady, NodeReady, ProbeValues
+from hypertare.runs.store import Store
 from tests.integration.lab import Lab
 from tests.integration.test_emulated import own_cache
 

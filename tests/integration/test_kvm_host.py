@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from hypertare.doctor.accelerator import _FILE, Choice, _key, _remember
-from hypertare.doctor.host import Host
-from hypertare.host import journal
-from hypertare.image.build import build
-from hypertare.image.cache import Cache
-from tests.host.made_up import INTEL, MadeUp
+from hypertare.base.host_files import Host
+from hypertare.machines.accelerator import _FILE, Choice, _key, _remember
+from hypertare.machines.host import journal
+from hypertare.machines.image.build import build
+from hypertare.machines.image.cache import Cache
 from tests.integration.lab import Lab, Started, cache, summary, trials, until
+from tests.machines.host.made_up import INTEL, MadeUp
 
 pytestmark = pytest.mark.guest
 

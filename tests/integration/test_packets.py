@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hypertare import responses
-from hypertare.packets import Account, account
-from hypertare.records import KnobOutcome
-from hypertare.store import Store
+from hypertare.protocol.records import KnobOutcome
+from hypertare.runs.store import Store
+from hypertare.workloads import responses
+from hypertare.workloads.packets import Account, account
 from tests.integration.lab import Lab
 
 pytestmark = pytest.mark.guest

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hypertare.records import KnobOutcome, ProbeValues
-from hypertare.store import Store
-from hypertare.trials import FinishedTrial
+from hypertare.design.trials import FinishedTrial
+from hypertare.protocol.records import KnobOutcome, ProbeValues
+from hypertare.runs.store import Store
 from tests.integration.lab import Lab
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hypertare.records import TaskResult
-from hypertare.store import Store
+from hypertare.protocol.records import TaskResult
+from hypertare.runs.store import Store
 from tests.integration.lab import Lab
 from tests.integration.test_emulated import own_cache, told
 

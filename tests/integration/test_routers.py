@@ -11,17 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from hypertare import plan, routers
-from hypertare.image import bird
-from hypertare.image.build import build
-from hypertare.machine.local import LocalMachine
-from hypertare.paths import agent_binary
-from hypertare.records import BenchReady, ProbeValues, Record, TaskResult, TrialEnd
-from hypertare.routers import Network, networks
+from hypertare.base.paths import agent_binary
+from hypertare.design import routers
+from hypertare.design.routers import Network, networks
+from hypertare.machines.image import bird
+from hypertare.machines.image.build import build
+from hypertare.machines.local import LocalMachine
+from hypertare.protocol import plan
+from hypertare.protocol.records import BenchReady, ProbeValues, Record, TaskResult, TrialEnd
+from hypertare.study.bench import Family
 from tests.integration import frames
 from tests.integration.strays import strays, wanted
 
-BOTH: tuple[routers.Family, ...] = ("ipv4", "ipv6")
+BOTH: tuple[Family, ...] = ("ipv4", "ipv6")
 COUNT = 2
 MACS = {
     (number, side): f"52:54:00:78:{number:02x}:{index:02x}"
@@ -70,7 +72,7 @@ def ends(ways: Sequence[int] = (0,), anywhere: bool = False, count: int = COUNT)
     return found
 
 
-def streams(there: Network, family: routers.Family) -> list[plan.Task]:
+def streams(there: Network, family: Family) -> list[plan.Task]:
     """TCP and UDP from one end to the other."""
     tasks = []
     address = there.end_address(family)

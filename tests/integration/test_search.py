@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hypertare.store import Store
+from hypertare.runs.store import Store
 from tests.integration.lab import Lab, Traces, summary, trials
 
 HERE = """

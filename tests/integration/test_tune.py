@@ -103,7 +103,7 @@ def test_a_guest_is_tuned_and_told_what_to_type(lab: Lab) -> None:
 
 
 def trials_of(lab: Lab) -> list[dict[str, Any]]:
-    from hypertare.store import Store
+    from hypertare.runs.store import Store
 
     (folder,) = (lab.work / "hypertare-runs").iterdir()
     with Store.open(folder) as store:

@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from hypertare.responses import RESPONSES
+from hypertare.workloads.responses import RESPONSES
 from tests.integration.lab import Lab, summary
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(500)]

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from hypertare import plan
-from hypertare.image.build import build
-from hypertare.machine.local import LocalMachine
-from hypertare.paths import agent_binary
-from hypertare.records import BenchReady, KnobOutcome, ProbeValues, TrialEnd
+from hypertare.base.paths import agent_binary
+from hypertare.machines.image.build import build
+from hypertare.machines.local import LocalMachine
+from hypertare.protocol import plan
+from hypertare.protocol.records import BenchReady, KnobOutcome, ProbeValues, TrialEnd
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("machines")]
 

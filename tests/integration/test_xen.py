@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from hypertare import plan
-from hypertare.image.build import Image, build
-from hypertare.image.xen import quick_to_boot
-from hypertare.plan import Seam
+from hypertare.machines.image.build import Image, build
+from hypertare.machines.image.xen import quick_to_boot
+from hypertare.protocol import plan
+from hypertare.protocol.plan import Seam
 from tests.integration.domains import XL, Boot, bench, boot, guest
 from tests.integration.lab import Lab, rows, summary, trials
 

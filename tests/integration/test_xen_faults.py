@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hypertare import plan
-from hypertare.image import cpio
-from hypertare.image.build import Image, build
+from hypertare.machines.image import cpio
+from hypertare.machines.image.build import Image, build
+from hypertare.protocol import plan
 from tests.integration.domains import XL, Boot, bench, boot, guest
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("xen")]

@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
-from hypertare import plan, session
-from hypertare.campaign import Observer
-from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, Image, build
-from hypertare.image.profile import DOMAIN
-from hypertare.machine import local
-from hypertare.machine.local import AgentError, LocalMachine
-from hypertare.planner import Surroundings
-from hypertare.records import BenchReady, KnobOutcome
+from hypertare.design.planner import Surroundings
+from hypertare.design.profiles import DOMAIN, GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.engine import session
+from hypertare.engine.campaign import Observer
+from hypertare.machines import local
+from hypertare.machines.image.build import Image, build
+from hypertare.machines.local import AgentError, LocalMachine
+from hypertare.protocol import plan
+from hypertare.protocol.records import BenchReady, KnobOutcome
 from hypertare.study import StudyFile
 from tests.integration.lab import rows, summary, until
 from tests.integration.xen_host import XenHost

@@ -12,14 +12,17 @@ from typing import Any
 
 import pytest
 
-from hypertare import plan, routers
-from hypertare.image import bird, cpio
-from hypertare.image.build import GUEST_INITRAMFS, GUEST_KERNEL, build
-from hypertare.paths import agent_binary
-from hypertare.plan import Seam
-from hypertare.records import NodeReady
-from hypertare.routers import Network, networks
-from hypertare.store import Store
+from hypertare.base.paths import agent_binary
+from hypertare.design import routers
+from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.design.routers import Network, networks
+from hypertare.machines.image import bird, cpio
+from hypertare.machines.image.build import build
+from hypertare.protocol import plan
+from hypertare.protocol.plan import Seam
+from hypertare.protocol.records import NodeReady
+from hypertare.runs.store import Store
+from hypertare.study.bench import Family
 from tests.integration import frames, machine_python
 from tests.integration.lab import Lab, trials
 from tests.integration.strays import strays, wanted
@@ -105,7 +108,7 @@ def crossing(source: int, sink: int) -> list[plan.Task]:
     ]
 
 
-def streams(family: routers.Family) -> list[plan.Task]:
+def streams(family: Family) -> list[plan.Task]:
     """Through two routers at once."""
     tasks = []
     for number in ALONE:

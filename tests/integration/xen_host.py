@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from hypertare.image import cpio
-from hypertare.image.build import Image
-from hypertare.paths import agent_binary
+from hypertare.base.paths import agent_binary
+from hypertare.machines.image import cpio
+from hypertare.machines.image.build import Image
 from tests.integration.lab import until
 
 _BOOT_LIMIT_S = 120.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hypertare.phase import PHASE
-from hypertare.plan import SchedulerWeight
-from hypertare.records import (
+from hypertare.protocol.phase import PHASE
+from hypertare.protocol.plan import SchedulerWeight
+from hypertare.protocol.records import (
     Histogram,
     Interval,
     KnobOutcome,

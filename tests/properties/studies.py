@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests import test_seam
+from tests.protocol import test_seam
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hypertare import packets, responses
-from hypertare.outcome import outcome, warnings
-from hypertare.phase import PHASE
-from hypertare.records import Record, parse
-from hypertare.trials import FinishedTrial, PlannedTrial
-from tests import test_seam
+from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.findings.outcome import outcome, warnings
+from hypertare.protocol.phase import PHASE
+from hypertare.protocol.records import Record, parse
+from hypertare.workloads import packets, responses
 from tests.properties.made_records import MADE, TRIAL, Made
 from tests.properties.mutations import corpus, damaged, mutated, searched
+from tests.protocol import test_seam
 
 LIMIT_S = 5.0
 """Of CPU time, for what takes milliseconds."""

@@ -21,11 +21,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypertare.base.errors import HypertareError
 from hypertare.cli.compare import compare
 from hypertare.cli.report import Format, report
 from hypertare.cli.run import run as run_study
-from hypertare.errors import HypertareError
-from hypertare.store import FILE_NAME
+from hypertare.runs.store import FILE_NAME
 from hypertare.study import StudyFile
 from tests import factory
 from tests.properties.mutations import ODD, corpus, mutated, searched

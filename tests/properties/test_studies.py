@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypertare.base.errors import InputError
 from hypertare.cli.run import run
-from hypertare.errors import InputError
 from tests.properties.mutations import (
     CORPUS,
     ODD,

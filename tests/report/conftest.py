@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hypertare.findings.summarise import summarise
 from hypertare.report.model import Report, gather
-from hypertare.store import Store
-from hypertare.summarise import summarise
+from hypertare.runs.store import Store
 from tests import factory
 from tests.report.browser import Page, browser
 

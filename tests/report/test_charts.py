@@ -10,7 +10,7 @@ from jsonschema import ValidationError
 
 from hypertare.report import charts, html
 from hypertare.report.model import Report
-from hypertare.summary import Estimate
+from hypertare.runs.summary import Estimate
 from tests.report.vega_lite import Spec, charts_of, check, data_of
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from hypertare.report import exports
 from hypertare.report.model import Report
-from hypertare.summary import Summary
+from hypertare.runs.summary import Summary
 from tests import factory
 from tests.report.conftest import read
 

@@ -12,7 +12,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from hypertare.errors import MachineError
+from hypertare.base.errors import MachineError
 from hypertare.report import html, units
 from hypertare.report.model import Report
 from tests import factory

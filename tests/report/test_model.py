@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hypertare.report.model import Report
-from hypertare.store import Store
+from hypertare.runs.store import Store
 from tests import factory
 from tests.report.conftest import read
 

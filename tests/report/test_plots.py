@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from hypertare.report import charts, plots
 from hypertare.report.model import Polls
-from hypertare.summary import Estimate
+from hypertare.runs.summary import Estimate
 from tests.report.vega_lite import check
 
 PLOT = {

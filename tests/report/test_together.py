@@ -10,11 +10,11 @@ import polars
 import pytest
 from rich.console import Console
 
-from hypertare.compare import compare
+from hypertare.findings.compare import compare
+from hypertare.findings.summarise import read as found
 from hypertare.report import comparison, exports, foretold, html, plots, terminal, together
 from hypertare.report import together_cpu as cpu
 from hypertare.report.model import Report
-from hypertare.summarise import read as found
 from tests import made_crowd
 from tests.report.conftest import read
 from tests.report.vega_lite import check

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from hypertare.records import Histogram, ProbeValues
+from hypertare.base.level import Level
+from hypertare.protocol.records import Histogram, ProbeValues
 from hypertare.report import charts, published, totals, translation
 from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Wording
-from hypertare.summary import Estimate, Level, Published, Total
+from hypertare.runs.summary import Estimate, Published, Total
 from tests.report.vega_lite import check
 
 WORDING = Wording(

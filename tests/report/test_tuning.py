@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from hypertare.findings.tuning import Tuning
 from hypertare.report import tuning, tuning_html
-from hypertare.tune.document import Tuning
 from tests.report.browser import PAYLOADS, Page
 from tests.report.vega_lite import charts_of, check
 from tests.tune.made_tuning import made

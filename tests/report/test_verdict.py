@@ -6,18 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from hypertare.report.verdict import (
-    Wording,
-    change_text,
-    cost_text,
-    mean_text,
-    overall,
-    sentence,
-)
-from hypertare.store import Meta
-from hypertare.summarise import summarise
-from hypertare.summary import Estimate
-from hypertare.trials import Cell, FinishedTrial, PlannedTrial
+from hypertare.base.level import Cell
+from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.findings.summarise import summarise
+from hypertare.report.verdict import Wording, change_text, cost_text, mean_text, overall, sentence
+from hypertare.runs.store import Meta
+from hypertare.runs.summary import Estimate
 from tests import factory
 
 WORDING = Wording(
@@ -318,7 +312,7 @@ def test_the_ends_of_all_verdicts_name_what_only_their_platform_has() -> None:
 
 def test_failures_are_counted_and_their_reason_given(tmp_path) -> None:  # type: ignore[no-untyped-def]
     from hypertare.report.model import gather
-    from hypertare.store import Store
+    from hypertare.runs.store import Store
 
     run = factory.write(tmp_path / "run", factory.Script(blocks=4))
     with Store.open(run) as store:

@@ -11,11 +11,11 @@ import polars
 import pytest
 from rich.console import Console
 
-from hypertare.compare import compare
+from hypertare.findings.compare import compare
+from hypertare.findings.summarise import read as read_run
 from hypertare.report import comparison, exports, html, terminal
 from hypertare.report.model import Report
-from hypertare.responses import meaning
-from hypertare.summarise import read as read_run
+from hypertare.workloads.responses import meaning
 from tests import factory
 from tests.report.conftest import read
 from tests.report.vega_lite import charts_of

@@ -11,10 +11,10 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from hypertare.compare import compare
+from hypertare.findings.compare import compare
+from hypertare.findings.summarise import read
 from hypertare.report import comparison, terminal
 from hypertare.report.model import Report
-from hypertare.summarise import read
 from tests import factory
 
 WIDTHS = (60, 70, 80, 100, 120)

@@ -6,12 +6,13 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hypertare.laboratory import Ask
+from hypertare.base.level import Cell
+from hypertare.design.asks import Ask
+from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.search.replay import replay
 from hypertare.search.rounds import RATE, UNPACED
 from hypertare.search.search import Measured, Need, Search
-from hypertare.search.settings import SearchSettings
-from hypertare.trials import Cell, FinishedTrial, Kind, PlannedTrial
+from hypertare.study.search import SearchSettings
 
 Arrives = Callable[[float, random.Random], float]
 """From what is sent to what arrives, both in b/s."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypertare.errors import InputError
+from hypertare.base.errors import InputError
 from hypertare.search.plan import Setting, plan
 from hypertare.study import StudyFile
 

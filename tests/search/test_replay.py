@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypertare.search.replay import replay
 from hypertare.search.search import Found, Measured, Need
-from hypertare.search.settings import SearchSettings
+from hypertare.study.search import SearchSettings
 from tests.search.made_up import Path, livelock, noisy, searched, settings, up_to
 
 CAPACITIES = st.floats(min_value=1.2e7, max_value=9.5e8)

@@ -10,17 +10,17 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from hypertare.compare import compare
+from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.findings.compare import compare
+from hypertare.findings.summarise import read, summarise
 from hypertare.report import comparison, exports, html, terminal
 from hypertare.report.model import Report, gather
+from hypertare.runs.store import Store
 from hypertare.search.rounds import Rounds
-from hypertare.store import Store
-from hypertare.summarise import read, summarise
-from hypertare.trials import FinishedTrial, PlannedTrial
 from tests import factory
+from tests.runs.test_summary import made
 from tests.search.made_up import MadeUpLab, Path, livelock
 from tests.search.test_rounds import PATHS, TEXT, planned
-from tests.test_summary import made
 
 CLAIM = """
 [[claims]]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from hypertare.design.trials import FinishedTrial
+from hypertare.runs.summary import LossFreeRate
 from hypertare.search.findings import loss_free
 from hypertare.search.plan import SearchPlan, plan
 from hypertare.search.rounds import Rounds
 from hypertare.study import StudyFile
-from hypertare.summary import LossFreeRate
-from hypertare.trials import FinishedTrial
 from tests.search.made_up import MadeUpLab, Path, livelock, noisy, up_to
 
 TEXT = """

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypertare.errors import HypertareError
-from hypertare.records import Histogram
+from hypertare.base.errors import HypertareError
+from hypertare.protocol.records import Histogram
 from hypertare.stats.percentile import ecdf, merge, quantiles
 
 BUCKETS = st.lists(

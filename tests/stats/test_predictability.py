@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypertare.stats.laws import (
-    DRIVER_CPU,
-    FAIR_RATE,
-    LAWS,
-    LOADED_RATE,
-    UNIVERSAL_SCALABILITY,
-)
+from hypertare.stats.laws import DRIVER_CPU, FAIR_RATE, LAWS, LOADED_RATE, UNIVERSAL_SCALABILITY
 from hypertare.stats.predictability import Prediction, judge, predict
 
 POSITIVE = st.floats(1e-3, 1e9)

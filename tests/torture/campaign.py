@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from threading import Condition
 
-from hypertare.units import human_duration
+from hypertare.base.units import human_duration
 from tests.integration.lab import Lab
 from tests.torture.episode import Draw, Outcome, carry_out, start, write_study
 from tests.torture.faults import FAULTS

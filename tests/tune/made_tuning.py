@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from hypertare.tune.document import Tuning
+from hypertare.findings.tuning import Tuning
 from hypertare.tune.findings import Circumstances, document
 from hypertare.tune.space import Knob, Setting, Space
 from tests import factory

@@ -6,14 +6,15 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from hypertare.laboratory import Ask, Kind
-from hypertare.responses import RESPONSES
+from hypertare.design.asks import Ask
+from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.engine.laboratory import Kind
 from hypertare.study import DesignSettings
-from hypertare.trials import FinishedTrial, PlannedTrial
+from hypertare.study.tune import PHASE
 from hypertare.tune.budget import Budget, Purse
-from hypertare.tune.settings import PHASE
 from hypertare.tune.space import Knob, Setting, Space
 from hypertare.tune.tuner import Aims, Outcome, Tuner
+from hypertare.workloads.responses import RESPONSES
 
 STREAM = {response.name: response for response in RESPONSES["stream"]}
 Truth = Callable[[Setting], tuple[float, float]]

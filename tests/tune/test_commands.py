@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from pydantic import BaseModel
 
+from hypertare.base.level import Level
 from hypertare.study import (
     HOST_KNOBS,
     CoalescingSettings,
@@ -18,7 +19,6 @@ from hypertare.study import (
     NapiBudgetSettings,
     ThpSettings,
 )
-from hypertare.summary import Level
 from hypertare.tune.commands import System, step, steps
 from hypertare.tune.space import LEFT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hypertare.tune.document import Tuning
+from hypertare.findings.tuning import Tuning
 
 SCHEMA = Path(__file__).parents[2] / "schema" / "tune.schema.json"
 

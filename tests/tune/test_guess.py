@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypertare.errors import InputError
+from hypertare.base.errors import InputError
 from hypertare.study import StudyFile, find
 from hypertare.tune import screen, space, tuner
 from hypertare.tune.space import Knob, Space

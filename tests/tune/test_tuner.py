@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from hypertare.errors import HypertareError
+from hypertare.base.errors import HypertareError
 from hypertare.study import DesignSettings
-from hypertare.tune.settings import Range
+from hypertare.study.tune import Range
 from hypertare.tune.space import Knob, Setting, Space
 from hypertare.tune.tuner import least_trials
 from tests.tune.made_up import MadeUp, tune

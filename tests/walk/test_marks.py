@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hypertare import paths
+from hypertare.base import paths
 from hypertare.walk import processors, run
 from hypertare.walk.result import Counts, WalkSummary
 from hypertare.walk.show import show

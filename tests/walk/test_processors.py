@@ -1,6 +1,6 @@
 import pytest
 
-from hypertare.errors import InputError
+from hypertare.base.errors import InputError
 from hypertare.walk import processors, run
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from hypertare.errors import MachineError
-from hypertare.paths import walk_plugin
+from hypertare.base.errors import MachineError
+from hypertare.base.paths import walk_plugin
 from hypertare.walk import processors, run
 
 pytestmark = pytest.mark.runs

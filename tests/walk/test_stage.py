@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from hypertare import paths
-from hypertare.errors import InputError, MachineError
-from hypertare.image.cache import Cache
-from hypertare.image.programs import Choice
+from hypertare.base import paths
+from hypertare.base.errors import InputError, MachineError
+from hypertare.engine import walks
+from hypertare.engine.walks import Need, Stage
+from hypertare.machines.image.cache import Cache
+from hypertare.machines.image.programs import Choice
 from hypertare.study import StudyFile
-from hypertare.totals import Walked
-from hypertare.walk import stage
-from hypertare.walk.stage import Need, Stage
+from hypertare.walk.result import Walked
 
 STUDY = """
 name = "s"
@@ -69,7 +69,7 @@ class Journal:
 
 def made(text: str = STUDY) -> tuple[StudyFile, list[Need]]:
     file = StudyFile(text, "s.toml")
-    return file, stage.needs(file, file.study())
+    return file, walks.needs(file, file.study())
 
 
 def carry_out(
@@ -184,7 +184,7 @@ def test_it_is_the_same_wherever_hypertare_lies(
         monkeypatch.setattr(tempfile, "tempdir", str(program.parent))
         journal = Journal()
         assert len(carry_out(tmp_path / place, needs, journal)) == 3
-        found.append([(one.cell, stage._counts(one.result)) for one in journal.known])
+        found.append([(one.cell, walks._counts(one.result)) for one in journal.known])
     assert found[0] == found[1] == found[2]
 
 
@@ -250,4 +250,4 @@ def test_what_another_build_said_is_not_taken(
         assert len(carry_out(tmp_path, needs[:1], journals[-1])) == 1
     assert len({journal.fingerprints[0] for journal in journals}) == 3
     # It is the same all the same.
-    assert len({str(stage._counts(journal.known[0].result)) for journal in journals}) == 1
+    assert len({str(walks._counts(journal.known[0].result)) for journal in journals}) == 1

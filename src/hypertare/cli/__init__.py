@@ -9,8 +9,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from hypertare import interrupt
-from hypertare.errors import HypertareError, MachineError, short_of_memory
+from hypertare.base import interrupt
+from hypertare.base.errors import HypertareError, MachineError, short_of_memory
 
 app = typer.Typer(
     name="hypertare",

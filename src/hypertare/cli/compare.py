@@ -22,10 +22,10 @@ def compare(
     json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
 ) -> None:
     """Compare two runs of a study. Exit status 4 when something got worse beyond the threshold."""
-    from hypertare.compare import compare as compare_runs
-    from hypertare.errors import WorseError
+    from hypertare.base.errors import WorseError
+    from hypertare.findings.compare import compare as compare_runs
+    from hypertare.findings.summarise import read
     from hypertare.report import comparison
-    from hypertare.summarise import read
 
     least = _share(threshold)
     a, b = read(run_a), read(run_b)
@@ -43,8 +43,8 @@ def compare(
 
 
 def _share(text: str) -> float:
-    from hypertare.errors import InputError
-    from hypertare.units import parse_share
+    from hypertare.base.errors import InputError
+    from hypertare.base.units import parse_share
 
     try:
         share = parse_share(text)

@@ -24,8 +24,8 @@ def doctor(
 
     Exit status 3 when something is missing that nothing can be weighed without.
     """
+    from hypertare.base.host_files import Host
     from hypertare.doctor.checks import examine, verdict
-    from hypertare.doctor.host import Host
 
     if put_back:
         _put_back()
@@ -44,9 +44,9 @@ def doctor(
 
 
 def _put_back() -> None:
-    from hypertare.doctor.host import Host
-    from hypertare.host.loan import left_behind, recover
-    from hypertare.host.needs import require_root
+    from hypertare.base.host_files import Host
+    from hypertare.machines.host.loan import left_behind, recover
+    from hypertare.machines.host.needs import require_root
 
     host = Host()
     if not left_behind(host):

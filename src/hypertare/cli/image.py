@@ -37,7 +37,7 @@ def build(
 
     from rich.console import Console
 
-    from hypertare.image.build import build as build_image
+    from hypertare.machines.image.build import build as build_image
 
     with Console(stderr=True).status("image") as status:
         image = build_image(
@@ -79,7 +79,7 @@ def programs(
     ] = None,
 ) -> None:
     """Sets of real programs that an image can hold (sut.programs in a study)."""
-    from hypertare.image.programs import SETS
+    from hypertare.machines.image.programs import SETS
 
     if work is not None:
         _write_work(work)
@@ -101,9 +101,9 @@ def _write_work(place: Path) -> None:
     """The same bytes as on an emulated machine, for the same study on this host."""
     from rich.console import Console
 
-    from hypertare.errors import InputError, writing
-    from hypertare.image.cache import Cache
-    from hypertare.image.programs import SETS, WORK, fetch_sources, work
+    from hypertare.base.errors import InputError, writing
+    from hypertare.machines.image.cache import Cache
+    from hypertare.machines.image.programs import SETS, WORK, fetch_sources, work
 
     if place.exists():
         raise InputError(f"{place} is there already.", "Name a directory that is not.")
@@ -128,7 +128,7 @@ def list_entries(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """What is cached: size, age, last use."""
-    from hypertare.image.cache import Cache
+    from hypertare.machines.image.cache import Cache
 
     cache = Cache()
     if as_json:
@@ -147,7 +147,7 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
     """Remove what was not used for long. What a run is using stays."""
-    from hypertare.image.cache import Cache
+    from hypertare.machines.image.cache import Cache
 
     gone = Cache().collect(0.0 if everything else keep_days, dry_run=dry_run)
     freed = sum(listed.size for listed in gone) / 1e6

@@ -19,7 +19,7 @@ def check(**targets: Path | None) -> None:
     Raises:
         InputError: one of them cannot, or several are to be the standard output.
     """
-    from hypertare.errors import InputError
+    from hypertare.base.errors import InputError
 
     here = [f"--{name}" for name, target in targets.items() if is_stdout(target)]
     if len(here) > 1:
@@ -33,7 +33,7 @@ def check(**targets: Path | None) -> None:
 
 
 def _check_file(target: Path) -> None:
-    from hypertare.errors import InputError
+    from hypertare.base.errors import InputError
 
     folder = target.absolute().parent
     if not folder.is_dir():
@@ -51,7 +51,7 @@ def put(text: str, target: Path) -> None:
     Raises:
         MachineError: that is where it stands now.
     """
-    from hypertare.errors import MachineError
+    from hypertare.base.errors import MachineError
 
     if is_stdout(target):
         print(text)

@@ -6,11 +6,11 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from hypertare.units import human_duration
+from hypertare.base.units import human_duration
 
 if TYPE_CHECKING:
-    from hypertare.design import Plot
-    from hypertare.trials import FinishedTrial, PlannedTrial
+    from hypertare.design.design import Plot
+    from hypertare.design.trials import FinishedTrial, PlannedTrial
 
 
 class Watch:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from hypertare.findings.tuning import Tuning
     from hypertare.report.model import Report
-    from hypertare.tune.document import Tuning
 
 
 class Format(StrEnum):
@@ -43,8 +43,8 @@ def report(
     ] = None,
 ) -> None:
     """Show what a run found, or a tuning."""
+    from hypertare.base.errors import InputError
     from hypertare.cli import outputs
-    from hypertare.errors import InputError
 
     outputs.check(html=html)
     if outputs.is_stdout(html) and format is not Format.table:
@@ -84,8 +84,8 @@ def _tuning(run: Path) -> Tuning | None:
         return None
     from pydantic import ValidationError
 
-    from hypertare.errors import InputError
-    from hypertare.tune.document import Tuning
+    from hypertare.base.errors import InputError
+    from hypertare.findings.tuning import Tuning
 
     try:
         return Tuning.model_validate_json(place.read_bytes())
@@ -110,9 +110,9 @@ def _show_tuning(found: Tuning, html: Path | None) -> None:
 
 def load(run: Path) -> Report:
     """Reads everything that a report of a run shows."""
+    from hypertare.findings.summarise import summarise
     from hypertare.report.model import gather
-    from hypertare.store import Store
-    from hypertare.summarise import summarise
+    from hypertare.runs.store import Store
 
     with Store.open(run) as store:
         return gather(store, summarise(store))
@@ -133,7 +133,7 @@ def _print(found: Report, format: Format, every: bool) -> None:
 
         show(found, every=every)
         return
-    from hypertare.errors import InputError
+    from hypertare.base.errors import InputError
     from hypertare.report import exports
 
     if format is Format.parquet:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hypertare.base.units import human_duration
 from hypertare.cli.options import (
     AskedStudy,
     Fresh,
@@ -18,12 +19,11 @@ from hypertare.cli.options import (
     RunDirectory,
     Settings,
 )
-from hypertare.units import human_duration
 
 if TYPE_CHECKING:
+    from hypertare.engine.session import Manner, Prepared
     from hypertare.report.model import Report
     from hypertare.search.plan import SearchPlan
-    from hypertare.session import Manner, Prepared
     from hypertare.study import StudyFile
 
 
@@ -74,11 +74,12 @@ def run(
 
     hypertare run --resume --out hypertare-runs/first-look-20260101-120000
     """
-    from hypertare import paths, session
+    from hypertare.base import paths
     from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
-    from hypertare.host.needs import Permissions
-    from hypertare.store import Store
+    from hypertare.engine import session
+    from hypertare.machines.host.needs import Permissions
+    from hypertare.runs.store import Store
 
     if resume:
         refuse_changes({"--set": set_, "--quick": quick, "--seed": seed is not None})
@@ -102,8 +103,8 @@ def run(
 
 
 def asked_study(study: str | None) -> StudyFile:
-    from hypertare.errors import InputError
-    from hypertare.store import FILE_NAME
+    from hypertare.base.errors import InputError
+    from hypertare.runs.store import FILE_NAME
     from hypertare.study import find
 
     if study is None:
@@ -121,8 +122,8 @@ def asked_study(study: str | None) -> StudyFile:
 
 def interrupted_study(study: str | None, out: Path | None, verb: str) -> tuple[StudyFile, int]:
     """The study of an earlier run with the settings that it had, and its seed."""
-    from hypertare.errors import InputError
-    from hypertare.store import Store
+    from hypertare.base.errors import InputError
+    from hypertare.runs.store import Store
     from hypertare.study import StudyFile, find
 
     if out is None:
@@ -140,7 +141,7 @@ def interrupted_study(study: str | None, out: Path | None, verb: str) -> tuple[S
 
 def refuse_changes(changes: Mapping[str, object]) -> None:
     """What was measured under other settings must not be mixed with what is still to come."""
-    from hypertare.errors import InputError
+    from hypertare.base.errors import InputError
 
     for option, given in changes.items():
         if given:
@@ -165,9 +166,9 @@ def finish(
     """
     import shutil
 
+    from hypertare.base.errors import writing
     from hypertare.cli import outputs
     from hypertare.cli.report import drawing, load
-    from hypertare.errors import writing
     from hypertare.report.terminal import show
 
     found = load(folder)
@@ -201,7 +202,7 @@ def finish(
 
 def _require_results(found: Report, folder: Path, *, told: bool) -> None:
     """A platform without a single good trial was not weighed: whoever asked for it must notice."""
-    from hypertare.errors import HypertareError
+    from hypertare.base.errors import HypertareError
 
     searched = {one.platform for one in found.summary.loss_free if one.state != "failed"}
     weighed = searched | {trial.planned.platform for trial in found.trials if trial.counts}
@@ -220,15 +221,15 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
     """Prints cells, order and expected time; of an emulated machine also how many boots."""
     import json as json_module
 
-    from hypertare.campaign import expected_run_s
-    from hypertare.planner import expected_seconds
+    from hypertare.design.planner import expected_seconds
+    from hypertare.engine.campaign import expected_run_s
 
     design, study = prepared.design, prepared.study
     blocks = (study.design.min_trials, study.design.max_trials)
     boots: tuple[int, ...] = ()
     jobs = (manner and manner.jobs) or 1
     if prepared.emulated:
-        from hypertare.batch_campaign import expected_boots, expected_boots_s
+        from hypertare.engine.batch_campaign import expected_boots, expected_boots_s
 
         boots = expected_boots(study, design)
         least, most = (expected_boots_s(study, design, count, jobs) for count in boots)

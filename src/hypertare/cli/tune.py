@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hypertare.base.units import human_duration
 from hypertare.cli.options import (
     AskedStudy,
     Fresh,
@@ -17,7 +18,6 @@ from hypertare.cli.options import (
     Settings,
 )
 from hypertare.cli.run import asked_study, interrupted_study, refuse_changes
-from hypertare.units import human_duration
 
 if TYPE_CHECKING:
     from hypertare.study import StudyFile
@@ -88,12 +88,13 @@ def tune(
 
     hypertare tune --resume --out hypertare-runs/tcp-knobs-tune-20260101-120000
     """
-    from hypertare import paths, session
+    from hypertare.base import paths
     from hypertare.cli.progress import Watch
     from hypertare.cli.report import drawing
-    from hypertare.host.needs import Permissions
+    from hypertare.engine import session
+    from hypertare.machines.host.needs import Permissions
     from hypertare.report.tuning import show
-    from hypertare.store import Store
+    from hypertare.runs.store import Store
     from hypertare.tune import FILE_NAME
     from hypertare.tune import session as tuning
 
@@ -181,7 +182,7 @@ def show_space(prepared: Prepared, as_json: bool) -> None:
         }
         print(json_module.dumps(document, indent=2))
         return
-    from hypertare.wording import level_text
+    from hypertare.base.words import level_text
 
     print(f"{prepared.run.study.name}: {prepared.run.study.question}")
     cpu = f", {aims.cpu.name}" if aims.cpu else ""

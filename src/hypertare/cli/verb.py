@@ -22,7 +22,7 @@ class Verb(TyperCommand):
 
 
 def _refuse(parameter: Any) -> None:
-    from hypertare.errors import InputError
+    from hypertare.base.errors import InputError
 
     is_option = parameter.param_type_name == "option"
     name = parameter.opts[0] if is_option else parameter.metavar

@@ -71,8 +71,8 @@ def walk(
         return
     from rich.console import Console
 
+    from hypertare.base.errors import InputError
     from hypertare.cli import outputs
-    from hypertare.errors import InputError
     from hypertare.walk.run import Options
     from hypertare.walk.run import walk as run
     from hypertare.walk.show import show
@@ -102,7 +102,7 @@ def _list() -> None:
 
 
 def _positive(number: float) -> float:
-    from hypertare.errors import InputError
+    from hypertare.base.errors import InputError
 
     if not 0 < number < 1000:
         raise InputError(f"--cpi {number:g}: write cycles per instruction, for example 0.8")
@@ -110,8 +110,8 @@ def _positive(number: float) -> float:
 
 
 def _share(text: str) -> float:
-    from hypertare.errors import InputError
-    from hypertare.units import parse_share
+    from hypertare.base.errors import InputError
+    from hypertare.base.units import parse_share
 
     try:
         share = parse_share(text)

@@ -138,13 +138,14 @@ def weigh(
 
     hypertare weigh --on native,container --prepare 'make clean' -- make
     """
-    from hypertare import paths, session
+    from hypertare.base import paths
+    from hypertare.base.errors import InputError
     from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
     from hypertare.cli.run import finish, show_design
-    from hypertare.errors import InputError
-    from hypertare.host.needs import Permissions
-    from hypertare.store import Store
+    from hypertare.engine import session
+    from hypertare.machines.host.needs import Permissions
+    from hypertare.runs.store import Store
 
     file = study_file(
         command,
@@ -265,8 +266,8 @@ _PLATFORMS = ("native", "container", "guest")
 
 
 def _platforms(text: str) -> list[str]:
-    from hypertare.errors import InputError
-    from hypertare.wording import did_you_mean
+    from hypertare.base.errors import InputError
+    from hypertare.base.words import did_you_mean
 
     words = _words(text)
     for word in words:
@@ -279,7 +280,7 @@ def _platforms(text: str) -> list[str]:
 
 
 def _counts(text: str) -> list[int]:
-    from hypertare.errors import InputError
+    from hypertare.base.errors import InputError
 
     try:
         counts = [int(word) for word in text.split(",")]

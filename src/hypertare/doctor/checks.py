@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hypertare.base.host_files import Host
 from hypertare.doctor import guests, isolation, measuring, memory, own, quiet, xen
 from hypertare.doctor.finding import Finding
-from hypertare.doctor.host import Host
 
 
 @dataclass(frozen=True)

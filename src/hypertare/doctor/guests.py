@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hypertare.doctor.accelerator import QEMU, cpu_flags
+from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Finding
-from hypertare.doctor.host import Host
+from hypertare.machines.accelerator import QEMU, cpu_flags
 
 _OLDEST = (7, 0)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Finding
-from hypertare.doctor.host import Host
 
 _CGROUP = "/sys/fs/cgroup"
 

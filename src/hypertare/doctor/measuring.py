@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Finding
-from hypertare.doctor.host import Host
 
 
 def perf_events(host: Host) -> Finding:

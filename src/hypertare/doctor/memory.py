@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hypertare.base.host_files import Host
+from hypertare.base.units import human_size
 from hypertare.doctor.finding import Finding
-from hypertare.doctor.host import Host
-from hypertare.host import huge_pages as pool
-from hypertare.host import kvm
-from hypertare.units import human_size
+from hypertare.machines.host import huge_pages as pool
+from hypertare.machines.host import kvm
 
 _LEAST = 512 << 20
 _COMFORTABLE = 2 << 30

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypertare.doctor.accelerator import best_accelerator, without_boot
+from hypertare.base.errors import HypertareError
+from hypertare.base.host_files import Host
+from hypertare.base.paths import agent_binary
 from hypertare.doctor.finding import Finding
-from hypertare.doctor.host import Host
-from hypertare.errors import HypertareError
-from hypertare.host import journal
-from hypertare.host.lending import PUT_BACK
-from hypertare.host.loan import left_behind
-from hypertare.paths import agent_binary
+from hypertare.machines.accelerator import best_accelerator, without_boot
+from hypertare.machines.host import journal
+from hypertare.machines.host.lending import PUT_BACK
+from hypertare.machines.host.loan import left_behind
 
 if TYPE_CHECKING:
-    from hypertare.image.build import Image
+    from hypertare.machines.image.build import Image
 
 _ROOM = 1 << 30
 _BUILD = "hypertare image build"
@@ -92,7 +92,7 @@ def cached_image(host: Host) -> Image | None:
     Raises:
         HypertareError: there is no agent to make it of.
     """
-    from hypertare.image.build import ready
-    from hypertare.image.cache import Cache
+    from hypertare.machines.image.build import ready
+    from hypertare.machines.image.cache import Cache
 
     return ready(cache=Cache(host.cache))

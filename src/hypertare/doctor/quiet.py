@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hypertare.base.host_files import CpuUse, Host
 from hypertare.doctor.finding import Finding
-from hypertare.doctor.host import CpuUse, Host
 
 _CPU = "/sys/devices/system/cpu"
 _STEAL_LIMIT = 0.01

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hypertare.base.errors import HypertareError
+from hypertare.base.host_files import Host
+from hypertare.base.units import human_size
 from hypertare.doctor.finding import Finding
-from hypertare.doctor.host import Host
-from hypertare.errors import HypertareError
-from hypertare.host import xen as below
-from hypertare.units import human_size
+from hypertare.machines.host import xen as below
 
 TESTED = "4.17"
 

@@ -30,8 +30,8 @@ from hypertare.report.vega import (
     until,
     values,
 )
-from hypertare.responses import VIRTUAL, mark_of
-from hypertare.summary import Estimate
+from hypertare.runs.summary import Estimate
+from hypertare.workloads.responses import VIRTUAL, mark_of
 
 # Legible on white and on near-black, and apart for the colour-blind (after Okabe and Ito, 2008).
 PALETTE = ("#3f8fd2", "#1f9e89", "#e07b39", "#c561a6", "#a98f1e", "#7d7ce0", "#d1495b", "#6b8e5a")

@@ -9,13 +9,13 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from hypertare.compare import Change, Comparison
+from hypertare.findings.compare import Change, Comparison
+from hypertare.findings.summarise import Found
 from hypertare.report import units, verdict
 from hypertare.report.terminal import columns, plain
 from hypertare.report.verdict import Wording
-from hypertare.responses import VIRTUAL, meaning
-from hypertare.search import rates
-from hypertare.summarise import Found
+from hypertare.study.search import LOSS_FREE_RATE
+from hypertare.workloads.responses import VIRTUAL, meaning
 
 _STYLES = {"worse": "red", "better": "green", "no difference shown": ""}
 _MARKS = {"worse": "▲", "better": "▼", "no difference shown": "="}
@@ -109,7 +109,7 @@ def _table(comparison: Comparison, a: Found, wording: Wording) -> Iterator[Rende
 def _in_order(changes: Sequence[Change], a: Found, wording: Wording) -> list[Change]:
     """By cell and response as run A has them, then by platform."""
     cells = list(dict.fromkeys(wording.label(change.cell) for change in changes))
-    responses, platforms = [*a.responses, rates.RESPONSE], list(a.meta.platforms)
+    responses, platforms = [*a.responses, LOSS_FREE_RATE], list(a.meta.platforms)
 
     def place(change: Change) -> tuple[int, int, int, str, int]:
         return (

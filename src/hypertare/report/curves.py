@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.base.level import Level
 from hypertare.report import verdict
 from hypertare.report.searches import Row
 from hypertare.report.units import quantity
-from hypertare.summary import Curve, Level
+from hypertare.runs.summary import Curve
 
 ID = "load"
 TITLE = "Under growing load"

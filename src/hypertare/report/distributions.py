@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from hypertare.plots import Plot
 from hypertare.report import charts, levels, units, vega
 from hypertare.report.model import EcdfPoint, Report
 from hypertare.report.vega import Spec, colour, field, mark, sized, values
-from hypertare.responses import mark_of
+from hypertare.study.plots import Plot
+from hypertare.workloads.responses import mark_of
 
 NOTE = (
     "All round trips of all counted trials of a setting. They are not independent: intervals of "

@@ -12,7 +12,7 @@ from hypertare.report import units
 from hypertare.report.model import Point, Report
 from hypertare.report.vega import fine
 from hypertare.report.verdict import word
-from hypertare.trials import Response
+from hypertare.workloads.response import Response
 
 _DIGITS = 5
 """Of values for readers."""

@@ -6,13 +6,14 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hypertare.base.level import Level
+from hypertare.design.trials import FinishedTrial
+from hypertare.findings.summarise import responses_of
 from hypertare.report import verdict
 from hypertare.report.findings import findings
 from hypertare.report.model import Report
-from hypertare.responses import meaning
-from hypertare.summarise import responses_of
-from hypertare.summary import Estimate, Level
-from hypertare.trials import FinishedTrial
+from hypertare.runs.summary import Estimate
+from hypertare.workloads.responses import meaning
 
 if TYPE_CHECKING:
     import polars

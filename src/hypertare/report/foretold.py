@@ -8,8 +8,8 @@ from hypertare.report import verdict
 from hypertare.report.searches import Row
 from hypertare.report.units import quantity
 from hypertare.report.verdict import word
-from hypertare.responses import VIRTUAL
-from hypertare.summary import Predictability, Prediction
+from hypertare.runs.summary import Predictability, Prediction
+from hypertare.workloads.responses import VIRTUAL
 
 ID = "predictability"
 TITLE = "Predictability"

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hypertare.base.level import Level
+from hypertare.base.units import human_size
 from hypertare.report import charts, every_trial, page, plots, totals, translation, units, verdict
 from hypertare.report.every_trial import EveryTrial
 from hypertare.report.findings import findings
 from hypertare.report.model import Failure, Report
 from hypertare.report.page import Chart
 from hypertare.report.vega import Spec
-from hypertare.responses import mark_of, meaning
-from hypertare.summary import Estimate, Level, PlatformState
-from hypertare.units import human_size
+from hypertare.runs.summary import Estimate, PlatformState
+from hypertare.workloads.responses import mark_of, meaning
 
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 

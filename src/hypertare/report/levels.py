@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hypertare.summary import Level
-from hypertare.units import parse_of_capacity, parse_rate, parse_size
+from hypertare.base.level import Level
+from hypertare.base.units import parse_of_capacity, parse_rate, parse_size
 
 OF_CAPACITY = "% of capacity"
 

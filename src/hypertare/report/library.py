@@ -11,7 +11,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from hypertare.paths import cache_dir
+from hypertare.base.paths import cache_dir
 
 
 def charting_library() -> str:

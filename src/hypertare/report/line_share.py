@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hypertare.of_line import SHARE, THEORETICAL
+from hypertare.base.level import key
 from hypertare.report import units, verdict
 from hypertare.report.searches import Row
 from hypertare.report.together import around, value
-from hypertare.responses import VIRTUAL
-from hypertare.series import key
-from hypertare.summary import Estimate, Summary
+from hypertare.runs.summary import Estimate, Summary
+from hypertare.workloads.line_share import SHARE, THEORETICAL
+from hypertare.workloads.responses import VIRTUAL
 
 ID = "line"
 TITLE = "Of the line"

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from hypertare.phase import PHASE
-from hypertare.records import (
+from hypertare.base.level import Level
+from hypertare.design.trials import FinishedTrial, Kind
+from hypertare.protocol.phase import PHASE
+from hypertare.protocol.records import (
     Histogram,
     Interval,
     NodeReady,
@@ -24,10 +26,10 @@ from hypertare.records import (
 from hypertare.report import verdict
 from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Sentence, Wording
-from hypertare.responses import histogram
-from hypertare.store import Meta, Store
-from hypertare.summary import Estimate, Level, Summary
-from hypertare.trials import FinishedTrial, Kind, Response
+from hypertare.runs.store import Meta, Store
+from hypertare.runs.summary import Estimate, Summary
+from hypertare.workloads.response import Response
+from hypertare.workloads.responses import histogram
 
 # What a series shows of an interval, the first that it has.
 _SERIES = ("goodput_bps", "sent_bps")

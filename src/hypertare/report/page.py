@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypertare.errors import MachineError
+from hypertare.base.errors import MachineError
+from hypertare.base.units import human_duration
 from hypertare.report import charts
 from hypertare.report.library import charting_library
 from hypertare.report.vega import Spec
-from hypertare.summary import Summary
-from hypertare.units import human_duration
+from hypertare.runs.summary import Summary
 
 if TYPE_CHECKING:
-    from hypertare.tune.document import Tuning
+    from hypertare.findings.tuning import Tuning
 
 _FOLDER = Path(__file__).parent
 _LIGHT = charts.config("#1c2430", "#dfe4ea", "transparent")

@@ -8,13 +8,13 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from hypertare.plots import Plot
+from hypertare.base.units import parse_of_capacity
 from hypertare.report import charts, distributions, levels, stacks, units, vega, verdict
 from hypertare.report.levels import OF_CAPACITY
 from hypertare.report.model import Report
 from hypertare.report.vega import Spec, colour, field, fields, layers, mark, sized, until, values
-from hypertare.summary import Estimate
-from hypertare.units import parse_of_capacity
+from hypertare.runs.summary import Estimate
+from hypertare.study.plots import Plot
 
 _FEW_LEVELS = 10
 """So many an axis of numbers names one by one."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from hypertare.report import verdict
 from hypertare.report.searches import Row
 from hypertare.report.units import significant
-from hypertare.summary import Published
-from hypertare.walk.settings import PROCESSOR
+from hypertare.runs.summary import Published
+from hypertare.study.walk import PROCESSOR
 
 ID = "published"
 TITLE = "Published, and here"

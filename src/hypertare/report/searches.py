@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypertare.report import verdict
 from hypertare.report.units import measured, quantity
-from hypertare.summary import LossFreeRate
+from hypertare.runs.summary import LossFreeRate
 
 ID = "loss-free"
 TITLE = "Loss-free rates"

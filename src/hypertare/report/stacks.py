@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hypertare.plots import Plot
 from hypertare.report import charts, levels, units, vega, verdict
 from hypertare.report.model import Report
 from hypertare.report.vega import Spec, colour, field, layers, mark, sized, values
-from hypertare.summary import Estimate
+from hypertare.runs.summary import Estimate
+from hypertare.study.plots import Plot
 
 NOTE = (
     "Means over trials, a part for each guest, in the order in which they were made. A line across a bar "

@@ -13,14 +13,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from hypertare.base.units import human_size
 from hypertare.report import units, verdict
 from hypertare.report.findings import findings
 from hypertare.report.model import Failure, Report
 from hypertare.report.searches import Row
 from hypertare.report.verdict import Sentence, Tone
-from hypertare.responses import MODELLED, meaning
-from hypertare.summary import Estimate
-from hypertare.units import human_size
+from hypertare.runs.summary import Estimate
+from hypertare.workloads.responses import MODELLED, meaning
 
 _STYLES: dict[Tone, str] = {
     "costs": "red",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hypertare.base.level import Level, key
 from hypertare.report import units, verdict
 from hypertare.report.searches import Row
-from hypertare.responses import VIRTUAL
-from hypertare.series import key
-from hypertare.summary import Estimate, Level, Summary
-from hypertare.trials import GUESTS
+from hypertare.runs.summary import Estimate, Summary
+from hypertare.study.factors import GUESTS
+from hypertare.workloads.responses import VIRTUAL
 
 ID = "together"
 TITLE = "Guests at once"

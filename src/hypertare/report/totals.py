@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hypertare.base.level import Level, key
 from hypertare.report.searches import Row
 from hypertare.report.units import number, quantity, significant
 from hypertare.report.verdict import EXACT, Wording
-from hypertare.series import key
-from hypertare.summary import Level, Published, Summary, Total
+from hypertare.runs.summary import Published, Summary, Total
 
 ID = "totals"
 TITLE = "Elapsed time and page walks (virtual)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hypertare.records import ProbeValues, Record
+from hypertare.protocol.records import ProbeValues, Record
 
 EXITS, FAULTS, MAPPINGS = "exits", "faults", "mappings"
 

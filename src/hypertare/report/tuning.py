@@ -9,13 +9,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hypertare.base.level import Level
+from hypertare.base.words import level_text, percent, span
+from hypertare.findings.tuning import EffectFound, Step, Tried, Tuning
 from hypertare.report.terminal import plain
 from hypertare.report.units import quantity
 from hypertare.report.verdict import word
-from hypertare.responses import meaning
-from hypertare.summary import Level
-from hypertare.tune.document import EffectFound, Step, Tried, Tuning
-from hypertare.wording import level_text, percent, span
+from hypertare.workloads.responses import meaning
 
 _MOST = 8
 WHERE = {

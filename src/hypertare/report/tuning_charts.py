@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hypertare.base.words import percent, span
+from hypertare.findings.tuning import EffectFound, Tuning
 from hypertare.report import charts, tuning
 from hypertare.report.vega import (
     FEW_TICKS,
@@ -19,9 +21,7 @@ from hypertare.report.vega import (
     values,
 )
 from hypertare.report.verdict import word
-from hypertare.responses import mark_of
-from hypertare.tune.document import EffectFound, Tuning
-from hypertare.wording import percent, span
+from hypertare.workloads.responses import mark_of
 
 _GREY = charts.TONES["no difference shown"]
 _BLUE, _, _ORANGE, _, _YELLOW, _, _RED, *_ = charts.PALETTE

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hypertare.base.words import level_text, percent
+from hypertare.findings.tuning import KnobTried, Tuning
 from hypertare.report import page, tuning, tuning_charts
 from hypertare.report.page import Chart
 from hypertare.report.tuning import Tabled
 from hypertare.report.verdict import word
-from hypertare.responses import meaning
-from hypertare.tune.document import KnobTried, Tuning
-from hypertare.wording import level_text, percent
+from hypertare.workloads.responses import meaning
 
 
 @dataclass(frozen=True)

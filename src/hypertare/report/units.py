@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hypertare.responses import VIRTUAL
+from hypertare.workloads.responses import VIRTUAL
 
 _MINUS = "−"
 

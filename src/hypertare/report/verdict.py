@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hypertare.base.level import Cell, Level
+from hypertare.design.trials import FinishedTrial
 from hypertare.report import units
-from hypertare.search import rates
+from hypertare.runs.store import Meta
+from hypertare.runs.summary import Estimate, Summary
 from hypertare.stats.practical import THRESHOLD
-from hypertare.store import Meta
-from hypertare.summary import Estimate, Level, Summary
-from hypertare.trials import Cell, FinishedTrial
+from hypertare.study.search import GOAL
 
 _FEW = "too few blocks with both it and the baseline"
 
@@ -74,8 +75,7 @@ class Wording:
         # What is modelled of a trial, or searched by several, may have factors that no trial has.
         beyond = [estimate.cell for estimate in summary.estimates]
         goals = [
-            {"workload": one.cell.get("workload", ""), rates.GOAL: one.goal}
-            for one in summary.loss_free
+            {"workload": one.cell.get("workload", ""), GOAL: one.goal} for one in summary.loss_free
         ]
         for cell in (*beyond, *goals):
             for factor, level in cell.items():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hypertare.responses import mark_of
+from hypertare.design.trials import FinishedTrial
+from hypertare.runs.summary import LossFreeRate, RateBound
 from hypertare.search.plan import Setting, plan
 from hypertare.search.rounds import key, measured, of_settings
 from hypertare.search.search import Bound, Found, Search
 from hypertare.study import StudyFile
-from hypertare.summary import LossFreeRate, RateBound
-from hypertare.trials import FinishedTrial
+from hypertare.workloads.responses import mark_of
 
 
 def loss_free(file: StudyFile, trials: Iterable[FinishedTrial]) -> Iterator[LossFreeRate]:

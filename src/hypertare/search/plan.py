@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hypertare.errors import InputError
-from hypertare.search.settings import SearchSettings
+from hypertare.base.errors import InputError
+from hypertare.base.level import Cell
 from hypertare.study import GUEST_ONLY, StreamSettings, Study, StudyFile, combinations
-from hypertare.trials import Cell
+from hypertare.study.search import SearchSettings
 
 _RATE = "rate"
 

@@ -11,12 +11,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hypertare.series import same
-from hypertare.summary import Estimate, Level, LossFreeRate
-
-RESPONSE = "loss_free_rate"
-GOAL = "search.loss"
-"""The goal, as a level of the cell: one search answers for each."""
+from hypertare.base.level import Level, same
+from hypertare.runs.summary import Estimate, LossFreeRate
+from hypertare.study.search import GOAL, LOSS_FREE_RATE
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def estimates(found: Sequence[LossFreeRate], baseline: str) -> Iterator[Estimate
         ratio = _against_baseline(one, lies, found, baseline)
         cost = ratio and Span(1 - ratio.rate, 1 - ratio.high, 1 - ratio.low)
         yield Estimate(
-            response=RESPONSE,
+            response=LOSS_FREE_RATE,
             unit=one.unit,
             better="higher",
             cell=cell(one),

@@ -21,9 +21,9 @@ from MLRsearch import (
     SearchGoal,
 )
 
+from hypertare.runs.summary import SearchState
 from hypertare.search.search import Bound, Found, Measured, Need, Search
-from hypertare.search.settings import SearchSettings
-from hypertare.summary import SearchState
+from hypertare.study.search import SearchSettings
 
 LOW_SHARE = 1e-4
 """The lowest rate, as a share of the highest, where the study names none: an emulated guest takes less

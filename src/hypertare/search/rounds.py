@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from hypertare.laboratory import Ask
+from hypertare.base.level import Cell
+from hypertare.design.asks import Ask
+from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.search.plan import SearchPlan, Setting
 from hypertare.search.search import Measured, Need, Search
-from hypertare.trials import Cell, FinishedTrial, Kind
 
 RATE = "search.rate"
 UNPACED = "search.unpaced"
@@ -22,7 +23,7 @@ after them in a resumed run, keep their own numbers."""
 
 
 class Lab(Protocol):
-    """Who measures: `hypertare.laboratory`, or something made up in a test."""
+    """Who measures: `hypertare.engine.laboratory`, or something made up in a test."""
 
     left_s: Callable[[], float]
     clock: Callable[[], float]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypertare.summary import SearchState
+from hypertare.runs.summary import SearchState
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from hypertare.summary import CurveKind
+CurveKind = Literal["keeps up", "levels off", "livelock", "undecided"]
+
 
 FOLLOWS = 0.95
 """Goodput of at least this share of what the slope so far foretells still follows: 5 % lost is the

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hypertare.errors import HypertareError
-from hypertare.records import Histogram
+from hypertare.base.errors import HypertareError
+from hypertare.protocol.records import Histogram
 
 
 def quantiles(histogram: Histogram, shares: Sequence[float]) -> list[float]:

@@ -6,10 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hypertare.plan import Discipline
-from hypertare.quantities import LineRate
-from hypertare.routers import Family
+from hypertare.base.quantities import LineRate
+from hypertare.protocol.plan import Discipline
 from hypertare.study.settings import Settings
+
+Family = Literal["ipv4", "ipv6"]
+
 
 LEAST_IPV6_MTU = 1280
 """RFC 8200, section 5."""

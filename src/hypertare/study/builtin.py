@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypertare.errors import InputError
+from hypertare.base.errors import InputError
+from hypertare.base.paths import CHECKOUT, PACKAGE
+from hypertare.base.words import did_you_mean
 from hypertare.study.file import StudyFile
-from hypertare.wording import did_you_mean
 
 
 def builtin_folder() -> Path:
     """The built-in studies: beside the package in a checkout, inside it when installed."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "studies"
-    return inside if inside.is_dir() else package.parents[1] / "studies"
+    inside = PACKAGE / "studies"
+    return inside if inside.is_dir() else CHECKOUT / "studies"
 
 
 def builtin_names() -> list[str]:

@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from hypertare.base.words import did_you_mean, level_text
 from hypertare.study.study import Study
 from hypertare.study.workloads import WorkloadSettings
-from hypertare.wording import did_you_mean, level_text
 
 
 def explain(error: ValidationError, raw: dict[str, Any], text: str, source: str) -> str:

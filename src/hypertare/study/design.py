@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from hypertare.quantities import Duration, Share, between
+from hypertare.base.quantities import Duration, Share, between
 from hypertare.stats.practical import THRESHOLD
 from hypertare.study.settings import Settings
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.quantities import Duration
+from hypertare.base.quantities import Duration
 from hypertare.study.settings import Settings
 
 CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual", "wall")}

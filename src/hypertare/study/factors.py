@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from hypertare.summary import Level
-from hypertare.trials import GUESTS
+from hypertare.base.level import Level
+
+GUESTS = "sut.guests"
+"""How many work at once; a bench has as many as any cell needs, so it needs no bench of its own."""
 
 
 def is_easy(path: str, workload: str) -> bool:

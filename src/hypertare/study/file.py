@@ -14,12 +14,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hypertare.errors import InputError
+from hypertare.base.errors import InputError
+from hypertare.base.words import did_you_mean
 from hypertare.study.complaints import explain, key_path, line_with
 from hypertare.study.rules import unknown
 from hypertare.study.study import Study
 from hypertare.study.sut import BASELINE
-from hypertare.wording import did_you_mean
 
 
 class StudyFile:

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from hypertare.plan import ThpDefrag, ThpEnabled
-from hypertare.quantities import Size
+from hypertare.base.quantities import Size
+from hypertare.protocol.plan import ThpDefrag, ThpEnabled
 from hypertare.study.settings import Settings
 
 Weight = Annotated[int, Field(ge=1, le=65535)]

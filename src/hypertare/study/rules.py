@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hypertare.plan import HUGE_PAGE
-from hypertare.responses import has_elapsed, of_workload
-from hypertare.search import rates
+from hypertare.base.units import human_size
+from hypertare.protocol.plan import HUGE_PAGE
 from hypertare.study.emulated import CLOCKS
-from hypertare.study.factors import is_easy
+from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.knobs import HOST_KNOBS
+from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.sut import BASELINE
 from hypertare.study.workloads import StreamSettings
-from hypertare.trials import GUESTS
-from hypertare.units import human_size
+from hypertare.workloads.responses import has_elapsed, of_workload
 
 if TYPE_CHECKING:
-    from hypertare.claims import Claim
+    from hypertare.study.claims import Claim
     from hypertare.study.study import Study
 
 LEAST_EMULATED = 128 << 20
@@ -290,11 +289,11 @@ def plots_show_what_is_there(study: Study) -> None:
 def unknown(claim: Claim, study: Study) -> str | None:
     """What a claim names and the study has not. No rule: `--quick` may leave levels out."""
     responses, factors = _responses(study), _factors(study)
-    if study.search is not None and claim.response == rates.RESPONSE:
+    if study.search is not None and claim.response == LOSS_FREE_RATE:
         name = study.search.workload
         over = {path: study.all_factors.get(path, ()) for path in study.search.over}
-        responses = {name: [rates.RESPONSE]}
-        factors = {name: {**over, rates.GOAL: study.search.loss}}
+        responses = {name: [LOSS_FREE_RATE]}
+        factors = {name: {**over, GOAL: study.search.loss}}
     return claim.problem(responses, factors, study.sut.platforms, study.bench_guests)
 
 

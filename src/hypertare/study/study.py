@@ -7,24 +7,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from hypertare.claims import Claim
-from hypertare.plots import Plot
-from hypertare.predictability.settings import PredictabilitySettings
-from hypertare.published import PublishedFile
-from hypertare.responses import has_elapsed
-from hypertare.search.settings import SearchSettings
 from hypertare.study.bench import BenchSettings
+from hypertare.study.claims import Claim
 from hypertare.study.design import DesignSettings
 from hypertare.study.emulated import CLOCKS, Emulated
-from hypertare.study.factors import is_easy
+from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.knobs import Knobs
+from hypertare.study.plots import Plot
+from hypertare.study.predictability import PredictabilitySettings
+from hypertare.study.published import PublishedFile
 from hypertare.study.rules import RULES
+from hypertare.study.search import SearchSettings
 from hypertare.study.settings import Settings
 from hypertare.study.sut import BASELINE, Sut
+from hypertare.study.tune import TuneSettings
+from hypertare.study.walk import WalkSettings
 from hypertare.study.workloads import WorkloadSettings
-from hypertare.trials import GUESTS
-from hypertare.tune.settings import TuneSettings
-from hypertare.walk.settings import WalkSettings
+from hypertare.workloads.responses import has_elapsed
 
 ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "hardware"]
 """Probes that a study may have or do without; the others are always read."""

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from hypertare.image.programs import SETS as PROGRAM_SETS
-from hypertare.image.programs import is_own
-from hypertare.plan import NicModel, Pages, Paging, Scheduler
-from hypertare.quantities import Limit, Memory
+from hypertare.base.quantities import Limit, Memory
+from hypertare.base.words import did_you_mean
+from hypertare.protocol.plan import NicModel, Pages, Paging, Scheduler
+from hypertare.study.programs import SETS as PROGRAM_SETS
+from hypertare.study.programs import is_own
 from hypertare.study.settings import Settings
-from hypertare.wording import did_you_mean
 
 Platform = Literal["native", "container", "guest", "xen"]
 BASELINE = "native"

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from hypertare.plan import Pages
-from hypertare.quantities import Duration, Limit, OfferedRate, Share, Size, Waiting, Working
+from hypertare.base.quantities import Duration, Limit, OfferedRate, Share, Size, Waiting, Working
+from hypertare.protocol.plan import Pages
 from hypertare.study.settings import Settings
 
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hypertare.errors import InputError
-from hypertare.units import human_duration, parse_duration
+from hypertare.base.errors import InputError
+from hypertare.base.units import human_duration, parse_duration
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from xml.sax.saxutils import quoteattr
 
-from hypertare.summary import Level
-from hypertare.tune.document import Step, Where
+from hypertare.base.level import Level
+from hypertare.base.units import parse_size
+from hypertare.base.words import level_text
+from hypertare.findings.tuning import Step, Where
 from hypertare.tune.space import LEFT
-from hypertare.units import parse_size
-from hypertare.wording import level_text
 
 OLD = "OLD"
 

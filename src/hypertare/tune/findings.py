@@ -7,13 +7,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 from hypertare import __version__
-from hypertare.report.verdict import word
-from hypertare.stats import boots as booting
-from hypertare.stats.interval import Interval
-from hypertare.summary import MachineState
-from hypertare.trials import Response
-from hypertare.tune.commands import System, steps
-from hypertare.tune.document import (
+from hypertare.base.words import level_text, percent
+from hypertare.findings.tuning import (
     Change,
     Confirmation,
     EffectFound,
@@ -23,9 +18,14 @@ from hypertare.tune.document import (
     Tried,
     Tuning,
 )
+from hypertare.report.verdict import word
+from hypertare.runs.summary import MachineState
+from hypertare.stats import boots as booting
+from hypertare.stats.interval import Interval
+from hypertare.tune.commands import System, steps
 from hypertare.tune.space import LEFT, Knob, Setting, Space
 from hypertare.tune.tuner import Aims, Confirmed, Outcome, SmallestLevel
-from hypertare.wording import level_text, percent
+from hypertare.workloads.response import Response
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypertare.summary import Level
+from hypertare.base.level import Level
 from hypertare.tune.space import Knob, Setting
 
 STARTS = 6

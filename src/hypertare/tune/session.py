@@ -10,26 +10,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare import interrupt, session
-from hypertare.campaign import Observer, expected_trial_s
-from hypertare.errors import InputError, writing
-from hypertare.laboratory import Laboratory
-from hypertare.machine.local import AgentError
-from hypertare.planner import Surroundings
-from hypertare.responses import HEADLINE, RESPONSES, of_clock
-from hypertare.store import Store
+from hypertare.base import interrupt
+from hypertare.base.errors import InputError, writing
+from hypertare.base.units import human_duration
+from hypertare.design.planner import Surroundings
+from hypertare.engine import session
+from hypertare.engine.campaign import Observer, expected_trial_s
+from hypertare.engine.laboratory import Laboratory
+from hypertare.findings.summarise import summarise
+from hypertare.findings.tuning import Tuning
+from hypertare.machines.local import AgentError
+from hypertare.runs.store import Store
 from hypertare.study import BASELINE, DesignSettings, Study, StudyFile, put
-from hypertare.summarise import summarise
-from hypertare.trials import Response
+from hypertare.study.tune import PHASE, TuneSettings
 from hypertare.tune import FILE_NAME
 from hypertare.tune import space as spaces
 from hypertare.tune.budget import Budget, Purse
-from hypertare.tune.document import Tuning
 from hypertare.tune.findings import Circumstances, document
-from hypertare.tune.settings import PHASE, TuneSettings
 from hypertare.tune.space import Space
 from hypertare.tune.tuner import Aims, Outcome, Tuner, least_trials
-from hypertare.units import human_duration
+from hypertare.workloads.response import Response
+from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock
 
 _CPU_BY_BYTE = "cpu_per_gigabyte"
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hypertare.design import HARD_TABLES, is_hard
-from hypertare.errors import InputError
+from hypertare.base.errors import InputError
+from hypertare.base.level import Cell, Level
+from hypertare.design.design import HARD_TABLES, is_hard
 from hypertare.stats.driver_weight import driver_weight
 from hypertare.study import GUEST_ONLY, Study, StudyFile
-from hypertare.summary import Level
-from hypertare.trials import Cell
-from hypertare.tune.settings import BY_GUESTS, Ladder, Range, TuneSettings
+from hypertare.study.tune import BY_GUESTS, Ladder, Range, TuneSettings
 
 Setting = dict[str, Level]
 """A level of every knob, by path."""

@@ -14,19 +14,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
-from hypertare.errors import HypertareError
-from hypertare.laboratory import Ask, Kind
+from hypertare.base.errors import HypertareError
+from hypertare.base.level import Level
+from hypertare.design.asks import Ask
+from hypertare.design.trials import FinishedTrial
+from hypertare.engine.laboratory import Kind
+from hypertare.runs.summary import Clock
 from hypertare.stats import boots as booting
 from hypertare.stats import practical
 from hypertare.stats.stop import Decision, decide
 from hypertare.study import DesignSettings
-from hypertare.summary import Clock, Level
-from hypertare.trials import FinishedTrial, Response
+from hypertare.study.tune import PHASE, Goal
 from hypertare.tune import pareto, screen
 from hypertare.tune.budget import Purse
 from hypertare.tune.optimise import Optimiser
-from hypertare.tune.settings import PHASE, Goal
 from hypertare.tune.space import Knob, Setting, Space, key, overrides
+from hypertare.workloads.response import Response
 
 SCREEN_SHARE, SEARCH_SHARE, RACE_SHARE = 0.3, 0.5, 0.6
 """Shares of the budget after which screening, search and race have to end; the rest confirms."""
@@ -43,7 +46,7 @@ Gains = tuple[float, float]
 
 
 class Lab(Protocol):
-    """Who measures: `hypertare.laboratory`, or something made up in a test."""
+    """Who measures: `hypertare.engine.laboratory`, or something made up in a test."""
 
     @property
     def trials(self) -> int: ...

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hypertare import paths
-from hypertare.errors import MachineError
+from hypertare.base import paths
+from hypertare.base.errors import MachineError
 
 LENGTH = 240
 """Of the path, in bytes. Below 255, the longest name in a directory, so that one such name fills it up."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hypertare.errors import InputError
-from hypertare.units import human_size, parse_size
+from hypertare.base.errors import InputError
+from hypertare.base.units import human_size, parse_size
 
 DEFAULT = "zen4"
 ALL = "all"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, computed_field
+
+from hypertare.base.level import Cell
 
 Pages = Literal["4K", "2M"]
 Paging = Literal["native", "shadow", "nested"]
@@ -133,3 +136,11 @@ def summed(answers: Sequence[Answer]) -> dict[str, list[Counts]]:
         else:
             sums[counted.processor] = counted.layouts
     return sums
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What the model said of a workload with these levels of its own factors (`workload` is one)."""
+
+    cell: Cell
+    result: WalkSummary

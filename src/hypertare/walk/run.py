@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from hypertare import paths
-from hypertare.errors import HypertareError, InputError, MachineError
+from hypertare.base import paths
+from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.walk.processors import Description
 from hypertare.walk.result import Answer, Cost, ProcessorCosts, WalkSummary, summed
 
@@ -40,8 +40,8 @@ class Options:
 @dataclass(frozen=True)
 class Place:
     """Where a command runs: with the files, the environment and the terminal of whoever asks; or with
-    `root` as its files (`hypertare.walk.root`), in `directory` there, with an environment of its own,
-    without input and with its output in a file.
+    `root` as its files (`hypertare.engine.walk_root`), in `directory` there, with an environment of its
+    own, without input and with its output in a file.
     """
 
     root: Path | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from hypertare.base.words import listing
 from hypertare.walk.result import Cost, WalkSummary
-from hypertare.wording import listing
 
 _WIDTH = 110
 

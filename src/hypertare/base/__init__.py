@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, units, words, paths, other programs, this host's files."""

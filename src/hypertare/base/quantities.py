@@ -1,0 +1,94 @@
+"""Sizes, rates, durations and shares as settings: written as people do, held as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator
+
+from hypertare.base.units import (
+    parse_duration,
+    parse_of_capacity,
+    parse_rate,
+    parse_share,
+    parse_size,
+)
+
+
+def between(least: float, most: float, words: str) -> AfterValidator:
+    """A range, with both of its ends, in words such as `1 s to 1 h`."""
+
+    def check(given: float) -> float:
+        if not least <= given <= most:
+            raise ValueError(f"it must lie within {words}")
+        return given
+
+    return AfterValidator(check)
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+Rate = Annotated[float, BeforeValidator(parse_rate)]
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+Share = Annotated[float, BeforeValidator(parse_share)]
+MOST_S = 86_400
+"""Seconds that each of the agent's workloads takes."""
+Working = Annotated[Duration, between(1e-3, MOST_S, "1 ms to 86400 s (a day)")]
+"""How long a workload works."""
+Waiting = Annotated[Duration, between(0, MOST_S, "0 to 86400 s (a day)")]
+Limit = Annotated[Duration, between(0.1, 2_592_000, "100 ms to 2592000 s (30 days)")]
+Memory = Annotated[Size, between(16 << 20, 1 << 46, "16M to 64T")]
+"""Of a machine. No kernel starts with less."""
+
+
+@dataclass(frozen=True)
+class OfCapacity:
+    """A rate as a share of what the machine can carry, which the run measures first."""
+
+    share: float
+
+
+def parse_offered(given: object) -> float | OfCapacity | None:
+    """A rate in b/s, or `60 % of capacity`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if given is None or isinstance(given, OfCapacity):
+        return given
+    share = parse_of_capacity(given)
+    if share is None:
+        try:
+            return parse_rate(given)
+        except ValueError as error:
+            raise ValueError(f"{error}, or '60 % of capacity'") from None
+    if not 0 < share <= 100:
+        raise ValueError(f"'{given}': a share of the capacity lies above 0 and at most at 10000 %")
+    return OfCapacity(share)
+
+
+OfferedRate = Annotated[float | OfCapacity | None, BeforeValidator(parse_offered)]
+
+
+LEAST_LINE, MOST_LINE = 1e6, 100e9
+"""b/s. Below, a frame takes longer than what waits for it may."""
+
+
+def parse_line_rate(given: object) -> float | None:
+    """A rate in b/s, or `none`.
+
+    Raises:
+        ValueError: it is neither, or no rate of a line.
+    """
+    if given is None or given == "none":
+        return None
+    try:
+        rate = parse_rate(given)
+    except ValueError as error:
+        raise ValueError(f"{error}, or 'none'") from None
+    if not LEAST_LINE <= rate <= MOST_LINE:
+        raise ValueError(f"'{given}': the rate of a line lies between 1M and 100G")
+    return rate
+
+
+LineRate = Annotated[float | None, BeforeValidator(parse_line_rate)]

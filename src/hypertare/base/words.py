@@ -1,0 +1,56 @@
+"""Figures and places in plain sentences: warnings, evidence, errors."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from hypertare.base.level import Level
+
+
+def percent(share: float) -> str:
+    """A change with its sign, three digits at most: `+38 %`, `-0.42 %`.
+
+    >>> percent(0.381)
+    '+38.1 %'
+    """
+    return f"{100 * share:+.3g} %" if share else "0 %"
+
+
+def span(low: float, high: float) -> str:
+    """The ends of an interval of changes: `+34 % to +42 %`."""
+    return f"{percent(low)} to {percent(high)}"
+
+
+def figure(value: float, unit: str) -> str:
+    """A value in its unit, four digits: `9.41e+09 b/s`."""
+    return f"{value:.4g} {unit}".rstrip()
+
+
+def place(platform: str, cell: Mapping[str, Level]) -> str:
+    """A platform in a cell: `guest (workload build, cpus 1)`."""
+    levels = ", ".join(f"{factor} {level}" for factor, level in cell.items())
+    return f"{platform} ({levels})" if levels else platform
+
+
+def listing(things: Iterable[str], most: int = 6) -> str:
+    """So many things and how many more: `a, b and 3 more`."""
+    every = list(things)
+    if len(every) <= most:
+        return ", ".join(every)
+    return f"{', '.join(every[:most])} and {len(every) - most} more"
+
+
+def level_text(level: Level) -> str:
+    """A level as a study file has it: `true`, `16K`."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A sentence to set behind another one, or nothing.
+
+    >>> did_you_mean("paing", ["paging", "pages"])
+    " Did you mean 'paging'?"
+    """
+    close = difflib.get_close_matches(given, list(known), n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""

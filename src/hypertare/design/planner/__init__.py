@@ -1,0 +1,33 @@
+"""From a plot to a bench, and from a planned trial to a plan for the agent. Pure."""
+
+from hypertare.design.planner.addresses import HOST, HUB_INTERFACE
+from hypertare.design.planner.bench import make_bench
+from hypertare.design.planner.knobs import warnings
+from hypertare.design.planner.limits import expected_seconds
+from hypertare.design.planner.nodes import INNER_CPU, boot_limit_s
+from hypertare.design.planner.pairs import pairs
+from hypertare.design.planner.surroundings import (
+    Capacity,
+    Chance,
+    Surroundings,
+    files_memory,
+    sut_cpus,
+)
+from hypertare.design.planner.trial import make_trial
+
+__all__ = [
+    "HOST",
+    "HUB_INTERFACE",
+    "INNER_CPU",
+    "Capacity",
+    "Chance",
+    "Surroundings",
+    "boot_limit_s",
+    "expected_seconds",
+    "files_memory",
+    "make_bench",
+    "make_trial",
+    "pairs",
+    "sut_cpus",
+    "warnings",
+]

@@ -1,0 +1,47 @@
+"""The bench of a plot. Pure."""
+
+from __future__ import annotations
+
+from hypertare.design.design import Plot
+from hypertare.design.pc import XEN
+from hypertare.design.planner.hosts import hosts
+from hypertare.design.planner.knobs import has_weights
+from hypertare.design.planner.nodes import host_of_guests
+from hypertare.design.planner.routed import routed
+from hypertare.design.planner.surroundings import Surroundings, files_memory
+from hypertare.protocol import plan
+from hypertare.study import Study
+
+
+def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundings) -> plan.Bench:
+    """The bench of a plot.
+
+    Args:
+        study: the study with the plot's hard levels in place.
+        plot: the plot.
+        cells: by node, the study with that variant's levels in place too.
+        on: what the machine gives.
+    """
+    topology = routed if study.routed else hosts
+    nodes, links = topology(study, plot, cells, _files(study, on), on)
+    return plan.Bench(
+        name=study.name,
+        nodes=tuple(nodes),
+        links=tuple(links),
+        weights=has_weights(study, on),
+        scheduler=_scheduler(study, plot, on),
+    )
+
+
+def _files(study: Study, on: Surroundings) -> plan.Files | None:
+    """What commands work on."""
+    if not study.needs_files or on.workdir is None:
+        return None
+    return plan.Files(
+        workdir=on.workdir, memory=files_memory(study.sut.memory), devices=study.sut.devices
+    )
+
+
+def _scheduler(study: Study, plot: Plot, on: Surroundings) -> plan.Scheduler | None:
+    """What a machine under Xen must have been booted with."""
+    return study.sut.scheduler if host_of_guests(plot, on) is XEN else None

@@ -1,0 +1,116 @@
+"""The bench of hosts: each system under test with its own peer, on one link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypertare.design.design import Plot, Variant, numbered
+from hypertare.design.pc import PcClass
+from hypertare.design.planner.addresses import (
+    DRIVER_ADDRESS,
+    HOST,
+    HOST_INDEX,
+    HUB_INTERFACE,
+    LINK,
+    PEER,
+    PEER_INDEX,
+    address_of,
+    interface_of,
+    with_prefix,
+)
+from hypertare.design.planner.links import is_switched, make_links, routes_guests
+from hypertare.design.planner.nodes import (
+    domain,
+    host_of_guests,
+    is_placed_by_others,
+    kind_of,
+)
+from hypertare.design.planner.surroundings import Surroundings, peer_cpus, sut_cpus
+from hypertare.protocol import plan
+from hypertare.study import Study
+
+
+def hosts(
+    study: Study, plot: Plot, cells: dict[str, Study], files: plan.Files | None, on: Surroundings
+) -> tuple[list[plan.Node], list[plan.Link]]:
+    """Their nodes and links; without a network they stand alone."""
+    under = host_of_guests(plot, on)
+    cpus = sut_cpus(study.sut.cpus, on)
+    nodes = [
+        plan.Node(
+            name=node,
+            kind=kind_of(variant, cells[variant.node], on),
+            cpus=() if is_placed_by_others(variant, under) else cpus,
+            interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, rank, on),
+            files=files,
+        )
+        for variant in plot.variants
+        for rank, node in enumerate(variant.nodes)
+    ]
+    if under:
+        nodes.insert(0, _driver(study, under, on))
+    if not study.needs_network:
+        return nodes, []
+    links = make_links(study, under, on)
+    return [*nodes, *_peers(study, links[-1], under, on)], links
+
+
+def _driver(study: Study, under: PcClass, on: Surroundings) -> plan.Node:
+    """The host of guests. Where it routes them, the PC's own NIC is an interface of its own."""
+    if not routes_guests(study, under):
+        return plan.Node(name=HOST, kind=plan.Host())
+    assert on.chance is not None
+    uplink = plan.Interface(
+        name=HUB_INTERFACE,
+        link=LINK,
+        address=with_prefix(DRIVER_ADDRESS, study),
+        mac=on.chance.mac(HOST_INDEX),
+        nic=study.sut.nic,
+    )
+    router = plan.Router(ipv6=False)
+    return plan.Node(name=HOST, kind=plan.Host(), interfaces=(uplink,), router=router)
+
+
+def _interfaces(
+    study: Study, nic: plan.NicModel, variant: Variant, rank: int, on: Surroundings
+) -> tuple[plan.Interface, ...]:
+    """Guests have a NIC, and so has every node of an emulated machine."""
+    if not study.needs_network:
+        return ()
+    guest = variant.platform == "guest"
+    mac = f"52:54:00:77:{rank:02x}:{variant.index + 2:02x}" if guest else None
+    if on.chance:
+        mac = on.chance.mac(variant.index, rank)
+    own = None if variant.platform == "xen" else nic
+    interface = plan.Interface(
+        name=interface_of(variant.node, on) if on.chance else "eth0",
+        link=LINK,
+        address=with_prefix(address_of(variant.index, rank), study),
+        mac=mac,
+        nic=own if mac else None,
+    )
+    return (interface,)
+
+
+def _peers(
+    study: Study, link: plan.Link, under: PcClass | None, on: Surroundings
+) -> Iterator[plan.Node]:
+    """One for each that works at once."""
+    is_guest = under is not None and study.bench.peers == "guest"
+    # The far bridge's NIC has the address that a single peer's would have.
+    switched = is_switched(study, under)
+    first = 1 if switched else 0
+    for rank, name in enumerate(numbered(PEER, study.bench_guests)):
+        interface = plan.Interface(
+            name="eth0",
+            link=link.name,
+            address=with_prefix(address_of(PEER_INDEX, rank), study),
+            mac=on.chance.mac(PEER_INDEX, rank + first) if on.chance else None,
+            nic=study.sut.nic if on.chance and not switched else None,
+        )
+        yield plan.Node(
+            name=name,
+            kind=domain(study, on) if is_guest else plan.Container(),
+            cpus=() if under else peer_cpus(study.sut.cpus, on),
+            interfaces=(interface,),
+        )

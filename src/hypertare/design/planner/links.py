@@ -1,0 +1,70 @@
+"""The links of hosts and their peers, and lines of a limited rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypertare.design.pc import XEN, PcClass
+from hypertare.design.planner.addresses import FAR_INDEX, HOST_INDEX, LINK, PEER_INDEX, WIRE
+from hypertare.design.planner.surroundings import Surroundings
+from hypertare.protocol import plan
+from hypertare.study import Study
+
+
+def routes_guests(study: Study, under: PcClass | None) -> bool:
+    """Whether the driver domain joins its guests to the network by IP."""
+    return under is XEN and study.bench.driver == "route" and study.needs_network
+
+
+def make_links(study: Study, under: PcClass | None, on: Surroundings) -> list[plan.Link]:
+    """The link of the systems under test, and that of their peers last, where it is another.
+
+    The PC's own NIC, which is the baseline's, is a port of the host's bridge, or guests are routed to
+    it: what they send takes the same wire. Peers that are guests have a bridge with a NIC at its other
+    end, and so have those beyond a line of a limited rate, so that all of them share it.
+    """
+    mtu, limited = study.largest_mtu, study.bench.line_rate is not None
+    if limited or (under is not None and study.bench.peers == "guest"):
+        return list(line_between(study, LINK, WIRE, 0, under, on))
+    if under is None:
+        return [plan.Link(name=LINK, kind="hub" if on.chance else "bridge", mtu=mtu)]
+    assert on.chance is not None
+    near = plan.Uplink(mac=on.chance.mac(HOST_INDEX), nic=study.sut.nic)
+    lan = plan.Link(name=LINK, kind=_joining(study, under), mtu=mtu, uplink=near)
+    return [lan, plan.Link(name=WIRE, kind="hub", mtu=mtu)]
+
+
+def line_between(
+    study: Study, near: str, far: str, rank: int, under: PcClass | None, on: Surroundings
+) -> Iterator[plan.Link]:
+    """The link of the systems under test and that of their peers, which have one line between them.
+
+    On an emulated machine it is a wire between NICs: that of the far bridge, and that of the near one
+    or, where the baseline has it, of the system under test itself.
+    """
+    mtu, rate = study.largest_mtu, study.bench.line_rate
+    if on.chance is None:
+        assert rate is not None
+        yield plan.Link(name=near, mtu=mtu, trunk=plan.Trunk(to=far, rate_bps=round(rate)))
+        yield plan.Link(name=far, mtu=mtu)
+        return
+    mac = on.chance.mac
+    beyond = FAR_INDEX if study.routed else PEER_INDEX
+    if under is None:
+        yield plan.Link(name=near, kind="hub", mtu=mtu)
+    else:
+        own = plan.Uplink(mac=mac(HOST_INDEX, rank), nic=study.sut.nic, wire=near)
+        yield plan.Link(name=near, kind=_joining(study, under), mtu=mtu, uplink=own)
+    other = plan.Uplink(mac=mac(beyond, rank), nic=study.sut.nic, wire=near)
+    yield plan.Link(name=far, mtu=mtu, uplink=other)
+
+
+def _joining(study: Study, under: PcClass | None) -> plan.LinkKind:
+    return "route" if routes_guests(study, under) else "bridge"
+
+
+def is_switched(study: Study, under: PcClass | None) -> bool:
+    """Whether an emulated machine's peers stand behind a bridge with a NIC for all of them."""
+    if study.bench.line_rate is not None:
+        return True
+    return under is not None and study.bench.peers == "guest"

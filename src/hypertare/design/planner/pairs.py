@@ -1,0 +1,88 @@
+"""Systems under test with the ends of their traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hypertare.design import routers
+from hypertare.design.design import Variant, numbered
+from hypertare.design.planner.addresses import (
+    PEER,
+    PEER_INDEX,
+    address_of,
+    interface_of,
+    router_nic,
+)
+from hypertare.design.planner.surroundings import Surroundings
+from hypertare.design.routers import networks
+from hypertare.study import BASELINE, Study
+
+
+@dataclass(frozen=True)
+class End:
+    """Where traffic begins or ends."""
+
+    node: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A system under test with the two ends of its traffic, of several that work at once.
+
+    The near end is the system under test itself, unless that is a router, and the far one its peer.
+    `interfaces` are those of the system under test that the traffic passes. `mark` tells its tasks
+    from those of the others.
+    """
+
+    rank: int
+    node: str
+    near: End
+    far: End
+    interfaces: tuple[str, ...]
+    mark: str
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The ends that are not under test."""
+        return tuple(end.node for end in (self.near, self.far) if end.node != self.node)
+
+
+def pairs(study: Study, variant: Variant, on: Surroundings) -> list[Pair]:
+    """Those that work at once in a trial: the first of the bench. A baseline's node is in every one."""
+    count = study.sut.guests
+    own = variant.nodes * count if variant.platform == BASELINE else variant.nodes
+    found = []
+    for rank in range(count):
+        ends = _routed_ends if study.routed else _direct_ends
+        near, far, interfaces = ends(study, variant, rank, own[rank], on)
+        mark = f".{rank + 1}" if count > 1 else ""
+        found.append(Pair(rank, own[rank], near, far, interfaces, mark))
+    return found
+
+
+def nodes_of(working: Sequence[Pair]) -> list[str]:
+    """The systems under test, each once: a baseline's is in every pair."""
+    return list(dict.fromkeys(pair.node for pair in working))
+
+
+_Ends = tuple[End, End, tuple[str, ...]]
+
+
+def _direct_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
+    own_rank = 0 if variant.platform == BASELINE else rank
+    near = End(node, address_of(variant.index, own_rank))
+    far = End(numbered(PEER, variant.guests)[rank], address_of(PEER_INDEX, rank))
+    return near, far, (interface_of(node, on),)
+
+
+def _routed_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
+    sides = networks(rank + 1, variant.index)
+    near, far = (End(side.end, side.end_address(study.bench.family)) for side in sides)
+    shared = variant.platform == BASELINE and study.bench.line_rate is not None
+    own = networks(1, variant.index) if shared else sides
+    names = [router_nic(study.sut.nic, variant, side, on).name for side in own]
+    if shared and on.chance is None:
+        names = [routers.shared_links(side)[0] for side in own]
+    return near, far, tuple(names)

@@ -1,0 +1,125 @@
+"""What the machine gives: CPUs, images, chance, and what was measured before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from hypertare.base.errors import InputError
+from hypertare.base.level import Cell
+from hypertare.protocol import plan
+
+
+class Bootable(Protocol):
+    """What a guest boots from."""
+
+    @property
+    def kernel(self) -> Path: ...
+    @property
+    def initramfs(self) -> Path: ...
+
+
+class Startable(Protocol):
+    """A routing daemon: how it is started here and in a guest, and what a guest has it from."""
+
+    @property
+    def here(self) -> tuple[str, ...]: ...
+    @property
+    def in_guest(self) -> tuple[str, ...]: ...
+    @property
+    def archive(self) -> Path: ...
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What chance moves between two boots of a real machine, here moved by a seed: addresses,
+    ports, and where in the timer's period a trial starts.
+
+    Layouts of address spaces and hash seeds follow from the machine's own random numbers, which
+    have the same seed.
+    """
+
+    seed: int
+
+    def mac(self, index: int, rank: int = 0) -> str:
+        """Locally administered, as QEMU's are; the third and the last byte keep the NICs of a machine
+        apart.
+        """
+        high, low = divmod(self._draw("mac", 1 << 16), 256)
+        return f"52:54:{rank:02x}:{high:02x}:{low:02x}:{index + 2:02x}"
+
+    def port(self, base: int) -> int:
+        """Below the ports that the kernel gives out itself."""
+        return base + self._draw("port", 20_000)
+
+    def offset_s(self, trial: int) -> float:
+        """1 to 21 ms: beyond some periods of the kernel's tick of 4 ms."""
+        return 1e-3 + self._draw(f"offset/{trial}", 20_000_000) * 1e-9
+
+    def _draw(self, of: str, below: int) -> int:
+        return random.Random(f"{self.seed}/{of}").randrange(below)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What a workload carries at most, in b/s, on a bench of these levels."""
+
+    workload: str
+    levels: Cell
+    bps: float
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the machine gives: chosen once, the same for the whole run.
+
+    `cpus`: those that the run may use. `images` by the names of their kernel and profile. `chance` is
+    what an emulated machine's boot leaves to chance; other machines need no help with that.
+    `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
+    copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
+    what those of its image take of the memory of the system under test, in bytes. `daemon` is what
+    routers learn networks by, where one does.
+    """
+
+    cpus: tuple[int, ...]
+    accelerator: plan.Accelerator
+    images: Mapping[tuple[str, str], Bootable]
+    environment: dict[str, str]
+    workdir: Path | None = None
+    directory: Path | None = None
+    programs: int = 0
+    chance: Chance | None = None
+    capacities: tuple[Capacity, ...] = ()
+    daemon: Startable | None = None
+
+
+def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
+    """The CPUs of the system under test: the last ones, so that the peer can have the first.
+
+    Raises:
+        InputError: there are not so many.
+    """
+    available = surroundings.cpus
+    if count > len(available):
+        raise InputError(
+            f"{count} CPUs were asked for, but this machine lets the run use {len(available)}.",
+            f"Ask for at most {len(available)}.",
+        )
+    return available[-count:]
+
+
+def files_memory(memory: int) -> int:
+    """Of the memory of the system under test, what files may take.
+
+    In a guest a quarter more may be taken by what it keeps of the file share, and the last quarter is
+    for the work itself; its agent gives less where its kernel leaves less.
+    """
+    return memory // 2
+
+
+def peer_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:
+    """The CPUs that the system under test leaves to its peer; all of them when it leaves none."""
+    return surroundings.cpus[:-count] or surroundings.cpus

@@ -1,0 +1,92 @@
+"""The plan of one trial. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypertare.design.design import Plot, Variant
+from hypertare.design.planner.knobs import knob_settings
+from hypertare.design.planner.limits import SETTLE_S, patience_s, settling_s
+from hypertare.design.planner.pairs import Pair, pairs
+from hypertare.design.planner.probes import probes_of
+from hypertare.design.planner.surroundings import Surroundings
+from hypertare.design.planner.tasks import make_tasks
+from hypertare.protocol import plan
+from hypertare.protocol.phase import PHASE
+from hypertare.study import Study
+
+
+def make_trial(
+    id: int,
+    study: Study,
+    workload: str,
+    variant: Variant,
+    plot: Plot,
+    on: Surroundings,
+    *,
+    warmup: bool = False,
+) -> plan.Trial:
+    """The plan of one trial.
+
+    Args:
+        id: the trial's number.
+        study: the study with all of the trial's levels in place.
+        workload: the workload's name.
+        variant: the variant under test.
+        plot: the plot on whose bench it runs.
+        on: what the machine gives.
+        warmup: it is not counted, so that a guest may get ready in it for those that are.
+    """
+    settings = study.workloads[workload]
+    working = pairs(study, variant, on)
+    own_machine = variant.platform in ("guest", "xen") or on.chance is not None
+    tasks, seconds = make_tasks(settings, workload, working, plot, on, warmup)
+    phase = plan.Phase(
+        name=PHASE,
+        tasks=tuple(tasks),
+        probes=tuple(probes_of(study, variant, plot, working, own_machine, on)),
+        limit_s=seconds + patience_s(study, settings),
+    )
+    knobs = knob_settings(study, variant, working, own_machine, on)
+    before = _before(id, study, variant, working, on)
+    return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
+
+
+def _before(
+    id: int, study: Study, variant: Variant, working: Sequence[Pair], on: Surroundings
+) -> tuple[plan.Phase, ...]:
+    """What an emulated machine or a guest does first, unmeasured.
+
+    `offset`: where nothing else varies the moment of a trial's start, this does.
+    """
+    if on.chance is None:
+        reached = study.routed or variant.platform in ("guest", "xen")
+        reached = reached and study.needs_network
+        return _reach(working) if reached else ()
+    work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))
+    offset = plan.Task(id="offset", node=working[0].node, workload=work)
+    phase = plan.Phase(name="offset", tasks=(offset,), limit_s=SETTLE_S)
+    return (*(_reach(working) if study.needs_network else ()), phase)
+
+
+def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
+    """One echo, so that both ends know each other's addresses and frames pass.
+
+    QEMU's e1000 takes none in for a second after the kernel has set its filter; and what a sender
+    has for an address that is not known yet is dropped where nobody counts it.
+    """
+    tasks = tuple(
+        plan.Task(
+            id=f"reach{pair.mark}",
+            node=pair.far.node,
+            workload=plan.PingRequest(
+                protocol="icmp",
+                to=pair.near.address,
+                count=1,
+                duration_s=SETTLE_S / 2,
+                timeout_s=SETTLE_S / 2,
+            ),
+        )
+        for pair in working
+    )
+    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * SETTLE_S + settling_s(working)),)

@@ -1,0 +1,121 @@
+"""What an initramfs is for, and so what it holds beside the agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hypertare.base.errors import InputError
+
+DEFAULT_PROFILE = "guest"
+
+
+GUEST_KERNEL = "guest/kernel"
+
+
+GUEST_INITRAMFS = "guest/initramfs"
+"""What the guests of a machine boot from, in its own initramfs."""
+
+
+Vmm = Literal["xen", "qemu"]
+"""What runs a machine's guests: Xen below it, or QEMU on it."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """`required` modules must be there; of the `wanted` ones what the kernel offers is taken.
+
+    `own` are the project's own modules (`kernel/`), built where that is possible. `programs` are
+    those that a command finds there. A machine that runs guests of its own holds its `vmm`, and what
+    they boot from, whose initramfs is of the profile `guests`. With `paravirtual` the kernel is one
+    that boots quickly as a PV guest of Xen.
+    """
+
+    name: str
+    required: tuple[str, ...]
+    wanted: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    vmm: Vmm | None = None
+    guests: Profile | None = None
+    paravirtual: bool = False
+    directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
+
+
+GUEST = Profile(
+    name="guest",
+    required=("virtio_pci", "virtio_console"),
+    wanted=(
+        *("virtio_net", "e1000", "e1000e", "vmxnet3", "8139cp", "8139too", "pcnet32"),
+        *("9pnet_virtio", "9p", "overlay"),
+        *("af_packet", "veth", "bridge"),
+        *("pvpanic", "pvpanic_pci"),
+    ),
+    own=("hypertare_napi",),
+)
+
+EMULATED = Profile(
+    name="emulated",
+    required=("virtio_pci", "virtio_console"),
+    wanted=(
+        *("virtio_net", "e1000", "e1000e", "vmxnet3", "8139cp", "pcnet32"),
+        *("af_packet", "veth", "bridge"),
+    ),
+    own=("hypertare_napi",),
+    programs=("hypertare-agent",),
+)
+"""A whole PC that carries out a plan by itself; the plan comes as a second archive."""
+
+DOMAIN = Profile(
+    name="domain",
+    required=("xen_netfront",),
+    wanted=("af_packet", "veth", "bridge"),
+    paravirtual=True,
+)
+"""A PV guest of Xen; its console is built in."""
+
+XEN = Profile(
+    name="xen",
+    required=(
+        *("virtio_pci", "virtio_console"),
+        *("xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd", "xenfs", "xen_netback"),
+        "bridge",
+    ),
+    wanted=EMULATED.wanted,
+    vmm="xen",
+    guests=DOMAIN,
+)
+"""The same PC under Xen, as its driver domain."""
+
+INNER = Profile(
+    name="inner",
+    required=("virtio_pci", "virtio_console"),
+    wanted=("virtio_net", "af_packet", "veth", "bridge"),
+)
+"""A guest of an emulated machine: it sees nothing of the host's files."""
+
+KVM = Profile(
+    name="kvm",
+    required=(*EMULATED.required, "kvm_amd", "tun"),
+    wanted=EMULATED.wanted,
+    own=EMULATED.own,
+    programs=EMULATED.programs,
+    vmm="qemu",
+    guests=INNER,
+)
+"""The same PC as a host of KVM."""
+
+PROFILES = {profile.name: profile for profile in (GUEST, EMULATED, DOMAIN, XEN, KVM)}
+
+
+def find_profile(name: str) -> Profile:
+    """The profile of this name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in PROFILES:
+        raise InputError(
+            f"There is no image profile {name!r}.", f"Choose from: {', '.join(PROFILES)}."
+        )
+    return PROFILES[name]

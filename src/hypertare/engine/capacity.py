@@ -1,0 +1,88 @@
+"""What a machine can carry, for rates that are shares of it. Pure; `hypertare.engine.session` measures.
+
+The capacity of a stream is its goodput when nothing paces the sender, with the study's own knobs and
+not the levels of a factor. Of several platforms on one bench it is the least: all of them are
+offered the same.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hypertare.base.errors import MachineError
+from hypertare.base.level import Cell
+from hypertare.base.quantities import OfCapacity
+from hypertare.design.asks import Ask
+from hypertare.design.design import Design, Plot, Variant
+from hypertare.design.planner import Capacity
+from hypertare.design.trials import FinishedTrial
+from hypertare.study import StreamSettings, Study, StudyFile
+
+FIRST = 2_000_000
+"""Trials of capacities are numbered from here on: those of the study's cells keep their own numbers."""
+
+TRIALS = {"virtual": 1, "wall": 3}
+"""By clock. Every rate of a run is a share of the same figure, so that its error moves no comparison."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """A capacity that the study's rates are shares of."""
+
+    workload: str
+    plot: Plot
+
+    def cell(self, variant: Variant) -> Cell:
+        return {**self.plot.levels, **variant.levels}
+
+    def ask(self, variant: Variant, replicate: int) -> Ask:
+        levels = {**self.cell(variant), f"workloads.{self.workload}.rate": None}
+        return Ask(levels, self.cell(variant), replicate)
+
+
+def needs(file: StudyFile, study: Study, design: Design) -> list[Need]:
+    """The capacities that must be known before anything else is planned."""
+    wanted = [name for name in study.workloads if _is_scaled(file, study, name)]
+    return [Need(workload, plot) for workload in wanted for plot in design.plots]
+
+
+def _is_scaled(file: StudyFile, study: Study, workload: str) -> bool:
+    path = f"workloads.{workload}.rate"
+    cells = [study, *(file.cell({path: v}) for v in study.factors_of(workload).get(path, ()))]
+    found = (cell.workloads[workload] for cell in cells)
+    return any(
+        isinstance(one, StreamSettings) and isinstance(one.rate, OfCapacity) for one in found
+    )
+
+
+def measured(need: Need, trials: Iterable[FinishedTrial]) -> Capacity | None:
+    """The capacity, none while a platform has no trial of it yet.
+
+    Raises:
+        MachineError: a trial failed, or nothing came through.
+    """
+    known = [trial for trial in trials if trial.planned.kind == "capacity"]
+    platforms = [_goodputs(need, variant, known) for variant in need.plot.variants]
+    if not all(platforms):
+        return None
+    return Capacity(need.workload, need.plot.levels, min(map(statistics.median, platforms)))
+
+
+def _goodputs(need: Need, variant: Variant, trials: Iterable[FinishedTrial]) -> list[float]:
+    cell = {"workload": need.workload, **need.cell(variant)}
+    mine = [t for t in trials if (t.planned.platform, t.planned.cell) == (variant.platform, cell)]
+    return [_goodput(trial) for trial in mine]
+
+
+def _goodput(trial: FinishedTrial) -> float:
+    goodput = trial.values.get("goodput", 0.0)
+    if trial.status == "failed" or not goodput > 0:
+        raise MachineError(
+            f"the capacity of {trial.planned.workload} on {trial.planned.platform} is not known: "
+            f"{trial.error or 'nothing came through'}",
+            "Rates in '% of capacity' are shares of what the stream carries when nothing paces it. "
+            "Mend what failed, or give rates in b/s.",
+        )
+    return goodput

@@ -1,0 +1,328 @@
+"""Runs a study's workloads once under the model, before its trials, and keeps what it said.
+
+The agent's own workloads run as `hypertare-agent WORKLOAD` with the same settings; commands run with
+the programs of the machine's image, in a root that holds nothing else. What decides a result is in its
+fingerprint, under which it is kept: the next run takes it from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from pydantic import ValidationError
+
+from hypertare.base import paths
+from hypertare.base.errors import HypertareError, InputError, MachineError
+from hypertare.base.level import Cell, key
+from hypertare.engine import walk_root
+from hypertare.machines.image import programs as real
+from hypertare.machines.image.cache import Cache, DamagedError
+from hypertare.machines.image.programs import Choice, Programs
+from hypertare.study import (
+    CommandSettings,
+    ForkSettings,
+    Study,
+    StudyFile,
+    TouchSettings,
+    combinations,
+)
+from hypertare.study.walk import WalkSettings
+from hypertare.walk import agent, run
+from hypertare.walk.processors import Description
+from hypertare.walk.result import Walked, WalkSummary
+
+_RESULT = "walk.json"
+_LAST_BYTES = 400
+_PREPARE_LIMIT_S = 600
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+"""What an emulated machine's commands have, and nothing of whoever asks: the stack begins below it."""
+
+
+class Journal(Protocol):
+    """Where results are written."""
+
+    def walks(self) -> Sequence[Walked]: ...
+    def add_walk(self, walked: Walked, fingerprint: str) -> None: ...
+    def add_event(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Need:
+    """A workload with these levels of its own factors; `argv` to be run where, after `prepare`."""
+
+    cell: Cell
+    argv: tuple[str, ...]
+    prepare: str | None = None
+    in_image: bool = False
+
+    @property
+    def name(self) -> str:
+        levels = [str(level) for factor, level in self.cell.items() if factor != "workload"]
+        return " ".join([str(self.cell["workload"]), *levels])
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A workload's result; `complaint` says that it is not what was counted before."""
+
+    result: WalkSummary
+    fingerprint: str
+    complaint: str | None = None
+
+
+def needs(file: StudyFile, study: Study) -> list[Need]:
+    """What is to be run.
+
+    Raises:
+        InputError: a workload does as much as fits into a time, which is no given work.
+    """
+    return [
+        _need({"workload": workload, **levels}, file.cell(levels).workloads[workload])
+        for workload in study.walked
+        for levels in combinations(_own_factors(study, workload))
+    ]
+
+
+def _own_factors(study: Study, workload: str) -> dict[str, tuple[object, ...]]:
+    prefix = f"workloads.{workload}."
+    factors = study.factors_of(workload)
+    return {path: levels for path, levels in factors.items() if path.startswith(prefix)}
+
+
+def _need(cell: Cell, settings: object) -> Need:
+    match settings:
+        case CommandSettings():
+            in_image = settings.argv[0] != paths.AGENT or settings.prepare is not None
+            return Need(cell, settings.argv, settings.prepare, in_image)
+        case ForkSettings():
+            sizes = ("--count", str(settings.count), "--touch", str(settings.touch))
+            return Need(cell, (paths.AGENT, "fork", *sizes, "--quiet"))
+        case TouchSettings() if settings.count is not None:
+            # In small pages wherever this host would put it: which pages there are, the model decides.
+            sizes = ("--memory", str(settings.memory), "--count", str(settings.count))
+            return Need(cell, (paths.AGENT, "touch", *sizes, "--pages", "4K", "--quiet"))
+    raise InputError(
+        f"walk: {cell['workload']} does as much as fits into a time, and in a guest less than natively.",
+        f"Set workloads.{cell['workload']}.count in place of a duration.",
+    )
+
+
+def check(processors: Sequence[Description], settings: WalkSettings) -> None:
+    """That the model runs here and takes the processors.
+
+    Raises:
+        InputError: a processor is impossible.
+        MachineError: QEMU's user mode is not there, or does not take the plugin.
+    """
+    with tempfile.TemporaryFile() as output:
+        place = run.Place(output=output)
+        run.walk(["true"], list(processors), settings.options, lambda *_: None, place)
+
+
+class Stage:
+    """Carries the needs out, several at a time."""
+
+    def __init__(
+        self,
+        settings: WalkSettings,
+        processors: Sequence[Description],
+        choice: Choice,
+        journal: Journal,
+        tell: Callable[[str], None],
+        *,
+        jobs: int = 1,
+        fresh: bool = False,
+        cache: Cache | None = None,
+    ) -> None:
+        self._settings = settings
+        self._choice = choice
+        self._processors = list(processors)
+        self._journal = journal
+        self._tell = tell
+        self._jobs = jobs
+        self._fresh = fresh
+        self._cache = cache or Cache()
+        self._ended = threading.Event()
+
+    def carry_out(self, wanted: Sequence[Need]) -> None:
+        """Runs what the journal has not.
+
+        Raises:
+            MachineError: a workload fails under the model, or something that it needs is missing.
+        """
+        stored = {key(walked.cell) for walked in self._journal.walks()}
+        missing = [need for need in wanted if key(need.cell) not in stored]
+        if not missing:
+            return
+        programs = self._programs(missing)
+        with ThreadPoolExecutor(max_workers=self._jobs) as pool:
+            try:
+                found = pool.map(lambda need: self._one(need, programs), missing)
+                for need, one in zip(missing, found, strict=True):
+                    self._write(need, one)
+            finally:
+                # However this ends, also by Ctrl-C, nothing goes on.
+                self._ended.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def _programs(self, missing: Sequence[Need]) -> Programs | None:
+        if not any(need.in_image for need in missing):
+            return None
+        found = real.find(self._choice, self._cache)
+        if found is None:
+            raise MachineError(
+                "The programs of the machine's image are not in the cache.",
+                "`hypertare run` puts them there: do not empty the cache while it runs.",
+            )
+        return found
+
+    def _write(self, need: Need, found: _Found) -> None:
+        """The journal is for the thread that opened it alone."""
+        self._journal.add_walk(Walked(need.cell, found.result), found.fingerprint)
+        if found.complaint is not None:
+            self._journal.add_event(found.complaint)
+
+    def _one(self, need: Need, programs: Programs | None) -> _Found:
+        parts = self._parts(need, programs)
+        fingerprint = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        known = self._known(fingerprint)
+        if known is not None and not self._fresh:
+            return _Found(known, fingerprint)
+        self._tell(f"modelling the page walks of {need.name}")
+        result = self._walk(need, programs)
+        if known is None:
+            self._keep(fingerprint, parts, result)
+            return _Found(result, fingerprint)
+        return _Found(known, fingerprint, _difference(need, known, result))
+
+    def _parts(self, need: Need, programs: Programs | None) -> dict[str, object]:
+        """All that decides the result."""
+        files = [paths.walk_plugin(), run.qemu()]
+        if need.in_image and programs:
+            made: object = programs.digest
+        else:
+            made = [_digest(paths.agent_binary()), agent.LENGTH]
+        return {
+            "argv": need.argv,
+            "prepare": need.prepare,
+            "programs": made,
+            "model": [_digest(file) for file in files],
+            "processors": [processor.raw for processor in self._processors],
+            "options": [self._settings.cycles_per_instruction, self._settings.cache_share],
+        }
+
+    def _walk(self, need: Need, programs: Programs | None) -> WalkSummary:
+        with tempfile.TemporaryFile() as output, _ready(need, programs, output) as (argv, place):
+            result = run.walk(
+                argv, self._processors, self._settings.options, self._still_wanted, place
+            )
+            if result.status or result.lost:
+                raise _failed(need, result, output)
+            return result
+
+    def _still_wanted(self, *_: object) -> None:
+        if self._ended.is_set():
+            raise HypertareError("the run was ended")
+
+    def _known(self, fingerprint: str) -> WalkSummary | None:
+        entry = self._cache.find("walks", fingerprint)
+        try:
+            return entry and WalkSummary.model_validate_json(entry.read(_RESULT))
+        except (DamagedError, ValidationError):
+            return None
+
+    def _keep(self, fingerprint: str, parts: dict[str, object], found: WalkSummary) -> None:
+        def fill(place: Path) -> dict[str, str]:
+            (place / _RESULT).write_text(found.model_dump_json(round_trip=True), encoding="utf-8")
+            return {name: json.dumps(part, default=str) for name, part in parts.items()}
+
+        what = f"modelled page walks of {' '.join(found.command)[:60]}"
+        with self._cache.building(lambda _: None):
+            self._cache.make("walks", fingerprint, what, fill)
+
+
+@contextmanager
+def _ready(
+    need: Need, programs: Programs | None, output: IO[bytes]
+) -> Iterator[tuple[list[str], run.Place]]:
+    """The command line, and the place where all is there that it needs."""
+    if not need.in_image:
+        with agent.copied() as program:
+            yield [str(program), *need.argv[1:]], run.Place(environment=_ENVIRONMENT, output=output)
+        return
+    assert programs is not None
+    folder = Path(tempfile.mkdtemp(prefix="hypertare-programs-"))
+    try:
+        walk_root.make(folder, programs.members())
+        place = run.Place(folder, real.WORK, _ENVIRONMENT, output)
+        _prepare(need, place)
+        yield list(need.argv), place
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare(need: Need, place: run.Place) -> None:
+    """What comes before each trial, unseen by the model."""
+    if need.prepare is None:
+        return
+    argv = [*place.start(), place.program("env"), *place.options, "/bin/sh", "-c", need.prepare]
+    done = subprocess.run(
+        argv,
+        env=dict(place.environment or {}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_PREPARE_LIMIT_S,
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace")[-_LAST_BYTES:].strip()
+        raise MachineError(
+            f"walk: preparing {need.name} failed with status {done.returncode}: {said}"
+        )
+
+
+def _failed(need: Need, result: WalkSummary, output: IO[bytes]) -> MachineError:
+    output.seek(0)
+    said = output.read()[-_LAST_BYTES:].decode(errors="replace").strip()
+    if result.status:
+        what = f"it ended with status {result.status}: {said}"
+    else:
+        what = f"{result.lost[0]} was not seen to its end"
+    return MachineError(
+        f"walk: {need.name} cannot be modelled: {what}",
+        "Leave it out of walk.workloads, or mend its command.",
+    )
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _difference(need: Need, known: WalkSummary, found: WalkSummary) -> str | None:
+    if _counts(known) == _counts(found):
+        return None
+    return (
+        f"{need.name}: modelled page walks did not repeat: {_cycles(known)} cycles before, "
+        f"{_cycles(found)} now, over all layouts. Its program does not do the same each time; "
+        "the first result stays."
+    )
+
+
+def _counts(result: WalkSummary) -> list[object]:
+    """What repeats: accesses differ by how many digits a program prints of the time that it took."""
+    return [cost.counts for processor in result.processors for cost in processor.layouts]
+
+
+def _cycles(result: WalkSummary) -> int:
+    return sum(cost.cycles for processor in result.processors for cost in processor.layouts)

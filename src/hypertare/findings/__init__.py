@@ -1,0 +1,1 @@
+"""From trials to estimates, warnings, judged claims and comparisons. Pure."""

@@ -1,0 +1,453 @@
+"""Expectations that a study judges: each holds, fails, or stays undecided.
+
+In a study file:
+
+    [[claims]]
+    text = "virtio-net is at least half as fast as native"
+    response = "goodput"
+    workload = "tcp"
+    platform = "guest"
+    where = { "sut.nic" = "virtio-net" }
+    measure = "ratio"
+    op = "above"
+    value = "50 %"
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from hypertare.base.level import Level, key, same
+from hypertare.base.words import figure, listing, percent, place
+from hypertare.runs.summary import Estimate, JudgedClaim, Judgement, Predictability, Prediction
+from hypertare.stats.correlation import correlation
+from hypertare.stats.practical import unanimous
+from hypertare.study.claims import Claim
+from hypertare.study.factors import GUESTS
+from hypertare.study.search import LOSS_FREE_RATE
+
+MODELLED = "walk."
+"""What factors of modelled responses begin with: see `hypertare.study.walk`."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A measured quantity with its interval; `sure` where an interval is not needed."""
+
+    estimate: float
+    low: float | None
+    high: float | None
+    sure: bool = False
+
+
+def judge(
+    claim: Claim,
+    estimates: Iterable[Estimate],
+    foretold: Iterable[Predictability] = (),
+    accelerators: Mapping[str, str | None] | None = None,
+) -> JudgedClaim:
+    """Whether a claim holds, by a run's estimates, those of single guests and of searches among them,
+    and by what laws foretold.
+
+    In one cell it holds where the whole interval lies within the bounds, fails where all of it lies
+    outside on one side, and is undecided where a bound lies in the interval. Values without any
+    spread (a loss of 0 in every trial) have no interval; six or more decide, by the sign test. What is
+    in doubt (`Estimate.doubt`) decides nothing.
+
+    Over several cells it holds if it holds in each, and fails if it fails in any; those that are not as
+    published are reported beside them. `accelerators` are those of the platforms.
+    """
+    had = (accelerators or {}).get(claim.platform)
+    if claim.accelerator is not None and had != claim.accelerator:
+        why = f"it is about guests under {claim.accelerator}; here they ran under {had or 'none'}"
+        claim = claim.model_copy(update={"differs": why, "differs_where": {}})
+    if claim.measure == "error":
+        return _judge_law(claim, foretold)
+    known = list(estimates)
+    matching = [one for one in known if _fits(claim, one)]
+    if not matching:
+        return _undecided(claim, f"no estimate of {claim.response} for {_cells(claim)}")
+    if claim.measure == "correlation":
+        return _judge_correlation(claim, matching, known)
+    verdicts: list[Judgement] = []
+    evidence: list[str] = []
+    for one, against in product(matching, claim.seconds):
+        seen = _measure(claim, against, one, known)
+        where = _place(one.platform, one.cell, one.guest)
+        if isinstance(seen, str):
+            verdicts.append("undecided")
+            evidence.append(f"{where}: {seen}")
+        else:
+            verdicts.append(_judgement(seen, claim.bounds))
+            evidence.append(f"{where}: {_words(claim, against, one, seen)}")
+        if _differs(claim, one.cell):
+            verdicts[-1] = "not judged"
+    return _judged(claim, verdicts, evidence)
+
+
+def _differs(claim: Claim, cell: Mapping[str, Level]) -> bool:
+    """Whether a cell has not the published conditions."""
+    return claim.differs is not None and all(
+        f in cell and same(cell[f], level) for f, level in claim.differs_where.items()
+    )
+
+
+def _fits(claim: Claim, one: Estimate) -> bool:
+    return (
+        one.response == claim.response
+        and one.platform == claim.platform
+        and one.guest == claim.guest
+        and _is_where(claim, one.cell)
+    )
+
+
+def _is_where(claim: Claim, cell: Mapping[str, Level]) -> bool:
+    wanted = dict(claim.where)
+    if claim.workload is not None:
+        wanted["workload"] = claim.workload
+    return all(f in cell and same(cell[f], level) for f, level in wanted.items())
+
+
+def _judge_law(claim: Claim, foretold: Iterable[Predictability]) -> JudgedClaim:
+    """Each number of guests that was foretold is a cell."""
+    verdicts: list[Judgement] = []
+    evidence: list[str] = []
+    for one in foretold:
+        if (one.law, one.response, one.platform) != (claim.law, claim.response, claim.platform):
+            continue
+        if one.reason is not None and _is_where(claim, {**claim.where, **one.cell}):
+            verdicts.append("undecided")
+            evidence.append(f"{place(one.platform, one.cell)}: {one.reason}")
+        for found in one.predictions:
+            cell = {**one.cell, GUESTS: found.guests}
+            if _is_where(claim, cell):
+                seen = Seen(found.error, found.error_low, found.error_high)
+                judged = _judgement(seen, claim.bounds)
+                verdicts.append("undecided" if found.doubt else judged)
+                if _differs(claim, cell):
+                    verdicts[-1] = "not judged"
+                why = found.doubt or _law_words(claim, one, found)
+                evidence.append(f"{place(one.platform, cell)}: {why}")
+    if not verdicts:
+        return _undecided(claim, f"no prediction of {claim.response} for {_cells(claim)}")
+    return _judged(claim, verdicts, evidence)
+
+
+def _law_words(claim: Claim, one: Predictability, found: Prediction) -> str:
+    fitted = ", ".join(map(str, one.fitted)) or "the line"
+    around = "no interval"
+    if found.error_low is not None and found.error_high is not None:
+        around = f"interval {percent(found.error_low)} to {percent(found.error_high)}"
+        if found.error_low == found.error_high:
+            around = "exact"
+    return (
+        f"{one.law}, fitted to {fitted}, foretells {figure(found.predicted, one.unit)}, measured "
+        f"{figure(found.measured, one.unit)}, error {percent(found.error)} ({around}), "
+        f"{_wanted(claim, percent)}"
+    )
+
+
+def _measure(
+    claim: Claim, against: Mapping[str, Level] | None, one: Estimate, known: list[Estimate]
+) -> Seen | str:
+    """What the claim bounds, or why it cannot be had."""
+    if one.doubt is not None:
+        return one.doubt
+    if claim.against_response is not None:
+        other = _same_cell(claim.against_response, one, known)
+    elif against is not None:
+        other = _second(against, one, known)
+    else:
+        return _single(claim.measure, one)
+    if isinstance(other, str):
+        return other
+    if other.doubt is not None:
+        return f"{_place(other.platform, other.cell, other.guest)}: {other.doubt}"
+    width = _width(one, other)
+    if claim.measure == "ratio":
+        return _quotient(_value(one), _value(other), width)
+    pair = [
+        _value(e) if claim.measure == "value" else _single(claim.measure, e) for e in (one, other)
+    ]
+    for seen in pair:
+        if isinstance(seen, str):
+            return seen
+    first, second = pair
+    assert isinstance(first, Seen) and isinstance(second, Seen)
+    return _difference(first, second, width)
+
+
+def _same_cell(response: str, one: Estimate, known: list[Estimate]) -> Estimate | str:
+    """Another response of the same platform in the same cell."""
+    found = [
+        e
+        for e in known
+        if (e.response, e.platform, e.guest) == (response, one.platform, one.guest)
+        and key(e.cell) == key(one.cell)
+    ]
+    if not found:
+        return f"this run has no {response} of {place(one.platform, one.cell)}"
+    return found[0]
+
+
+def _judge_correlation(
+    claim: Claim, matching: list[Estimate], known: list[Estimate]
+) -> JudgedClaim:
+    """One figure over all the cells."""
+    assert claim.with_response is not None
+    pairs = [(one, _same_cell(claim.with_response, one, known)) for one in matching]
+    good = [(a.estimate, b.estimate) for a, b in pairs if isinstance(b, Estimate)]
+    if not good:
+        return _undecided(claim, f"no estimate of {claim.with_response} for {_cells(claim)}")
+    doubts = [e.doubt for a, b in pairs for e in (a, b) if isinstance(e, Estimate) and e.doubt]
+    if doubts:
+        return _undecided(claim, doubts[0])
+    found = correlation([a for a, _ in good], [b for _, b in good])
+    if isinstance(found, str):
+        return _undecided(claim, found)
+    what = f"correlation of {claim.response} with {claim.with_response} over {len(good)} cells"
+    seen = Seen(found.estimate, found.low, found.high)
+    wanted = _wanted(claim, lambda number: f"{number:g}")
+    evidence = (
+        f"{what} {seen.estimate:.4f} (95 % interval {found.low:.4f} to {found.high:.4f}), {wanted}"
+    )
+    verdict = "not judged" if claim.differs else _judgement(seen, claim.bounds)
+    return _judged(claim, [verdict], [evidence])
+
+
+def _second(against: Mapping[str, Level], one: Estimate, known: list[Estimate]) -> Estimate | str:
+    named = ("platform", "guest")
+    levels = {**one.cell, **{f: level for f, level in against.items() if f not in named}}
+    platform = str(against.get("platform", one.platform))
+    guest = against.get("guest", one.guest)
+    if platform == one.platform and guest == one.guest and key(levels) == key(one.cell):
+        return "'against' names this cell itself"
+    found = [
+        e
+        for e in known
+        if e.response == one.response
+        and e.platform == platform
+        and e.guest == guest
+        # Another platform need not have every factor: native has no NIC model.
+        and all(f in levels and same(level, levels[f]) for f, level in e.cell.items())
+        and (platform != one.platform or len(e.cell) == len(levels))
+    ]
+    if len(found) != 1:
+        many = "several estimates" if found else "no estimate"
+        number = guest if isinstance(guest, int) else None
+        return f"{many} of {one.response} for {_place(platform, levels, number)}"
+    return found[0]
+
+
+def _place(platform: str, cell: Mapping[str, Level], guest: int | None) -> str:
+    return place(platform, cell if guest is None else {**cell, "guest": guest})
+
+
+def _single(measure: str, one: Estimate) -> Seen | str:
+    if measure == "value":
+        return _value(one)
+    cost = _cost(one)
+    if isinstance(cost, str) or measure == "cost":
+        return cost
+    sign = 1 if one.better == "lower" else -1
+    ends = [None if end is None else 1 + sign * end for end in (cost.low, cost.high)]
+    low, high = ends if sign > 0 else reversed(ends)
+    ratio = Seen(1 + sign * cost.estimate, low, high, cost.sure)
+    return _inverse(ratio) if measure == "efficiency" and one.better == "lower" else ratio
+
+
+def _inverse(seen: Seen) -> Seen:
+    """1 / x; a ratio is above 0, and so are its ends."""
+    ends = [None if end is None else 1 / end for end in (seen.high, seen.low)]
+    return Seen(1 / seen.estimate, ends[0], ends[1], seen.sure)
+
+
+def _value(one: Estimate) -> Seen:
+    sure = one.exact or (one.low is None and unanimous(one.n, one.confidence))
+    return Seen(one.estimate, one.low, one.high, sure)
+
+
+def _cost(one: Estimate) -> Seen | str:
+    if one.cost is None:
+        with_baseline = "search of" if one.response == LOSS_FREE_RATE else "block with"
+        return f"it has no cost: no {with_baseline} the baseline, or a value of zero or below"
+    sure = one.cost_low is None and unanimous(one.blocks or 0, one.confidence)
+    return Seen(one.cost, one.cost_low, one.cost_high, sure)
+
+
+Width = Callable[[float, float], float]
+
+
+def _difference(one: Seen, other: Seen, width: Width = math.hypot) -> Seen:
+    """one - other with its interval, from the intervals of both; as if independent by default.
+
+    MOVER: l = d - √((a - a.low)² + (b.high - b)² - 2r (a - a.low)(b.high - b)), u likewise, with a
+    correlation r of 0. Cells that share blocks move together, which makes their difference surer than
+    this says. Of the same trials, to which a model adds constants, r is 1. Of bounds that searches
+    found it is -1, the worst case.
+
+    Source: Zou & Donner (2008), Statistics in Medicine 27, 1693-1702; with r: Zou (2007),
+    Psychological Methods 12, 399-413.
+    """
+    estimate = one.estimate - other.estimate
+    a, b = _closed(one), _closed(other)
+    if a is None or b is None:
+        return Seen(estimate, None, None)
+    low = estimate - width(one.estimate - a[0], b[1] - other.estimate)
+    high = estimate + width(a[1] - one.estimate, other.estimate - b[0])
+    return Seen(estimate, low, high)
+
+
+def _width(one: Estimate, other: Estimate) -> Width:
+    """How the intervals of two estimates are joined."""
+    if one.response == LOSS_FREE_RATE:
+        return operator.add
+    return _dependent if _same_trials(one, other) else math.hypot
+
+
+def _dependent(one: float, other: float) -> float:
+    """√(x² + y² - 2xy)."""
+    return abs(one - other)
+
+
+def _same_trials(one: Estimate, other: Estimate) -> bool:
+    """Whether two estimates differ in nothing but what was modelled of one and the same trials."""
+    plain = [
+        {factor: level for factor, level in e.cell.items() if not factor.startswith(MODELLED)}
+        for e in (one, other)
+    ]
+    return (
+        one.cell != other.cell and one.platform == other.platform and key(plain[0]) == key(plain[1])
+    )
+
+
+def _quotient(one: Seen, other: Seen, width: Width) -> Seen | str:
+    """one / other: the difference of logs.
+
+    An interval around a value above zero may reach below it, for few trials of which one stands out;
+    what is divided is not below zero all the same, so that end is as far away as a log can be.
+    """
+    if one.estimate <= 0 or other.estimate <= 0:
+        return "a ratio needs values above zero"
+    log = _difference(_log(one), _log(other), width)
+    if log.low is None or log.high is None:
+        return Seen(math.exp(log.estimate), None, None)
+    return Seen(math.exp(log.estimate), math.exp(log.low), math.exp(log.high))
+
+
+def _log(seen: Seen) -> Seen:
+    low, high = (
+        None if end is None else math.log(end) if end > 0 else -math.inf
+        for end in (seen.low, seen.high)
+    )
+    return Seen(math.log(seen.estimate), low, high, seen.sure)
+
+
+def _closed(seen: Seen) -> tuple[float, float] | None:
+    """The interval, or the point itself where that is sure."""
+    if seen.low is not None and seen.high is not None:
+        return seen.low, seen.high
+    return (seen.estimate, seen.estimate) if seen.sure else None
+
+
+def _judgement(seen: Seen, bounds: tuple[float, float]) -> Judgement:
+    ends = _closed(seen)
+    if ends is None:
+        return "undecided"
+    low, high = ends
+    # An end that is not known is within a bound that is not asked for.
+    if (bounds[0] < low or bounds[0] == -math.inf) and (high < bounds[1] or bounds[1] == math.inf):
+        return "holds"
+    # A point exactly on its bound lies on neither side of it.
+    if high < bounds[0] or low > bounds[1] or (low == high and low in bounds):
+        return "fails"
+    return "undecided"
+
+
+def _judged(claim: Claim, verdicts: list[Judgement], evidence: list[str]) -> JudgedClaim:
+    """Over all cells. What is not as published decides nothing, and is told last."""
+    told = list(zip(verdicts, evidence, strict=True))
+    beside = [seen for verdict, seen in told if verdict == "not judged"]
+    said = _evidence([one for one in told if one[0] != "not judged"])
+    if beside:
+        said += [f"not judged: {claim.differs}; there {listing(beside, 3)}"]
+    return JudgedClaim(text=claim.text, judgement=_all(verdicts), evidence="; ".join(said))
+
+
+def _all(verdicts: list[Judgement]) -> Judgement:
+    order: tuple[Judgement, ...] = ("fails", "undecided", "holds")
+    return next((verdict for verdict in order if verdict in verdicts), "not judged")
+
+
+def _evidence(told: list[tuple[Judgement, str]]) -> list[str]:
+    if len(told) < 2:
+        return [seen for _, seen in told]
+    held = sum(verdict == "holds" for verdict, _ in told)
+    whole = _all([verdict for verdict, _ in told])
+    telling = [seen for verdict, seen in told if verdict == whole]
+    return [f"holds in {held} of {len(told)} cells; {listing(telling, 3)}"]
+
+
+def _words(claim: Claim, against: Mapping[str, Level] | None, one: Estimate, seen: Seen) -> str:
+    def say(number: float) -> str:
+        if claim.measure == "cost":
+            return percent(number)
+        return figure(number, one.unit if claim.measure == "value" else "")
+
+    what = claim.measure if claim.measure != "value" else one.response
+    if against is not None:
+        levels = ", ".join(f"{f} {level}" for f, level in against.items())
+        kind = "" if claim.measure == "ratio" else "difference of "
+        what = f"{kind}{what} against {levels}"
+    if claim.against_response is not None:
+        kind = "" if claim.measure == "ratio" else "difference of "
+        what = f"{kind}{what} against {claim.against_response}"
+    return f"{what} {say(seen.estimate)} ({_interval(one, seen, say)}), {_wanted(claim, say)}"
+
+
+def _wanted(claim: Claim, say: Callable[[float], str]) -> str:
+    low, high = claim.bounds
+    return {
+        "above": f"wanted above {say(low)}",
+        "below": f"wanted below {say(high)}",
+        "within": f"wanted within {say(low)} and {say(high)}",
+    }[claim.op]
+
+
+def _interval(one: Estimate, seen: Seen, say: Callable[[float], str]) -> str:
+    if one.response == LOSS_FREE_RATE and seen.low is not None and seen.high is not None:
+        return _found(seen.low, seen.high, say)
+    if seen.low is not None and seen.high is not None:
+        if one.exact and seen.low == seen.high:
+            return "exact"
+        ends = f"{say(seen.low)} or more"
+        if seen.high < math.inf:
+            ends = f"{say(seen.low)} to {say(seen.high)}"
+        return f"{100 * one.confidence:g} % interval {ends}"
+    if one.n < 2:
+        return "one trial, no interval"
+    return f"no interval: no spread over {one.n} trials{'' if seen.sure else ', too few to decide'}"
+
+
+def _found(low: float, high: float, say: Callable[[float], str]) -> str:
+    """The two rates of a search are no interval with a confidence."""
+    if high == math.inf:
+        return f"searched: {say(low)} or more"
+    if low == -math.inf:
+        return f"searched: {say(high)} or less"
+    return f"searched: {say(low)} to {say(high)}"
+
+
+def _cells(claim: Claim) -> str:
+    levels = dict(claim.where)
+    if claim.workload is not None:
+        levels = {"workload": claim.workload, **levels}
+    return place(claim.platform, levels)
+
+
+def _undecided(claim: Claim, why: str) -> JudgedClaim:
+    return JudgedClaim(text=claim.text, judgement="undecided", evidence=why)

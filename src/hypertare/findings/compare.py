@@ -1,0 +1,382 @@
+"""Two runs against each other, cell by cell. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from hypertare.base.errors import InputError
+from hypertare.base.level import Level, key
+from hypertare.base.words import listing, place
+from hypertare.design.trials import FinishedTrial
+from hypertare.findings.advice import taken_back
+from hypertare.findings.series import Series, series
+from hypertare.findings.setups import unlike_runs
+from hypertare.runs.summary import Clock, LossFreeRate, Part, Reason, Summary
+from hypertare.search import rates
+from hypertare.stats import boots, comparisons, interval, practical, ratio
+from hypertare.study.search import LOSS_FREE_RATE
+from hypertare.workloads.response import Better, Response
+from hypertare.workloads.responses import HEADLINE
+
+Direction = Literal["worse", "better", "no difference shown"]
+
+
+class Run(Protocol):
+    """What is compared."""
+
+    @property
+    def trials(self) -> Sequence[FinishedTrial]: ...
+    @property
+    def responses(self) -> Mapping[str, Response]: ...
+    @property
+    def summary(self) -> Summary: ...
+
+
+class Change(Part):
+    """A response of one platform in one cell, in run B against run A; of one `guest` of several, or of
+    all of them.
+
+    `a` and `b` are means over trials in `unit`. `ratio` is b/a of the geometric means; `loss` is
+    the same as a share of A, positive where B is worse. With a value of zero or below there is no
+    ratio, and `difference` is b - a in `unit`.
+
+    A `loss_free_rate` is the rate that a search found, from `n` trials; `ratio_low` and `ratio_high`
+    then follow from the bounds of both searches, none where one has no bound, and there is no
+    `confidence`.
+
+    `reason` is why no difference is shown, as an estimate's (`hypertare.runs.summary`).
+    """
+
+    response: str
+    unit: str
+    better: Better
+    platform: str
+    cell: dict[str, Level]
+    guest: int | None = None
+    n_a: int
+    n_b: int
+    a: float
+    b: float
+    confidence: float | None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    loss: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    direction: Direction
+    reason: Reason | None = None
+
+
+class Comparison(Part):
+    """All changes, what only one run has, laws that foretell in one and not in the other, and what to
+    know before believing it.
+    """
+
+    threshold: float
+    changes: tuple[Change, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    foretold: tuple[str, ...] = ()
+    warnings: tuple[str, ...]
+
+    @property
+    def worse(self) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if change.direction == "worse")
+
+
+def compare(
+    a: Run, b: Run, threshold: float = practical.THRESHOLD, confidence: float = 0.95
+) -> Comparison:
+    """What B changed against A, in every cell that both have.
+
+    A change is "worse" or "better" where its interval excludes no change, it is larger than `threshold`
+    (a share; of the larger of both means for a difference), and it is no chance among so many: those of
+    the leading responses are a family of their own (`hypertare.stats.comparisons`).
+
+    Raises:
+        InputError: the runs' clocks differ, or they have no cell in common.
+    """
+    _refuse_clocks(a.summary.clock, b.summary.clock)
+    mine = {(one.platform, key(one.cell)): one for one in series(a.trials)}
+    its = {(one.platform, key(one.cell)): one for one in series(b.trials)}
+    virtual = a.summary.clock == "virtual"
+    drafts = [
+        draft
+        for at, one in mine.items()
+        if at in its
+        for name, response in a.responses.items()
+        if name in b.responses
+        for guest in _guests(one, its[at], name)
+        if (draft := _draft(one, its[at], response, confidence, virtual, guest))
+    ]
+    leads = [draft.response.name in HEADLINE.values() for draft in drafts]
+    ps = [draft.p for draft in drafts]
+    chance = comparisons.by_chance(list(zip(leads, ps, strict=True)), confidence)
+    made = [
+        _change(draft, threshold, confidence, many)
+        for draft, many in zip(drafts, chance, strict=True)
+    ]
+    searched, only_a, only_b = _searches(a.summary.loss_free, b.summary.loss_free, threshold)
+    made += searched
+    if not made:
+        raise InputError(
+            "The two runs have no measured cell in common.",
+            "Compare runs of the same study, with the same factors and levels.",
+        )
+    return Comparison(
+        threshold=threshold,
+        changes=tuple(made),
+        only_a=(*(place(*_named(one)) for at, one in mine.items() if at not in its), *only_a),
+        only_b=(*(place(*_named(one)) for at, one in its.items() if at not in mine), *only_b),
+        foretold=tuple(_foretold(a.summary, b.summary)),
+        warnings=tuple(_warnings(a, b, made, list(mine.values()) + list(its.values()), confidence)),
+    )
+
+
+def _searches(
+    a: Sequence[LossFreeRate], b: Sequence[LossFreeRate], threshold: float
+) -> tuple[list[Change], list[str], list[str]]:
+    """What changed of the rates that both runs found, and what only one of them looked for."""
+    mine, its = ({(one.platform, key(rates.cell(one))): one for one in run} for run in (a, b))
+    changes = [_rate_change(one, its[at], threshold) for at, one in mine.items() if at in its]
+    only = (
+        [
+            f"{LOSS_FREE_RATE} of {place(one.platform, rates.cell(one))}"
+            for at, one in run.items()
+            if at not in other
+        ]
+        for run, other in ((mine, its), (its, mine))
+    )
+    return [change for change in changes if change], *only
+
+
+def _rate_change(a: LossFreeRate, b: LossFreeRate, threshold: float) -> Change | None:
+    """None where a search found no rate."""
+    before, after = rates.span(a), rates.span(b)
+    if before is None or after is None:
+        return None
+    ratio_of = rates.quotient(after, before)
+    step = rates.difference(after, before)
+    size = max(before.rate, after.rate) or 1.0
+    share = ratio_of or rates.Span(*(1 + end / size for end in (step.rate, step.low, step.high)))
+    ruling = practical.rule(1 - share.rate, 1 - share.high, 1 - share.low, threshold=threshold)
+    fields: dict[str, float | None] = {"loss": 1 - share.rate} if ratio_of else {}
+    name, change = ("ratio", ratio_of) if ratio_of else ("difference", step)
+    fields |= {
+        name: change.rate,
+        f"{name}_low": _known(change.low),
+        f"{name}_high": _known(change.high),
+    }
+    return Change(
+        response=LOSS_FREE_RATE,
+        unit=a.unit,
+        better="higher",
+        platform=a.platform,
+        cell=rates.cell(a),
+        n_a=a.trials,
+        n_b=b.trials,
+        a=before.rate,
+        b=after.rate,
+        confidence=None,
+        direction=_DIRECTIONS[ruling.verdict],
+        reason=ruling.reason,
+        **fields,
+    )
+
+
+def _known(end: float) -> float | None:
+    return end if math.isfinite(end) else None
+
+
+def _guests(a: Series, b: Series, response: str) -> list[int | None]:
+    """All guests, and each by itself of what leads: more comparisons would drown the change in chance."""
+    both = range(1, 1 + min(len(a.guests), len(b.guests)))
+    return [None, *(both if response in HEADLINE.values() else ())]
+
+
+def _foretold(a: Summary, b: Summary) -> Iterator[str]:
+    """Laws whose verdict differs."""
+    before = {(one.law, one.response, one.platform, key(one.cell)): one for one in a.predictability}
+    for one in b.predictability:
+        old = before.get((one.law, one.response, one.platform, key(one.cell)))
+        if old is not None and old.verdict != one.verdict:
+            where = place(one.platform, one.cell)
+            yield f"{one.law}, {one.response} of {where}: {old.verdict} in A, {one.verdict} in B"
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A change before its verdict, which depends on how many others there are.
+
+    `step` is B - A of the means, in logs where `log`; `ends` are the ends of its interval.
+    """
+
+    series: Series
+    response: Response
+    guest: int | None
+    n_a: int
+    n_b: int
+    a: float
+    b: float
+    log: bool
+    step: interval.Interval
+    ends: tuple[float | None, float | None]
+    sure: bool
+
+    @property
+    def p(self) -> float | None:
+        return interval.p_value(self.step) if self.step.freedom > 0 else None
+
+    @property
+    def size(self) -> float:
+        """What a difference is held against, in the response's unit."""
+        return max(abs(self.a), abs(self.b)) or 1.0
+
+
+def _draft(
+    a: Series, b: Series, response: Response, confidence: float, virtual: bool, guest: int | None
+) -> _Draft | None:
+    before, boots_before = a.values(response.name, guest)
+    after, boots_after = b.values(response.name, guest)
+    if not before or not after:
+        return None
+    log = min(*before, *after) > 0
+    scaled = [np.log(side) if log else np.asarray(side) for side in (before, after)]
+    sides = [
+        boots.mean(side, where, confidence).interval
+        for side, where in zip(scaled, (boots_before, boots_after), strict=True)
+    ]
+    step = interval.welch(sides[0], sides[1], confidence)
+    exact = step.constant and virtual
+    return _Draft(
+        series=a,
+        response=response,
+        guest=guest,
+        n_a=len(before),
+        n_b=len(after),
+        a=float(np.mean(before)),
+        b=float(np.mean(after)),
+        log=log,
+        step=step,
+        ends=(step.estimate, step.estimate) if exact else (step.low, step.high),
+        sure=exact or (step.constant and _apart_by_rank(len(before), len(after), confidence)),
+    )
+
+
+def _change(draft: _Draft, threshold: float, confidence: float, many: bool) -> Change:
+    better, step, ends = draft.response.better, draft.step, draft.ends
+    loss, low, high = (_loss(end, better, draft.log, draft.size) for end in (step.estimate, *ends))
+    assert loss is not None
+    if low is not None and high is not None:
+        low, high = min(low, high), max(low, high)
+    ruling = practical.rule(loss, low, high, threshold=threshold, sure=draft.sure, many=many)
+    names = ("ratio", "ratio_low", "ratio_high")
+    if not draft.log:
+        names = ("difference", "difference_low", "difference_high")
+    fields: dict[str, float | None] = {
+        name: math.exp(end) if draft.log and end is not None else end
+        for name, end in zip(names, (step.estimate, *ends), strict=True)
+    }
+    return Change(
+        response=draft.response.name,
+        unit=draft.response.unit,
+        better=better,
+        platform=draft.series.platform,
+        cell=draft.series.cell,
+        guest=draft.guest,
+        n_a=draft.n_a,
+        n_b=draft.n_b,
+        a=draft.a,
+        b=draft.b,
+        confidence=confidence,
+        loss=loss if draft.log else None,
+        direction=_DIRECTIONS[ruling.verdict],
+        reason=ruling.reason,
+        **fields,
+    )
+
+
+_DIRECTIONS: dict[practical.Verdict, Direction] = {
+    "costs": "worse",
+    "gains": "better",
+    "no difference shown": "no difference shown",
+}
+
+
+def _loss(end: float | None, better: Better, log: bool, size: float) -> float | None:
+    if end is None:
+        return None
+    if log:
+        return ratio.cost(end, better)
+    return (end if better == "lower" else -end) / size
+
+
+def _apart_by_rank(n_a: int, n_b: int, confidence: float) -> bool:
+    """Whether so many equal values each, the runs apart, are more than chance: the rank-sum test.
+
+    Of all ways to deal the n_a + n_b values out, two part them so.
+
+    Source: Wilcoxon (1945), Biometrics Bulletin 1, 80-83.
+    """
+    return 2 / math.comb(n_a + n_b, n_a) <= 1 - confidence
+
+
+def _refuse_clocks(a: Clock, b: Clock) -> None:
+    if a != b:
+        raise InputError(
+            f"Run A was made in {a} time and run B in {b} time: their figures differ in meaning.",
+            "Compare runs of the same clock.",
+        )
+
+
+def _named(one: Series) -> tuple[str, dict[str, Level]]:
+    return one.platform, one.cell
+
+
+def _warnings(
+    a: Run,
+    b: Run,
+    made: Sequence[Change],
+    every: list[Series],
+    confidence: float,
+) -> Iterator[str]:
+    unlike = unlike_runs(a.summary, b.summary)
+    if unlike:
+        yield (f"The runs' setups are not alike: {listing(unlike)}. A change may come from these.")
+    for name, run in (("A", a), ("B", b)):
+        if not run.summary.complete:
+            yield f"Run {name} is not complete: it ended before its last trial."
+        for one in run.summary.loss_free:
+            if rates.span(one) is None:
+                where = place(one.platform, rates.cell(one))
+                why = f": {one.reason}" if one.reason else ""
+                yield f"Run {name} found no {LOSS_FREE_RATE} of {where}{why}."
+    failed = sum(len(one.trials) - len(one.good) for one in every)
+    if failed:
+        yield f"{failed} trials of the two runs failed and are in no figure."
+    if a.summary.clock == "wall" and any(
+        len(one.good) > 1 and len({trial.planned.boot for trial in one.good}) == 1 for one in every
+    ):
+        yield (
+            "Some cells were measured in one boot of a run: two boots may differ by more than the "
+            "interval says. Take several boots in each run before trusting a small change."
+        )
+    yield from taken_back(
+        [
+            f"{change.response} of {place(change.platform, change.cell)}"
+            for change in made
+            if change.reason == "many"
+        ]
+    )
+    if a.summary.clock == "wall" and any(c.response == LOSS_FREE_RATE for c in made):
+        yield (
+            "The bounds of a loss-free rate come from one search and are no confidence interval: on "
+            "a noisy machine another search may end beyond them."
+        )

@@ -1,0 +1,335 @@
+"""From finished trials to what a run found. Pure: no files, no clock, no chance.
+
+The order of work is `estimate` -> `_compare` (one response of one platform against the baseline) ->
+`_judge` (its verdict). The formulas stand in `hypertare.stats`, the
+warnings in `hypertare.findings.advice`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from hypertare.base.level import key
+from hypertare.design.trials import FinishedTrial
+from hypertare.findings import advice
+from hypertare.findings.advice import Judged
+from hypertare.findings.doubt import doubt
+from hypertare.findings.series import Series, baseline_of, series
+from hypertare.runs.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState, Verdict
+from hypertare.stats import boots, fairness, noise, practical, ratio, slow_down
+from hypertare.stats.boots import Booted
+from hypertare.stats.comparisons import by_chance
+from hypertare.stats.interval import p_value
+from hypertare.stats.practical import THRESHOLD, Reason, Ruling
+from hypertare.stats.slow_down import Side
+from hypertare.study.factors import GUESTS
+from hypertare.workloads.response import Response
+
+GOODPUT, FAIR_RATE = "goodput", "fair_rate"
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What a run found, ready for its summary."""
+
+    estimates: tuple[Estimate, ...]
+    guests: tuple[Estimate, ...]
+    noise: tuple[NoiseFloor, ...]
+    failed: tuple[FailedTrial, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a run is judged: see `estimate`."""
+
+    baseline: str
+    confidence: float
+    threshold: float
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A response of one platform against the baseline: in logs, or as a difference."""
+
+    scale: Literal["log", "difference"]
+    mean: Booted
+    blocks: int
+    size: float
+    """What the difference is measured against for its practical size, in the response's unit."""
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """An estimate before its verdict, which depends on how many others there are. `leads`: it is of a
+    workload's leading response.
+    """
+
+    one: Series
+    base: Series | None
+    response: Response
+    value: Booted
+    comparison: Comparison | None
+    floor: noise.Floor | None
+    leads: bool
+
+    @property
+    def p(self) -> float | None:
+        """Absent where there is no interval that could be wrong."""
+        if self.comparison is None:
+            return None
+        interval = self.comparison.mean.interval
+        return p_value(interval) if interval.freedom > 0 else None
+
+
+def estimate(
+    trials: Sequence[FinishedTrial],
+    responses: Mapping[str, Response],
+    *,
+    baseline: str = "native",
+    confidence: float = 0.95,
+    threshold: float = THRESHOLD,
+    clock: Clock = "wall",
+    platforms: Sequence[PlatformState] = (),
+    leading: Mapping[str, str] | None = None,
+) -> Estimates:
+    """Estimates of every response of every platform in every cell, costs against the baseline.
+
+    Estimates stand in the order in which platform and cell first appeared in `trials`, responses in
+    the order of `responses`. Failed trials and warm-ups enter nothing; neither does a value that is
+    not finite. A platform is paired with the baseline's trials of the same block whose cell agrees
+    with its own on every factor that both have.
+
+    Args:
+        threshold: the least cost that matters, a share.
+        clock: in virtual time, values that do not vary are exact.
+        platforms: what the platforms turned out to be, for warnings of unlike conditions.
+        leading: by workload, the response that is the question. Verdicts on these are corrected for
+            the number of them, those on all others for theirs.
+    """
+    leading = leading or {}
+    rules = Rules(baseline, confidence, threshold, clock)
+    every = series(trials)
+    floors = {
+        (id(one), response.name): floor
+        for one in every
+        if one.platform == baseline
+        for response in responses.values()
+        if (floor := noise.floor(one.by_block(response.name), response.better, confidence))
+    }
+    drafts: list[_Draft] = []
+    for one in every:
+        bases = [] if one.platform == baseline else baseline_of(one, every, baseline)
+        base = bases[0] if len(bases) == 1 else None
+        for response in responses.values():
+            values, where = one.values(response.name)
+            if not values:
+                continue
+            floor = floors.get((id(base), response.name)) if base else None
+            value = boots.mean(values, where, confidence)
+            comparison = _compare(one, base, response, rules) if base else None
+            leads = response.name == leading.get(str(one.cell.get("workload")))
+            drafts.append(_Draft(one, base, response, value, comparison, floor, leads))
+    chance = by_chance([(draft.leads, draft.p) for draft in drafts], confidence)
+    found: list[Estimate] = []
+    tests: list[Judged] = []
+    for draft, many in zip(drafts, chance, strict=True):
+        one, response, comparison = draft.one, draft.response, draft.comparison
+        made = _estimate(one, response, draft.value, comparison, draft.floor, rules, many)
+        made = made.model_copy(update={"doubt": _doubt(response, one, draft.base)})
+        if response.name == GOODPUT:
+            made = made.model_copy(update=_of_alone(one, every, rules))
+        found.append(made)
+        tests.append(Judged(made, draft.floor, draft.value, comparison and comparison.mean))
+    return Estimates(
+        tuple(found),
+        tuple(_of_guests(every, responses, rules)),
+        tuple(
+            NoiseFloor(
+                response=name,
+                cell=one.cell,
+                n=floor.n,
+                cost=floor.least,
+                cost_low=floor.low,
+                cost_high=floor.high,
+                pairs=floor.pairs,
+            )
+            for one in every
+            for name in responses
+            if (floor := floors.get((id(one), name)))
+        ),
+        tuple(_failed(trial) for trial in trials if trial.status == "failed"),
+        tuple(advice.warnings(every, responses, tests, rules.baseline, clock, platforms)),
+    )
+
+
+def _of_alone(one: Series, every: Sequence[Series], rules: Rules) -> dict[str, float | None]:
+    """What a guest gets on average beside others, of what one gets in the same setting without."""
+    setting = key({**one.cell, GUESTS: 1})
+    alone = next((s for s in every if s.platform == one.platform and key(s.cell) == setting), None)
+    if GUESTS not in one.cell or alone is None or alone is one:
+        return {}
+    # Of guests that disturb there is no rate: the goodput is then that of the one that works.
+    mine = FAIR_RATE if one.values(FAIR_RATE)[0] else GOODPUT
+    sides = [Side(s.by_block(name), s.boots()) for s, name in ((alone, GOODPUT), (one, mine))]
+    found = slow_down.of_alone(*sides, rules.confidence)
+    if found is None:
+        return {}
+    exact = found.constant and rules.clock == "virtual"
+    ends = (found.estimate, found.estimate) if exact else (found.low, found.high)
+    low, high = (None if end is None else math.exp(end) for end in ends)
+    return {"of_alone": math.exp(found.estimate), "of_alone_low": low, "of_alone_high": high}
+
+
+def _doubt(response: Response, one: Series, base: Series | None) -> str | None:
+    """Of a cost both sides may be in doubt."""
+    for side in (one, *([base] if base else [])):
+        if reason := doubt(response.name, side.good):
+            return reason if side is one else f"{side.platform}: {reason}"
+    return None
+
+
+def _of_guests(
+    every: Sequence[Series], responses: Mapping[str, Response], rules: Rules
+) -> Iterator[Estimate]:
+    """Every response of each guest of several. No guest has a baseline of its own."""
+    for one in every:
+        for guest in one.guests:
+            for response in responses.values():
+                values, where = one.values(response.name, guest)
+                if values:
+                    value = boots.mean(values, where, rules.confidence)
+                    made = _estimate(one, response, value, None, None, rules)
+                    update = {"guest": guest, "doubt": doubt(response.name, one.good)}
+                    yield made.model_copy(update=update)
+
+
+def _compare(sut: Series, base: Series, response: Response, rules: Rules) -> Comparison | None:
+    """Pairs by block; the boots are those of the system under test."""
+    mine = sut.by_block(response.name)
+    its = base.by_block(response.name)
+    pairs = ratio.pair({block: its.get(block, []) for block in mine}, mine)
+    if not pairs.blocks:
+        return None
+    booted = sut.boots()
+    where = [booted[block] for block in pairs.blocks]
+    if pairs.logs is not None:
+        mean = boots.mean(pairs.logs, where, rules.confidence)
+        return Comparison("log", mean, len(pairs.blocks), 1.0)
+    paired = [value for block in pairs.blocks for value in (*mine[block], *its[block])]
+    mean = boots.mean(pairs.differences, where, rules.confidence)
+    return Comparison("difference", mean, len(pairs.blocks), max(map(abs, paired)))
+
+
+def _estimate(
+    one: Series,
+    response: Response,
+    value: Booted,
+    comparison: Comparison | None,
+    floor: noise.Floor | None,
+    rules: Rules,
+    many: bool = False,
+) -> Estimate:
+    virtual = rules.clock == "virtual"
+    compared = comparison is None or comparison.mean.interval.constant
+    low, high = _ends(value, virtual)
+    if response.is_index and low is not None and high is not None:
+        low, high = max(fairness.least(max(1, len(one.guests))), low), min(1.0, high)
+    return Estimate(
+        response=response.name,
+        unit=response.unit,
+        better=response.better,
+        cell=one.cell,
+        platform=one.platform,
+        baseline=rules.baseline if comparison else None,
+        n=value.interval.n,
+        estimate=value.interval.estimate,
+        low=low,
+        high=high,
+        confidence=rules.confidence,
+        exact=virtual and value.interval.constant and compared,
+        blocks=comparison.blocks if comparison else None,
+        **(_judged(comparison, response, floor, rules, many) if comparison else {}),
+    )
+
+
+def _judged(
+    comparison: Comparison,
+    response: Response,
+    floor: noise.Floor | None,
+    rules: Rules,
+    many: bool,
+) -> dict[str, float | Verdict | Reason | None]:
+    """The fields of an estimate that compare."""
+    mean = comparison.mean
+    low, high = _ends(mean, rules.clock == "virtual")
+    if comparison.scale == "log":
+        cost = ratio.cost(mean.interval.estimate, response.better)
+        ends: tuple[float | None, float | None] = (None, None)
+        if low is not None and high is not None:
+            ends = ratio.cost_bounds(low, high, response.better)
+        gate = floor.least if floor and floor.pairs == "same block" else 0.0
+        ruling = _ruling(comparison, cost, ends, gate, rules, many)
+        return {"cost": cost, "cost_low": ends[0], "cost_high": ends[1], **asdict(ruling)}
+    return {
+        "difference": mean.interval.estimate,
+        "difference_low": low,
+        "difference_high": high,
+        **asdict(_difference_ruling(comparison, response, low, high, rules, many)),
+    }
+
+
+def _difference_ruling(
+    comparison: Comparison,
+    response: Response,
+    low: float | None,
+    high: float | None,
+    rules: Rules,
+    many: bool,
+) -> Ruling:
+    """A difference matters as a share of the largest value seen on either side."""
+    size = comparison.size or 1.0
+    sign = (1 if response.better == "lower" else -1) / size
+    ends: tuple[float | None, float | None] = (None, None)
+    if low is not None and high is not None:
+        ends = (min(sign * low, sign * high), max(sign * low, sign * high))
+    return _ruling(comparison, sign * comparison.mean.interval.estimate, ends, 0.0, rules, many)
+
+
+def _ruling(
+    comparison: Comparison,
+    loss: float,
+    ends: tuple[float | None, float | None],
+    gate: float,
+    rules: Rules,
+    many: bool,
+) -> Ruling:
+    interval = comparison.mean.interval
+    sure = interval.constant and (
+        rules.clock == "virtual" or practical.unanimous(interval.n, rules.confidence)
+    )
+    return practical.rule(
+        loss, ends[0], ends[1], threshold=rules.threshold, floor=gate, sure=sure, many=many
+    )
+
+
+def _ends(mean: Booted, virtual: bool) -> tuple[float | None, float | None]:
+    """The interval; in virtual time what never varies is its own."""
+    interval = mean.interval
+    if interval.constant and virtual:
+        return interval.estimate, interval.estimate
+    return interval.low, interval.high
+
+
+def _failed(trial: FinishedTrial) -> FailedTrial:
+    return FailedTrial(
+        trial=trial.planned.id,
+        platform=trial.planned.platform,
+        cell=trial.planned.cell,
+        reason=trial.error or "no reason was given",
+        console=trial.console,
+    )

@@ -1,0 +1,92 @@
+"""From what a trial left behind to its outcome. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hypertare.base.errors import HypertareError
+from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.protocol.records import Console, Log, ProbeValues, Record
+from hypertare.workloads import responses
+from hypertare.workloads.line_share import of_trial
+
+Values = dict[str, float]
+
+
+def outcome(
+    kind: str,
+    planned: PlannedTrial,
+    nodes: Sequence[str],
+    records: Sequence[Record],
+    error: str | None,
+    seconds: float,
+    fingerprint: str | None = None,
+    most: float | None = None,
+) -> FinishedTrial:
+    """A trial without its main response has failed, whatever else it gave.
+
+    Args:
+        kind: the workload's type.
+        planned: what was asked for.
+        nodes: those under test.
+        records: all records of the trial, or of the bench that could not be made.
+        error: why it failed; none if it ended in good order.
+        seconds: how long it took.
+        fingerprint: of the batch that it was part of, on an emulated machine.
+        most: goodput in b/s that the line carries at most, where there is one.
+    """
+    values: Values = {}
+    guests: tuple[Values, ...] = ()
+    if error is None:
+        try:
+            values, guests = _measured(kind, planned, nodes, records, most)
+        except (ValueError, ArithmeticError, HypertareError) as impossible:
+            # Guests are not trusted: what one makes up costs its trial, and not the run.
+            error = f"what its nodes told cannot be: {impossible}"
+        else:
+            if responses.HEADLINE[kind] not in values:
+                error = responses.why_not(kind, records)
+    console = [r.lines for r in records if isinstance(r, Console) and r.node in nodes]
+    return FinishedTrial(
+        planned,
+        "ok" if error is None else "failed",
+        error,
+        seconds,
+        values if error is None else {},
+        console[-1] if console and error is not None else (),
+        fingerprint,
+        guests if error is None else (),
+    )
+
+
+def _measured(
+    kind: str,
+    planned: PlannedTrial,
+    nodes: Sequence[str],
+    records: Sequence[Record],
+    most: float | None,
+) -> tuple[Values, tuple[Values, ...]]:
+    """Raises:
+    ValueError, ArithmeticError, HypertareError: no machine can have done what the records say.
+    """
+    values = responses.measure(kind, planned.platform, nodes, records)
+    values |= of_trial(most, values)
+    guests = responses.of_guests(kind, planned.platform, nodes, records)
+    for name, value in (item for found in (values, *guests) for item in found.items()):
+        if not math.isfinite(value):
+            raise ValueError(f"{name} would be {value}")
+    return values, guests
+
+
+def warnings(records: Sequence[Record]) -> list[str]:
+    """What a person should know of a trial: its nodes' warnings, and probes that were not available."""
+    found: dict[str, None] = {}
+    for record in records:
+        if isinstance(record, Log) and record.level == "warning":
+            found[f"{record.node}: {record.text}" if record.node else record.text] = None
+        elif isinstance(record, ProbeValues) and record.unavailable is not None:
+            found[
+                f"{record.node}: the probe {record.probe} is not available: {record.unavailable}"
+            ] = None
+    return list(found)

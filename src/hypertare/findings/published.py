@@ -1,0 +1,56 @@
+"""Published figures beside a run's own. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from hypertare.runs.summary import Estimate, Published
+from hypertare.study.published import Point
+
+
+def beside(
+    found: Iterable[Point],
+    estimates: Sequence[Estimate],
+    setting: Callable[[str], Any],
+) -> Iterator[Published]:
+    """Published figures with ours; one without ours where the run has no such cell.
+
+    Args:
+        found: the published figures.
+        estimates: of the run.
+        setting: the study's value of a setting by its path, for what is no factor of it.
+    """
+    for point in found:
+        ours = [one for one in estimates if _is_of(point, one, setting)]
+        for one in ours or [None]:
+            yield Published(
+                source=point.source,
+                on=point.on,
+                response=point.response,
+                platform=point.platform,
+                cell=one.cell if one else {"workload": point.workload, **point.levels},
+                value=point.value,
+                baseline_value=point.baseline_value,
+                value_unit=point.unit,
+                published=point.value / point.baseline_value,
+                **(_ratio(one) if one else {}),
+            )
+
+
+def _is_of(point: Point, one: Estimate, setting: Callable[[str], Any]) -> bool:
+    return (
+        (one.response, one.platform) == (point.response, point.platform)
+        and one.cell.get("workload") == point.workload
+        and all(one.cell.get(path, setting(path)) == level for path, level in point.levels.items())
+    )
+
+
+def _ratio(one: Estimate) -> dict[str, float | None]:
+    """Platform over baseline, as a cost has it."""
+    if one.cost is None:
+        return {}
+    sign = 1 if one.better == "lower" else -1
+    ends = [None if end is None else 1 + sign * end for end in (one.cost_low, one.cost_high)]
+    low, high = ends if sign > 0 else reversed(ends)
+    return {"ratio": 1 + sign * one.cost, "ratio_low": low, "ratio_high": high}

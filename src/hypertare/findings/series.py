@@ -1,0 +1,98 @@
+"""The trials of one platform in one cell, by block and by boot. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hypertare.base.level import Cell, Level, key, same
+from hypertare.design.trials import FinishedTrial
+
+
+@dataclass(frozen=True)
+class Series:
+    """Measured trials in the order in which they ran: failed ones included, warm-ups not."""
+
+    platform: str
+    cell: Cell
+    trials: tuple[FinishedTrial, ...]
+
+    @cached_property
+    def good(self) -> tuple[FinishedTrial, ...]:
+        """The trials that may enter an estimate."""
+        return tuple(trial for trial in self.trials if trial.counts)
+
+    def values(self, response: str, guest: int | None = None) -> tuple[list[float], list[int]]:
+        """The values of a response, in order, and the boot of each; of one guest, or of all."""
+        known = self._known.get((response, guest))
+        if known is None:
+            found = [
+                (value, trial.planned.boot)
+                for trial in self.good
+                if (value := _of(trial, guest).get(response)) is not None and math.isfinite(value)
+            ]
+            known = [value for value, _ in found], [boot for _, boot in found]
+            self._known[response, guest] = known
+        return known
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, int | None], tuple[list[float], list[int]]]:
+        """What was asked before: every warning asks for every response again."""
+        return {}
+
+    @cached_property
+    def guests(self) -> range:
+        """Numbers of the guests of which something was measured by itself."""
+        return range(1, 1 + max((len(trial.guests) for trial in self.good), default=0))
+
+    def by_block(self, response: str) -> dict[int, list[float]]:
+        """The values of a response by block; a planned block that gave none is there, and empty."""
+        blocks: dict[int, list[float]] = {}
+        for trial in self.trials:
+            values = blocks.setdefault(trial.planned.block, [])
+            if trial.counts and _has(trial, response):
+                values.append(trial.values[response])
+        return blocks
+
+    def boots(self) -> dict[int, int]:
+        """The boot of each block; the last one where a block saw several."""
+        return {trial.planned.block: trial.planned.boot for trial in self.good}
+
+
+def series(trials: Iterable[FinishedTrial]) -> list[Series]:
+    """Measured trials by platform and cell, in the order in which these first appeared."""
+    groups: dict[tuple[str, frozenset[tuple[str, str, Level]]], list[FinishedTrial]] = {}
+    for trial in trials:
+        if trial.planned.kind == "measured":
+            groups.setdefault((trial.planned.platform, key(trial.planned.cell)), []).append(trial)
+    return [
+        Series(group[0].planned.platform, group[0].planned.cell, tuple(group))
+        for group in groups.values()
+    ]
+
+
+def baseline_of(sut: Series, every: Sequence[Series], baseline: str) -> list[Series]:
+    """The series of the baseline whose cells agree with that of `sut` on every factor they share.
+
+    A guest's cell names what only a guest has, such as its NIC; the baseline's does not. One is
+    what a comparison needs; none or several say that the design has no baseline for it.
+    """
+    return [
+        one
+        for one in every
+        if one.platform == baseline
+        and all(same(one.cell[f], sut.cell[f]) for f in one.cell.keys() & sut.cell.keys())
+    ]
+
+
+def _of(trial: FinishedTrial, guest: int | None) -> Mapping[str, float]:
+    if guest is None:
+        return trial.values
+    return trial.guests[guest - 1] if guest <= len(trial.guests) else {}
+
+
+def _has(trial: FinishedTrial, response: str) -> bool:
+    value = trial.values.get(response)
+    return value is not None and math.isfinite(value)

@@ -1,0 +1,69 @@
+"""What two setups do not have in common: named, never passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypertare.base.level import Level
+from hypertare.runs.summary import PlatformState, Summary
+
+_UNDER_TEST = ("driver",)
+"""What an interface may differ in between platforms: the device is what is weighed."""
+
+
+def unlike_platforms(one: PlatformState, other: PlatformState) -> list[str]:
+    """How two platforms of one run differ in what ought to be equal: CPUs, kernel, MTU, offloads.
+
+    Memory is not among it: a guest has less than its host. Interfaces are compared in the order in
+    which they are named, since their names differ.
+    """
+    found = [
+        f"{what} {_level(a)} against {_level(b)}"
+        for what, a, b in (("CPUs", one.cpus, other.cpus), ("kernel", one.kernel, other.kernel))
+        if a != b
+    ]
+    for mine, its in zip(one.interfaces.values(), other.interfaces.values(), strict=False):
+        found += _unlike(mine, its, "", _UNDER_TEST)
+    return found
+
+
+def unlike_runs(one: Summary, other: Summary) -> list[str]:
+    """How the setups of two runs differ: machine, accelerator, versions, every platform."""
+    found = list(
+        _unlike(one.machine.model_dump(), other.machine.model_dump(), "machine's ", ("hostname",))
+    )
+    if one.accelerator != other.accelerator:
+        found.append(f"accelerator {_level(one.accelerator)} against {_level(other.accelerator)}")
+    found += _unlike(dict(one.versions), dict(other.versions), "version of ", ())
+    for state in one.platforms:
+        # A factor of the bench gives a node several states: the likest is its own.
+        matches = [it for it in other.platforms if _whose(it) == _whose(state)]
+        found += min((_unlike_states(state, match) for match in matches), key=len, default=[])
+    return list(dict.fromkeys(found))
+
+
+def _whose(state: PlatformState) -> tuple[str, str]:
+    return state.platform, state.node
+
+
+def _unlike_states(one: PlatformState, other: PlatformState) -> list[str]:
+    skip = ("platform", "node", "interfaces")
+    of = f"{one.platform}'s "
+    found = list(_unlike(one.model_dump(exclude=set(skip)), other.model_dump(), of, skip))
+    for name in sorted(one.interfaces.keys() & other.interfaces.keys()):
+        found += _unlike(one.interfaces[name], other.interfaces[name], f"{of}{name} ", ())
+    return found
+
+
+def _unlike(
+    one: dict[str, Level | None], other: dict[str, Level | None], of: str, skip: tuple[str, ...]
+) -> Iterator[str]:
+    for name, value in one.items():
+        if name not in skip and name in other and other[name] != value:
+            yield f"{of}{name} {_level(value)} against {_level(other[name])}"
+
+
+def _level(level: Level | None) -> str:
+    if isinstance(level, bool):
+        return "on" if level else "off"
+    return "none" if level is None else str(level)

@@ -1,0 +1,107 @@
+"""The stop rule over a cell's trials as they come, paired as the estimates pair them."""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hypertare.stats.stop import Decision, StopRule
+    from hypertare.study import Study
+
+Pair = tuple[int, int, float, float]
+"""Block, boot, the platform's value, the baseline's."""
+
+
+class Watched:
+    """The trials of one cell of a plot, and for each of its platforms whether more are needed.
+
+    A trial is told by the node that it ran on. `baseline` is the baseline's node; where nothing else
+    is measured it is watched itself, against its own first trial: what counts is the spread.
+    """
+
+    def __init__(
+        self, study: Study, baseline: str, subjects: Iterable[str], min_boots: int
+    ) -> None:
+        self._design = study.design
+        self._baseline = baseline
+        self._min_boots = min_boots
+        self._blocks: set[int] = set()
+        self._native: dict[int, float] = {}
+        self._alone: float | None = None
+        self._waiting: dict[str, dict[int, tuple[int, float]]] = {node: {} for node in subjects}
+        self._pairs: dict[str, list[Pair]] = {node: [] for node in subjects}
+        self._rules: dict[str, StopRule] = {}
+
+    @property
+    def attempts(self) -> int:
+        """Blocks begun, warm-ups left out."""
+        return len(self._blocks)
+
+    def begin(self, block: int) -> None:
+        self._blocks.add(block)
+
+    def add(self, node: str, block: int, boot: int, value: float | None) -> None:
+        """A trial that counts, with its leading response; none where it has none."""
+        if value is None or not math.isfinite(value):
+            return
+        if node == self._baseline:
+            self._add_native(block, boot, value)
+        elif node in self._waiting:
+            self._waiting[node][block] = boot, value
+        for subject, waiting in self._waiting.items():
+            if block in waiting and block in self._native:
+                its_boot, mine = waiting.pop(block)
+                self._pair(subject, (block, its_boot, mine, self._native[block]))
+
+    def _add_native(self, block: int, boot: int, value: float) -> None:
+        self._native[block] = value
+        if self._baseline in self._waiting:
+            self._alone = value if self._alone is None else self._alone
+            self._native[block] = self._alone
+            self._waiting[self._baseline][block] = boot, value
+
+    def _pair(self, node: str, pair: Pair) -> None:
+        pairs = self._pairs[node]
+        insort(pairs, pair)
+        if pairs[-1] is pair and node in self._rules and self._takes(self._rules[node], pair):
+            _feed(self._rules[node], pair)
+        else:
+            self._rules[node] = self._begun_anew(pairs)
+
+    def _takes(self, rule: StopRule, pair: Pair) -> bool:
+        """Whether a pair goes on the scale that the pairs before it are on."""
+        return rule.scale == "difference" or min(pair[2:]) > 0
+
+    def _begun_anew(self, pairs: list[Pair]) -> StopRule:
+        from hypertare.stats.stop import StopRule
+
+        rule = StopRule(
+            precision=self._design.precision,
+            min_trials=self._design.min_trials,
+            max_trials=self._design.max_trials,
+            min_boots=self._min_boots,
+            scale="log" if all(min(pair[2:]) > 0 for pair in pairs) else "difference",
+        )
+        for pair in pairs:
+            _feed(rule, pair)
+        return rule
+
+    def decide(self, node: str) -> Decision:
+        from hypertare.stats.stop import Decision
+
+        return self._rules[node].decide() if node in self._rules else Decision.CONTINUE
+
+
+def _feed(rule: StopRule, pair: Pair) -> None:
+    """Pairs a block as `hypertare.findings.estimates` does."""
+    from hypertare.stats import ratio
+
+    block, boot, mine, native = pair
+    made = ratio.pair({block: [native]}, {block: [mine]})
+    if rule.scale == "log" and made.logs is not None:
+        rule.add(float(made.logs[0]), boot)
+    else:
+        rule.add(float(made.differences[0]), boot, max(abs(mine), abs(native)))

@@ -1,0 +1,230 @@
+"""From a run's store to its summary, at any moment of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from hypertare.base.errors import InputError
+from hypertare.base.level import Level
+from hypertare.design.planner import HOST
+from hypertare.design.trials import FinishedTrial
+from hypertare.protocol.plan import HUGE_PAGE
+from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
+from hypertare.runs.store import Meta, Store
+from hypertare.runs.summary import Estimate, LossFreeRate, PlatformState, Published, Summary
+from hypertare.study import StudyFile
+from hypertare.workloads.response import Response
+
+if TYPE_CHECKING:
+    from hypertare.study.claims import Claim
+
+
+def summarise(store: Store) -> Summary:
+    """What the trials that are there say. An interrupted run's summary says that it is incomplete.
+
+    Raises:
+        InputError: the run's file is damaged.
+    """
+    from hypertare.findings.cell_order import in_order
+    from hypertare.findings.claims import judge
+    from hypertare.findings.curves import curves
+    from hypertare.findings.estimates import estimate
+    from hypertare.findings.predictability import predictability
+    from hypertare.findings.totals import joined, totals
+    from hypertare.search import rates
+    from hypertare.study.predictability import PredictabilitySettings
+
+    meta = store.meta
+    file = StudyFile.restored(meta.study_text, meta.settings, str(store.path), Path(meta.folder))
+    milestones = store.milestones()
+    last = milestones[-1]
+    platforms = _platforms(store, meta)
+    rules: dict[str, Any] = {
+        "baseline": meta.baseline,
+        "confidence": meta.confidence,
+        "threshold": meta.threshold,
+        "clock": meta.clock,
+        "leading": meta.headline,
+    }
+    trials, walked = in_order(store.trials(), meta.settings, meta.platforms), store.walks()
+    responses = responses_of(meta)
+    found = estimate(trials, responses, **rules, platforms=platforms)
+    modelled = joined(file, trials, walked) if walked else ()
+    # Of the same trials once more: what is to be said of these is said already.
+    estimates = (
+        *found.estimates,
+        *estimate(tuple(modelled), responses, **rules).estimates,
+    )
+    foretold = tuple(
+        predictability(
+            trials,
+            responses,
+            PredictabilitySettings.model_validate(meta.settings.get("predictability", {})),
+            baseline=meta.baseline,
+            confidence=meta.confidence,
+            clock=meta.clock,
+        )
+    )
+    searched = _loss_free(store, meta, file)
+    under = {state.platform: state.accelerator for state in platforms}
+    known = (*estimates, *found.guests, *rates.estimates(searched, meta.baseline))
+    return Summary(
+        hypertare=meta.hypertare,
+        study=meta.study,
+        question=meta.question,
+        machine=meta.machine,
+        clock=meta.clock,
+        accelerator=meta.accelerator,
+        versions=meta.versions,
+        seed=meta.seed,
+        threshold=meta.threshold,
+        started=milestones[0].at,
+        ended=last.at if last.what in ("stopped", "completed") else None,
+        complete=last.what == "completed",
+        platforms=platforms,
+        estimates=estimates,
+        guests=found.guests,
+        noise=found.noise,
+        curves=tuple(curves(found.estimates)),
+        predictability=foretold,
+        loss_free=searched,
+        totals=tuple(totals(file, estimates, walked)),
+        published=tuple(_published(meta, file, estimates)),
+        claims=tuple(judge(claim, known, foretold, under) for claim in _claims(store, meta)),
+        failed=found.failed,
+        warnings=tuple(dict.fromkeys([*_warnings(store), *found.warnings])),
+    )
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run as far as its comparison with another one needs it."""
+
+    meta: Meta
+    trials: tuple[FinishedTrial, ...]
+    responses: dict[str, Response]
+    summary: Summary
+
+
+def read(path: Path) -> Found:
+    """Reads a run and sums it up.
+
+    Raises:
+        InputError: there is no run, or its file is damaged, foreign or of a newer version.
+    """
+    with Store.open(path) as store:
+        meta = store.meta
+        return Found(meta, tuple(store.trials()), responses_of(meta), summarise(store))
+
+
+def responses_of(meta: Meta) -> dict[str, Response]:
+    """All responses by name; those of two workloads that share a name share unit and direction."""
+    return {response.name: response for some in meta.responses.values() for response in some}
+
+
+def _published(meta: Meta, file: StudyFile, estimates: Sequence[Estimate]) -> Iterator[Published]:
+    """Others' figures beside ours."""
+    if meta.published:
+        from hypertare.findings.published import beside
+
+        yield from beside(meta.published, estimates, file.study().setting)
+
+
+def _loss_free(store: Store, meta: Meta, file: StudyFile) -> tuple[LossFreeRate, ...]:
+    if not meta.settings.get("search"):
+        return ()
+    from hypertare.search.findings import loss_free
+
+    return tuple(loss_free(file, store.trials()))
+
+
+def _claims(store: Store, meta: Meta) -> list[Claim]:
+    from hypertare.study.claims import Claim
+
+    try:
+        return [Claim.model_validate(claim) for claim in meta.settings.get("claims", [])]
+    except ValidationError as error:
+        raise InputError(
+            f"{store.path} holds a claim that this hypertare cannot read: "
+            f"{error.errors()[0]['msg']}.",
+            f"Read it with hypertare {meta.hypertare}, which wrote it.",
+        ) from error
+
+
+def _platforms(store: Store, meta: Meta) -> tuple[PlatformState, ...]:
+    """Every state that a platform was found in; more than one where a bench's factors change it."""
+    states: dict[str, PlatformState] = {}
+    for _, records in store.benches():
+        for state in _states(records, meta):
+            states.setdefault(state.model_dump_json(), state)
+    order = {name: place for place, name in enumerate(meta.platforms)}
+    return tuple(sorted(states.values(), key=lambda state: (order[state.platform], state.node)))
+
+
+def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
+    """The nodes under test of one bench; its peer is none."""
+    hellos = {record.node: record for record in records if isinstance(record, Hello)}
+    ready = {record.node: record for record in records if isinstance(record, NodeReady)}
+    for node, hello in hellos.items():
+        platform = _platform_of(node, meta)
+        if platform is None or _is_driver_domain(node, ready.get(node), meta):
+            continue
+        yield PlatformState(
+            platform=platform,
+            node=node,
+            kernel=hello.kernel,
+            cpus=hello.cpus,
+            memory=hello.memory,
+            accelerator=ready[node].accelerator if node in ready else None,
+            vmm=ready[node].vmm if node in ready else None,
+            paging=ready[node].paging if node in ready else None,
+            pages=_pages(ready[node].backing) if node in ready else None,
+            joined=ready[node].joined if node in ready else None,
+            scheduler=ready[node].scheduler if node in ready else None,
+            clocksource=hello.clocksource,
+            interfaces={
+                record.interface: _interface(record)
+                for record in records
+                if isinstance(record, InterfaceState) and record.node == node
+            },
+        )
+
+
+def _pages(backing: Backing | None) -> str | None:
+    """As `sut.pages` calls them."""
+    if backing is None:
+        return None
+    if backing.page_size == HUGE_PAGE:
+        return "2M"
+    return "thp" if backing.huge else "4K"
+
+
+def _platform_of(node: str, meta: Meta) -> str | None:
+    """The design names the baseline's node `host`, the others by platform and numbers."""
+    platform = meta.baseline if node == HOST else node.rstrip("0123456789-")
+    return platform if platform in meta.platforms else None
+
+
+def _is_driver_domain(node: str, ready: NodeReady | None, meta: Meta) -> bool:
+    """On an emulated machine under Xen the host is no baseline: that boots without."""
+    under_xen = ready is not None and ready.vmm is not None
+    return node == HOST and under_xen and meta.machine.kind == "emulated"
+
+
+def _interface(state: InterfaceState) -> dict[str, Level | None]:
+    return {
+        "driver": state.driver,
+        "mtu": state.mtu,
+        "rx_queues": state.rx_queues,
+        "tx_queues": state.tx_queues,
+        **dict(sorted(state.offloads.items())),
+    }
+
+
+def _warnings(store: Store) -> list[str]:
+    return [event.text for event in store.events() if event.level == "warning"]

@@ -1,0 +1,175 @@
+"""`tune.json`: what a tuning found, for programs. Schema: `schema/tune.schema.json`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from hypertare.base.level import Level
+from hypertare.runs.summary import Clock, MachineState, Part, Verdict
+from hypertare.study.tune import Goal
+from hypertare.workloads.response import Better
+
+
+class KnobTried(Part):
+    """A knob: its default, what it was tried at, and levels that this system refused, with reasons."""
+
+    path: str
+    default: Level
+    levels: tuple[Level, ...] = ()
+    low: int | None = None
+    high: int | None = None
+    refused: dict[str, str] = {}
+
+
+class EffectFound(Part):
+    """What going from `levels[i][0]` (default) to `levels[i][1]` of `knobs[i]` does to a response.
+
+    `change` is a ratio - 1, with its interval at `confidence`, over the levels of the other knobs; of
+    two knobs it is their interaction: half of what the second's change does to the effect of the
+    first. `p` is adjusted for the number of effects (Holm). `aliases` are pairs that the design
+    cannot tell from this one.
+    """
+
+    knobs: tuple[str, ...]
+    levels: tuple[tuple[Level, Level], ...]
+    response: str
+    change: float
+    low: float
+    high: float
+    confidence: float
+    p: float
+    shown: bool
+    aliases: tuple[tuple[str, ...], ...] = ()
+
+
+class Tried(Part):
+    """A setting of the search: changes against the default, a ratio - 1, the mean of `n` blocks.
+
+    These figures chose the winner, so the best of them flatter: see `Confirmation`.
+    """
+
+    setting: dict[str, Level]
+    throughput: float
+    cpu: float | None
+    n: int
+    front: bool = False
+    knee: bool = False
+
+
+class Look(Part):
+    """One trial of the screening, the search or the race, in its order, against its block's default."""
+
+    phase: Literal["screen", "search", "race"]
+    setting: dict[str, Level]
+    throughput: float
+    cpu: float | None
+
+
+class Change(Part):
+    """A response of the winner against the default, from fresh trials: a ratio - 1."""
+
+    response: str
+    unit: str
+    better: Better
+    default: float
+    winner: float
+    change: float
+    low: float | None
+    high: float | None
+    verdict: Verdict
+
+
+class Confirmation(Part):
+    """Fresh trials of the winner against the default, interleaved; none of the search is among them.
+
+    `gain` is the goal's: of throughput, of CPU (less is a gain), or for `balance` the geometric mean
+    of both, a ratio - 1, positive for better, and `by_block` that of each block. `search_gain` is
+    what the search had promised.
+    """
+
+    setting: dict[str, Level]
+    blocks: int
+    gain: float
+    low: float | None
+    high: float | None
+    confidence: float
+    threshold: float
+    search_gain: float
+    by_block: tuple[float, ...]
+    confirmed: bool
+    changes: tuple[Change, ...]
+
+
+class Smallest(Part):
+    """The smallest level of a knob that loses nothing, from fresh trials of it.
+
+    `level` is absent where even the largest lost. All of `clean` fresh trials lost at most `loss`;
+    a level that loses in more than `chance` of its trials would have shown it with the confidence of
+    95 %. `below` is the next smaller level and the share that it lost.
+    """
+
+    knob: str
+    level: Level | None
+    clean: int
+    chance: float | None
+    loss: float
+    below: Level | None = None
+    below_loss: float | None = None
+
+
+Where = Literal["host", "guest", "container", "application", "study"]
+
+
+class Step(Part):
+    """How to apply one change, and how to take it back. `where`: on the host, inside the guest or the
+    container, in the application, or only in the study, where no command does it. `xml` is libvirt's,
+    where it has a word for it. In commands, IFACE is the interface, DOMAIN the guest's name, and OLD
+    what `look_first` showed.
+    """
+
+    knob: str
+    level: Level
+    where: Where
+    look_first: tuple[str, ...] = ()
+    apply: tuple[str, ...] = ()
+    persist: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
+    xml: str | None = None
+    note: str | None = None
+
+
+class Tuning(Part):
+    """The whole of it. `recommendation` is empty where the default is to be kept. `left_out` names the
+    knobs that the screening showed not to matter.
+    """
+
+    hypertare: str
+    study: str
+    question: str
+    machine: MachineState
+    clock: Clock
+    accelerator: str | None
+    seed: int
+    started: datetime
+    ended: datetime
+    platform: str
+    workload: str
+    goal: Goal
+    budget: str
+    trials: int
+    throughput: str
+    cpu: str | None
+    design: str | None
+    knobs: tuple[KnobTried, ...]
+    effects: tuple[EffectFound, ...]
+    left_out: tuple[str, ...]
+    tried: tuple[Tried, ...]
+    looks: tuple[Look, ...]
+    confirmation: Confirmation | None
+    smallest: tuple[Smallest, ...]
+    keep_default: bool
+    recommendation: dict[str, Level]
+    steps: tuple[Step, ...]
+    verdict: str
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""Where benches stand: this host, or an emulated machine in virtual time."""

@@ -1,0 +1,254 @@
+"""A batch: one boot of an emulated machine with all that it is to do, decided before it starts.
+
+Pure. Inside a batch trials are counted from 0, so that its plan, and with it its fingerprint, does
+not depend on what else a run does; the run's own numbers are given when its records come out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hypertare.base.errors import InputError
+from hypertare.base.level import Cell
+from hypertare.design import pc, planner
+from hypertare.design.design import Plot, Variant
+from hypertare.design.pc import Nic, Pc, PcClass, class_of
+from hypertare.design.trials import PlannedTrial
+from hypertare.protocol import plan
+from hypertare.protocol.plan import Seam
+from hypertare.protocol.records import BenchReady, Console, Record, Teardown, TrialBegin, TrialEnd
+from hypertare.study import OF_GUESTS, StudyFile
+
+if TYPE_CHECKING:
+    from hypertare.machines.emulated import Output
+
+
+@dataclass(frozen=True)
+class Place:
+    """A trial's place in the run: its variant, its numbers, what is put into the study for it.
+
+    `key` is whatever the maker of the batch knows it by.
+    """
+
+    variant: Variant
+    planned: PlannedTrial
+    levels: Cell
+    key: Any = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`places` and `trials` belong together one by one.
+
+    A boot of a plot is a batch for each class of PC that its platforms need; `part` counts them.
+    """
+
+    boot: int
+    pc: Pc
+    bench: plan.Bench
+    places: tuple[Place, ...]
+    trials: tuple[plan.Trial, ...]
+    part: int = 0
+
+    @cached_property
+    def steps(self) -> bytes:
+        """The plan as the machine finds it."""
+        steps: list[Seam] = [plan.HelloStep(), plan.BenchStep(bench=self.bench)]
+        steps += [plan.TrialStep(trial=trial) for trial in self.trials]
+        steps.append(plan.TeardownStep())
+        return b"".join(step.model_dump_json().encode() + b"\n" for step in steps)
+
+    @property
+    def kind(self) -> PcClass:
+        return class_of(self.places[0].variant.platform)
+
+    @property
+    def machine(self) -> object:
+        """Equal for batches that are one machine: in virtual time those that differ in nothing."""
+        if self.pc.clock != "virtual":
+            return id(self)
+        return self.pc, hashlib.sha256(self.steps).hexdigest()
+
+
+def parts(places: Sequence[Place]) -> list[list[Place]]:
+    """The places of a boot by the class of PC that they need, each in their order; guests' first."""
+    found: dict[PcClass, list[Place]] = {}
+    for place in places:
+        found.setdefault(class_of(place.variant.platform), []).append(place)
+    return [
+        found[kind] for kind in sorted(found, key=lambda kind: (not kind.has_guests, kind.name))
+    ]
+
+
+def make(
+    file: StudyFile,
+    plot: Plot,
+    boot: int,
+    seed: int,
+    places: Sequence[Place],
+    on: planner.Surroundings,
+    part: int = 0,
+) -> Batch:
+    """One boot of one PC with the trials of these places, in their order; all need the same class.
+
+    `seed` moves what chance moves. The variants of other classes are not on the bench.
+    """
+    kind = class_of(places[0].variant.platform)
+    on = replace(on, chance=planner.Chance(seed))
+    study = file.cell(plot.levels)
+    plot = _of_class(plot, kind)
+    cells = {
+        variant.node: file.cell({**plot.levels, **variant.levels}) for variant in plot.variants
+    }
+    bench = planner.make_bench(study, plot, cells, on)
+    trials = tuple(
+        planner.make_trial(
+            number,
+            file.cell(place.levels),
+            place.planned.workload,
+            place.variant,
+            plot,
+            on,
+            warmup=place.planned.kind == "warmup",
+        )
+        for number, place in enumerate(places)
+    )
+    machine = pc.make(kind, study, seed, nics_of(bench), on.programs)
+    return Batch(boot, machine, bench, tuple(places), trials, part)
+
+
+def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int) -> int:
+    """Of one boot. It does not depend on which other levels a factor has.
+
+    Boots that differ in what only a guest's host knows meet the same chance, so what they differ by
+    is not chance; and the baseline's is the same boot for all of them.
+    """
+    own = sorted((path, str(level)) for path, level in levels.items() if path not in OF_GUESTS)
+    text = json.dumps([run_seed, own, replicate])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) & 0x7FFFFFFF
+
+
+def nics_of(bench: plan.Bench) -> tuple[Nic, ...]:
+    """Every NIC of the machine: those of uplinks, and those on hubs. Uplinks may share a wire that no
+    node is on.
+    """
+    hubs = [link.name for link in bench.links if link.kind == "hub"]
+    first = hubs[0] if hubs else ""
+    nics = [(one, one.wire or first) for link in bench.links if (one := link.uplink)]
+    on_nodes = [one for node in bench.nodes for one in node.interfaces]
+    found = [*nics, *((one, one.link) for one in on_nodes if one.link in hubs)]
+    wires = list(dict.fromkeys([*hubs, *(wire for _, wire in found)]))
+    return tuple(
+        Nic(nic.nic or "virtio-net", nic.mac or "", wires.index(wire)) for nic, wire in found
+    )
+
+
+MOST_NICS = 184
+"""Of QEMU's PC: eight functions of each of its 23 free slots (`place` in the agent's emulated.rs)."""
+
+
+def check_nics(file: StudyFile, plot: Plot, on: planner.Surroundings) -> None:
+    """Whether the PCs of a plot have room for all their NICs.
+
+    Raises:
+        InputError: one has not; it says for how many guests it would have.
+    """
+    study = file.cell(plot.levels)
+    on = replace(on, chance=planner.Chance(0))
+    for kind in pc.classes(study):
+        own = _of_class(plot, kind)
+        cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in own.variants}
+        needed = len(nics_of(planner.make_bench(study, own, cells, on)))
+        if needed > MOST_NICS:
+            fit = study.bench_guests * MOST_NICS // needed
+            raise InputError(
+                f"{study.bench_guests} guests with their peers need {needed} NICs of the emulated "
+                f"machine, which has room for {MOST_NICS}: {fit} fit.",
+                "Ask for fewer with sut.guests.",
+            )
+
+
+def _of_class(plot: Plot, kind: PcClass) -> Plot:
+    return replace(plot, variants=tuple(v for v in plot.variants if class_of(v.platform) == kind))
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """What a machine told, by what it is about. `trials` has those that were ended in order."""
+
+    bench: tuple[Record, ...]
+    trials: dict[int, tuple[Record, ...]]
+    rest: tuple[Record, ...]
+    ready: BenchReady | None
+    complete: bool
+
+
+def sort(records: Sequence[Record]) -> Sorted:
+    """Takes the records of one boot apart."""
+    bench: list[Record] = []
+    trials: dict[int, tuple[Record, ...]] = {}
+    current: list[Record] = bench
+    ready = None
+    for record in records:
+        if isinstance(record, TrialBegin):
+            current = []
+        current.append(record)
+        if isinstance(record, BenchReady):
+            ready = record
+        if isinstance(record, TrialEnd):
+            trials[record.trial] = tuple(current)
+            current = []
+    rest = () if current is bench else tuple(current)
+    complete = bool(records) and isinstance(records[-1], Teardown)
+    return Sorted(tuple(bench), trials, rest, ready, complete)
+
+
+def renumbered(records: Sequence[Record], trial: int) -> Iterator[Record]:
+    """Records of a trial under the number that it has in the run."""
+    for record in records:
+        named = "trial" in type(record).model_fields
+        yield record.model_copy(update={"trial": trial}) if named else record
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a boot told of one of its trials, under the run's numbers."""
+
+    place: Place
+    records: tuple[Record, ...]
+    error: str | None
+    seconds: float
+
+
+def tell(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterator[Told]]:
+    """The records of a boot's bench, and then of its trials, one by one."""
+    told = sort(output.records)
+
+    def trials() -> Iterator[Told]:
+        for number, place in enumerate(batch.places):
+            found = told.trials.get(number, ())
+            records = list(renumbered(found, place.planned.id))
+            error = _error_of(found, output, told.ready)
+            if error and output.console:
+                records.append(told_by_console(output.console))
+            seconds = getattr(records[-1], "elapsed_s", 0.0) if records and not error else 0.0
+            yield Told(place, tuple(records), error, seconds)
+
+    return told.bench, trials()
+
+
+def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | None) -> str | None:
+    if ready is not None and ready.error:
+        return f"the bench could not be made: {ready.error}"
+    if records:
+        return getattr(records[-1], "error", None)
+    return output.error or "the machine did not carry this trial out"
+
+
+def told_by_console(lines: Sequence[str]) -> Console:
+    return Console(node="host", lines=tuple(lines))

@@ -1,0 +1,70 @@
+"""What a run was made on and with, stored beside its numbers."""
+
+from __future__ import annotations
+
+import platform
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypertare import __version__
+from hypertare.base.errors import MachineError
+from hypertare.base.host_files import Host
+from hypertare.machines.accelerator import QEMU
+from hypertare.machines.host import xen
+from hypertare.runs.summary import MachineState
+
+if TYPE_CHECKING:
+    from hypertare.machines.image.build import Image
+
+
+def machine_state(host: Host | None = None) -> MachineState:
+    """This machine, as every summary names it."""
+    local = host or Host()
+    cpuinfo = local.read("/proc/cpuinfo") or ""
+    model = re.search(r"^model name\s*:\s*(.*)$", cpuinfo, re.MULTILINE)
+    return MachineState(
+        kind="local",
+        hostname=local.read("/proc/sys/kernel/hostname") or "unknown",
+        cpu=model[1].strip() if model else "unknown",
+        cpus=len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE)),
+        memory=local.memory.get("MemTotal", 0),
+        kernel=local.read("/proc/sys/kernel/osrelease") or "unknown",
+        architecture=platform.machine(),
+        distribution=_distribution(local),
+    )
+
+
+def versions(agent: Path, image: Image | None = None, host: Host | None = None) -> dict[str, str]:
+    """Of all that has a part in the numbers; what is not there is left out."""
+    local = host or Host()
+    found = {
+        "hypertare": __version__,
+        "python": platform.python_version(),
+        "agent": _first_number(local, (str(agent), "--version")),
+        "qemu": _first_number(local, (QEMU, "--version")),
+        "xen": _xen(local),
+        "guest kernel": image.kernel_name if image else None,
+        "image": image.digest if image else None,
+        "programs": image.programs if image else None,
+    }
+    return {name: version for name, version in found.items() if version}
+
+
+def _first_number(host: Host, argv: tuple[str, ...]) -> str | None:
+    found = re.search(r"\d+\.\d+\S*", host.run(argv, 10.0).out)
+    return found[0] if found else None
+
+
+def _xen(host: Host) -> str | None:
+    """Where this host is its driver domain."""
+    try:
+        return xen.find(host).described if xen.is_driver_domain(host) else None
+    except MachineError:
+        return None
+
+
+def _distribution(host: Host) -> str:
+    text = host.read("/etc/os-release") or host.read("/usr/lib/os-release") or ""
+    found = re.search(r'^PRETTY_NAME="?([^"\n]*)', text, re.MULTILINE)
+    return found[1] if found else "unknown"

@@ -1,0 +1,131 @@
+"""Who looks after what is lent: a process of its own, that puts everything back when its input ends.
+
+The kernel closes that pipe whatever ends the run, so kill -9 of the controller and the loss of its
+terminal are no special cases. Should this process be killed too, the journal stays, and the next run
+or `hypertare doctor --put-back` takes it up.
+
+    needs, one JSON object a line  ->  an answer to each  ->  one more after the end of input
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from hypertare.base.errors import HypertareError, MachineError
+from hypertare.base.host_files import Host
+from hypertare.machines.host import journal
+from hypertare.machines.host.lending import PUT_BACK, Lending
+from hypertare.machines.host.needs import Needs
+
+PATIENCE_S = 15.0
+"""For the run's own guests to end: the host agent takes some 3 s."""
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`what` and `do` of an error, or neither. The last one says how putting back went."""
+
+    what: str | None = None
+    do: str | None = None
+    last: bool = False
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path("/"), help="of the host's files")
+    parser.add_argument("--patience", type=float, default=PATIENCE_S, help="in seconds, at the end")
+    arguments = parser.parse_args(argv)
+    host = Host(root=arguments.root)
+    for number in _ENDING:
+        signal.signal(number, _end)
+    try:
+        with journal.held(host):
+            last = _look_after(Lending(host), arguments.patience)
+    except Exception as error:
+        last = _reason(error)
+    _tell(replace(last, last=True))
+    return 0 if last.what is None else MachineError.status
+
+
+def _look_after(lending: Lending, patience_s: float) -> Answer:
+    """Until nobody asks any more. However that comes, everything is put back; the answer says what
+    went wrong with that, else before."""
+    wrong = Answer()
+    waits_s = 0.0
+    try:
+        try:
+            # What an earlier run has left.
+            lending.put_back()
+            waits_s = patience_s
+            _tell(Answer())
+            for line in sys.stdin:
+                _tell(_provide(lending, line))
+        finally:
+            _ignore_ends()
+    except SystemExit:
+        pass
+    except Exception as error:
+        wrong = _reason(error)
+    finally:
+        left = _put_back(lending, waits_s)
+    return wrong if left.what is None else left
+
+
+def _provide(lending: Lending, line: str) -> Answer:
+    try:
+        lending.provide(Needs(**json.loads(line)))
+    except Exception as error:
+        return _reason(error)
+    return Answer()
+
+
+def _put_back(lending: Lending, patience_s: float) -> Answer:
+    try:
+        lending.put_back(patience_s)
+    except Exception as error:
+        return _reason(error)
+    return Answer()
+
+
+def _reason(error: Exception) -> Answer:
+    if isinstance(error, HypertareError):
+        return Answer(error.what, error.do)
+    return Answer(
+        "whoever looks after this host's settings met what it does not expect: "
+        f"{type(error).__name__}: {error}",
+        f"See whether they are as they were: {PUT_BACK}. Please report it.",
+    )
+
+
+def _end(number: int, frame: object) -> None:
+    # A second one must not interrupt what the first one makes necessary.
+    _ignore_ends()
+    raise SystemExit(128 + number)
+
+
+def _ignore_ends() -> None:
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _tell(answer: Answer) -> None:
+    try:
+        os.write(sys.stdout.fileno(), json.dumps(asdict(answer)).encode() + b"\n")
+    except OSError:
+        # Nobody is listening any more; what went wrong is for whoever looks at the terminal.
+        if answer.what is not None:
+            with contextlib.suppress(OSError):
+                os.write(2, f"hypertare: {answer.what} {answer.do or ''}\n".encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""A run's end of what is lent: asks the guardian, and has one only when something must be changed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from hypertare.base.errors import MachineError
+from hypertare.base.host_files import Host
+from hypertare.machines.host import journal
+from hypertare.machines.host.guardian import PATIENCE_S, Answer
+from hypertare.machines.host.lending import PUT_BACK, Lending
+from hypertare.machines.host.needs import Needs, Permissions, check, met
+
+_ANSWER_LIMIT_S = 90.0
+"""Unloading, loading, and both again where that fails; memory may have to be moved for huge pages."""
+
+
+_GONE = "whoever was to look after this host's settings has ended or does not answer."
+
+
+class NotPutBackError(MachineError):
+    """A setting of this host is not as it was before the run. The run itself is whole."""
+
+
+class Loan:
+    """Settings of this host for the benches of one machine. To be closed when their guests have ended."""
+
+    def __init__(
+        self, allow: Permissions, root: Path = Path("/"), patience_s: float = PATIENCE_S
+    ) -> None:
+        self.allow = allow
+        self.root = root
+        self.patience_s = patience_s
+        self._guardian: subprocess.Popen[bytes] | None = None
+
+    def provide(self, needs: Needs) -> None:
+        """Makes the host have what a bench needs, or sees that it has.
+
+        Raises:
+            MachineError: it has not; nothing was changed, or it was put back.
+        """
+        host = Host(root=self.root)
+        if self._guardian is None:
+            check(host, needs, self.allow)
+            if met(host, needs):
+                return
+            self._begin()
+        self._ask(needs)
+
+    def close(self) -> None:
+        """Has everything put back.
+
+        Raises:
+            NotPutBackError: something could not be.
+        """
+        if self._guardian is None:
+            return
+        guardian, self._guardian = self._guardian, None
+        assert guardian.stdin is not None
+        with contextlib.suppress(OSError):
+            guardian.stdin.close()
+        answer = _answer(guardian, self.patience_s + _ANSWER_LIMIT_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            guardian.wait(_ANSWER_LIMIT_S)
+        if answer.what is not None:
+            raise NotPutBackError(answer.what, answer.do)
+
+    def _begin(self) -> None:
+        """In a session of its own: Ctrl-C and the loss of the terminal are the controller's."""
+        guardian = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "hypertare.machines.host.guardian"),
+                *("--root", self.root, "--patience", str(self.patience_s)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            self._taken(_answer(guardian, _ANSWER_LIMIT_S))
+        except MachineError:
+            # It has changed nothing for us, so nothing is to be put back; the next bench asks again.
+            assert guardian.stdin is not None
+            guardian.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                guardian.wait(self.patience_s)
+            raise
+        self._guardian = guardian
+
+    def _ask(self, needs: Needs) -> None:
+        assert self._guardian is not None and self._guardian.stdin is not None
+        with contextlib.suppress(OSError):
+            self._guardian.stdin.write(json.dumps(asdict(needs)).encode() + b"\n")
+            self._guardian.stdin.flush()
+        self._taken(_answer(self._guardian, _ANSWER_LIMIT_S))
+
+    def _taken(self, answer: Answer) -> None:
+        if answer.what is not None:
+            raise MachineError(answer.what, answer.do)
+        if answer.last:
+            raise MachineError(_GONE, f"As root see: {PUT_BACK}")
+
+
+def _answer(guardian: subprocess.Popen[bytes], limit_s: float) -> Answer:
+    """The next answer; that there is none is one, too."""
+    assert guardian.stdout is not None
+    # Ends the wait for the answer, not the guardian: that still has to put things back.
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(guardian.stdout.readline()), daemon=True)
+    reader.start()
+    reader.join(limit_s)
+    try:
+        return Answer(**json.loads(found[0]))
+    except (IndexError, ValueError, TypeError):
+        return Answer(_GONE, f"As root: {PUT_BACK}", last=True)
+
+
+def left_behind(host: Host) -> list[str]:
+    """What runs that are gone have changed and not put back, in words.
+
+    Raises:
+        MachineError: the journal cannot be understood.
+    """
+    return [] if journal.is_held(host) else journal.read(host).described(host)
+
+
+def recover(host: Host, tell: Callable[[str], None]) -> None:
+    """Puts back what runs that are gone have left; without root it only tells.
+
+    Raises:
+        MachineError: it could not be put back.
+    """
+    left = left_behind(host)
+    if not left:
+        return
+    what = "; ".join(left)
+    if os.geteuid() != 0:
+        tell(f"a run that was killed has left this host changed: {what}. As root: {PUT_BACK}")
+        return
+    with journal.held(host):
+        Lending(host).put_back()
+    tell(f"put back what a killed run had left: {what}")

@@ -1,0 +1,140 @@
+"""What a bench needs of this host's settings, and whether the host has it. Reads only."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from hypertare.base.errors import InputError, MachineError
+from hypertare.base.host_files import Host
+from hypertare.base.units import human_size
+from hypertare.machines.host import huge_pages, journal, kvm
+from hypertare.protocol import plan
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """What of this host a run may change, to put it back at its end."""
+
+    module_reload: bool = False
+    huge_pages: bool = False
+
+
+NOTHING = Permissions()
+
+
+@dataclass(frozen=True)
+class Needs:
+    """`paging`: what KVM is to give its guests; none for what it gives. `huge_pages`: of 2 MB, free
+    for guests."""
+
+    paging: plan.Paging | None = None
+    huge_pages: int = 0
+
+    @classmethod
+    def of(cls, bench: plan.Bench) -> Needs:
+        guests = [node.kind for node in bench.nodes if isinstance(node.kind, plan.Guest)]
+        paging = {guest.paging for guest in guests if guest.paging is not None}
+        if len(paging) > 1:
+            raise InputError(
+                "guests with nested and with shadow page tables cannot stand on one bench: KVM's "
+                "module gives all guests the same.",
+                "Make sut.paging a factor: each of its levels has a bench of its own.",
+            )
+        return cls(
+            next(iter(paging), None),
+            sum(huge_pages.needed(guest.memory) for guest in guests if guest.pages == "2M"),
+        )
+
+
+def met(host: Host, needs: Needs) -> bool:
+    """Whether the host has it as it is."""
+    module, pages = kvm.find(host), huge_pages.find(host)
+    paging = needs.paging is None or (module is not None and module.paging == needs.paging)
+    return paging and (
+        not needs.huge_pages or (pages is not None and pages.free >= needs.huge_pages)
+    )
+
+
+def check(host: Host, needs: Needs, allow: Permissions) -> None:
+    """Whether the host has what a bench needs, or may be made to have it; changes nothing.
+
+    What another run has made it have at the moment, it has for that one alone.
+
+    Raises:
+        MachineError: it has not, and what to do about it.
+    """
+    if needs != Needs() and journal.is_held(host):
+        raise journal.held_by_another()
+    if needs.paging is not None:
+        _check_paging(host, needs.paging, allow)
+    if needs.huge_pages:
+        _check_huge_pages(host, needs.huge_pages, allow)
+
+
+def _check_paging(host: Host, paging: plan.Paging, allow: Permissions) -> None:
+    module = kvm.find(host)
+    if module is None:
+        raise MachineError(
+            f"sut.paging asks for {paging} page tables, but {kvm.why_missing(host)}.",
+            "As root: modprobe kvm_intel (or kvm_amd). Without KVM take machine = 'emulated', "
+            "which brings a KVM host of its own.",
+        )
+    if module.paging == paging:
+        return
+    if module.paging is None:
+        raise MachineError(
+            f"sut.paging asks for {paging} page tables, but {module.name} does not tell which it "
+            "gives.",
+            f"As root see: cat /sys/module/{module.name}/parameters/{module.parameter}",
+        )
+    if not allow.module_reload:
+        raise MachineError(
+            f"sut.paging asks for {paging} page tables, but this host has {module.described}: its "
+            f"guests have {module.paging} ones.",
+            "As root, with no guest running, add --allow-module-reload: the module is loaded anew "
+            "for the run and put back at its end.",
+        )
+    require_root("--allow-module-reload")
+    kvm.check_free(host, module)
+
+
+def _check_huge_pages(host: Host, count: int, allow: Permissions) -> None:
+    found = huge_pages.find(host)
+    size = human_size(count * huge_pages.SIZE)
+    if found is None:
+        raise MachineError(
+            f'sut.pages = "2M" needs {count} pages of 2 MB, but this host\'s kernel has none of '
+            "that size.",
+            'Take sut.pages = "4K" or "thp".',
+        )
+    if found.free >= count:
+        return
+    missing = count - found.free
+    if not allow.huge_pages:
+        raise MachineError(
+            f'sut.pages = "2M" needs {count} free pages of 2 MB ({size}), but {found.free} of '
+            f"{found.total} are free.",
+            f"As root: sysctl vm.nr_hugepages={found.total + missing}, or add --allow-huge-pages: "
+            "they are set aside for the run and given back at its end.",
+        )
+    require_root("--allow-huge-pages")
+    available = host.memory.get("MemAvailable", 0)
+    if missing * huge_pages.SIZE > available:
+        raise MachineError(
+            f"{missing} more pages of 2 MB ({human_size(missing * huge_pages.SIZE)}) cannot be set "
+            f"aside: {human_size(available)} of memory are available.",
+            "Give the guests less with sut.memory, or end what takes the memory.",
+        )
+
+
+def require_root(option: str) -> None:
+    """Raises:
+    MachineError: this is not root.
+    """
+    if os.geteuid() != 0:
+        raise MachineError(
+            f"{option} changes settings of this host's kernel, which only root may do; nothing "
+            "was changed.",
+            f"Run it as root (sudo hypertare ... {option}).",
+        )

@@ -1,0 +1,389 @@
+"""From a kernel's name to a kernel and an initramfs that boot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+
+from hypertare.base.errors import InputError, MachineError
+from hypertare.base.paths import agent_binary
+from hypertare.design.profiles import (
+    DEFAULT_PROFILE,
+    GUEST_INITRAMFS,
+    GUEST_KERNEL,
+    Profile,
+    Vmm,
+    find_profile,
+)
+from hypertare.machines.image import cpio, kernel_module, qemu, xen
+from hypertare.machines.image import kernel as kernels
+from hypertare.machines.image import programs as real
+from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
+from hypertare.machines.image.kernel import Kernel, KernelSource
+from hypertare.machines.image.kernel_module import Built
+from hypertare.machines.image.modules import ModuleTree, unsigned
+from hypertare.machines.image.programs import Choice, Programs
+from hypertare.machines.image.qemu import Qemu
+from hypertare.machines.image.xen import Xen
+
+VERSION = 2
+"""Of what an initramfs looks like; part of every key."""
+
+INITRAMFS = "initramfs.cpio"
+DEFAULT_KERNEL = "debian"
+
+
+@dataclass(frozen=True)
+class Image:
+    """What a guest boots from. As long as this object lives, `image gc` leaves the files alone.
+
+    `digest` names everything that went into it. `modules` are those that the guest can have, in
+    the kernel or as files. With a `hypervisor`, the kernel is that of its driver domain. `programs`
+    tells versions of the programs that it was asked to have, for people; they take `programs_size`
+    bytes of memory once they are unpacked, where the work is done: of its guests, where it has some.
+    `further` archives are loaded behind the initramfs.
+    """
+
+    kernel: Path
+    initramfs: Path
+    kernel_release: str
+    kernel_name: str
+    digest: str
+    modules: frozenset[str]
+    hypervisor: Path | None = None
+    programs: str = ""
+    programs_size: int = 0
+    further: tuple[Path, ...] = ()
+    _held: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
+
+
+def silent(_: str) -> None:
+    """Progress that nobody watches."""
+
+
+def build(
+    kernel: str = DEFAULT_KERNEL,
+    profile: str = DEFAULT_PROFILE,
+    agent: Path | None = None,
+    progress: Progress = silent,
+    *,
+    programs: Sequence[str] = (),
+    cache: Cache | None = None,
+    refresh: bool = False,
+) -> Image:
+    """The image, from the cache or made now.
+
+    `kernel` is `debian`, `debian:PACKAGE`, `host` or a path. A kernel once fetched stays the same
+    until `refresh`: a run of next week shall not meet another kernel unasked. The same holds for
+    `programs`, which are names of sets or paths of this host (`hypertare.machines.image.programs`).
+
+    Raises:
+        InputError: no such profile or set of programs, or a path is no kernel or program.
+        MachineError: no agent, no network, no room, or no way to get the kernel or the programs on
+            this host.
+    """
+    asked = _Asked(kernel, find_profile(profile), real.choose(programs))
+    init = _agent(agent or agent_binary())
+    store = cache or Cache()
+    found = None if refresh else _open(asked, init, store)
+    if found:
+        return found
+    with store.building(progress):
+        return _make(asked, init, store, progress, refresh)
+
+
+def ready(
+    kernel: str = DEFAULT_KERNEL,
+    profile: str = DEFAULT_PROFILE,
+    agent: Path | None = None,
+    *,
+    programs: Sequence[str] = (),
+    cache: Cache | None = None,
+) -> Image | None:
+    """The image when it is already made.
+
+    Raises:
+        HypertareError: as `build`, where the input is wrong or there is no agent.
+    """
+    init = _agent(agent or agent_binary())
+    asked = _Asked(kernel, find_profile(profile), real.choose(programs))
+    return _open(asked, init, cache or Cache())
+
+
+@dataclass(frozen=True)
+class _Asked:
+    kernel: str
+    profile: Profile
+    programs: Choice
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What goes into an image, all of it there."""
+
+    source: KernelSource
+    wanted: Profile
+    init: bytes
+    own: tuple[Built, ...]
+    vmm: Xen | Qemu | None
+    programs: Programs | None
+
+    @property
+    def key(self) -> str:
+        inputs = {
+            "version": VERSION,
+            "kernel": kernels.key_of(self.source),
+            "modules": self.source.modules_digest,
+            "profile": [_signature(self.wanted)],
+            "own": [[built.name, built.digest] for built in self.own],
+            "vmm": self.vmm.digest if self.vmm else [],
+            "programs": self.programs.digest if self.programs else [],
+            "init": hashlib.sha256(self.init).hexdigest(),
+        }
+        return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
+
+    @property
+    def has_xen_kernel(self) -> bool:
+        """Whether the kernel is one of the image's own: it boots under Xen, as driver domain or guest."""
+        return isinstance(self.vmm, Xen) or self.wanted.paravirtual
+
+    @property
+    def what(self) -> str:
+        beside = [one.name for one in (self.vmm, self.programs) if one]
+        names = f" with {', '.join(beside)}" if beside else ""
+        return f"{self.wanted.name} initramfs for {self.source.name}{names}"
+
+
+def _signature(wanted: Profile) -> list[object]:
+    guests = [_signature(wanted.guests)] if wanted.guests else []
+    return [wanted.name, wanted.required, wanted.wanted, wanted.directories, *guests]
+
+
+def _open(asked: _Asked, init: bytes, store: Cache) -> Image | None:
+    wanted = asked.profile
+    source = kernels.find_source(asked.kernel, store)
+    made = source and kernels.open_kernel(source, store)
+    own = source and _found_own(source, wanted, store)
+    vmm = _found_vmm(wanted.vmm, store)
+    programs = real.find(asked.programs, store) if asked.programs.sets else None
+    if source is None or made is None or own is None or (wanted.vmm and vmm is None):
+        return None
+    if asked.programs.sets and programs is None:
+        return None
+    parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
+    entry = store.find("images", parts.key)
+    try:
+        return entry and _image(parts, made, entry)
+    except DamagedError:
+        return None
+
+
+def _make(asked: _Asked, init: bytes, store: Cache, progress: Progress, refresh: bool) -> Image:
+    """Makes what is missing or damaged; what is sound stays, for another process may use it."""
+    wanted = asked.profile
+    for first in (True, False):
+        newest = refresh and first
+        source = kernels.source(asked.kernel, store, progress, newest)
+        try:
+            made = _sound_kernel(source, store) or kernels.make_kernel(source, store, progress)
+            own = _own(source, wanted, store, progress, newest)
+            vmm = _vmm(wanted.vmm, store, progress, newest)
+            chosen = asked.programs
+            programs = real.fetch(chosen, store, progress, newest) if chosen.sets else None
+            parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
+            entry = _sound_files(parts.key, store) or _write(parts, made, store, progress)
+            return _image(parts, made, entry)
+        except DamagedError as damage:
+            progress(f"{damage}; making it again")
+            store.drop(damage.entry.kind, damage.entry.key)
+            last = damage
+    raise MachineError(
+        f"{last}, and again after it was made anew.", "See to the disk; `dmesg` may say more."
+    )
+
+
+def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Entry:
+    def fill(place: Path) -> dict[str, str]:
+        progress("writing the initramfs")
+        members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
+        programs = parts.programs.members() if parts.programs else []
+        # A second archive behind the first: where both have a file, the second one's counts.
+        further = cpio.archive(programs) if programs else b""
+        own = parts.vmm or parts.wanted.paravirtual
+        kernel = kernels.loadable(made.path().read_bytes()) if own else b""
+        if parts.has_xen_kernel:
+            kernel = xen.quick_to_boot(kernel)
+            (place / xen.KERNEL).write_bytes(kernel)
+        if isinstance(parts.vmm, Xen):
+            (place / xen.FILE).write_bytes(parts.vmm.kernel())
+        if parts.vmm:
+            members += [*parts.vmm.members(), *_guest(parts, kernel, further)]
+            further = b""
+        (place / INITRAMFS).write_bytes(cpio.archive(members) + further)
+        return {
+            "modules": " ".join(modules),
+            "profile": parts.wanted.name,
+            "release": made.release,
+            "programs_size": str(cpio.unpacked(programs)),
+        }
+
+    return store.make("images", parts.key, parts.what, fill)
+
+
+def _guest(parts: _Parts, kernel: bytes, further: bytes) -> list[cpio.Member]:
+    """What the guests of the machine boot from: it is they who work, so theirs are the programs."""
+    assert parts.wanted.guests
+    members, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
+    files = {
+        GUEST_KERNEL: kernel,
+        GUEST_INITRAMFS: cpio.archive(members) + further,
+    }
+    return [cpio.file(path, data) for path, data in files.items()]
+
+
+def _found_vmm(wanted: Vmm | None, store: Cache) -> Xen | Qemu | None:
+    """What runs the machine's guests, where its packages were fetched before."""
+    match wanted:
+        case "xen":
+            return xen.find(store)
+        case "qemu":
+            return qemu.find(store)
+    return None
+
+
+def _vmm(wanted: Vmm | None, store: Cache, progress: Progress, refresh: bool) -> Xen | Qemu | None:
+    """The same, fetched where it is not there."""
+    match wanted:
+        case "xen":
+            return xen.fetch(store, progress, refresh)
+        case "qemu":
+            return qemu.fetch(store, progress, refresh)
+    return None
+
+
+def _found_own(source: KernelSource, wanted: Profile, store: Cache) -> list[Built] | None:
+    """The project's own modules when all are made, or known not to be possible."""
+    found = [kernel_module.find(name, source, store) for name in wanted.own]
+    own = [built for built in found if built]
+    return own if len(own) == len(found) else None
+
+
+def _own(
+    source: KernelSource, wanted: Profile, store: Cache, progress: Progress, refresh: bool
+) -> list[Built]:
+    """The same, built where they are not; `refresh` tries again what was not possible."""
+    own = []
+    for name in wanted.own:
+        built = kernel_module.sound(kernel_module.find(name, source, store))
+        if built is None or (refresh and built.reason):
+            built = kernel_module.make(name, source, store, progress)
+        own.append(built)
+    return own
+
+
+def _sound_kernel(source: KernelSource, store: Cache) -> Kernel | None:
+    made = kernels.open_kernel(source, store)
+    try:
+        return made if made and made.path() else None
+    except DamagedError:
+        return None
+
+
+def _sound_files(key: str, store: Cache) -> Entry | None:
+    entry = store.find("images", key)
+    try:
+        return entry if entry and all(entry.file(name) for name in entry.digests) else None
+    except DamagedError:
+        return None
+
+
+def _image(parts: _Parts, made: Kernel, entry: Entry) -> Image:
+    package = parts.source.package
+    held = (made.entry, entry, *([package] if package else []))
+    return Image(
+        kernel=entry.file(xen.KERNEL) if parts.has_xen_kernel else made.path(),
+        initramfs=entry.file(INITRAMFS),
+        kernel_release=made.release,
+        kernel_name=parts.source.name,
+        digest=entry.key,
+        modules=frozenset(entry.facts["modules"].split()),
+        hypervisor=entry.file(xen.FILE) if isinstance(parts.vmm, Xen) else None,
+        programs=parts.programs.versions if parts.programs else "",
+        programs_size=int(entry.facts["programs_size"]),
+        _held=held,
+    )
+
+
+def _contents(
+    source: KernelSource, wanted: Profile, init: bytes, own: Sequence[Built]
+) -> tuple[list[cpio.Member], list[str]]:
+    _refuse_dynamic(init)
+    tree = source.modules()
+    # A kernel that comes without modules is taken at its word: all is built in.
+    modules = (
+        _modules(tree, wanted) if tree else {name: [] for name in wanted.required + wanted.wanted}
+    )
+    files = {name for order in modules.values() for name in order}
+    modules |= {built.name: [built.name] for built in own if built.reason is None}
+    members = [
+        cpio.file("init", init, executable=True),
+        # The kernel opens it for init's output before anything is mounted.
+        cpio.device("dev/console", 5, 1),
+        *(cpio.directory(name) for name in wanted.directories),
+        cpio.file("modules/index", _index(modules)),
+    ]
+    if tree:
+        own_files = {name: unsigned(tree.content(name)) for name in sorted(files)}
+        members += [cpio.file(f"modules/{name}.ko", data) for name, data in own_files.items()]
+    members += [_own_member(built) for built in own]
+    return members, sorted(modules)
+
+
+def _own_member(built: Built) -> cpio.Member:
+    """The module, or the reason why there is none, for the agent to tell."""
+    if built.reason is not None:
+        return cpio.file(f"modules/{built.name}.missing", f"{built.reason}\n".encode())
+    return cpio.file(f"modules/{built.name}.ko", built.content())
+
+
+def _modules(tree: ModuleTree, wanted: Profile) -> dict[str, list[str]]:
+    names = [*wanted.required, *(name for name in wanted.wanted if tree.has(name))]
+    return {name: tree.load_order(name) for name in names}
+
+
+def _index(modules: dict[str, list[str]]) -> bytes:
+    """A line a module: its name, then its files in load order; none when it is built in."""
+    lines = (" ".join([name, *(f"{m}.ko" for m in order)]) for name, order in modules.items())
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _agent(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise MachineError(
+            f"The agent {path} cannot be read: {error.strerror}.", "Run `cargo build --release`."
+        ) from error
+
+
+def _refuse_dynamic(init: bytes) -> None:
+    """A guest holds no libraries: an agent that wants a loader would die without a word."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        kinds = [segment["p_type"] for segment in ELFFile(BytesIO(init)).iter_segments()]
+    except ELFError as error:
+        raise InputError(
+            f"The agent is no program: {error}.", "Build it with `cargo build --release`."
+        ) from error
+    if "PT_INTERP" in kinds:
+        raise InputError(
+            "The agent is linked dynamically, and a guest has no libraries.",
+            "Build it in the source directory, whose .cargo/config.toml makes it static: "
+            "`cargo build --release`.",
+        )

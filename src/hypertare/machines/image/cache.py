@@ -1,0 +1,292 @@
+"""Things made once and kept: packages, sources, kernels, initramfs archives, records of virtual time,
+modelled page walks.
+
+An entry is a directory that appears whole, by a rename, or not at all. It holds `entry.json` with
+what it is and the SHA-256 of every file in it; a file is checked when it is opened, so a damaged
+one is noticed and made again. Whoever uses an entry holds a shared lock on its directory; the
+collector takes away only what it can lock alone. The kernel drops locks when a process ends,
+however it ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from hypertare.base.errors import MachineError
+from hypertare.base.paths import cache_dir
+
+Kind = Literal["names", "packages", "sources", "kernels", "modules", "images", "virtual", "walks"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Progress = Callable[[str], None]
+_META = "entry.json"
+_DAY_S = 86400.0
+
+
+class DamagedError(Exception):
+    """A cached file is not what was put there."""
+
+    def __init__(self, entry: Entry, name: str) -> None:
+        super().__init__(f"{entry.path / name} is damaged")
+        self.entry = entry
+
+
+class _Hold:
+    """A shared lock on a directory, for as long as this object lives."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._fd, fcntl.LOCK_SH)
+
+    def is_of(self, path: Path) -> bool:
+        """Whether the directory still stands there: the collector may have been faster."""
+        try:
+            there = path.stat()
+        except OSError:
+            return False
+        here = os.fstat(self._fd)
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+    def __del__(self) -> None:
+        with suppress(AttributeError, OSError):
+            os.close(self._fd)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cached thing; it cannot be collected while this object lives."""
+
+    kind: Kind
+    key: str
+    path: Path
+    what: str
+    facts: dict[str, str]
+    digests: dict[str, str]
+    _hold: _Hold | None = field(default=None, repr=False, compare=False)
+
+    def file(self, name: str) -> Path:
+        """The path of a file of this entry, after checking its content.
+
+        Raises:
+            DamagedError: the file is missing or changed.
+        """
+        path = self.path / name
+        try:
+            with path.open("rb") as opened:
+                found = hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError as error:
+            raise DamagedError(self, name) from error
+        if found != self.digests.get(name):
+            raise DamagedError(self, name)
+        return path
+
+    def read(self, name: str) -> bytes:
+        """A file's checked content.
+
+        Raises:
+            DamagedError: the file is missing or changed.
+        """
+        try:
+            data = (self.path / name).read_bytes()
+        except OSError as error:
+            raise DamagedError(self, name) from error
+        if hashlib.sha256(data).hexdigest() != self.digests.get(name):
+            raise DamagedError(self, name)
+        return data
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An entry as the user sees it. Times are seconds since the epoch, `size` is bytes."""
+
+    kind: Kind
+    key: str
+    path: Path
+    what: str
+    size: int
+    made: float
+    used: float
+
+
+class Cache:
+    """The cache under `root`."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or cache_dir()
+
+    def find(self, kind: Kind, key: str) -> Entry | None:
+        """The entry, held and marked as used; its files are not yet checked."""
+        entry = self._open(kind, key)
+        if entry:
+            with suppress(OSError):
+                os.utime(entry.path)
+        return entry
+
+    def _open(self, kind: Kind, key: str) -> Entry | None:
+        path = self.root / kind / key
+        try:
+            hold = _Hold(path)
+            meta = json.loads((path / _META).read_bytes())
+            entry = Entry(kind, key, path, meta["what"], meta["facts"], meta["digests"], hold)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return entry if hold.is_of(path) else None
+
+    def make(
+        self, kind: Kind, key: str, what: str, fill: Callable[[Path], dict[str, str]]
+    ) -> Entry:
+        """A new entry, in place of one of the same key. Call it under `building()`.
+
+        `fill` puts the files into a directory and returns facts about them.
+
+        Raises:
+            MachineError: the disk is full or the cache cannot be written.
+        """
+        with self._writable():
+            work = Path(tempfile.mkdtemp(dir=self._work()))
+            try:
+                facts = fill(work)
+                digests = dict(_digests(work))
+                meta = {"what": what, "facts": facts, "digests": digests}
+                (work / _META).write_text(json.dumps(meta), encoding="utf-8")
+                work.chmod(0o755)
+                self.drop(kind, key)
+                place = self.root / kind / key
+                place.parent.mkdir(exist_ok=True)
+                work.rename(place)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+        entry = self.find(kind, key)
+        if entry is None:
+            raise MachineError(f"{place} vanished while it was made.", "Try again.")
+        return entry
+
+    def drop(self, kind: Kind, key: str) -> None:
+        """Takes an entry away. A process that has its files open keeps them."""
+        place = self.root / kind / key
+        if place.exists():
+            doomed = Path(tempfile.mkdtemp(dir=self._work())) / key
+            place.rename(doomed)
+            shutil.rmtree(doomed.parent, ignore_errors=True)
+
+    @contextmanager
+    def building(self, progress: Progress) -> Iterator[None]:
+        """Only one process at a time makes entries. Clears what a killed one left.
+
+        Raises:
+            MachineError: the cache cannot be written.
+        """
+        with self._writable():
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress("waiting for another build")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            shutil.rmtree(self.root / "work", ignore_errors=True)
+            yield
+        finally:
+            os.close(lock)
+
+    def listing(self) -> list[Listed]:
+        """What is cached, last used first."""
+        found = [_listed(kind, path) for kind in KINDS for path in self._directories(kind)]
+        return sorted(found, key=lambda listed: listed.used, reverse=True)
+
+    def collect(self, keep_days: float, *, dry_run: bool = False) -> list[Listed]:
+        """Removes what was not used for so long and is not in use; returns it."""
+        before = time.time() - keep_days * _DAY_S
+        old = [listed for listed in self.listing() if listed.used <= before]
+        if dry_run:
+            return [listed for listed in old if _is_free(listed.path)]
+        if not old:
+            return []
+        with self.building(lambda _: None), self._writable():
+            return [listed for listed in old if self._remove(listed)]
+
+    def _remove(self, listed: Listed) -> bool:
+        with _alone(listed.path) as free:
+            if free:
+                self.drop(listed.kind, listed.key)
+            return free
+
+    def _directories(self, kind: Kind) -> list[Path]:
+        try:
+            return [path for path in (self.root / kind).iterdir() if path.is_dir()]
+        except OSError:
+            return []
+
+    def _work(self) -> Path:
+        work = self.root / "work"
+        work.mkdir(exist_ok=True)
+        return work
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise _unwritable(self.root, error) from error
+
+
+def _unwritable(root: Path, error: OSError) -> MachineError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return MachineError(
+            f"No room in the cache directory {root}: {error.strerror}.",
+            "Free about 1 GB there (`hypertare image gc --all` removes what is cached), "
+            "or name another directory with HYPERTARE_CACHE.",
+        )
+    return MachineError(
+        f"The cache directory {root} cannot be written: {error.strerror} ({error.filename}).",
+        "Name another directory with HYPERTARE_CACHE.",
+    )
+
+
+def _digests(root: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as opened:
+                yield str(path.relative_to(root)), hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _listed(kind: Kind, path: Path) -> Listed:
+    try:
+        what = str(json.loads((path / _META).read_bytes())["what"])
+        made = (path / _META).stat().st_mtime
+    except (OSError, ValueError, KeyError, TypeError):
+        what, made = "damaged", 0.0
+    size = sum(p.lstat().st_blocks * 512 for p in path.rglob("*"))
+    return Listed(kind, path.name, path, what, size, made, path.stat().st_mtime)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+    """Whether nobody else uses the directory, now and while this lasts."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(fd)
+
+
+def _is_free(path: Path) -> bool:
+    with _alone(path) as free:
+        return free

@@ -1,0 +1,193 @@
+"""Distribution packages without installing them: `apt-get download`, `dpkg-deb -x`, no root."""
+
+from __future__ import annotations
+
+import email
+import errno
+import hashlib
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+
+from hypertare.base.errors import MachineError
+from hypertare.base.programs import captured
+from hypertare.machines.image.cache import Cache, Entry, Progress
+
+_LIMIT_S = 900
+# What apt says when another apt is just rewriting the lists.
+_REWRITTEN = "could not be parsed or opened"
+_RETRIES = 5
+_RETRY_S = 1.0
+# As root, apt hands downloads to a user that cannot enter private directories, and complains.
+_AS_ROOT = ("-o", "APT::Sandbox::User=root")
+_APT_GET = ("apt-get", "-q", *_AS_ROOT, "download")
+_APT_HELPER = "/usr/lib/apt/apt-helper"
+_ADDRESS = re.compile(r"^'([^']+)/[^/']+' ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package as the distribution's lists describe it. `size` is of the archive, in bytes.
+
+    `depends` has what must be there before it is unpacked, too: essential packages name their
+    libraries so.
+    """
+
+    name: str
+    version: str
+    architecture: str
+    sha256: str
+    size: int
+    depends: str
+
+    @property
+    def key(self) -> str:
+        name = _file_name(f"{self.name}_{self.version}_{self.architecture}")
+        return f"{name}-{self.sha256[:12]}"
+
+
+def look_up(name: str) -> Package:
+    """The package that the distribution would install under this name.
+
+    Raises:
+        MachineError: no such package, no lists, or no Debian-like host.
+    """
+    output = _run(["apt-cache", "show", "--no-all-versions", name], f"look up the package {name}")
+    stanza = email.message_from_string(output.split("\n\n")[0])
+    if not stanza.get("SHA256"):
+        raise MachineError(
+            f"The package lists hold no downloadable package {name}.",
+            "Run `apt-get update` as root, and see that the distribution's archive is in "
+            "/etc/apt/sources.list or /etc/apt/sources.list.d.",
+        )
+    return _package(stanza)
+
+
+def fetch(package: Package, cache: Cache, asked: str, progress: Progress) -> Entry:
+    """The package unpacked, as a cache entry. Call it under `cache.building()`.
+
+    `asked` is what the user called it, noted so that it is found again without the lists.
+
+    Raises:
+        MachineError: the download failed or was damaged; no room.
+    """
+    entry = cache.find("packages", package.key)
+    if entry is None or "depends" not in entry.facts:
+        entry = _unpack(package, cache, progress)
+    cache.make("names", _file_name(asked), f"{asked} is {entry.what}", lambda _: {"key": entry.key})
+    return entry
+
+
+def fetched(asked: str, cache: Cache) -> Entry | None:
+    """The package last fetched under this name; needs neither apt nor a network."""
+    name = cache.find("names", _file_name(asked))
+    return name and cache.find("packages", name.facts["key"])
+
+
+def download_beside(name: str, file: str, place: Path) -> Path:
+    """A file that lies beside a package in the distribution's archive, such as its source.
+
+    It comes by apt's own ways (mirrors, proxies, credentials), but no list vouches for it: whoever
+    asks for it has to know its hash.
+
+    Raises:
+        MachineError: the package is unknown, or there is no such file beside it.
+    """
+    listed = _run(["apt-get", "-q", "--print-uris", "download", name], f"find the package {name}")
+    folder = _ADDRESS.search(listed)
+    if folder is None:
+        raise MachineError(
+            f"apt-get does not tell where it has the package {name} from.",
+            "Run `apt-get update` as root and try again.",
+        )
+    argv = [_APT_HELPER, *_AS_ROOT, "download-file", f"{folder[1]}/{file}", str(place / file)]
+    _run(argv, f"download {file}")
+    return place / file
+
+
+def _unpack(package: Package, cache: Cache, progress: Progress) -> Entry:
+    def fill(place: Path) -> dict[str, str]:
+        progress(f"downloading {package.name} {package.version} ({package.size >> 20} MB)")
+        archive = _download(package, place)
+        progress(f"unpacking {package.name}")
+        _run(["dpkg-deb", "-x", str(archive), str(place)], f"unpack {package.name}")
+        archive.unlink()
+        return {"name": package.name, "version": package.version, "depends": package.depends}
+
+    return cache.make("packages", package.key, f"package {package.name} {package.version}", fill)
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^\w.+~-]", "_", text)
+
+
+def _package(stanza: Message) -> Package:
+    return Package(
+        name=stanza["Package"],
+        version=stanza["Version"],
+        architecture=stanza["Architecture"],
+        sha256=stanza["SHA256"],
+        size=int(stanza.get("Size", "0")),
+        depends=", ".join(filter(None, (stanza.get(f) for f in ("Depends", "Pre-Depends")))),
+    )
+
+
+def _download(package: Package, place: Path) -> Path:
+    argv = [*_APT_GET, f"{package.name}={package.version}"]
+    _run(argv, f"download {package.name}", cwd=place)
+    archive = next(place.glob("*.deb"), None)
+    if archive is None:
+        raise MachineError(f"apt-get download {package.name} left no file.", "Try again.")
+    with archive.open("rb") as opened:
+        found = hashlib.file_digest(opened, "sha256").hexdigest()
+    if found != package.sha256:
+        raise MachineError(
+            f"{archive.name} is damaged: SHA-256 {found}, the lists say {package.sha256}.",
+            "Run `apt-get update` as root and try again.",
+        )
+    return archive
+
+
+def _run(argv: list[str], aim: str, cwd: Path | None = None) -> str:
+    if shutil.which(argv[0]) is None:
+        raise MachineError(
+            f"Cannot {aim}: this host has no {argv[0]} (it is not Debian or a relative of it).",
+            "Of kernels, use this host's own with `--kernel host`, or name one with `--kernel PATH`; "
+            "of programs, name this host's by their paths in sut.programs.",
+        )
+    done = _once(argv, aim, cwd)
+    for _ in range(_RETRIES):
+        if _REWRITTEN not in done.stderr:
+            break
+        time.sleep(_RETRY_S)
+        done = _once(argv, aim, cwd)
+    if done.returncode == 0:
+        return done.stdout
+    raise _failure(aim, argv, done.stderr)
+
+
+def _once(argv: list[str], aim: str, cwd: Path | None) -> subprocess.CompletedProcess[str]:
+    try:
+        return captured(argv, _LIMIT_S, cwd)
+    except subprocess.TimeoutExpired as late:
+        raise MachineError(
+            f"Cannot {aim}: {argv[0]} took more than {_LIMIT_S} s.", "See to the network."
+        ) from late
+
+
+def _failure(aim: str, argv: list[str], stderr: str) -> Exception:
+    if "No space left" in stderr or "File too large" in stderr:
+        return OSError(errno.ENOSPC, "No space left on device")
+    lines = [line for line in stderr.splitlines() if line.startswith(("E:", "dpkg-deb:"))]
+    said = "; ".join(lines or stderr.splitlines()[-1:] or ["no message"])
+    unlisted = "No packages found" in stderr or "Unable to locate" in stderr
+    do = (
+        "Run `apt-get update` as root; if it is still unknown, correct the name."
+        if unlisted
+        else "See to the network and to /etc/apt/sources.list, then try again."
+    )
+    return MachineError(f"Cannot {aim}: `{' '.join(argv)}` failed: {said}", do)

@@ -1,0 +1,81 @@
+"""What a machine that runs guests of its own has beside its kernel: QEMU with its firmware.
+
+All of it comes from the distribution's packages, unpacked and not installed. The guests' kernel and
+initramfs lie in the machine's own, where QEMU finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hypertare.base.errors import MachineError
+from hypertare.machines.image import cpio
+from hypertare.machines.image.cache import Cache, Entry, Progress
+from hypertare.machines.image.userland import Userland, fetch_all, fetched_all
+
+VERSION = 1
+"""Of what is taken from the packages; part of an image's key."""
+
+_PACKAGES = ("qemu-system-x86", "qemu-system-data", "seabios")
+_PROGRAM = "usr/bin/qemu-system-x86_64"
+_FIRMWARE = (
+    "usr/share/seabios/bios-256k.bin",
+    "usr/share/qemu/pvh.bin",
+    "usr/share/qemu/linuxboot_dma.bin",
+    "usr/share/qemu/kvmvapic.bin",
+)
+_FIRMWARE_DIRECTORY = "usr/share/qemu"
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """The packages that QEMU is taken from."""
+
+    packages: tuple[Entry, ...]
+
+    @property
+    def digest(self) -> list[str]:
+        """For the key of an image: every package by its name, version and checksum."""
+        return [str(VERSION), *sorted(entry.key for entry in self.packages)]
+
+    @property
+    def held(self) -> tuple[Entry, ...]:
+        return self.packages
+
+    @property
+    def name(self) -> str:
+        return f"QEMU {self.packages[0].facts['version']}"
+
+    def members(self) -> list[cpio.Member]:
+        """The program with its libraries and firmware, where it looks for them.
+
+        Raises:
+            MachineError: a package lacks one.
+            DamagedError: a file is not what was put there.
+        """
+        program = Userland(self.packages).members([_PROGRAM])
+        return [*program, cpio.directory(_FIRMWARE_DIRECTORY), *self._firmware()]
+
+    def _firmware(self) -> Iterator[cpio.Member]:
+        for path in _FIRMWARE:
+            name = path.rpartition("/")[2]
+            holders = [entry for entry in self.packages if path in entry.digests]
+            if not holders:
+                raise MachineError(f"None of the packages of {self.name} has {path}.")
+            yield cpio.file(f"{_FIRMWARE_DIRECTORY}/{name}", holders[0].read(path))
+
+
+def find(cache: Cache) -> Qemu | None:
+    """QEMU, where its packages were fetched before."""
+    packages = fetched_all(_PACKAGES, cache)
+    return Qemu(tuple(packages)) if packages else None
+
+
+def fetch(cache: Cache, progress: Progress, refresh: bool = False) -> Qemu:
+    """The same, fetched where it is not there. Call it under `cache.building()`.
+
+    Raises:
+        MachineError: it cannot be had.
+    """
+    return Qemu(tuple(fetch_all(_PACKAGES, cache, progress, refresh)))

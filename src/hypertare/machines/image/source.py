@@ -1,0 +1,117 @@
+"""A project's source as its authors released it, out of the distribution's archive.
+
+The distribution keeps the original file beside the packages made of it. No list of packages names
+it, so its hash stands here: whatever the archive sends, the same bytes come out or none.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+
+from hypertare.base.errors import MachineError
+from hypertare.machines.image import cpio
+from hypertare.machines.image.cache import Cache, Entry, Progress
+from hypertare.machines.image.package import download_beside
+
+_MOST = 64 << 20
+"""Bytes of one project unpacked."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """`file` lies beside the package `package`; `folder` is the one directory in it."""
+
+    name: str
+    file: str
+    sha256: str
+    package: str
+    folder: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.file}-{self.sha256[:12]}"
+
+
+BZIP2 = Source(
+    name="bzip2 1.0.8",
+    file="bzip2_1.0.8.orig.tar.gz",
+    sha256="ab5a03176ee106d3f0fa90e381da478ddae405918153cca248e682cd0c4a2269",
+    package="bzip2",
+    folder="bzip2-1.0.8",
+)
+
+
+def find(source: Source, cache: Cache) -> Entry | None:
+    """The file, where it was fetched before."""
+    return cache.find("sources", source.key)
+
+
+def fetch(source: Source, cache: Cache, progress: Progress) -> Entry:
+    """The same, fetched where it is not there. Call it under `cache.building()`.
+
+    Raises:
+        MachineError: the archive no longer has it, or has something else under its name.
+    """
+    return find(source, cache) or _make(source, cache, progress)
+
+
+def _make(source: Source, cache: Cache, progress: Progress) -> Entry:
+    def fill(place: Path) -> dict[str, str]:
+        progress(f"downloading the source of {source.name}")
+        data = download_beside(source.package, source.file, place).read_bytes()
+        found = hashlib.sha256(data).hexdigest()
+        if found != source.sha256:
+            raise MachineError(
+                f"{source.file} is not what it should be: SHA-256 {found}, expected "
+                f"{source.sha256}.",
+                "Try again; if it stays so, the distribution's archive is not to be trusted.",
+            )
+        return {"name": source.name}
+
+    return cache.make("sources", source.key, f"source of {source.name}", fill)
+
+
+def archive(source: Source, entry: Entry) -> bytes:
+    """The project as one tar file.
+
+    Raises:
+        MachineError: the file is damaged.
+        DamagedError: it is not what was put there.
+    """
+    packed = entry.read(source.file)
+    try:
+        with gzip.open(BytesIO(packed)) as opened:
+            data = opened.read(_MOST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise MachineError(f"The source {source.file} is damaged: {error}.") from error
+    if len(data) > _MOST:
+        raise MachineError(f"The source {source.file} unpacks to more than {_MOST >> 20} MB.")
+    return data
+
+
+def tree(source: Source, entry: Entry, below: str) -> list[cpio.Member]:
+    """The project's files in the directory `below` of an archive; raises as `archive`."""
+    try:
+        with tarfile.open(fileobj=BytesIO(archive(source, entry))) as opened:
+            return list(_files(source, opened, below))
+    except tarfile.TarError as error:
+        raise MachineError(f"The source {source.file} is damaged: {error}.") from error
+
+
+def _files(source: Source, opened: tarfile.TarFile, below: str) -> Iterator[cpio.Member]:
+    for member in opened:
+        content = opened.extractfile(member) if member.isfile() else None
+        if content is None:
+            continue
+        parts = PurePosixPath(member.name).parts
+        if parts[0] != source.folder or ".." in parts:
+            raise MachineError(f"The source {source.file} has a file outside {source.folder}.")
+        executable = bool(member.mode & 0o100)
+        yield cpio.file(f"{below}/{member.name}", content.read(), executable=executable)

@@ -1,0 +1,138 @@
+"""What a machine under Xen has beside its kernel: the hypervisor, and the tools of its driver domain.
+
+All of it comes from the distribution's packages, unpacked and not installed. The guests' kernel and
+initramfs lie in the driver domain's own, where `xl create` finds them.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+
+from hypertare.base.errors import MachineError
+from hypertare.machines.image import cpio
+from hypertare.machines.image.cache import Cache, Entry, Progress
+from hypertare.machines.image.userland import Userland, fetch_all, fetched_all
+
+VERSION = 2
+"""Of what is taken from the packages; part of an image's key."""
+
+FILE = "xen"
+KERNEL = "vmlinux"
+"""The hypervisor and the kernel that boots under it in an image's cache entry."""
+
+_VIF_SCRIPT = "xen/vif"
+"""Path in the driver domain; the agent knows it."""
+
+RELEASE = "4.17"
+_HYPERVISOR_PACKAGE = f"xen-hypervisor-{RELEASE}-amd64"
+_TOOL_PACKAGES = (f"xen-utils-{RELEASE}", "xenstore-utils", "libgcc-s1")
+_PROGRAMS = f"usr/lib/xen-{RELEASE}/bin"
+_TOOLS = ("xl", "xenstored", "xenconsoled", "xen-init-dom0", "libxl-save-helper")
+_CLIENTS = tuple(f"usr/bin/xenstore-{verb}" for verb in ("read", "write", "ls"))
+_LOADED = ("libgcc_s.so.1",)
+"""By pthread_cancel, without which `xl` aborts."""
+
+_DIRECTORIES = ("etc/xen", "var/lib/xen", "var/lib/xenstored", "var/log/xen")
+_LARGEST = 64 << 20
+
+
+@dataclass(frozen=True)
+class Xen:
+    """The packages that Xen is taken from."""
+
+    hypervisor: Entry
+    tools: tuple[Entry, ...]
+
+    @property
+    def digest(self) -> list[str]:
+        """For the key of an image: every package by its name, version and checksum."""
+        return [str(VERSION), self.hypervisor.key, *sorted(entry.key for entry in self.tools)]
+
+    @property
+    def held(self) -> tuple[Entry, ...]:
+        return (self.hypervisor, *self.tools)
+
+    @property
+    def name(self) -> str:
+        return f"Xen {self.hypervisor.facts['version']}"
+
+    def kernel(self) -> bytes:
+        """The hypervisor as a multiboot ELF file, which QEMU starts directly.
+
+        Raises:
+            MachineError: the package holds none that can be unpacked.
+            DamagedError: it is not what was put there.
+        """
+        packed = self.hypervisor.read(f"boot/xen-{RELEASE}-amd64.gz")
+        try:
+            unpacked = zlib.decompressobj(wbits=31).decompress(packed, _LARGEST)
+        except zlib.error as error:
+            raise MachineError(f"The hypervisor of {self.name} is damaged: {error}.") from error
+        if not unpacked.startswith(b"\x7fELF"):
+            raise MachineError(f"The hypervisor of {self.name} is no ELF file.")
+        return unpacked
+
+    def members(self) -> list[cpio.Member]:
+        """The tools with their libraries, under the paths that they expect.
+
+        Raises:
+            MachineError: a package lacks one.
+            DamagedError: a file is not what was put there.
+        """
+        programs = [f"{_PROGRAMS}/{tool}" for tool in _TOOLS]
+        members = Userland(self.tools).members([*programs, *_CLIENTS], _LOADED)
+        members += [cpio.directory(path) for path in _DIRECTORIES]
+        # Packages know the directory by its old name.
+        members.append(cpio.link("var/run", "/run"))
+        # The agent is its interpreter.
+        members.append(cpio.file(_VIF_SCRIPT, b"#!/init xen-vif\n", executable=True))
+        # Without it every `xl` complains.
+        members.append(cpio.file("etc/xen/xl.conf", b""))
+        return members
+
+
+_P2M_TABLE = re.compile(
+    # mov $0x8000000,%edx: 512 GiB of pages, the kernel's CONFIG_XEN_MEMORY_HOTPLUG_LIMIT ...
+    rb"(?<=\xba)\x00\x00\x00\x08"
+    # ... of which and the pages that there are the larger is taken: cmovb %rdx,%rax ...
+    rb"(?=.{0,40}?\x48\x0f\x42\xc2"
+    # ... as a table of 8 bytes each, in steps of 2 MiB: lea 0x1fffff(,%rax,8),%rax; and $-0x200000,%rax
+    rb"\x48\x8d\x04\xc5\xff\xff\x1f\x00\x48\x25\x00\x00\xe0\xff)",
+    re.DOTALL,
+)
+P2M_LIMIT = 16 << 30
+"""Bytes; of guest memory, and of what a driver domain maps of its guests, all must lie below."""
+
+
+def quick_to_boot(vmlinux: bytes) -> bytes:
+    """The kernel with less room for memory that may be plugged in while it runs as a PV guest.
+
+    A PV kernel keeps a table of its pages, and looks at every entry when it boots: of 512 GiB, whatever
+    it has (`xen_vmalloc_p2m_tree` in Linux's arch/x86/xen/p2m.c). That is 1.3 of the 2.7 thousand
+    million instructions of a driver domain's boot, and more of a guest's. Without Xen the function is
+    never called. A kernel in which it is not found, or not once, stays as it is.
+    """
+    found = list(_P2M_TABLE.finditer(vmlinux))
+    if len(found) != 1:
+        return vmlinux
+    start, end = found[0].span()
+    return vmlinux[:start] + (P2M_LIMIT >> 12).to_bytes(4, "little") + vmlinux[end:]
+
+
+def find(cache: Cache) -> Xen | None:
+    """Xen, where its packages were fetched before."""
+    hypervisor = fetched_all([_HYPERVISOR_PACKAGE], cache)
+    tools = fetched_all(_TOOL_PACKAGES, cache)
+    return Xen(hypervisor[0], tuple(tools)) if hypervisor and tools else None
+
+
+def fetch(cache: Cache, progress: Progress, refresh: bool = False) -> Xen:
+    """The same, fetched where it is not there. Call it under `cache.building()`.
+
+    Raises:
+        MachineError: the distribution has no Xen of this release, or it cannot be had.
+    """
+    hypervisor = fetch_all([_HYPERVISOR_PACKAGE], cache, progress, refresh)
+    return Xen(hypervisor[0], tuple(fetch_all(_TOOL_PACKAGES, cache, progress, refresh)))

@@ -1,0 +1,194 @@
+"""This host as a machine: the host agent is a child process, plans go in and records come out by pipe.
+
+The agent makes everything in namespaces of its own and dies with its input, so that nothing is left
+behind whatever happens to this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hypertare.base.errors import HypertareError, MachineError
+from hypertare.machines.host.loan import Loan, NotPutBackError
+from hypertare.machines.host.needs import NOTHING, Needs
+from hypertare.protocol import plan
+from hypertare.protocol.records import BenchReady, Hello, Record, Teardown, TrialEnd, parse
+
+_MAX_LINE = 1 << 20
+_ANSWER_MARGIN_S = 15.0
+"""Beyond a trial's own limit: the agent kills, collects and puts knobs back within this."""
+_TEARDOWN_LIMIT_S = 15.0
+_END_LIMIT_S = 4.0
+
+
+class AgentError(HypertareError):
+    """The host agent ended, or did not answer."""
+
+
+def _not_to_be_had(bench: plan.Bench, error: HypertareError) -> BenchReady:
+    """Guests are to blame: nobody else needs anything of the host's settings."""
+    guest = next((node.name for node in bench.nodes if isinstance(node.kind, plan.Guest)), None)
+    text = " ".join(filter(None, (error.what, error.do)))
+    return BenchReady(bench=bench.name, seconds_s=0.0, error=text, node=guest)
+
+
+class LocalMachine:
+    """Runs benches and trials on this host. Use as a context manager."""
+
+    kind = "local"
+    clock = "wall"
+
+    def __init__(self, agent: Path, loan: Loan | None = None) -> None:
+        self.agent = agent
+        self.loan = loan or Loan(NOTHING)
+        self.hello: Hello | None = None
+
+    def __enter__(self) -> LocalMachine:
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._stderr: deque[str] = deque(maxlen=20)
+        try:
+            # A session of its own: Ctrl-C reaches the controller alone, which ends the run in order.
+            self._process = subprocess.Popen(
+                [self.agent, "host"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise MachineError(f"the agent {self.agent} cannot be started: {error}") from None
+        for target in (self._read_lines, self._read_stderr):
+            threading.Thread(target=target, daemon=True).start()
+        try:
+            self._send(plan.HelloStep())
+            for record in self._until(Hello, _TEARDOWN_LIMIT_S):
+                if isinstance(record, Hello):
+                    self.hello = record
+        except AgentError as error:
+            self.close()
+            raise MachineError(
+                f"The agent {self.agent} does not work: {error.what}",
+                error.do or "Is it of another version? Rebuild it: cargo build --release",
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        """Raises:
+        NotPutBackError: a setting of this host could not be put back.
+        """
+        self.close()
+        try:
+            self.loan.close()
+        except NotPutBackError as left:
+            if error is None:
+                raise
+            print(f"hypertare: {left}", file=sys.stderr)
+
+    def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]:
+        """Makes a bench; the last record is its `BenchReady`, with an error if it could not be made.
+
+        What it needs of this host's settings is seen to first.
+
+        Raises:
+            AgentError: the agent is gone or silent.
+        """
+        try:
+            self.loan.provide(Needs.of(bench))
+        except HypertareError as error:
+            return [_not_to_be_had(bench, error)]
+        self._send(plan.BenchStep(bench=bench))
+        return list(self._until(BenchReady, limit_s + _ANSWER_MARGIN_S))
+
+    def run(self, trial: plan.Trial) -> list[Record]:
+        """Executes a trial; the last record is its `TrialEnd`.
+
+        Raises:
+            AgentError: the agent is gone or silent.
+        """
+        self._send(plan.TrialStep(trial=trial))
+        limit_s = sum(phase.limit_s for phase in trial.phases) + _ANSWER_MARGIN_S
+        return list(self._until(TrialEnd, limit_s))
+
+    def teardown(self) -> list[Record]:
+        self._send(plan.TeardownStep())
+        return list(self._until(Teardown, _TEARDOWN_LIMIT_S))
+
+    def close(self) -> None:
+        """Ends the agent in order, or by force after a few seconds. Never raises."""
+        process = self._process
+        with contextlib.suppress(OSError):
+            assert process.stdin is not None
+            process.stdin.close()
+        for action in (None, signal.SIGTERM, signal.SIGKILL):
+            if action is not None:
+                process.send_signal(action)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_END_LIMIT_S)
+                return
+
+    def _send(self, step: plan.Step) -> None:
+        line = step.model_dump_json(exclude_none=False).encode() + b"\n"
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except OSError:
+            raise self._gone() from None
+
+    def _until(self, last: type, limit_s: float) -> Iterator[Record]:
+        """Records up to and with the first of this type."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            record = self._next(deadline)
+            yield record
+            if isinstance(record, last):
+                return
+
+    def _next(self, deadline: float) -> Record:
+        try:
+            line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            raise AgentError("the agent did not answer in time; the run was ended.") from None
+        if line is None:
+            raise self._gone()
+        try:
+            return parse(line)
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"]
+            raise AgentError(
+                f"the agent sent something that is no record ({problem}): {line[:200]!r}",
+                "Is the agent of another version? Rebuild it: cargo build --release",
+            ) from None
+
+    def _gone(self) -> HypertareError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(2.0)
+        time.sleep(0.05)  # the thread that reads stderr may still hold its last line
+        said = "\n".join(self._stderr) or f"exit status {self._process.returncode}"
+        kind = MachineError if self._process.returncode == 3 else AgentError
+        return kind(f"the agent ended: {said}")
+
+    def _read_lines(self) -> None:
+        assert self._process.stdout is not None
+        while line := self._process.stdout.readline(_MAX_LINE):
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def _read_stderr(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._stderr.append(line.decode(errors="replace").rstrip())

@@ -1,1 +1,0 @@
-"""What simple laws foretell of more guests."""

@@ -1,0 +1,1 @@
+"""What the controller and its agents tell each other: plans, and the records that come back."""

@@ -1,0 +1,147 @@
+"""The measured phase of a trial: what its records say. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from hypertare.protocol.plan import SchedulerWeight
+from hypertare.protocol.records import Interval, KnobOutcome, ProbeValues, Record, TaskResult
+
+PHASE = "measure"
+"""The phase that responses come from; others prepare it."""
+
+LOAD = "load"
+"""The role of a guest's task that is there to disturb the others."""
+
+_OF_GUEST = re.compile(r"^(?P<task>.+)\.(?P<guest>[0-9]+)$")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What the records of a trial's measured phase say, by role."""
+
+    results: dict[str, TaskResult]
+    probes: dict[tuple[str, str], ProbeValues]
+    intervals: dict[str, list[Interval]] = field(default_factory=dict)
+    """By task, in the order of time."""
+    weights: dict[str, float] = field(default_factory=dict)
+    """By node, where the trial set one; that of the driver domain by the node that set it."""
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Phase:
+        phase = cls({}, {})
+        for record in records:
+            if isinstance(record, KnobOutcome):
+                phase._note_weight(record)
+            elif getattr(record, "phase", None) != PHASE:
+                continue
+            elif isinstance(record, TaskResult):
+                phase.results[record.task] = record
+            elif isinstance(record, ProbeValues):
+                phase.probes[record.node, record.probe] = record
+            elif isinstance(record, Interval):
+                phase.intervals.setdefault(record.task, []).append(record)
+        return phase
+
+    def _note_weight(self, outcome: KnobOutcome) -> None:
+        knob = outcome.knob
+        if isinstance(knob, SchedulerWeight) and outcome.action == "applied" and not outcome.error:
+            self.weights[knob.guest or outcome.node] = float(knob.weight)
+
+    @property
+    def guests(self) -> tuple[int, ...]:
+        """Numbers of the systems under test that were there at once; none where there was one.
+
+        Ids of tasks end in the number of their guest: `send.3`.
+        """
+        found = (_OF_GUEST.match(task) for task in self.results)
+        return tuple(sorted({int(match["guest"]) for match in found if match}))
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """Those of them that only disturb."""
+        works = {task.rpartition(".")[2] for task in self.results if not task.startswith(LOAD)}
+        return tuple(guest for guest in self.guests if str(guest) not in works)
+
+    def of_guest(self, guest: int, node: str) -> Phase:
+        """What concerns one guest and its node, as if it had been the only one: ids lack its number."""
+        end = f".{guest}"
+        return Phase(
+            {task.removesuffix(end): r for task, r in self.results.items() if task.endswith(end)},
+            {at: values for at, values in self.probes.items() if at[0] == node},
+            {task.removesuffix(end): i for task, i in self.intervals.items() if task.endswith(end)},
+            self.weights,
+        )
+
+    def tasks(self, prefix: str) -> list[str]:
+        """The ids of the tasks of a role."""
+        return [task for task in self.results if task.startswith(prefix)]
+
+    def value(self, task: str, value: str) -> float | None:
+        result = self.results.get(task)
+        return None if result is None else result.values.get(value)
+
+    def total(self, prefix: str, value: str) -> float | None:
+        """Sum of a value over the tasks of a role (their ids begin with it); none if none has it."""
+        return sum_of_known(self.value(task, value) for task in self.tasks(prefix))
+
+    def task_rate(self, prefix: str, value: str) -> float | None:
+        """A value over the time of its own task, summed over the tasks of a role; none if none has it."""
+        found = [
+            (self.value(task, value), self.value(task, "elapsed_s")) for task in self.tasks(prefix)
+        ]
+        rates = [count / seconds for count, seconds in found if count is not None and seconds]
+        return sum(rates) if rates else None
+
+    def probe(self, node: str, probe: str, value: str) -> float | None:
+        reading = self.probes.get((node, probe))
+        return None if reading is None else reading.values.get(value)
+
+    def values(self, node: str, probe: str) -> dict[str, float] | None:
+        """All that a probe counted; none where it was not asked or is not available."""
+        reading = self.probes.get((node, probe))
+        return None if reading is None or reading.unavailable is not None else reading.values
+
+    def has_counters_of(self, node: str) -> bool:
+        """Whether the node is a machine with counters of its own, that of its NIC among them."""
+        return (node, "net_dev") in self.probes
+
+    def sum_over_links(
+        self, node: str, probe: str, begins: str, values: Collection[str]
+    ) -> float | None:
+        """Of these values over a node's links whose names begin so, but for its loopback."""
+        counted = self.values(node, probe)
+        if counted is None:
+            return None
+        return sum(
+            number
+            for name, number in counted.items()
+            if name.startswith(begins)
+            and not name.startswith("lo.")
+            and name.rpartition(".")[2] in values
+        )
+
+    def sum_over_interfaces(self, node: str, probe: str, value: str) -> float | None:
+        """Of all interfaces of a node that have the value: a guest has one NIC."""
+        reading = self.probes.get((node, probe))
+        found = [
+            number
+            for name, number in (reading.values.items() if reading else ())
+            if name.endswith(f".{value}")
+        ]
+        return sum(found) if found else None
+
+    def rate(self, node: str, probe: str, count: float | None) -> float | None:
+        """What a probe counted, by the seconds between its readings."""
+        reading = self.probes.get((node, probe))
+        if reading is None or count is None or not reading.elapsed_s > 0:
+            return None
+        return count / reading.elapsed_s
+
+
+def sum_of_known(values: Iterable[float | None]) -> float | None:
+    """None where nothing is known; what is known may be less than there was."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

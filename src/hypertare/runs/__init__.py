@@ -1,0 +1,1 @@
+"""A run's directory: the trials and records in run.sqlite, and summary.json."""

@@ -1,0 +1,731 @@
+"""A run's file, `run.sqlite`: everything that was asked for and everything that came back.
+
+Append-only: triggers in the file refuse to change or remove a row. A trial enters in one
+transaction, so that whatever ends the writer, the file holds whole trials only and lacks at most
+the one in flight. The journal is SQLite's rollback journal, not a WAL: between transactions the
+one file is complete and may be copied, and a run has one writer that commits every few seconds.
+
+The tables are described in `docs/run-files.md`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
+
+from hypertare.base.errors import HypertareError, InputError, MachineError
+from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
+from hypertare.protocol.records import Record, parse
+from hypertare.runs.summary import MachineState
+from hypertare.study.published import Point
+from hypertare.walk.result import Walked, WalkSummary
+from hypertare.workloads.response import Response
+
+FILE_NAME = "run.sqlite"
+SCHEMA_VERSION = 3
+
+# The first versions with the tables `walk` and `guest_value`.
+_WITH_WALKS, _WITH_GUESTS = 2, 3
+
+# Marks the file as hypertare's own in SQLite's header ("tare").
+APPLICATION_ID = 0x74617265
+
+_MAGIC = b"SQLite format 3\x00"
+_BUSY_TIMEOUT_S = 10.0
+# A trial's records are at most 64 MB from each of its nodes (crates/plan/src/limits.rs).
+_MOST_RECORD_BYTES = 1 << 30
+
+_TABLES = """
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL CHECK (json_valid(value))
+) STRICT;
+
+CREATE TABLE milestone (
+    id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    what TEXT NOT NULL CHECK (what IN ('started', 'resumed', 'stopped', 'completed'))
+) STRICT;
+
+CREATE TABLE bench (
+    id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    boot INTEGER NOT NULL,
+    lines INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    zstd BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE trial (
+    id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    block INTEGER NOT NULL,
+    boot INTEGER NOT NULL,
+    platform TEXT NOT NULL,
+    cell TEXT NOT NULL CHECK (json_valid(cell)),
+    kind TEXT NOT NULL CHECK (kind IN ('warmup', 'measured', 'search', 'capacity')),
+    status TEXT NOT NULL CHECK (status IN ('ok', 'failed')),
+    error TEXT,
+    elapsed_s REAL NOT NULL,
+    console TEXT NOT NULL CHECK (json_valid(console)),
+    fingerprint TEXT
+) STRICT;
+
+CREATE TABLE value (
+    trial INTEGER NOT NULL REFERENCES trial (id),
+    response TEXT NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (trial, response)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE guest_value (
+    trial INTEGER NOT NULL REFERENCES trial (id),
+    guest INTEGER NOT NULL CHECK (guest >= 1),
+    response TEXT NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (trial, guest, response)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE record (
+    trial INTEGER PRIMARY KEY REFERENCES trial (id),
+    lines INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    zstd BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE event (
+    id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    level TEXT NOT NULL CHECK (level IN ('info', 'warning')),
+    trial INTEGER,
+    text TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE walk (
+    id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    cell TEXT NOT NULL CHECK (json_valid(cell)),
+    fingerprint TEXT NOT NULL,
+    result TEXT NOT NULL CHECK (json_valid(result))
+) STRICT;
+
+CREATE VIEW measurement AS
+    SELECT trial.id AS trial, block, boot, platform, cell ->> 'workload' AS workload, cell,
+        response, value
+    FROM trial JOIN value ON value.trial = trial.id
+    WHERE status = 'ok' AND kind = 'measured';
+"""
+
+_APPEND_ONLY = """
+CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table}
+BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END;
+"""
+
+# INSERT OR REPLACE removes the old row without asking the trigger on DELETE.
+_NO_REPLACE = """
+CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table}
+WHEN EXISTS (SELECT 1 FROM {table} WHERE {same})
+BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END;
+"""
+
+_KEYS = {
+    "meta": ("key",),
+    "milestone": ("id",),
+    "bench": ("id",),
+    "trial": ("id",),
+    "value": ("trial", "response"),
+    "guest_value": ("trial", "guest", "response"),
+    "record": ("trial",),
+    "event": ("id",),
+    "walk": ("id",),
+}
+
+
+class Meta(BaseModel):
+    """What a run was asked to do, and where; fixed when it starts.
+
+    `study_text` is the study file as it was read, `settings` what it came to with the command
+    line's changes, `folder` what its paths start from, `argv` the command that started the run.
+    `platforms` is the order of display. `responses` and `headline`, the one that leads, are by
+    workload. `threshold` is the least cost that matters, a share. `published` are others' figures.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    hypertare: str
+    study: str
+    question: str
+    study_text: str
+    settings: dict[str, Any]
+    folder: str
+    argv: tuple[str, ...]
+    seed: int
+    machine: MachineState
+    clock: Literal["wall", "virtual"]
+    accelerator: str | None
+    versions: dict[str, str]
+    platforms: tuple[str, ...]
+    baseline: str
+    responses: dict[str, tuple[Response, ...]]
+    headline: dict[str, str]
+    threshold: float
+    confidence: float = 0.95
+    published: tuple[Point, ...] = ()
+
+
+@dataclass(frozen=True)
+class Milestone:
+    at: datetime
+    what: Literal["started", "resumed", "stopped", "completed"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a person should know. `trial` is the one it happened in, if in any."""
+
+    at: datetime
+    level: Literal["info", "warning"]
+    text: str
+    trial: int | None = None
+
+
+class Store:
+    """One run's file. Use `create`, `open` or `resume`; close it, or use it in a `with`."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection, lock: int | None) -> None:
+        self.path = path
+        self._db = db
+        self._lock = lock
+
+    # --- opening
+
+    @classmethod
+    def create(cls, path: Path, meta: Meta) -> Store:
+        """Starts a run's file; `path` is the file or the run directory, which is made if needed.
+
+        Raises:
+            InputError: there is a run already, or another process writes there.
+            MachineError: the place cannot be written.
+        """
+        path = _file(path)
+        _make_directory(path.parent)
+        with _unlocking(_lock(path)) as lock:
+            _refuse_taken(path)
+            with _sentences(path), _closing(_connect(path, "rwc")) as db:
+                _create_tables(db, meta)
+        return cls(path, db, lock)
+
+    @staticmethod
+    def check_vacant(path: Path) -> None:
+        """Whether `create` has a chance there; makes nothing, so that it can be asked first.
+
+        Raises:
+            InputError: there is a run already.
+            MachineError: the place cannot be written.
+        """
+        path = _file(path)
+        _refuse_taken(path)
+        nearest = next(place for place in path.absolute().parents if place.exists())
+        if not nearest.is_dir():
+            raise _no_directory(path.parent, f"{nearest} is no directory")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise _no_directory(path.parent, f"{nearest} may not be written")
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Opens a run for reading, also while it is being written.
+
+        Raises:
+            InputError: there is no run, or the file is damaged, foreign, or of a newer version.
+        """
+        path = _existing(path)
+        with _sentences(path), _closing(_connect(path, "rw" if _rolls_back(path) else "ro")) as db:
+            db.execute("PRAGMA query_only = ON")
+            _check(path, db)
+        return cls(path, db, None)
+
+    @classmethod
+    def resume(cls, path: Path) -> Store:
+        """Opens a run to go on with it.
+
+        Raises:
+            InputError: as `open`, or another process is writing to it.
+            MachineError: it cannot be written.
+        """
+        path = _existing(path)
+        with (
+            _unlocking(_lock(path)) as lock,
+            _sentences(path),
+            _closing(_connect(path, "rw")) as db,
+        ):
+            _check(path, db)
+            with _transaction(db):
+                _add_milestone(db, "resumed")
+        return cls(path, db, lock)
+
+    def close(self) -> None:
+        self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- writing
+
+    def append(self, finished: FinishedTrial, records: Sequence[Record] = ()) -> None:
+        """Adds a trial with its values and raw records, all or nothing, on disk when it returns.
+
+        Raises:
+            MachineError: it cannot be written, for example because the disk is full.
+            ValueError: there is such a trial already, or a value is not finite.
+        """
+        planned = finished.planned
+        row = (
+            planned.id,
+            _now(),
+            planned.block,
+            planned.boot,
+            planned.platform,
+            _dump(planned.cell),
+            planned.kind,
+            finished.status,
+            finished.error,
+            finished.elapsed_s,
+            _dump(finished.console),
+            finished.fingerprint,
+        )
+        values = [(planned.id, name, float(value)) for name, value in finished.values.items()]
+        of_guests = [
+            (planned.id, number, name, float(value))
+            for number, one in enumerate(finished.guests, start=1)
+            for name, value in one.items()
+        ]
+        packed = _pack(records)
+        try:
+            with self._writing() as db:
+                db.execute("INSERT INTO trial VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", row)
+                db.executemany("INSERT INTO value VALUES (?,?,?)", values)
+                if of_guests:
+                    db.executemany("INSERT INTO guest_value VALUES (?,?,?,?)", of_guests)
+                db.execute("INSERT INTO record VALUES (?,?,?,?)", (planned.id, *packed))
+        except sqlite3.IntegrityError as error:
+            raise ValueError(f"trial {planned.id} cannot enter {self.path}: {error}") from error
+
+    def add_bench(self, boot: int, records: Sequence[Record]) -> None:
+        """Adds what making or removing a boot's bench told."""
+        with self._writing() as db:
+            row = (None, _now(), boot, *_pack(records))
+            db.execute("INSERT INTO bench VALUES (?,?,?,?,?,?)", row)
+
+    def add_event(
+        self, text: str, level: Literal["info", "warning"] = "warning", trial: int | None = None
+    ) -> None:
+        with self._writing() as db:
+            row = (None, _now(), level, trial, text)
+            db.execute("INSERT INTO event VALUES (?,?,?,?,?)", row)
+
+    def add_walk(self, walked: Walked, fingerprint: str) -> None:
+        """Adds what the model of page walks said of a workload."""
+        row = (
+            None,
+            _now(),
+            _dump(walked.cell),
+            fingerprint,
+            walked.result.model_dump_json(round_trip=True),
+        )
+        with self._writing() as db:
+            db.execute("INSERT INTO walk VALUES (?,?,?,?,?)", row)
+
+    def ended(self, complete: bool) -> None:
+        """Notes the run's end. `complete` says that nothing planned is missing."""
+        with self._writing() as db:
+            _add_milestone(db, "completed" if complete else "stopped")
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        if self._lock is None:
+            raise ValueError(f"{self.path} was opened for reading")
+        with _sentences(self.path), _transaction(self._db):
+            yield self._db
+
+    # --- reading
+
+    @property
+    def next_trial_id(self) -> int:
+        return self._rows("SELECT coalesce(max(id) + 1, 0) FROM trial")[0][0]
+
+    @property
+    def meta(self) -> Meta:
+        rows = self._rows("SELECT key, value FROM meta")
+        with _readable(self.path):
+            return Meta.model_validate({key: json.loads(value) for key, value in rows})
+
+    def milestones(self) -> list[Milestone]:
+        rows = self._rows("SELECT at, what FROM milestone ORDER BY id")
+        if not rows:
+            raise _damaged(self.path, "it does not say when it was started")
+        with _readable(self.path):
+            return [Milestone(datetime.fromisoformat(at), what) for at, what in rows]
+
+    def benches(self) -> Iterator[tuple[int, list[Record]]]:
+        """Boots with the records of their benches, as they were made and removed."""
+        for boot, size, blob in self._rows("SELECT boot, bytes, zstd FROM bench ORDER BY id"):
+            with _readable(self.path):
+                yield boot, [parse(line) for line in _unpack(size, blob)]
+
+    def trials(self) -> list[FinishedTrial]:
+        """Every trial, in the order in which they ended."""
+        values: dict[int, dict[str, float]] = {}
+        for trial, response, value in self._rows("SELECT trial, response, value FROM value"):
+            values.setdefault(trial, {})[response] = value
+        guests = self._guest_values()
+        rows = self._rows(
+            "SELECT id, block, boot, platform, cell, kind, status, error, elapsed_s, console, fingerprint "
+            "FROM trial ORDER BY id"
+        )
+        with _readable(self.path):
+            return [_finished(row, values.get(row[0], {}), guests.get(row[0], {})) for row in rows]
+
+    def _guest_values(self) -> dict[int, dict[int, dict[str, float]]]:
+        """By trial and number of the guest."""
+        if self._rows("PRAGMA user_version")[0][0] < _WITH_GUESTS:
+            return {}
+        found: dict[int, dict[int, dict[str, float]]] = {}
+        rows = self._rows("SELECT trial, guest, response, value FROM guest_value")
+        for trial, guest, response, value in rows:
+            found.setdefault(trial, {}).setdefault(guest, {})[response] = value
+        return found
+
+    def records(self, trial: int) -> list[Record]:
+        """The records of a trial as they came; empty when there is no such trial."""
+        rows = self._rows("SELECT bytes, zstd FROM record WHERE trial = ?", trial)
+        with _readable(self.path):
+            return [parse(line) for size, blob in rows for line in _unpack(size, blob)]
+
+    def events(self) -> list[Event]:
+        rows = self._rows("SELECT at, level, text, trial FROM event ORDER BY id")
+        with _readable(self.path):
+            return [Event(datetime.fromisoformat(at), *rest) for at, *rest in rows]
+
+    def walks(self) -> list[Walked]:
+        """What the model of page walks said, one a workload with levels of its own."""
+        if self._rows("PRAGMA user_version")[0][0] < _WITH_WALKS:
+            return []
+        rows = self._rows("SELECT cell, result FROM walk ORDER BY id")
+        with _readable(self.path):
+            return [
+                Walked(json.loads(cell), WalkSummary.model_validate_json(result))
+                for cell, result in rows
+            ]
+
+    def _rows(self, query: str, *arguments: object) -> list[Any]:
+        with _sentences(self.path):
+            return self._db.execute(query, arguments).fetchall()
+
+
+# --- the file
+
+
+def _file(path: Path) -> Path:
+    return path if path.suffix == ".sqlite" else path / FILE_NAME
+
+
+def _existing(path: Path) -> Path:
+    try:
+        found = path / FILE_NAME if path.is_dir() else path
+        with found.open("rb") as file:
+            head = file.read(len(_MAGIC))
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            f"There is no run at {path}.", f"Give a run directory, or its {FILE_NAME}."
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}.", "Check its permissions."
+        ) from error
+    if head != _MAGIC:
+        raise _foreign(found)
+    return found
+
+
+def _make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _no_directory(directory, str(error.strerror)) from error
+
+
+def _no_directory(directory: Path, why: str) -> MachineError:
+    return MachineError(
+        f"The run directory {directory} cannot be made: {why}.", "Give another place with `--out`."
+    )
+
+
+def _refuse_taken(path: Path) -> None:
+    if path.exists() and path.stat().st_size > 0:
+        raise InputError(
+            f"{path.parent} holds a run already.",
+            f"Continue it with `--resume --out {path.parent}`, or give another "
+            "directory with `--out`.",
+        )
+
+
+def _lock(path: Path) -> int:
+    """Takes the run directory for this process; the kernel lets go of it when the process ends.
+
+    The directory is locked, not the file: closing a descriptor of the file would drop SQLite's
+    own locks on it.
+    """
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(directory)
+        raise InputError(
+            f"Another hypertare is writing to {path.parent}.",
+            "Wait until it has ended, or give another directory with `--out`.",
+        ) from None
+    except OSError as error:
+        os.close(directory)
+        raise MachineError(
+            f"{path.parent} cannot be locked: {error.strerror}.",
+            "Put the run on a local file system with `--out`.",
+        ) from error
+    return directory
+
+
+@contextmanager
+def _unlocking(lock: int) -> Iterator[int]:
+    """Lets go of the lock when opening fails."""
+    try:
+        yield lock
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+@contextmanager
+def _closing(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Closes the file when opening fails."""
+    try:
+        yield db
+    except BaseException:
+        db.close()
+        raise
+
+
+def _rolls_back(path: Path) -> bool:
+    """Whether opening has to undo what a killed writer left half done, which means writing.
+
+    Without a journal a reader stays a reader, so that a report of a run in a read-only place works.
+    """
+    return path.with_name(path.name + "-journal").exists() and os.access(path, os.W_OK)
+
+
+def _connect(path: Path, mode: Literal["ro", "rw", "rwc"]) -> sqlite3.Connection:
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=_BUSY_TIMEOUT_S,
+        isolation_level=None,
+    )
+    db.execute("PRAGMA foreign_keys = ON")
+    db.execute("PRAGMA synchronous = FULL")
+    return db
+
+
+def _create_tables(db: sqlite3.Connection, meta: Meta) -> None:
+    with _transaction(db):
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        for statement in [*_TABLES.split(";\n\n"), *_triggers()]:
+            db.execute(statement)
+        rows = [(key, _dump(value)) for key, value in meta.model_dump(mode="json").items()]
+        db.executemany("INSERT INTO meta VALUES (?,?)", rows)
+        _add_milestone(db, "started")
+
+
+def _triggers() -> Iterator[str]:
+    for table, keys in _KEYS.items():
+        same = " AND ".join(f"{key} = NEW.{key}" for key in keys)
+        yield _NO_REPLACE.format(table=table, same=same)
+        for verb in ("UPDATE", "DELETE"):
+            yield _APPEND_ONLY.format(table=table, verb=verb)
+
+
+def _check(path: Path, db: sqlite3.Connection) -> None:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise _foreign(path)
+    if version > SCHEMA_VERSION:
+        raise InputError(
+            f"{path} was written by a newer hypertare (format {version}; this one reads up to "
+            f"{SCHEMA_VERSION}).",
+            "Update hypertare to read it.",
+        )
+    (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise _damaged(path, verdict)
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        # SQLite has rolled back by itself after a full disk.
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _add_milestone(db: sqlite3.Connection, what: str) -> None:
+    db.execute("INSERT INTO milestone VALUES (NULL,?,?)", (_now(), what))
+
+
+# --- rows
+
+
+_Row = tuple[
+    *(int, int, int, str, Json[dict[str, Any]], Kind, Literal["ok", "failed"]),
+    *(str | None, float, Json[tuple[str, ...]], str | None),
+]
+_ROW: TypeAdapter[_Row] = TypeAdapter(_Row)
+_VALUES: TypeAdapter[dict[str, float]] = TypeAdapter(dict[str, float])
+
+
+def _finished(
+    row: Sequence[Any], values: dict[str, float], guests: dict[int, dict[str, float]]
+) -> FinishedTrial:
+    id_, block, boot, platform, cell, kind, status, error, elapsed_s, lines, fingerprint = (
+        _ROW.validate_python(row)
+    )
+    if not isinstance(cell.get("workload"), str):
+        raise ValueError(f"trial {id_} is of no workload")
+    planned = PlannedTrial(id_, block, boot, platform, cell, kind)
+    values = _VALUES.validate_python(values)
+    guests = {number: _VALUES.validate_python(each) for number, each in guests.items()}
+    each = tuple(guests.get(number, {}) for number in range(1, max(guests, default=0) + 1))
+    return FinishedTrial(planned, status, error, elapsed_s, values, lines, fingerprint, each)
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _pack(records: Sequence[Record]) -> tuple[int, int, bytes]:
+    """Records as lines, compressed: count, bytes before, bytes after."""
+    import zstandard
+
+    lines = "".join(f"{record.model_dump_json()}\n" for record in records).encode()
+    return len(records), len(lines), zstandard.ZstdCompressor(level=6).compress(lines)
+
+
+def _unpack(size: int, blob: bytes) -> list[bytes]:
+    import zstandard
+
+    if size > _MOST_RECORD_BYTES:
+        raise ValueError(f"records of {size} bytes")
+    # Bounded by what the row claims, so that a crafted file cannot fill the memory.
+    with zstandard.ZstdDecompressor().stream_reader(blob) as reader:
+        try:
+            lines = reader.read(size + 1)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
+    if len(lines) != size:
+        raise ValueError(f"records of {len(lines)} bytes in place of {size}")
+    return lines.splitlines()
+
+
+# --- sentences
+
+
+@contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    """Turns SQLite's failures into what happened and what to do."""
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+        # A wrong use of SQLite is our defect, and says nothing of the file.
+        raise
+    except sqlite3.Error as error:
+        raise _sentence(path, error) from error
+    except UnicodeDecodeError as error:
+        # SQLite quotes the damage in its message; Python then cannot read the message.
+        raise _damaged(path, "text in it is no UTF-8") from error
+
+
+def _sentence(path: Path, error: sqlite3.Error) -> HypertareError:
+    # The low byte is the kind of failure, the rest its detail.
+    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if kind == sqlite3.SQLITE_FULL:
+        return MachineError(
+            f"The disk is full: {path} cannot grow. Every trial before this one is in it.",
+            "Make room, then continue with `hypertare run --resume`.",
+        )
+    if kind == sqlite3.SQLITE_IOERR:
+        return MachineError(
+            f"{path} cannot be read or written ({error}): the disk fails, or a limit on the size "
+            "of files or a quota is reached. Every trial before this one is in it.",
+            "Look at `df`, `ulimit -f` and `dmesg`, then continue with `hypertare run --resume`.",
+        )
+    if kind == sqlite3.SQLITE_BUSY:
+        return MachineError(
+            f"Another program has kept {path} locked for {_BUSY_TIMEOUT_S:.0f} s.",
+            "Close what has it open (`fuser -v` names it).",
+        )
+    if kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return MachineError(
+            f"{path} cannot be written, nor a journal beside it ({error}).",
+            "Check the permissions of the directory, or give another one with `--out`; a run in "
+            "a read-only place can be copied elsewhere first.",
+        )
+    return _damaged(path, str(error))
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """For what stands inside the rows: it may have been written by anyone."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise _damaged(path, f"{where}: {first['msg']}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(
+        f"{path} is damaged: {why}.",
+        "Take another copy of it; `sqlite3 FILE .recover` may save what is left.",
+    )
+
+
+def _foreign(path: Path) -> InputError:
+    return InputError(
+        f"{path} is not a run of hypertare.", f"Give a run directory, or its {FILE_NAME}."
+    )

@@ -1,0 +1,322 @@
+"""`summary.json`: what a run found, for programs. Schema: `schema/summary.schema.json`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from hypertare.base.level import Level
+from hypertare.stats.overload import CurveKind
+from hypertare.workloads.response import Better
+
+Verdict = Literal["costs", "gains", "no difference shown"]
+Reason = Literal["chance", "size", "floor", "many"]
+Judgement = Literal["holds", "fails", "undecided", "not judged"]
+Clock = Literal["wall", "virtual"]
+SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
+Foretelling = Literal["predictable", "not predictable", "undecided"]
+
+
+class Part(BaseModel):
+    """Base of the summary's parts: closed, unchangeable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class Estimate(Part):
+    """A response of one platform in one cell, and its cost against the baseline.
+
+    `estimate`, `low` and `high` are in `unit`: the mean over trials and its interval at
+    `confidence`. `cost` is a share of the baseline: 1 - sut/baseline where higher is better,
+    sut/baseline - 1 where lower is, so a positive cost is always a loss. It comes from `blocks`
+    trials paired by block.
+
+    Where a value of zero or below forbids a ratio there is no cost; `difference`, sut - baseline in
+    `unit`, from the same blocks, then carries the verdict.
+
+    `reason` is why no difference is shown: its interval holds 0 ("chance"), it is below the summary's
+    `threshold` ("size"), the baseline differed as much from itself ("floor"), or its interval excludes 0
+    and yet, of so many comparisons, one may do so by chance ("many").
+
+    `exact`: in virtual time, every trial gave the same; the ends of an interval are the estimate
+    itself. On the wall clock values without any spread have no interval.
+
+    `guest` is given where the response is of one guest of several that work at once: its number,
+    from 1. It is then compared with nothing.
+
+    `of_alone` stands with the goodput of several guests at once: what one of them gets on average over
+    what one gets alone in the same setting, with its interval.
+
+    `doubt` says why it decides no claim, whatever its interval is: streams of several guests that
+    hardly ran at once.
+    """
+
+    response: str
+    unit: str
+    better: Better
+    cell: dict[str, Level]
+    platform: str
+    guest: int | None = None
+    baseline: str | None = None
+    n: int
+    estimate: float
+    low: float | None = None
+    high: float | None = None
+    confidence: float = 0.95
+    exact: bool = False
+    blocks: int | None = None
+    cost: float | None = None
+    cost_low: float | None = None
+    cost_high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    verdict: Verdict | None = None
+    reason: Reason | None = None
+    of_alone: float | None = None
+    of_alone_low: float | None = None
+    of_alone_high: float | None = None
+    doubt: str | None = None
+
+
+class NoiseFloor(Part):
+    """Native against native. `cost` is the least cost that this run could have shown, `cost_low`
+    and `cost_high` bound what native cost against itself, over `n` pairs of trials of the same
+    block or, where blocks hold one native trial, of successive blocks.
+    """
+
+    response: str
+    cell: dict[str, Level]
+    n: int
+    cost: float
+    cost_low: float
+    cost_high: float
+    pairs: Literal["same block", "successive blocks"] = "successive blocks"
+
+
+class FailedTrial(Part):
+    trial: int
+    platform: str
+    cell: dict[str, Level]
+    reason: str
+    console: tuple[str, ...] = ()
+
+
+class JudgedClaim(Part):
+    text: str
+    judgement: Judgement
+    evidence: str
+
+
+class PlatformState(Part):
+    """What a platform turned out to be: negotiated, not asked for."""
+
+    platform: str
+    node: str
+    kernel: str
+    cpus: int
+    memory: int
+    accelerator: str | None = None
+    vmm: str | None = None
+    paging: str | None = None
+    pages: str | None = None
+    joined: str | None = None
+    scheduler: str | None = None
+    clocksource: str
+    interfaces: dict[str, dict[str, Level | None]] = {}
+
+
+class MachineState(Part):
+    """The machine a run was made on."""
+
+    kind: Literal["local", "emulated", "remote"]
+    hostname: str
+    cpu: str
+    cpus: int
+    memory: int
+    kernel: str
+    architecture: str
+    distribution: str
+
+
+class RateBound(Part):
+    """A rate about which `trials` of a search decided; `loss` is the median share that they lost."""
+
+    rate: float
+    loss: float
+    trials: int
+
+
+class LossFreeRate(Part):
+    """The highest rate of a setting that loses no more than the share `goal`, by MLRsearch.
+
+    `lower` is that rate and `upper` one that loses more, both in `unit`. `throughput` is MLRsearch's
+    conditional throughput: `lower` without what was lost there. `state` is
+
+    - `found`: they are as close as was asked for.
+    - `all lose`: `lowest` already lost; there is no `lower`.
+    - `none loses`: `highest` lost no more; there is no `upper`.
+    - `limit`: the search ended at its most trials; the bounds are the closest so far.
+    - `failed`: it could not be carried out, `reason` says why.
+    - `open`: it was interrupted, or still goes on.
+
+    `sender`: what ended it is the sender, which could not send faster, and nothing that receives.
+    `good_above`: a rate above `upper` that lost no more; `bad_below`: how many trials at or below
+    `lower` lost more. Both mean that loss does not simply grow with the rate. `trials` are those of
+    the setting's search, for all of its goals.
+    """
+
+    platform: str
+    cell: dict[str, Level]
+    goal: float
+    state: SearchState
+    unit: str
+    lower: RateBound | None = None
+    upper: RateBound | None = None
+    throughput: float | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    sender: bool = False
+    good_above: float | None = None
+    bad_below: int = 0
+    trials: int = 0
+    reason: str | None = None
+
+
+class Curve(Part):
+    """Goodput of a setting as more is offered to it, over `rates` offered rates.
+
+    `peak` is its highest goodput, at the rate `peak_at`; `last` that at the highest rate, `last_at`;
+    both in `unit`. `kind` says what it does there: it `keeps up` with what is offered, `levels off`,
+    or falls (`livelock`); `undecided` where the intervals do not tell. See `stats/overload.py`.
+    """
+
+    platform: str
+    cell: dict[str, Level]
+    kind: CurveKind
+    unit: str
+    rates: int
+    peak_at: Level
+    peak: float
+    last_at: Level
+    last: float
+
+
+class Prediction(Part):
+    """What a law foretold of `guests` that its fit had not seen, and what was measured.
+
+    Both in the unit of the response, geometric means over trials. `error` is predicted / measured - 1.
+    `doubt` says why it decides nothing, as an estimate's does.
+    """
+
+    guests: int
+    predicted: float
+    measured: float
+    error: float
+    error_low: float | None = None
+    error_high: float | None = None
+    doubt: str | None = None
+
+
+class Predictability(Part):
+    """Whether a law, fitted to some numbers of guests, foretells the others.
+
+    With a line of a limited rate the fair rate's R is what that carries, and `fitted` is empty;
+    `formula` says so. `cell` is without the number of guests. `verdict` is "predictable" where every
+    error lies within ±`most` with its whole interval, "not predictable" where one lies outside with
+    all of it; `reason` says why nothing could be foretold.
+    """
+
+    law: str
+    formula: str
+    platform: str
+    cell: dict[str, Level]
+    response: str
+    unit: str
+    fitted: tuple[int, ...]
+    predictions: tuple[Prediction, ...] = ()
+    most: float
+    verdict: Foretelling
+    reason: str | None = None
+
+
+class Total(Part):
+    """What a workload would take on a platform if page walks were not free, with its parts.
+
+    `elapsed` was measured in virtual time, `walk_time` is `walk_cycles` of the model in the same time;
+    `total` is their sum, all in `unit`. `ratio` is `total` over the baseline's, from trials of the same
+    block, with its interval. `cell` also has the modelled processor and its shared cache.
+
+    The model walked tables of this `paging`, `guest_pages` in `host_pages`; `references` are table
+    entries read in `walks`, each of at most `uncached_references`. With several `threads` its counts
+    depend on how these took turns: other hosts may count a few others.
+    """
+
+    platform: str
+    cell: dict[str, Level]
+    unit: str
+    elapsed: float
+    walk_time: float
+    total: float
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    paging: Literal["native", "shadow", "nested"]
+    guest_pages: Literal["4K", "2M"]
+    host_pages: Literal["4K", "2M"] | None = None
+    walks: int
+    references: int
+    uncached_references: int
+    walk_cycles: int
+    threads: int
+
+
+class Published(Part):
+    """Somebody else's figure beside ours, both as ratios to the baseline.
+
+    `published` is theirs, made of `value` and `baseline_value` in `value_unit`, from `source`; `on` says
+    what they measured it on. `ratio` with its interval is ours, of `response` in `cell`; absent where
+    this run has no such cell, or no ratio of it.
+    """
+
+    source: str
+    on: dict[str, str]
+    response: str
+    platform: str
+    cell: dict[str, Level]
+    value: float
+    baseline_value: float
+    value_unit: str
+    published: float
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+
+
+class Summary(Part):
+    hypertare: str
+    study: str
+    question: str
+    machine: MachineState
+    clock: Clock
+    accelerator: str | None
+    versions: dict[str, str]
+    seed: int
+    threshold: float
+    started: datetime
+    ended: datetime | None
+    complete: bool
+    platforms: tuple[PlatformState, ...]
+    estimates: tuple[Estimate, ...]
+    guests: tuple[Estimate, ...] = ()
+    noise: tuple[NoiseFloor, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    predictability: tuple[Predictability, ...] = ()
+    loss_free: tuple[LossFreeRate, ...] = ()
+    totals: tuple[Total, ...] = ()
+    published: tuple[Published, ...] = ()
+    claims: tuple[JudgedClaim, ...] = ()
+    failed: tuple[FailedTrial, ...] = ()
+    warnings: tuple[str, ...] = ()

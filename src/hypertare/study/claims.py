@@ -1,0 +1,193 @@
+"""Expectations that a study judges, as its file has them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from hypertare.base.level import Level, same
+from hypertare.base.words import did_you_mean, level_text
+from hypertare.study.predictability import LawName
+from hypertare.study.search import GOAL
+
+_PERCENT = re.compile(r"^\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*$")
+
+
+def parse_bound(given: object) -> float:
+    """A number, or a share from `"5 %"`, `"-2.5%"`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(given, str) and (match := _PERCENT.match(given)):
+        return float(match[1]) / 100
+    if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
+        return float(given)
+    raise ValueError(f"'{given}' is no bound; write a number such as 0.05, or \"5 %\"")
+
+
+def _levels(given: object) -> object:
+    """A goal of a search as the study's `search.loss` spells it: `"0.5%"`."""
+    if isinstance(given, dict) and GOAL in given:
+        return {**given, GOAL: parse_bound(given[GOAL])}
+    return given
+
+
+Bound = Annotated[float, BeforeValidator(parse_bound)]
+
+
+Levels = Annotated[dict[str, Level], BeforeValidator(_levels)]
+
+
+class Claim(BaseModel):
+    """An expectation about one response of one platform, in every cell that `where` fits.
+
+    `measure` is what is bounded:
+    - `cost`: of the platform against the baseline, a share;
+    - `value`: the response itself, in its unit;
+    - `ratio`: platform over baseline;
+    - `efficiency`: the same the way round in which more is better: 1 loses nothing;
+    - `correlation`: Pearson's of the response with the response `with_response`, over the cells that
+      `where` fits, by their means;
+    - `error`: of what the `law` foretold, predicted / measured - 1, for every number of guests that its
+      fit had not seen and `where` fits.
+
+    With `guest` the response is that of one guest, by its number, of several that work at once. With
+    `against_response` it is compared with another response of the same cell. With `against`, levels that
+    differ in a second cell (`platform` and `guest` may be among them), the first cell's is compared with
+    the second's: the difference of the costs, the efficiencies or the values, or the ratio of the
+    values. Of a list of such levels the claim must hold against each. `value` is one bound for `above`
+    and `below`, two for `within`.
+
+    With `accelerator` it is about guests that run under it, and judged of no others. `differs` says which
+    published conditions a run of the study does not have, so that what is found says nothing of what was
+    published: it is then reported and not judged, in all of its cells or in those that `differs_where`
+    fits.
+
+    The response `loss_free_rate` is what the study's searches found, with the goal as the level
+    `search.loss`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    text: str
+    response: str
+    workload: str | None = None
+    platform: str
+    where: Levels = {}
+    against: Levels | tuple[Levels, ...] | None = None
+    against_response: str | None = None
+    with_response: str | None = None
+    guest: Annotated[int, Field(ge=1)] | None = None
+    law: LawName | None = None
+    measure: Literal["cost", "value", "ratio", "efficiency", "correlation", "error"] = "cost"
+    op: Literal["above", "below", "within"]
+    value: Bound | tuple[Bound, Bound]
+    accelerator: Literal["kvm", "tcg"] | None = None
+    differs: Annotated[str, Field(min_length=1)] | None = None
+    differs_where: Levels = {}
+
+    @model_validator(mode="after")
+    def _bounds_fit(self) -> Claim:
+        if self.differs_where and self.differs is None:
+            raise ValueError("'differs_where' needs 'differs', which says what differs there")
+        if self.differs_where and self.measure == "correlation":
+            raise ValueError("a correlation is over cells: it has no 'differs_where'")
+        two = isinstance(self.value, tuple)
+        if two != (self.op == "within"):
+            raise ValueError(f"op '{self.op}' needs {'one bound' if two else 'two: [low, high]'}")
+        if isinstance(self.value, tuple) and not self.value[0] < self.value[1]:
+            raise ValueError("the first bound of 'within' must be below the second")
+        if self.against is not None and not all(self.seconds):
+            raise ValueError("'against' names no level; leave it out or name what differs")
+        if (self.measure == "correlation") != (self.with_response is not None):
+            raise ValueError("'correlation' needs 'with_response', and nothing else has it")
+        if self.measure == "correlation" and (self.against or self.against_response):
+            raise ValueError("a correlation is over cells: it has neither 'against' nor the like")
+        if (self.measure == "error") != (self.law is not None):
+            raise ValueError("'error' needs a 'law', and nothing else has one")
+        if self.measure == "error" and (self.against or self.against_response or self.guest):
+            raise ValueError("an error is of a law: it has neither 'against' nor a 'guest'")
+        if self.guest and self.measure in ("cost", "efficiency", "correlation"):
+            raise ValueError(
+                f"no '{self.measure}' is of one guest: measure its 'value', or a 'ratio' against another"
+            )
+        if self.guest and self.measure == "ratio" and not (self.against or self.against_response):
+            raise ValueError("a 'ratio' of one guest needs what it is against")
+        if self.against_response is not None and (
+            self.against or self.measure in ("cost", "efficiency")
+        ):
+            raise ValueError(
+                "'against_response' compares within a cell: leave 'against' out, and measure "
+                "'value' or 'ratio'"
+            )
+        return self
+
+    def problem(
+        self,
+        responses: Mapping[str, Collection[str]],
+        factors: Mapping[str, Mapping[str, Collection[Level]]],
+        platforms: Collection[str],
+        guests: int,
+    ) -> str | None:
+        """What it names and the study has not, so that it could never be decided.
+
+        Args:
+            responses: names of responses by workload.
+            factors: by workload, the levels of each factor.
+            platforms: those of the study.
+            guests: the most that work at once.
+        """
+        workload = self.workload or self.where.get("workload")
+        if workload is not None and workload not in responses:
+            return _none("workload", workload, responses)
+        names = list(responses) if workload is None else [str(workload)]
+        known = list(dict.fromkeys(one for name in names for one in responses[name]))
+        for response in (self.response, self.against_response, self.with_response):
+            if response is not None and response not in known:
+                return _none("response", response, known)
+        named = [self.where, *(levels for levels in self.seconds if levels)]
+        for platform in (self.platform, *(one["platform"] for one in named if "platform" in one)):
+            if platform not in platforms:
+                return _none("platform", platform, platforms)
+        for number in (self.guest, *(one["guest"] for one in named if "guest" in one)):
+            if isinstance(number, int) and number > guests:
+                return f"there is no guest {number}: at most {guests} work at once"
+        # A workload without the response has no cell that this is about.
+        names = [name for name in names if self.response in responses[name]]
+        for path, level in (pair for one in named for pair in one.items()):
+            if path in ("workload", "platform", "guest"):
+                continue
+            places = [factors[name][path] for name in names if path in factors[name]]
+            if not places:
+                every = dict.fromkeys(factor for name in names for factor in factors[name])
+                return _none("factor", path, every)
+            if not any(same(level, one) for levels in places for one in levels):
+                levels = dict.fromkeys(level_text(one) for levels in places for one in levels)
+                return f"{path}: {_none('level', level_text(level), levels)}"
+        return None
+
+    @property
+    def seconds(self) -> tuple[dict[str, Level] | None, ...]:
+        """What each matching cell is compared with; one that is none where it is not compared."""
+        if isinstance(self.against, tuple):
+            return self.against or ({},)
+        return (self.against,)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What is allowed, open at an infinite end."""
+        if isinstance(self.value, tuple):
+            return self.value
+        return (self.value, math.inf) if self.op == "above" else (-math.inf, self.value)
+
+
+def _none(kind: str, given: object, known: Iterable[str]) -> str:
+    names = list(known)
+    hint = did_you_mean(str(given), names)
+    listed = f"there are: {', '.join(names)}" if names else "there are none"
+    return f"there is no {kind} '{given}'.{hint} {listed[0].upper()}{listed[1:]}"

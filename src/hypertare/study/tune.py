@@ -1,0 +1,109 @@
+"""The `[tune]` table of a study. No I/O, no libraries."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from hypertare.base.level import Level
+from hypertare.base.quantities import Share
+
+Goal = Literal["goodput", "cpu", "balance"]
+BY_GUESTS = "by guests"
+"""A guess that follows from how many guests there are."""
+
+PHASE = "tune.phase"
+"""Stands in the cell of every trial of a tuning: what it was for."""
+
+
+class Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class Range(Table):
+    """A knob of whole numbers from `low` to `high`, both included."""
+
+    low: int
+    high: int
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if self.low >= self.high:
+            raise ValueError("'low' must be below 'high'")
+        if self.log and self.low < 1:
+            raise ValueError("'low' must be at least 1 where 'log' is true")
+        return self
+
+
+class Ladder(Table):
+    """Levels in ascending order, with a goal of the knob's own."""
+
+    levels: Annotated[tuple[Level, ...], Field(min_length=2)]
+    goal: Literal["smallest-without-loss"]
+
+
+Levels = tuple[Level, ...]
+
+
+def _shape(given: object) -> object:
+    """Picks the kind by its keys, so that a mistake is explained for one kind and not for three."""
+    if isinstance(given, dict):
+        kind = Ladder if "levels" in given else Range
+        try:
+            return kind.model_validate(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            message = first["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{place}: {message}" if place else message) from None
+    if isinstance(given, Range | Ladder):
+        return given
+    if not isinstance(given, list | tuple) or not given:
+        raise ValueError("write levels, as [1, 8, 64], or a range, as { low = 1, high = 256 }")
+    if any(not isinstance(level, str | int | float | bool) for level in given):
+        raise ValueError("a level is one value, not a list or a table")
+    return tuple(given)
+
+
+KnobLevels = Annotated[Range | Ladder | Levels, BeforeValidator(_shape)]
+
+
+def _one_level(given: object) -> object:
+    if isinstance(given, list | dict):
+        raise ValueError("a default must be one level")
+    return given
+
+
+class TuneSettings(Table):
+    """What may be changed, from where, for which workload.
+
+    `knobs` by path; `default` gives the level that a recommendation has to beat, where it is not what
+    the study says. `guess` gives a level that is held to be good: it is what the screening puts against
+    the default; "by guests" is the weight of a driver domain that follows from `sut.guests`. `threshold`
+    is the least gain that matters, `design.threshold` where it is not given. `loss` is what still counts
+    as no loss for knobs whose goal is the smallest without.
+    """
+
+    knobs: dict[str, KnobLevels] = {}
+    default: dict[str, Annotated[Level, BeforeValidator(_one_level)]] = {}
+    guess: dict[str, Level] = {}
+    workload: str | None = None
+    platform: Literal["native", "container", "guest", "xen"] | None = None
+    goal: Goal = "goodput"
+    throughput: str | None = None
+    cpu: str | None = None
+    budget: Annotated[int, Field(ge=1)] | str = 160
+    threshold: Share | None = None
+    loss: Share = 0.0
+
+    def highest(self, knob: str) -> int | None:
+        """The largest whole number that a knob may be set to."""
+        wanted = self.knobs.get(knob)
+        if wanted is None:
+            return None
+        if isinstance(wanted, Range):
+            return wanted.high
+        levels = wanted.levels if isinstance(wanted, Ladder) else wanted
+        return max((level for level in levels if isinstance(level, int)), default=None)

@@ -1,0 +1,67 @@
+"""What a study asks to be modelled of its page walks.
+
+In a study file:
+
+    [walk]
+    processors = ["phenom2"]
+    shared_cache = ["own", "none"]
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from hypertare.base.quantities import Share
+from hypertare.walk.processors import DEFAULT, OWN, Description, chosen
+from hypertare.walk.run import Options
+
+PROCESSOR = "walk.processor"
+SHARED_CACHE = "walk.shared_cache"
+"""Factors of modelled responses: what one and the same trial would have cost on each of them."""
+
+
+class WalkSettings(BaseModel):
+    """Each workload is run once more under the model, for all processors and caches at a time.
+
+    `shared_cache`: `own`, as the processor's description has it, `none`, or a size. `workloads`: which;
+    all that have an elapsed time if none is named. `cycles_per_instruction`: of the processor if
+    translation cost nothing; it says how many of its cycles an instruction of virtual time stands for.
+    `cache_share`: of every cache, what page tables may hold.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    processors: Annotated[tuple[str, ...], Field(min_length=1)] = (DEFAULT,)
+    shared_cache: Annotated[tuple[str, ...], Field(min_length=1)] = (OWN,)
+    workloads: tuple[str, ...] = ()
+    cycles_per_instruction: Annotated[float, Field(gt=0, lt=1000)] = 1.0
+    cache_share: Annotated[Share, Field(gt=0, le=1)] = 0.25
+
+    @model_validator(mode="after")
+    def _each_once(self) -> WalkSettings:
+        for name, given in (("processors", self.processors), ("shared_cache", self.shared_cache)):
+            if len(set(given)) < len(given):
+                raise ValueError(f"something stands twice in '{name}'")
+        return self
+
+    @property
+    def options(self) -> Options:
+        return Options(self.cycles_per_instruction, self.cache_share)
+
+    @property
+    def factors(self) -> dict[str, tuple[str, ...]]:
+        return {PROCESSOR: self.processors, SHARED_CACHE: self.shared_cache}
+
+    def descriptions(self, folder: Path) -> list[Description]:
+        """Every processor with every shared cache; files are looked for from `folder`.
+
+        Raises:
+            InputError: there is no such processor, or it cannot have such a cache.
+        """
+        words = [str(folder / word) if word.endswith(".toml") else word for word in self.processors]
+        pairs = product(chosen(words), self.shared_cache)
+        return [description.with_shared_cache(cache) for description, cache in pairs]

@@ -1,0 +1,1 @@
+"""What a study can have carried out, and what is measured of it."""

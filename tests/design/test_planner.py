@@ -1,0 +1,274 @@
+"""Plans for the agent: both ends of a link, the same CPUs everywhere, what cannot be is refused."""
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from hypertare.base.errors import InputError
+from hypertare.design import planner
+from hypertare.design.design import make
+from hypertare.protocol import plan
+from hypertare.study import StudyFile
+
+TEXT = """
+name = "probe"
+question = "?"
+[sut]
+cpus = 2
+[workloads.tcp]
+type = "stream"
+direction = "both"
+[workloads.rtt]
+type = "ping"
+direction = "receive"
+[workloads.build]
+type = "command"
+command = "make"
+[workloads.icmp]
+type = "ping"
+protocol = "icmp"
+[knobs]
+mtu = 900
+offloads = { tso = false }
+[factors]
+"sut.nic" = ["virtio-net", "e1000"]
+"""
+ON = planner.Surroundings(
+    cpus=(0, 1, 2, 3),
+    accelerator="tcg",
+    images={("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
+    environment={"PATH": "/bin"},
+    workdir=Path("/w"),
+)
+
+
+def bench(on: planner.Surroundings = ON) -> plan.Bench:
+    file = StudyFile(TEXT, "probe.toml")
+    study = file.study()
+    plot = make(study, 1).plots[0]
+    cells = {v.node: file.cell(v.levels) for v in plot.variants}
+    return planner.make_bench(study, plot, cells, on)
+
+
+def trial(workload: str, node: str) -> plan.Trial:
+    file = StudyFile(TEXT, "probe.toml")
+    study = file.study()
+    plot = make(study, 1).plots[0]
+    variant = next(v for v in plot.variants if v.node == node)
+    return planner.make_trial(7, study, workload, variant, plot, ON)
+
+
+def test_a_bench_has_every_platform_and_the_peer() -> None:
+    made = bench()
+    assert [node.name for node in made.nodes] == ["host", "container1", "guest2", "guest3", "peer"]
+    assert [link.name for link in made.links] == ["lan"]
+    addresses = [node.interfaces[0].address for node in made.nodes]
+    assert len(set(addresses)) == 5
+    macs = [node.interfaces[0].mac for node in made.nodes if node.kind.type == "guest"]
+    assert len(set(macs)) == 2 and None not in macs
+
+
+def test_the_same_cpus_everywhere_and_the_others_for_the_peer() -> None:
+    by_name = {node.name: node for node in bench().nodes}
+    for name in ("host", "container1", "guest2", "guest3"):
+        assert by_name[name].cpus == (2, 3)
+    assert by_name["peer"].cpus == (0, 1)
+    assert by_name["guest3"].kind.cpus == 2
+    assert by_name["guest3"].interfaces[0].nic == "e1000"
+
+
+def test_more_cpus_than_there_are() -> None:
+    with pytest.raises(InputError, match="at most 1"):
+        bench(planner.Surroundings((0,), "tcg", ON.images, {}, None))
+
+
+def test_streams_in_both_directions_have_their_own_ports() -> None:
+    tasks = trial("tcp", "guest2").phases[-1].tasks
+    receivers = [t for t in tasks if t.background]
+    senders = [t for t in tasks if not t.background]
+    assert [t.node for t in receivers] == ["peer", "guest2"]
+    assert [t.node for t in senders] == ["guest2", "peer"]
+    assert senders[0].workload.to == "10.77.0.254:5201"
+    assert senders[1].workload.to == "10.77.0.4:5202"
+
+
+def test_a_ping_is_answered_at_the_other_end_and_icmp_by_the_kernel() -> None:
+    reply, request = trial("rtt", "host").phases[-1].tasks
+    assert (reply.node, request.node) == ("host", "peer")
+    assert request.workload.to == "10.77.0.2:7000"
+    (icmp,) = trial("icmp", "guest3").phases[-1].tasks
+    assert icmp.workload.to == "10.77.0.254"
+
+
+def test_a_command_runs_in_the_files_with_the_environment() -> None:
+    (task,) = trial("build", "guest2").phases[-1].tasks
+    assert task.workload.argv == ("/bin/sh", "-c", "make")
+    assert task.workload.in_files and task.workload.env == {"PATH": "/bin"}
+
+
+def test_knobs_of_a_link_go_to_both_ends() -> None:
+    knobs = trial("tcp", "host").knobs
+    assert {(k.node, k.knob.type, k.knob.interface) for k in knobs} == {
+        ("host", "mtu", "lan"),
+        ("peer", "mtu", "eth0"),
+        ("host", "offload", "lan"),
+        ("peer", "offload", "eth0"),
+    }
+
+
+def test_probes_see_the_guest_from_inside_and_outside() -> None:
+    probes = {(p.node, p.probe) for p in trial("tcp", "guest2").phases[-1].probes}
+    assert ("host", "stat") in probes
+    assert ("guest2", "stat") in probes
+    assert ("guest2", "outside") in probes
+
+
+def test_a_command_starts_where_the_machines_own_programs_work() -> None:
+    file = StudyFile(TEXT, "probe.toml")
+    study = file.study()
+    plot = make(study, 1).plots[0]
+    on = dataclasses.replace(ON, workdir=None, directory=Path("/projects"))
+    planned = planner.make_trial(7, study, "build", plot.variants[0], plot, on)
+    work = planned.phases[-1].tasks[0].workload
+    assert isinstance(work, plan.Command)
+    assert work.cwd == Path("/projects") and not work.in_files
+
+
+# --- several at once
+
+MANY = """
+name = "many"
+question = "?"
+[sut]
+guests = 3
+[workloads.tcp]
+type = "stream"
+[workloads.rtt]
+type = "ping"
+neighbours = { share = "90%" }
+[workloads.streams]
+type = "ping"
+neighbours = { stream = "receive" }
+[workloads.burn]
+type = "burn"
+"""
+
+
+def many(workload: str, platform: str) -> plan.Trial:
+    file = StudyFile(MANY, "many.toml")
+    plot = make(file.study(), 1).plots[0]
+    variant = next(v for v in plot.variants if v.platform == platform)
+    return planner.make_trial(7, file.study(), workload, variant, plot, ON)
+
+
+def test_every_guest_has_a_peer_and_addresses_of_their_own() -> None:
+    file = StudyFile(MANY, "many.toml")
+    plot = make(file.study(), 1).plots[0]
+    cells = {v.node: file.study() for v in plot.variants}
+    made = planner.make_bench(file.study(), plot, cells, ON)
+    names = [node.name for node in made.nodes]
+    assert names[:2] == ["host", "container1-1"] and names[-3:] == ["peer-1", "peer-2", "peer-3"]
+    addresses = [node.interfaces[0].address for node in made.nodes]
+    assert len(set(addresses)) == len(made.nodes) == 1 + 3 + 3 + 3
+    assert {address.partition("/")[2] for address in addresses} == {"16"}
+    macs = [node.interfaces[0].mac for node in made.nodes if node.kind.type == "guest"]
+    assert len(set(macs)) == 3 and None not in macs
+
+
+def test_all_work_at_once_each_with_its_own_peer() -> None:
+    tasks = many("tcp", "guest").phases[-1].tasks
+    assert [(t.id, t.node) for t in tasks] == [
+        ("receive.1", "peer-1"),
+        ("send.1", "guest2-1"),
+        ("receive.2", "peer-2"),
+        ("send.2", "guest2-2"),
+        ("receive.3", "peer-3"),
+        ("send.3", "guest2-3"),
+    ]
+    assert len({t.workload.to for t in tasks if t.id.startswith("send")}) == 3
+    assert [t.id for t in many("burn", "container").phases[-1].tasks] == [
+        "burn.1",
+        "burn.2",
+        "burn.3",
+    ]
+
+
+def test_natively_one_node_does_the_work_of_all() -> None:
+    tasks = many("tcp", "native").phases[-1].tasks
+    assert {t.node for t in tasks if t.id.startswith("send")} == {"host"}
+    assert {t.node for t in tasks if t.id.startswith("receive")} == {"peer-1", "peer-2", "peer-3"}
+    burns = many("rtt", "native").phases[-1].tasks
+    assert {t.node for t in burns if t.id.startswith("load")} == {"host"}
+
+
+def test_neighbours_load_while_the_first_is_measured() -> None:
+    tasks = many("rtt", "guest").phases[-1].tasks
+    load = [t for t in tasks if t.id.startswith("load")]
+    assert [(t.id, t.node, t.background) for t in load] == [
+        ("load.2", "guest2-2", True),
+        ("load.3", "guest2-3", True),
+    ]
+    measured = [t for t in tasks if t not in load]
+    assert [(t.id, t.node) for t in measured] == [("reply.1", "peer-1"), ("request.1", "guest2-1")]
+    # The load outlasts what is measured: the phase ends it.
+    limit = many("rtt", "guest").phases[-1].limit_s
+    assert all(t.workload.share == 0.9 and t.workload.duration_s >= limit for t in load)
+
+
+def test_neighbours_may_stream_and_are_no_part_of_the_measured_streams() -> None:
+    tasks = many("streams", "guest").phases[-1].tasks
+    load = [(t.id, t.node) for t in tasks if t.background and t.id.startswith("load")]
+    assert load == [
+        ("load-sink.2", "guest2-2"),
+        ("load-stream.2", "peer-2"),
+        ("load-sink.3", "guest2-3"),
+        ("load-stream.3", "peer-3"),
+    ]
+
+
+def test_ports_of_a_node_that_works_for_all_are_apart() -> None:
+    file = StudyFile(
+        MANY.replace("[workloads.rtt]", 'direction = "both"\nflows = 4\n[workloads.rtt]'), "x"
+    )
+    plot = make(file.study(), 1).plots[0]
+    trial = planner.make_trial(7, file.study(), "tcp", plot.variants[0], plot, ON)
+    on_host = [
+        int(t.workload.on.rpartition(":")[2]) + flow
+        for t in trial.phases[-1].tasks
+        if t.background and t.node == "host"
+        for flow in range(t.workload.flows)
+    ]
+    assert len(on_host) == len(set(on_host)) == 3 * 4
+
+
+def test_of_a_bench_of_many_the_first_ones_work() -> None:
+    file = StudyFile(MANY + '[factors]\n"sut.guests" = [1, 2, 3]\n', "many.toml")
+    plot = make(file.study(), 1).plots[0]
+    for count, marks in ((1, [""]), (2, [".1", ".2"])):
+        study = file.cell({"sut.guests": count})
+        trial = planner.make_trial(7, study, "burn", plot.variants[2], plot, ON)
+        tasks = trial.phases[-1].tasks
+        assert [t.id for t in tasks] == [f"burn{mark}" for mark in marks]
+        assert [t.node for t in tasks] == [f"guest2-{k + 1}" for k in range(count)]
+
+
+def test_weights_of_guests_of_this_host_are_made_where_they_are_asked_for() -> None:
+    def made(more: str) -> tuple[bool, list[plan.KnobSetting]]:
+        file = StudyFile(f"{MANY}{more}", "many.toml")
+        plot = make(file.study(), 1).plots[0]
+        guest = next(v for v in plot.variants if v.platform == "guest")
+        cells = {v.node: file.study() for v in plot.variants}
+        bench = planner.make_bench(file.study(), plot, cells, ON)
+        found = planner.make_trial(7, file.study(), "tcp", guest, plot, ON).knobs
+        return bench.weights, [s for s in found if isinstance(s.knob, plan.SchedulerWeight)]
+
+    assert made("") == (False, [])
+    weights, settings = made("[knobs]\ndriver_weight = 512\nguest_weights = [1, 2, 3]")
+    assert weights and {setting.node for setting in settings} == {"host"}
+    assert [(s.knob.guest, s.knob.weight) for s in settings] == [  # type: ignore[union-attr]
+        (None, 512),
+        *((f"guest2-{n}", n) for n in (1, 2, 3)),
+    ]
+    assert made('[factors]\n"knobs.driver_weight" = [256, 512]')[0]

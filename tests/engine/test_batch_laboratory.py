@@ -1,0 +1,89 @@
+"""A laboratory of batches on a machine that is made up: seeds, numbers, and what is not run again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypertare.design.asks import Ask
+from hypertare.design.trials import FinishedTrial
+from hypertare.engine.batch_laboratory import BatchLaboratory
+from hypertare.study import StudyFile
+from tests.engine.test_batch_campaign import ON, TEXT, Journal, MadeUp, Nobody
+
+PLAIN = TEXT.replace("[factors]", "[spare]").split("[spare]")[0]
+HALF = Ask({"workloads.work.share": "50%"}, {"share": "50%"})
+WHOLE = Ask({}, {"share": "100%"})
+OTHER = Ask({"sut.nic": "pcnet"}, {"nic": "pcnet"})
+
+
+def laboratory(machine: MadeUp, journal: Journal, text: str = PLAIN) -> BatchLaboratory:
+    file = StudyFile(text, "tiny.toml")
+    return BatchLaboratory(
+        file, "work", "native", machine, journal, Nobody(), ON, 1, clock=lambda: 0.0
+    )
+
+
+def rates(answers: list[FinishedTrial]) -> list[float]:
+    return [answer.values["work_rate"] for answer in answers]
+
+
+def test_answers_stand_in_the_order_of_the_asks() -> None:
+    machine, journal = MadeUp(), Journal()
+    with laboratory(machine, journal) as lab:
+        (answers,) = lab.blocks([[HALF, WHOLE, OTHER]])
+    assert [a.planned.cell for a in answers] == [
+        {"workload": "work", **ask.cell} for ask in (HALF, WHOLE, OTHER)
+    ]
+    assert [finished.planned.id for finished in journal.added] == [0, 1, 2]
+    assert len({a.planned.boot for a in answers}) == 3 == lab.trials
+    nics = {batch.places[0].planned.id: batch.steps for batch in machine.batches}
+    assert len(set(nics.values())) >= 2
+
+
+def test_a_block_shares_its_seed_and_the_next_has_another() -> None:
+    machine = MadeUp(spread=0.5)
+    with laboratory(machine, Journal()) as lab:
+        one, two = lab.blocks([[WHOLE, WHOLE], [WHOLE]])
+    assert rates(one)[0] == rates(one)[1] != rates(two)[0]
+
+
+def test_blocks_at_once_are_the_same_as_one_by_one() -> None:
+    together, alone = Journal(), Journal()
+    with laboratory(MadeUp(spread=0.5), together) as lab:
+        lab.blocks([[HALF, WHOLE]] * 3)
+    with laboratory(MadeUp(spread=0.5), alone) as lab:
+        for _ in range(3):
+            lab.block([HALF, WHOLE])
+    assert together.added == alone.added
+
+
+def test_a_boot_that_fails_is_an_answer() -> None:
+    machine, journal = MadeUp(fate=lambda batch: "no KVM on Mars"), Journal()
+    with laboratory(machine, journal) as lab:
+        (answer,) = lab.block([WHOLE])
+    assert (answer.status, answer.error) == ("failed", "no KVM on Mars")
+    assert answer.console == ("last words",)
+
+
+def test_what_an_interrupted_run_left_is_not_measured_again() -> None:
+    """The block that was under way is taken anew, with the seed that it had."""
+    first = Journal()
+    with laboratory(MadeUp(spread=0.5), first) as lab:
+        whole = [lab.block([HALF, WHOLE]) for _ in range(3)]
+    machine, again = MadeUp(spread=0.5), Journal(first.added[:-1])
+    with laboratory(machine, again) as lab:
+        resumed = [lab.block([HALF, WHOLE]) for _ in range(3)]
+    assert len(machine.batches) == 2
+    assert [rates(block) for block in resumed] == [rates(block) for block in whole]
+    ids = [finished.planned.id for finished in again.kept + again.added]
+    assert len(set(ids)) == len(ids) == 7
+
+
+def test_warm_ups_of_commands_share_the_boot() -> None:
+    text = PLAIN.replace('type = "burn"', 'type = "command"\ncommand = ["true"]')
+    machine, journal = MadeUp(), Journal()
+    with laboratory(machine, journal, text) as lab:
+        (answer,) = lab.block([WHOLE])
+    assert [f.planned.kind for f in journal.added] == ["warmup", "measured"]
+    assert answer.planned.kind == "measured" and len(machine.batches) == 1
+    assert replace(answer.planned, id=0, kind="warmup") == replace(journal.added[0].planned, id=0)

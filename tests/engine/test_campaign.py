@@ -1,0 +1,304 @@
+"""Campaigns on a machine that is made up: order, stopping, failures, resuming."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from hypertare.design.design import make
+from hypertare.design.planner import Surroundings
+from hypertare.design.trials import FinishedTrial
+from hypertare.engine.campaign import MAX_FAILURES, Campaign, expected_run_s
+from hypertare.protocol import plan
+from hypertare.protocol.records import (
+    BenchReady,
+    Console,
+    Log,
+    ProbeValues,
+    Record,
+    TaskResult,
+    Teardown,
+    TrialEnd,
+)
+from hypertare.study import StudyFile
+
+TEXT = """
+name = "probe"
+question = "?"
+[sut]
+platforms = ["native", "guest"]
+[workloads.build]
+type = "command"
+command = "make"
+[design]
+warmup = 1
+min_trials = 5
+max_trials = 12
+blocks_per_boot = 4
+min_boots = 1
+precision = "5%"
+"""
+ON = Surroundings(
+    (0, 1),
+    "tcg",
+    {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))},
+    {},
+    Path("/w"),
+)
+
+
+class MadeUp:
+    """A machine whose guest takes twice as long; `fate` may say otherwise for a trial on a node."""
+
+    def __init__(self, noise: float = 0.005, fate: Callable[[str, int], str | None] | None = None):
+        self.random = random.Random(1)
+        self.noise = noise
+        self.fate = fate or (lambda node, trial: None)
+        self.time = 0.0
+        self.benches: list[plan.Bench] = []
+        self.trials: list[tuple[str, int]] = []
+        self.up = False
+        self.bench_errors: list[tuple[str, str]] = []
+
+    def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]:
+        assert not self.up, "a bench is made while another is up"
+        self.benches.append(bench)
+        self.time += 3
+        if self.bench_errors:
+            error, node = self.bench_errors.pop(0)
+            console = Console(node=node, lines=("it panicked",))
+            return [console, BenchReady(bench="b", seconds_s=3, error=error, node=node)]
+        self.up = True
+        return [BenchReady(bench="b", seconds_s=3)]
+
+    def run(self, trial: plan.Trial) -> list[Record]:
+        assert self.up
+        (task,) = trial.phases[0].tasks
+        self.trials.append((task.node, trial.id))
+        fate = self.fate(task.node, trial.id)
+        seconds = (1 if task.node == "host" else 2) * self.random.lognormvariate(0, self.noise)
+        self.time += seconds
+        if fate is not None:
+            lost = task.node if fate.startswith("lost") else None
+            error = f"task {task.id} on {task.node} failed: {fate}"
+            return [self._end(trial, seconds, error, lost)]
+        result = TaskResult(
+            node=task.node, trial=trial.id, phase="measure", task="command",
+            values={"elapsed_s": seconds, "user_s": seconds / 2},
+        )  # fmt: skip
+        probe = ProbeValues(
+            node="host", trial=trial.id, phase="measure", probe="stat", elapsed_s=seconds,
+            values={"busy_s": seconds},
+        )  # fmt: skip
+        return [result, probe, self._end(trial, seconds, None, None)]
+
+    def _end(
+        self, trial: plan.Trial, seconds: float, error: str | None, lost: str | None
+    ) -> TrialEnd:
+        return TrialEnd(trial=trial.id, t_s=self.time, elapsed_s=seconds, error=error, lost=lost)
+
+    def teardown(self) -> list[Record]:
+        self.up = False
+        return [Log(node="", level="warning", text="slow to go"), Teardown(seconds_s=0.1)]
+
+
+class Notes:
+    """Journal and observer in memory."""
+
+    def __init__(self, trials: Sequence[FinishedTrial] = ()) -> None:
+        self.earlier = list(trials)
+        self.finished: list[FinishedTrial] = []
+        self.events: list[str] = []
+        self.remaining: list[float] = []
+
+    def append(self, finished: FinishedTrial, records: Sequence[Record]) -> None:
+        self.finished.append(finished)
+
+    def add_bench(self, boot: int, records: Sequence[Record]) -> None:
+        pass
+
+    def add_event(self, text: str) -> None:
+        self.events.append(text)
+
+    def trials(self) -> list[FinishedTrial]:
+        return self.earlier
+
+    def bench(self, boot: int, plot: object) -> None:
+        pass
+
+    def begin(self, planned: object) -> None:
+        pass
+
+    def end(self, finished: FinishedTrial, remaining_s: float) -> None:
+        self.remaining.append(remaining_s)
+
+    def warn(self, text: str) -> None:
+        pass
+
+
+def campaign(machine: MadeUp, notes: Notes, text: str = TEXT) -> Campaign:
+    file = StudyFile(text, "probe.toml")
+    study = file.study()
+    design = make(study, 1)
+    return Campaign(file, study, design, machine, notes, notes, ON, clock=lambda: machine.time)
+
+
+def measured(notes: Notes, platform: str) -> list[FinishedTrial]:
+    return [t for t in notes.finished if t.planned.platform == platform and t.counts]
+
+
+def test_a_quiet_machine_is_soon_precise() -> None:
+    machine, notes = MadeUp(), Notes()
+    assert campaign(machine, notes).run()
+    assert 5 <= len(measured(notes, "native")) == len(measured(notes, "guest")) <= 8
+    assert not machine.up
+
+
+def test_a_noisy_one_goes_to_the_limit() -> None:
+    machine, notes = MadeUp(noise=0.5), Notes()
+    assert campaign(machine, notes).run()
+    assert len(measured(notes, "guest")) == 12
+
+
+def test_every_boot_warms_up_and_boots_are_replicated() -> None:
+    machine, notes = MadeUp(noise=0.5), Notes()
+    campaign(machine, notes).run()
+    assert len(machine.benches) == 3
+    warm = [t.planned.boot for t in notes.finished if t.planned.kind == "warmup"]
+    assert sorted(warm) == [0, 0, 1, 1, 2, 2]
+    ids = [t.planned.id for t in notes.finished]
+    assert ids == list(range(len(ids)))
+
+
+def test_blocks_hold_both_platforms_in_both_orders() -> None:
+    machine, notes = MadeUp(noise=0.5), Notes()
+    campaign(machine, notes).run()
+    orders: dict[int, list[str]] = {}
+    for trial in notes.finished:
+        orders.setdefault(trial.planned.block, []).append(trial.planned.platform)
+    assert {tuple(order) for order in orders.values()} == {
+        ("native", "guest"),
+        ("guest", "native"),
+    }
+
+
+def test_time_runs_out_between_blocks() -> None:
+    machine, notes = MadeUp(noise=0.5), Notes()
+    text = TEXT.replace('precision = "5%"', 'precision = "5%"\ntime_limit = "20s"')
+    assert not campaign(machine, notes, text).run()
+    assert machine.time < 25
+    assert measured(notes, "guest")
+    assert not machine.up
+
+
+def test_the_remaining_time_falls_to_nothing() -> None:
+    machine, notes = MadeUp(noise=0.5), Notes()
+    campaign(machine, notes).run()
+    assert notes.remaining[3] > notes.remaining[-2] >= 0
+
+
+def test_a_single_failure_is_kept_out_and_the_rest_goes_on() -> None:
+    machine, notes = MadeUp(fate=lambda node, trial: "boom" if trial == 5 else None), Notes()
+    assert campaign(machine, notes).run()
+    (failed,) = [t for t in notes.finished if t.status == "failed"]
+    assert "boom" in str(failed.error)
+    assert failed.values == {}
+    assert len(machine.benches) == 2
+
+
+def test_a_platform_that_always_fails_is_given_up() -> None:
+    """The reason stands with its trials: whoever reads both would read it twice."""
+    machine = MadeUp(fate=lambda node, trial: "boom" if node == "guest1" else None)
+    notes = Notes()
+    assert campaign(machine, notes).run()
+    assert len([t for t in notes.finished if t.status == "failed"]) == MAX_FAILURES
+    assert all("boom" in str(t.error) for t in notes.finished if t.status == "failed")
+    (event,) = [event for event in notes.events if "given up" in event]
+    assert "boom" not in event
+
+
+def test_what_fails_natively_at_once_is_left_out() -> None:
+    machine, notes = (
+        MadeUp(fate=lambda node, trial: "exit status 2" if node == "host" else None),
+        Notes(),
+    )
+    assert campaign(machine, notes).run()
+    assert len(notes.finished) <= 2
+    assert any("fails natively" in event for event in notes.events)
+
+
+def test_a_lost_node_makes_a_new_bench() -> None:
+    machine = MadeUp(fate=lambda node, trial: "lost: panicked" if trial == 4 else None)
+    notes = Notes()
+    assert campaign(machine, notes).run()
+    boots = {trial.planned.id: trial.planned.boot for trial in notes.finished}
+    assert (boots[4], boots[5]) == (0, 1)
+    assert len(measured(notes, "guest")) >= 5
+
+
+def test_a_guest_that_never_boots_is_given_up_and_the_others_go_on() -> None:
+    text = TEXT.replace('["native", "guest"]', '["native", "container", "guest"]')
+    machine, notes = MadeUp(), Notes()
+    machine.bench_errors = [("guest2 booted too slowly", "guest2")] * MAX_FAILURES
+    assert campaign(machine, notes, text).run()
+    failed = [t for t in notes.finished if t.status == "failed"]
+    assert {t.planned.platform for t in failed} == {"guest"}
+    assert failed[0].console == ("it panicked",)
+    assert len(measured(notes, "container")) >= 5
+    assert [node.name for node in machine.benches[-1].nodes] == ["host", "container1"]
+
+
+def test_a_resumed_run_goes_on_where_it_stopped() -> None:
+    first, notes = MadeUp(noise=0.5), Notes()
+    text = TEXT.replace('precision = "5%"', 'precision = "5%"\ntime_limit = "20s"')
+    campaign(first, notes, text).run()
+    before = len(measured(notes, "guest"))
+    rest = Notes(notes.finished)
+    assert campaign(MadeUp(noise=0.5), rest).run()
+    assert before + len(measured(rest, "guest")) == 12
+    assert min(t.planned.id for t in rest.finished) > max(t.planned.id for t in notes.finished)
+    assert min(t.planned.block for t in rest.finished) > max(
+        t.planned.block for t in notes.finished
+    )
+
+
+def test_a_finished_run_has_nothing_to_resume() -> None:
+    machine, notes = MadeUp(), Notes()
+    campaign(machine, notes).run()
+    again = MadeUp()
+    assert campaign(again, Notes(notes.finished)).run()
+    assert not again.benches
+
+
+def test_expected_time_counts_boots_and_warm_ups() -> None:
+    study = StudyFile(TEXT.replace('"make"', '"make"\nexpected = "1s"'), "probe.toml").study()
+    # 8 blocks and 2 warm-ups of 2 trials of 1.3 s, and 2 boots of 6 s
+    assert expected_run_s(study, make(study, 1), 8) == pytest.approx(10 * 2 * 1.3 + 12)
+
+
+def test_where_nothing_boots_one_bench_lasts_to_the_end() -> None:
+    text = TEXT.replace('["native", "guest"]', '["native", "container"]')
+    machine, notes = MadeUp(noise=0.5), Notes()
+    assert campaign(machine, notes, text).run()
+    assert len(machine.benches) == 1
+    assert len(measured(notes, "container")) == 12
+    assert sum(t.planned.kind == "warmup" for t in notes.finished) == 2
+    # And boots that there are none of are not waited for.
+    quick, few = MadeUp(), Notes()
+    assert campaign(quick, few, text.replace("min_boots = 1", "min_boots = 9")).run()
+    assert len(measured(few, "container")) < 12
+
+
+def test_a_baseline_that_is_alone_is_measured() -> None:
+    machine, notes = MadeUp(), Notes()
+    alone = TEXT.replace('["native", "guest"]', '["native"]')
+    assert campaign(machine, notes, alone).run()
+    assert 5 <= len(measured(notes, "native")) <= 12
+    # A command that fails natively is left out at its first warm-up, alone or not.
+    failing = Notes()
+    assert campaign(MadeUp(fate=lambda node, trial: "no"), failing, alone).run()
+    assert [trial.status for trial in failing.finished] == ["failed"]

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from hypertare.base.level import Level
+from hypertare.findings.curves import curves, offered
+from hypertare.runs.summary import Estimate
+
+
+def seen(weight: int, rate: Level, goodput: float, **fields: object) -> Estimate:
+    cell = {"workload": "load", "knobs.napi_weight": weight, "workloads.load.rate": rate}
+    given: dict[str, object] = {
+        "response": "goodput",
+        "unit": "b/s (virtual)",
+        "better": "higher",
+        "cell": cell,
+        "platform": "native",
+        "n": 3,
+        "estimate": goodput,
+        "low": goodput,
+        "high": goodput,
+    }
+    return Estimate.model_validate(given | fields)
+
+
+RATES = ("10 % of capacity", "50 % of capacity", "100 % of capacity", "150 % of capacity")
+
+
+def test_a_curve_for_each_setting() -> None:
+    estimates = [
+        *(seen(64, rate, goodput) for rate, goodput in zip(RATES, (10, 50, 90, 91), strict=True)),
+        *(seen(1, rate, goodput) for rate, goodput in zip(RATES, (10, 40, 30, 5), strict=True)),
+        seen(1, RATES[0], 7, response="loss"),
+    ]
+    one, other = curves(reversed(estimates))
+    assert one.cell == {"workload": "load", "knobs.napi_weight": 1}
+    assert (one.kind, one.peak_at, one.peak, one.last_at, one.last) == (
+        "livelock",
+        "50 % of capacity",
+        40,
+        "150 % of capacity",
+        5,
+    )
+    assert (other.kind, other.rates, other.unit) == ("levels off", 4, "b/s (virtual)")
+
+
+def test_few_rates_make_no_curve() -> None:
+    assert list(curves([seen(1, rate, 1) for rate in RATES[:3]])) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "number"), [("60 % of capacity", 0.6), ("2M", 2e6), (1500, 1500.0)]
+)
+def test_what_orders_rates(level: Level, number: float) -> None:
+    assert offered(level) == pytest.approx(number)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import gzip
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from hypertare.base.errors import MachineError
+from hypertare.machines.image import kernel, xen
+from hypertare.machines.image.cache import Cache
+
+
+def entry(cache: Cache, files: dict[str, bytes]):
+    def fill(place: Path) -> dict[str, str]:
+        for name, data in files.items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(data)
+        return {"name": "xen-hypervisor", "version": "4.17.0", "depends": ""}
+
+    with cache.building(lambda _: None):
+        return cache.make("packages", "xen-hypervisor", "a package", fill)
+
+
+def test_only_what_is_loaded_of_a_kernel_stays() -> None:
+    whole = Path("/usr/bin/true").resolve().read_bytes()
+    cut = kernel.loadable(whole)
+    assert len(cut) < len(whole)
+    before, after = ELFFile(BytesIO(whole)), ELFFile(BytesIO(cut))
+    assert after.num_sections() == 0
+    assert [s.header for s in after.iter_segments()] == [s.header for s in before.iter_segments()]
+    for one, other in zip(before.iter_segments(), after.iter_segments(), strict=True):
+        if one["p_type"] == "PT_LOAD":
+            # All but the header itself, which lost its way to the sections.
+            assert one.data()[64:] == other.data()[64:]
+
+
+def test_what_is_no_kernel_is_refused() -> None:
+    with pytest.raises(MachineError, match="cannot boot"):
+        kernel.loadable(b"not an ELF file")
+
+
+def test_the_hypervisor_is_unpacked(tmp_path) -> None:
+    name = f"boot/xen-{xen.RELEASE}-amd64.gz"
+    cache = Cache(tmp_path)
+    packed = entry(cache, {name: gzip.compress(b"\x7fELF" + bytes(100))})
+    assert xen.Xen(packed, ()).kernel() == b"\x7fELF" + bytes(100)
+    assert xen.Xen(packed, ()).name == "Xen 4.17.0"
+    for data in (b"\x1f\x8bdamaged", gzip.compress(b"no program")):
+        with pytest.raises(MachineError, match=r"4\.17\.0"):
+            xen.Xen(entry(cache, {name: data}), ()).kernel()
+
+
+P2M = bytes.fromhex(
+    # mov $0x8000000,%edx; movq $2,(rip); cmp %rdx,%rax; mov %rax,(rip); cmovb %rdx,%rax
+    "ba00000008 48c7056f63290002000000 4839d0 4889058d632900 480f42c2"
+    # lea 0x1fffff(,%rax,8),%rax; and $0xffffffffffe00000,%rax
+    "488d04c5ffff1f00 482500 00e0ff"
+)
+
+
+def test_the_table_of_pages_is_made_smaller_where_it_is_found_once() -> None:
+    kernel = b"before" + P2M + b"after \xba\x00\x00\x00\x08"
+    made = xen.quick_to_boot(kernel)
+    assert len(made) == len(kernel)
+    differing = [place for place, (a, b) in enumerate(zip(kernel, made, strict=True)) if a != b]
+    assert differing == [9, 10]
+    assert int.from_bytes(made[7:11], "little") << 12 == xen.P2M_LIMIT
+    for unlike in (b"", b"\xba\x00\x00\x00\x08", P2M + P2M, P2M.replace(b"\x0f\x42", b"\x0f\x47")):
+        assert xen.quick_to_boot(unlike) == unlike

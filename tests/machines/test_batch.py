@@ -1,0 +1,478 @@
+"""Batches, and what a study says of an emulated machine: pure."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+
+from hypertare.base.errors import InputError
+from hypertare.design import planner
+from hypertare.design.design import make
+from hypertare.design.pc import Nic, Pc
+from hypertare.design.planner import Chance, Surroundings
+from hypertare.machines.batch import (
+    Batch,
+    Place,
+    check_nics,
+    nics_of,
+    parts,
+    renumbered,
+    seed_of,
+    sort,
+    tell,
+)
+from hypertare.machines.batch import make as make_batch
+from hypertare.machines.emulated import Output
+from hypertare.protocol import plan
+from hypertare.protocol.records import (
+    BenchReady,
+    Interval,
+    Log,
+    Record,
+    Teardown,
+    TrialBegin,
+    TrialEnd,
+)
+from hypertare.report import units
+from hypertare.study import StudyFile
+from hypertare.workloads.responses import RESPONSES, of_clock
+
+TEXT = """
+name = "tiny"
+question = "?"
+machine = "emulated"
+[workloads.udp]
+type = "stream"
+protocol = "udp"
+direction = "receive"
+"""
+
+
+def file(more: str = "", **replace: str) -> StudyFile:
+    text = TEXT
+    for old, new in replace.items():
+        text = text.replace(old, new)
+    return StudyFile(text + more, "tiny.toml")
+
+
+def on(seed: int) -> Surroundings:
+    return Surroundings((0,), "tcg", {}, {}, chance=Chance(seed))
+
+
+def test_an_emulated_machine_has_defaults_of_its_own() -> None:
+    study = file().study()
+    assert study.clock == "virtual"
+    assert study.sut.platforms == ("native",)
+    assert file(machine="clock = 'wall'\nmachine").study().clock == "wall"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("[sut]\ncpus = 2", "one count of instructions"),
+        ("[factors]\n'sut.cpus' = [1, 2]", "one count of instructions"),
+        ("[sut]\npaging = 'nested'", "add 'guest' to sut.platforms"),
+        ("[factors]\n'sut.pages' = ['4K', '2M']", "add 'guest' to sut.platforms"),
+        ("[sut]\nplatforms = ['native', 'guest']\npaging = 'both'", "'both' is not allowed"),
+        (
+            "[sut]\nplatforms = ['native', 'guest']\npages = '2M'\nmemory = '193M'",
+            "no whole number of the pages of 2 MB",
+        ),
+        ("[emulated]\nshift = 11", "shift"),
+        ("[emulated]\nshif = 1", "Did you mean 'shift'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_reason(more: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        file(more).study()
+    assert said in str(caught.value)
+
+
+def test_several_cpus_are_for_the_wall_clock() -> None:
+    assert file("[sut]\ncpus = 2", machine="clock = 'wall'\nmachine").study().sut.cpus == 2
+
+
+def test_a_machine_in_which_no_kernel_fits_is_refused() -> None:
+    with pytest.raises(InputError, match="needs 128 MiB"):
+        file("[sut]\nmemory = '64M'").study()
+
+
+def test_this_host_has_no_virtual_clock() -> None:
+    with pytest.raises(InputError, match="no virtual clock"):
+        StudyFile(TEXT.replace('"emulated"', '"local"\nclock = "virtual"'), "x").study()
+
+
+def test_a_nic_is_the_machine_s_own_there() -> None:
+    """As a factor it makes several benches, where on this host it makes several guests."""
+    study = file("[factors]\n'sut.nic' = ['e1000', 'pcnet']").study()
+    design = make(study, 1)
+    assert [plot.levels for plot in design.plots] == [{"sut.nic": "e1000"}, {"sut.nic": "pcnet"}]
+    assert all(len(plot.variants) == 1 for plot in design.plots)
+
+
+def bench_of(seed: int, more: str = "[sut]\nnic = 'e1000'\nplatforms = ['native', 'container']"):
+    study_file = file(more)
+    study = study_file.study()
+    plot = make(study, 1).plots[0]
+    cells = {variant.node: study for variant in plot.variants}
+    return study, plot, planner.make_bench(study, plot, cells, on(seed))
+
+
+def test_every_node_has_a_nic_of_its_own_on_the_hub() -> None:
+    _, _, bench = bench_of(7)
+    assert [link.kind for link in bench.links] == ["hub"]
+    nics = nics_of(bench)
+    assert [nic.model for nic in nics] == ["e1000"] * 3
+    assert len({nic.mac for nic in nics}) == 3
+    host = next(node for node in bench.nodes if node.name == "host")
+    assert host.interfaces[0].name == planner.HUB_INTERFACE
+
+
+def test_a_seed_moves_what_chance_moves() -> None:
+    study, plot, bench = bench_of(7)
+    _, _, same = bench_of(7)
+    _, _, other = bench_of(8)
+    assert bench == same != other
+    variant = plot.variants[0]
+    trials = [planner.make_trial(0, study, "udp", variant, plot, on(seed)) for seed in (7, 7, 8)]
+    assert trials[0] == trials[1] != trials[2]
+    names = [phase.name for phase in trials[0].phases]
+    assert names == ["reach", "offset", "measure"]
+    assert 0.001 <= Chance(7).offset_s(0) <= 0.0211
+    assert Chance(7).offset_s(0) != Chance(7).offset_s(1)
+
+
+def test_chance_is_the_same_on_every_host_and_python() -> None:
+    """What a run draws is part of its records: these figures may never change."""
+    drawn = (Chance(7).mac(0), Chance(7).port(5201), Chance(7).offset_s(3))
+    assert drawn == ("52:54:00:dd:2e:02", 17498, 0.005255377)
+    assert seed_of(1, {"sut.nic": "e1000"}, 2) == 1658092111
+
+
+def test_a_boot_s_seed_does_not_depend_on_other_levels() -> None:
+    assert seed_of(1, {"a": 1, "b": 2}, 0) == seed_of(1, {"b": 2, "a": 1}, 0)
+    seeds = {seed_of(1, {"a": 1}, 0), seed_of(1, {"a": 1}, 1), seed_of(2, {"a": 1}, 0)}
+    assert len(seeds | {seed_of(1, {"a": 2}, 0)}) == 4
+
+
+def test_a_plan_does_not_know_its_place_in_the_run() -> None:
+    _, _, bench = bench_of(7)
+    pc = Pc("virtual", 3, 7, 1 << 28, 1, "debian", 60, 60.0)
+    assert Batch(0, pc, bench, (), ()).steps == Batch(9, pc, bench, (), ()).steps
+
+
+def test_records_are_taken_apart_and_numbered_anew() -> None:
+    told: list[Record] = [
+        BenchReady(bench="b", seconds_s=1),
+        TrialBegin(trial=0, t_s=1),
+        TrialEnd(trial=0, t_s=2, elapsed_s=1),
+        TrialBegin(trial=1, t_s=3),
+        Log(node="host", level="warning", text="half"),
+    ]
+    found = sort(told)
+    assert found.ready is not None and list(found.trials) == [0] and not found.complete
+    assert len(found.rest) == 2
+    assert [r.trial for r in renumbered(found.trials[0], 41)] == [41, 41]  # type: ignore[union-attr]
+    assert sort([*told, Teardown(seconds_s=1)]).complete
+
+
+def test_units_of_virtual_time_say_so() -> None:
+    goodput = next(one for one in RESPONSES["stream"] if one.name == "goodput")
+    assert of_clock(goodput, "wall") == goodput
+    unit = of_clock(goodput, "virtual").unit
+    assert units.quantity(3.386e8, unit) == "339 Mb/s (virtual)"
+
+
+# --- platforms that need another PC
+
+XEN = """
+name = "xen"
+question = "?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen", "container"]
+memory = "128M"
+nic = "e1000"
+guests = 2
+[workloads.tcp]
+type = "stream"
+direction = "both"
+[knobs]
+driver_weight = 512
+guest_weights = [256, 128, 64]
+"""
+
+
+def boots_of(text: str, seed: int = 7, **levels: int) -> list[Batch]:
+    """What one boot of the first plot with a trial of every variant comes to: guests' PC first."""
+    made = StudyFile(text, "xen.toml")
+    design = make(made.study(), 1)
+    plot, cell = design.plots[0], design.cells[0]
+    planned = [design.trial(plot, variant, cell, 0, 0) for variant in plot.variants]
+    own = {f"sut.{factor}": level for factor, level in levels.items()}
+    places = [Place(v, p, own) for v, p in zip(plot.variants, planned, strict=True)]
+    chance = Surroundings((0,), "tcg", {}, {})
+    return [make_batch(made, plot, 0, seed, own, chance) for own in parts(places)]
+
+
+def test_each_class_of_pc_boots_with_its_own_platforms_and_image() -> None:
+    xen, plain = boots_of(XEN)
+    assert (plain.pc.profile, xen.pc.profile) == ("emulated", "xen")
+    assert {p.variant.platform for p in plain.places} == {"native", "container"}
+    assert [p.variant.platform for p in xen.places] == ["xen"]
+    assert [node.name for node in xen.bench.nodes] == [
+        "host",
+        "xen1-1",
+        "xen1-2",
+        "peer-1",
+        "peer-2",
+    ]
+    # It is the same machine: memory, seed, and all NICs with their addresses.
+    assert plain.pc.memory == xen.pc.memory > 2 * (128 << 20) + (448 << 20)
+    assert plain.pc.seed == xen.pc.seed
+    assert plain.pc.nics[0] == xen.pc.nics[0]
+    assert set(xen.pc.nics) < set(plain.pc.nics)
+    assert "--scheduler=credit" in xen.pc.options
+    assert not any(option.startswith("--scheduler") for option in plain.pc.options)
+
+
+def test_guests_of_xen_reach_their_peers_through_the_machine_s_own_nic() -> None:
+    xen, _ = boots_of(XEN)
+    lan, wire = xen.bench.links
+    assert (lan.kind, wire.kind) == ("bridge", "hub")
+    assert lan.uplink is not None and Nic(lan.uplink.nic or "", lan.uplink.mac) == xen.pc.nics[0]
+    on = {node.name: node.interfaces[0].link for node in xen.bench.nodes if node.interfaces}
+    assert on == {"xen1-1": "lan", "xen1-2": "lan", "peer-1": "wire", "peer-2": "wire"}
+
+
+ROUTED = XEN.replace("[workloads.tcp]", "[bench]\ndriver = 'route'\n[workloads.tcp]")
+
+
+def test_a_driver_domain_that_routes_has_the_machine_s_nic_for_itself() -> None:
+    xen, plain = boots_of(ROUTED)
+    lan, wire = xen.bench.links
+    assert (lan.kind, wire.kind) == ("route", "hub")
+    host = xen.bench.nodes[0]
+    (uplink,) = host.interfaces
+    assert lan.uplink is not None and (uplink.link, uplink.mac) == (lan.name, lan.uplink.mac)
+    assert host.router == plan.Router(ipv4=True, ipv6=False)
+    # All are of one network, so that guests and peers know of no router.
+    nodes = [*xen.bench.nodes, *plain.bench.nodes]
+    ends = [ipaddress.ip_interface(i.address) for node in nodes for i in node.interfaces]
+    assert len({end.network for end in ends}) == 1
+    own = {i.address for node in xen.bench.nodes for i in node.interfaces}
+    assert len(own) == 5
+    assert all(not node.routes for node in nodes)
+    # Nothing else differs from a bridge: NICs, guests, tasks; nor does the baseline at all.
+    bridged, bridged_plain = boots_of(XEN)
+    assert xen.pc == bridged.pc and xen.trials == bridged.trials
+    assert xen.bench.nodes[1:] == bridged.bench.nodes[1:]
+    assert plain.steps == bridged_plain.steps
+
+
+def test_by_the_wall_clock_a_trial_may_take_as_long_as_a_busy_host_does() -> None:
+    virtual, _ = boots_of(XEN)
+    wall, _ = boots_of(XEN.replace("[sut]", "clock = 'wall'\n[sut]"))
+    limits = [one.trials[0].phases[-1].limit_s for one in (virtual, wall)]
+    assert limits[1] > limits[0] + 10
+    tasks = [one.trials[0].phases[-1].tasks for one in (virtual, wall)]
+    assert tasks[0] == tasks[1]
+
+
+def test_peers_that_are_guests_keep_their_bridge() -> None:
+    xen, _ = boots_of(ROUTED.replace("driver = 'route'", "driver = 'route'\npeers = 'guest'"))
+    assert [link.kind for link in xen.bench.links] == ["route", "bridge"]
+
+
+def test_the_machine_must_run_the_scheduler_that_was_asked_for() -> None:
+    xen, plain = boots_of(XEN.replace("[sut]", "[sut]\nscheduler = 'credit2'"))
+    assert xen.bench.scheduler == "credit2" and "--scheduler=credit2" in xen.pc.options
+    assert plain.bench.scheduler is None
+
+
+def test_how_the_driver_domain_joins_guests_is_hard_to_change() -> None:
+    text = XEN + '[factors]\n"bench.driver" = ["bridge", "route"]\n'
+    design = make(StudyFile(text, "xen.toml").study(), 1)
+    assert {plot.levels["bench.driver"] for plot in design.plots} == {"bridge", "route"}
+    assert all(
+        [v.platform for v in plot.variants] == ["native", "xen", "container"]
+        for plot in design.plots
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ROUTED.replace('"xen", ', ""), "platform xen"),
+        (ROUTED.replace('"emulated"', '"local"'), "needs machine = 'emulated'"),
+        (ROUTED.replace("= 'route'", "= 'nat'"), "Allowed: bridge, route"),
+        (
+            ROUTED.replace("driver = 'route'", "driver = 'route'\ntopology = 'routers'"),
+            "topology 'hosts'",
+        ),
+    ],
+)
+def test_what_cannot_be_routed(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        StudyFile(text, "xen.toml").study()
+
+
+def test_records_of_a_trial_that_lost_a_guest_are_kept_and_marked() -> None:
+    xen, _ = boots_of(XEN)
+    kept = Interval(
+        node="xen1-2", trial=0, phase="measure", task="send.2", begin_s=0.0, end_s=0.1, values={}
+    )
+    why = "node xen1-1 failed: it has ended: its kernel has crashed: sysrq triggered crash"
+    end = TrialEnd(trial=0, t_s=1.0, elapsed_s=1.0, error=why, lost="xen1-1")
+    records = (TrialBegin(trial=0, t_s=0.0), kept, end, Teardown(seconds_s=0.0))
+    (one,) = tell(xen, Output(records, None, (), None, 1.0))[1]
+    assert one.error == why and any(isinstance(record, Interval) for record in one.records)
+
+
+def test_weights_are_of_those_that_work_and_of_the_driver_domain() -> None:
+    xen, plain = boots_of(XEN)
+    weights = [(k.node, k.knob.guest, k.knob.weight) for k in xen.trials[0].knobs]
+    assert weights == [("host", None, 512), ("host", "xen1-1", 256), ("host", "xen1-2", 128)]
+    assert plain.trials[0].knobs == ()
+
+
+def test_the_driver_domain_s_time_is_read_from_outside() -> None:
+    xen, _ = boots_of(XEN)
+    outside = {p.node for p in xen.trials[0].phases[-1].probes if p.probe == "outside"}
+    assert outside == {"host", "xen1-1", "xen1-2"}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("guests = 65", "sut.guests"),
+        ("guests = 4", "knobs.guest_weights has 3 of them for sut.guests = 4"),
+        ("memory = '111M'", "needs 112 MiB"),
+        ("driver_memory = '300M'", "needs 384 MiB"),
+        ("scheduler = 'rtds'", "credit2"),
+    ],
+)
+def test_what_xen_cannot_be_asked_for(more: str, said: str) -> None:
+    key = more.split()[0]
+    lines = [line for line in XEN.splitlines() if not line.startswith(f"{key} =")]
+    text = "\n".join(lines).replace("[sut]", f"[sut]\n{more}")
+    with pytest.raises(InputError) as caught:
+        StudyFile(text, "xen.toml").study()
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("weight", [0, 65536])
+def test_an_impossible_weight_is_refused(weight: int) -> None:
+    with pytest.raises(InputError, match="driver_weight"):
+        StudyFile(XEN.replace("= 512", f"= {weight}"), "xen.toml").study()
+    with pytest.raises(InputError, match="guest_weights"):
+        StudyFile(XEN.replace("256,", f"{weight},"), "xen.toml").study()
+
+
+def test_peers_may_be_guests_behind_a_wire() -> None:
+    xen, plain = boots_of(
+        XEN.replace("[workloads.tcp]", "[bench]\npeers = 'guest'\n[workloads.tcp]")
+    )
+    kinds = {node.name: node.kind.type for node in xen.bench.nodes}
+    assert kinds["peer-1"] == kinds["peer-2"] == "domain"
+    assert {node.kind.type for node in plain.bench.nodes if node.name == "peer-1"} == {"container"}
+    far = xen.bench.links[1]
+    assert far.kind == "bridge" and far.uplink is not None
+    assert len(xen.pc.nics) == len(set(xen.pc.nics)) == 2
+    macs = [i.mac for node in xen.bench.nodes for i in node.interfaces] + [far.uplink.mac]
+    assert len(set(macs)) == len(macs)
+    assert xen.pc.memory > 4 * (128 << 20) + (448 << 20)
+
+
+def probed(batch: Batch) -> set[str]:
+    probes = batch.trials[0].phases[-1].probes
+    return {one.node for one in probes if one.probe == "outside"}
+
+
+def test_every_domain_of_the_machine_is_accounted_for() -> None:
+    """The one that is idle in this trial too, for natively the whole machine counts."""
+    one = XEN + '[factors]\n"sut.guests" = [1, 2]\n'
+    xen, plain = boots_of(one, guests=1)
+    assert [task.node for task in xen.trials[0].phases[-1].tasks].count("xen1-2") == 0
+    assert probed(xen) == {"host", "xen1-1", "xen1-2"}
+    assert "host" not in probed(plain)
+    peers = one.replace("[workloads.tcp]", "[bench]\npeers = 'guest'\n[workloads.tcp]")
+    xen, _ = boots_of(peers, guests=1)
+    assert probed(xen) == {"host", "xen1-1", "xen1-2", "peer-1", "peer-2"}
+    routed = peers.replace("peers =", "topology = 'routers'\npeers =").replace(
+        '"both"', '"forward"'
+    )
+    xen, _ = boots_of(routed, guests=1)
+    assert probed(xen) >= {"host", "xen1-2", "a-1", "b-1", "a-2", "b-2"}
+    assert probed(xen) <= {node.name for node in xen.bench.nodes}
+
+
+def test_peers_that_are_guests_need_xen() -> None:
+    with pytest.raises(InputError, match="platform xen"):
+        StudyFile(TEXT + "[bench]\npeers = 'guest'\n", "x").study()
+
+
+KVM = """
+name = "kvm"
+question = "?"
+machine = "emulated"
+[sut]
+platforms = ["native", "guest"]
+memory = "256M"
+kernel_args = ["quiet"]
+[workloads.work]
+type = "burn"
+[factors]
+"sut.paging" = ["nested", "shadow"]
+"sut.pages" = ["4K", "2M", "thp"]
+"""
+
+
+def test_page_tables_and_pages_are_hard_to_change() -> None:
+    design = make(StudyFile(KVM, "kvm.toml").study(), 1)
+    levels = [(plot.levels["sut.paging"], plot.levels["sut.pages"]) for plot in design.plots]
+    assert len(set(levels)) == len(levels) == 6
+    assert all([v.platform for v in plot.variants] == ["native", "guest"] for plot in design.plots)
+
+
+def test_a_guest_s_pc_is_a_kvm_host_and_the_baseline_s_has_no_guest() -> None:
+    guest, plain = boots_of(KVM)
+    assert (plain.pc.profile, guest.pc.profile) == ("emulated", "kvm")
+    assert [node.name for node in plain.bench.nodes] == ["host"]
+    assert [node.name for node in guest.bench.nodes] == ["host", "guest1"]
+    assert plain.pc.memory == guest.pc.memory > 256 << 20
+    assert plain.pc.seed == guest.pc.seed and plain.pc.cpu_model == guest.pc.cpu_model
+    kind = guest.bench.nodes[1].kind
+    assert isinstance(kind, plan.Guest)
+    assert (kind.accelerator, kind.paging, kind.pages) == ("kvm", "nested", "4K")
+    assert str(kind.kernel) == "/guest/kernel"
+    # What it has of chance comes from the seed, and its kernel is told what the study says.
+    assert {"random.trust_cpu=off", "hypertare.seed=7", "quiet"} <= set(kind.kernel_args)
+    assert boots_of(KVM, 8)[0].steps != guest.steps == boots_of(KVM)[0].steps
+
+
+def test_a_machine_has_room_for_so_many_nics() -> None:
+    text = """
+    name = "crowd"
+    question = "?"
+    machine = "emulated"
+    [sut]
+    platforms = ["native", "xen"]
+    guests = 46
+    memory = "128M"
+    [bench]
+    topology = "routers"
+    [workloads.tcp]
+    type = "stream"
+    direction = "forward"
+    """
+    on = Surroundings((0,), "tcg", {}, {})
+    for count, said in ((46, None), (47, "47 guests .* need 188 NICs .* room for 184: 46 fit")):
+        study = StudyFile(text.replace("46", str(count)), "crowd.toml")
+        plot = make(study.study(), 1).plots[0]
+        if said is None:
+            check_nics(study, plot, on)
+        else:
+            with pytest.raises(InputError, match=said):
+                check_nics(study, plot, on)

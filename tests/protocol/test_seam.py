@@ -1,0 +1,504 @@
+"""The seam between Python and the agent: both sides and the committed schemas are in step.
+
+The schemas are the agent's own. After a change of `crates/plan`, renew them:
+`cargo build --release && python -m tests.protocol.test_seam`
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import types
+import typing
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import BaseModel, TypeAdapter
+from pytest import MonkeyPatch
+
+from hypertare.base.paths import agent_binary
+from hypertare.design import planner
+from hypertare.design.design import make
+from hypertare.machines.batch import Place, parts
+from hypertare.machines.batch import make as make_batch
+from hypertare.protocol import plan, records
+from hypertare.protocol.phase import PHASE, Phase
+from hypertare.report import model
+from hypertare.study import StudyFile, builtin_names, find
+from hypertare.workloads import packets, responses
+from tests import factory
+
+FOLDER = Path(__file__).parents[2] / "schema"
+SIDES = ("plan", "order", "record")
+
+
+def asked(*argv: str) -> Any:
+    """What the agent says, as JSON."""
+    ran = subprocess.run([agent_binary(), *argv], check=True, capture_output=True, timeout=60)
+    return json.loads(ran.stdout)
+
+
+def kept(side: str) -> Any:
+    return json.loads((FOLDER / f"{side}.schema.json").read_text())
+
+
+@cache
+def validator(side: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(kept(side))
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_committed_schema_is_the_agents(side: str) -> None:
+    assert kept(side) == asked("schema", side), "renew it with `python -m tests.protocol.test_seam`"
+
+
+# --- every type of Python's side is a type of the agent's, with the same keys
+
+UNIONS = {
+    "plan": (plan.Step, plan.Workload, plan.NodeKind, plan.Knob),
+    "record": (records.Record,),
+}
+TAGS = ("step", "type", "record")
+
+
+def members(union: Any) -> tuple[type[BaseModel], ...]:
+    """The classes of `Annotated[A | B, ...]`."""
+    inner = typing.get_args(union)[0]
+    return typing.get_args(inner) if isinstance(inner, types.UnionType) else (inner,)
+
+
+def models(side: str) -> list[type[BaseModel]]:
+    """All classes that cross: those of the unions, and those inside them."""
+    found: dict[str, type[BaseModel]] = {}
+    waiting = [member for union in UNIONS[side] for member in members(union)]
+    while waiting:
+        model = waiting.pop()
+        if model.__name__ not in found:
+            found[model.__name__] = model
+            waiting += [c for f in model.model_fields.values() for c in classes(f.annotation)]
+    return list(found.values())
+
+
+def classes(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from classes(argument)
+
+
+def tag_of(model: type[BaseModel]) -> tuple[str, str] | None:
+    for name in TAGS:
+        if name in model.model_fields:
+            return name, model.model_fields[name].default
+    return None
+
+
+def keys_in(schema: Any, model: type[BaseModel]) -> set[str]:
+    """The keys that the agent's schema gives to a type, found by its tag or by its name."""
+    tag = tag_of(model)
+    if tag is None:
+        return set(schema["$defs"][model.__name__]["properties"])
+    name, value = tag
+    tagged = [o for o in objects(schema) if o["properties"].get(name, {}).get("const") == value]
+    assert len(tagged) == 1, f"{name} = {value}: {len(tagged)} types"
+    keys = set(tagged[0]["properties"])
+    if "$ref" in tagged[0]:
+        keys |= set(schema["$defs"][tagged[0]["$ref"].rsplit("/", 1)[1]]["properties"])
+    return keys
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("properties"), dict):
+            yield schema
+        for inner in schema.values():
+            yield from objects(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from objects(inner)
+
+
+MODELS = [(side, model) for side in UNIONS for model in models(side)]
+
+
+@pytest.mark.parametrize(("side", "model"), MODELS, ids=[f"{s}-{m.__name__}" for s, m in MODELS])
+def test_both_sides_have_the_same_keys(side: str, model: type[BaseModel]) -> None:
+    assert keys_in(kept(side), model) == set(model.model_fields)
+
+
+@pytest.mark.parametrize("side", UNIONS)
+def test_python_has_every_type_of_the_agent(side: str) -> None:
+    tags = {tag_of(model) for _, model in MODELS} - {None}
+    for found in objects(kept(side)):
+        for name in TAGS:
+            value = found["properties"].get(name, {}).get("const")
+            assert value is None or (name, value) in tags
+
+
+# --- what Python makes, the agent understands
+
+
+@dataclass(frozen=True)
+class Bootable:
+    kernel: Path = Path("/vmlinux")
+    initramfs: Path = Path("/initramfs")
+
+
+@dataclass(frozen=True)
+class Daemon:
+    here: tuple[str, ...] = ("/ld.so", "/bird")
+    in_guest: tuple[str, ...] = ("/bird",)
+    archive: Path = Path("/bird.cpio")
+
+
+def steps_of(study: StudyFile) -> Iterator[plan.Step]:
+    """Everything that a run of the study would send."""
+    if study.study().machine == "emulated":
+        yield from emulated_steps_of(study)
+        return
+    design = make(study.study(), seed=1)
+    on = planner.Surroundings(
+        cpus=(0, 1, 2, 3),
+        accelerator="tcg",
+        images={("debian", "guest"): Bootable()},
+        environment={"PATH": "/bin"},
+        workdir=Path("/work"),
+        daemon=Daemon(),
+        capacities=tuple(
+            planner.Capacity(workload, {}, 1e8) for workload in study.study().workloads
+        ),
+    )
+    yield plan.HelloStep()
+    for plot in design.plots:
+        whole = study.cell(plot.levels)
+        cells = {v.node: study.cell({**plot.levels, **v.levels}) for v in plot.variants}
+        yield plan.BenchStep(bench=planner.make_bench(whole, plot, cells, on))
+        for number, cell in enumerate(design.cells):
+            levels = {key: level for key, level in cell.levels.items() if key != "workload"}
+            for variant in plot.variants:
+                trial = planner.make_trial(
+                    number, study.cell(levels), cell.workload, variant, plot, on
+                )
+                yield plan.TrialStep(trial=trial)
+    yield plan.TeardownStep()
+
+
+def emulated_steps_of(study: StudyFile) -> Iterator[plan.Step]:
+    """The same, as each class of PC finds it."""
+    design = make(study.study(), seed=1)
+    known = tuple(planner.Capacity(name, {}, 1e8) for name in study.study().workloads)
+    on = planner.Surroundings((0,), "tcg", {}, {}, capacities=known)
+    for plot in design.plots:
+        places = [
+            Place(variant, next(design.block(plot, cell, 0, 0)), levels)
+            for cell in design.cells
+            for variant in plot.variants
+            for levels in [{k: v for k, v in cell.levels.items() if k != "workload"}]
+        ]
+        for part in parts(places):
+            steps = make_batch(study, plot, 0, 1, part, on).steps
+            yield from (STEP.validate_json(line) for line in steps.splitlines())
+
+
+STEP: TypeAdapter[plan.Step] = TypeAdapter(plan.Step)
+
+XEN = """
+name = "xen"
+question = "Several guests at once?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+memory = "128M"
+guests = 2
+[workloads.tcp]
+type = "stream"
+neighbours = { share = "90%", stream = "receive" }
+[knobs]
+driver_weight = 512
+guest_weights = [256, 128]
+"""
+
+ROUTERS = """
+name = "routers"
+question = "Several routers at once?"
+machine = "emulated"
+[sut]
+platforms = ["native", "xen"]
+memory = "128M"
+guests = 2
+[bench]
+topology = "routers"
+queue = "pfifo"
+queue_length = 100
+[workloads.tcp]
+type = "stream"
+direction = "forward"
+"""
+
+MERGED = """
+name = "merged"
+question = "Everything that a plan for a host of KVM can hold?"
+machine = "emulated"
+probes = ["kvm", "kvm_exits", "memory", "hardware"]
+[sut]
+platforms = ["native", "guest"]
+[workloads.fork]
+type = "fork"
+[knobs]
+host_thp = { enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }
+ksm = { run = true, pages_to_scan = 1000, sleep_ms = 0 }
+"""
+
+OSPF = """
+name = "ospf"
+question = "Routers that learn?"
+[sut]
+guests = 2
+[bench]
+topology = "routers"
+routing = ["ospf", "static"]
+[workloads.tcp]
+type = "stream"
+direction = "forward"
+"""
+
+WIDE = """
+name = "wide"
+question = "Everything that a plan can hold?"
+[sut]
+memory = "1G"
+kernel_args = ["quiet"]
+cpu_model = "max"
+[bench]
+line_rate = "1G"
+[workloads.make]
+type = "command"
+command = ["true"]
+prepare = "true"
+[workloads.burn]
+type = "burn"
+share = "50%"
+[workloads.fork]
+type = "fork"
+[workloads.touch]
+type = "touch"
+pages = "thp"
+[workloads.tcp]
+type = "stream"
+direction = "both"
+socket_buffer = "1M"
+[workloads.udp]
+type = "stream"
+protocol = "udp"
+rate = "10M"
+batch = 8
+segmentation = true
+[workloads.icmp]
+type = "ping"
+protocol = "icmp"
+[workloads.rtt]
+type = "ping"
+[knobs]
+mtu = 1400
+offloads = { tso = false }
+socket_buffers = "1M"
+interrupt_cpus = [0]
+receive_steering = [0]
+napi_weight = 8
+napi_budget = { packets = 300 }
+dev_weight = 64
+interrupt_coalescing = { rx_usecs = 50 }
+busy_poll = 50
+defer_hard_irqs = { polls = 2, flush_timeout_ns = 20000 }
+thp = "madvise"
+[factors]
+"sut.nic" = ["virtio-net", "e1000"]
+"""
+
+
+def test_plans_fit_the_agents_schema() -> None:
+    studies = [find(name) for name in builtin_names()] + [
+        StudyFile(WIDE, "wide"),
+        StudyFile(XEN, "xen"),
+        StudyFile(ROUTERS, "routers"),
+        StudyFile(MERGED, "merged"),
+        StudyFile(OSPF, "ospf"),
+    ]
+    seen: set[str] = set()
+    for study in studies:
+        for step in steps_of(study):
+            line = json.loads(step.model_dump_json(exclude_none=False))
+            validator("plan").validate(line)
+            seen |= names_of(step)
+    assert seen >= {model.__name__ for model in models("plan")}
+
+
+PLANS = Path(__file__).parents[2] / "crates" / "agent" / "tests" / "plans.jsonl"
+"""Steps with every type and every workload among them: what the agent's tests make wrong plans from."""
+
+
+def every_kind_of_step() -> Iterator[str]:
+    seen: set[str] = set()
+    for name, text in (("wide", WIDE), ("xen", XEN), ("routers", ROUTERS), ("merged", MERGED)):
+        for step in steps_of(StudyFile(text, name)):
+            names = names_of(step)
+            if not names <= seen:
+                seen |= names
+                yield step.model_dump_json(exclude_none=False)
+
+
+def test_the_steps_that_the_agents_tests_begin_with_are_those_of_python() -> None:
+    said = "renew them with `python -m tests.protocol.test_seam`"
+    assert PLANS.read_text().splitlines() == list(every_kind_of_step()), said
+
+
+def names_of(value: Any) -> set[str]:
+    if isinstance(value, BaseModel):
+        inner = (getattr(value, name) for name in type(value).model_fields)
+        return {type(value).__name__}.union(*map(names_of, inner))
+    if isinstance(value, tuple | list):
+        return set().union(*map(names_of, value))
+    if isinstance(value, dict):
+        return set().union(*map(names_of, value.values()))
+    return set()
+
+
+def made_records() -> Iterable[records.Record]:
+    script = factory.Script(blocks=2)
+    yield from factory.bench_records(script)
+    for planned in factory.planned(script):
+        yield from factory.records(factory.finish(planned, script), script)
+    yield records.Done(node="host", number=1)
+    yield records.Done(node="host", number=2, error="why")
+    yield records.BenchReady(bench="b", seconds_s=0.5, error="why", node="guest1")
+    yield records.Teardown(seconds_s=0.5)
+    yield records.Log(node="", level="warning", text="text")
+    mtu = plan.Mtu(interface="eth0", bytes=1400)
+    yield records.KnobOutcome(node="host", trial=1, knob=mtu, action="put_back", before="1500")
+
+
+def test_records_fit_the_agents_schema_and_come_back_the_same() -> None:
+    seen: set[str] = set()
+    for record in made_records():
+        line = record.model_dump_json()
+        validator("record").validate(json.loads(line))
+        assert records.parse(line) == record
+        seen.add(type(record).__name__)
+    assert seen == {model.__name__ for model in members(records.Record)}
+
+
+def test_unknown_keys_are_refused_on_pythons_side() -> None:
+    adapter: TypeAdapter[Any] = TypeAdapter(records.Record)
+    with pytest.raises(ValueError, match="extra"):
+        adapter.validate_json('{"record": "teardown", "seconds_s": 1, "more": 1}')
+
+
+# --- values
+
+ROLES = {
+    "command": "command",
+    "send": "stream_send",
+    "receive": "stream_receive",
+    "request": "ping_request",
+    "burn": "burn",
+    "fork": "fork",
+    "touch": "touch",
+}
+"""The workload of a task, by the beginning of its id."""
+
+
+class Curious(Phase):
+    """Notes which values are read, and has them all."""
+
+    def __init__(self) -> None:
+        tasks = {
+            role: records.TaskResult(node="host", trial=1, phase=PHASE, task=role) for role in ROLES
+        }
+        super().__init__(tasks, {})
+        object.__setattr__(self, "read", set())
+        object.__setattr__(self, "probed", set())
+
+    def total(self, prefix: str, value: str) -> float | None:
+        self.read.add((prefix, value))  # type: ignore[attr-defined]
+        return 1.0
+
+    def value(self, task: str, value: str) -> float | None:
+        return self.total(task, value)
+
+    def task_rate(self, prefix: str, value: str) -> float | None:
+        self.total(prefix, "elapsed_s")
+        return self.total(prefix, value)
+
+    def probe(self, node: str, probe: str, value: str) -> float | None:
+        self.probed.add((probe, value))  # type: ignore[attr-defined]
+        return 1.0
+
+    def sum_over_interfaces(self, node: str, probe: str, value: str) -> float | None:
+        return self.probe(node, probe, f"*.{value}")
+
+    def sum_over_links(
+        self, node: str, probe: str, begins: str, values: Collection[str]
+    ) -> float | None:
+        return sum(self.probe(node, probe, f"*.{value}") or 0.0 for value in values)
+
+    def has_counters_of(self, node: str) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("workload", responses.RESPONSES)
+def test_every_value_that_responses_read_is_one_that_the_agent_reports(
+    workload: str, monkeypatch: MonkeyPatch
+) -> None:
+    reported = {
+        kind: {definition["name"] for definition in definitions}
+        for kind, definitions in asked("values", "--json")["tasks"].items()
+    }
+    phase = Curious()
+    monkeypatch.setattr(Phase, "of", lambda _: phase)
+    values = responses.measure(workload, "guest", ("guest1",), ())
+    assert responses.HEADLINE[workload] in values
+    for role, value in phase.read:  # type: ignore[attr-defined]
+        assert value in reported[ROLES[role]], f"{value} of {ROLES[role]}"
+
+
+@pytest.mark.parametrize("platform", ["native", "container", "guest", "xen"])
+def test_every_value_that_is_read_of_a_probe_is_one_that_it_has(
+    platform: str, monkeypatch: MonkeyPatch
+) -> None:
+    """By its own name: a pattern that stands for all others would take a misspelt one as well."""
+    known = {
+        (probe, definition["name"])
+        for probe, definitions in asked("values", "--json")["probes"].items()
+        for definition in definitions
+    }
+    phase = Curious()
+    monkeypatch.setattr(Phase, "of", lambda _: phase)
+    for workload in responses.RESPONSES:
+        responses.measure(workload, platform, ("guest1",), ())
+    packets.account((), "guest1")
+    modes = {("stat", value) for values in model._MODES.values() for value in values}
+    probed = phase.probed | modes  # type: ignore[attr-defined]
+    assert len(probed) > (40 if platform == "guest" else 5)
+    # What a kernel has for each CPU as well is one definition for both.
+    unknown = {(p, v) for p, v in probed if not {(p, v), (p, f"*{v}")} & known}
+    assert not unknown
+
+
+def test_every_response_is_declared() -> None:
+    """What is measured has a unit and a direction."""
+    for planned in factory.planned(factory.Script(blocks=1)):
+        finished = factory.finish(planned, factory.Script())
+        kind = factory.WORKLOADS[planned.workload]
+        assert set(finished.values) <= {response.name for response in responses.RESPONSES[kind]}
+
+
+if __name__ == "__main__":
+    for side in SIDES:
+        text = json.dumps(asked("schema", side), indent=2) + "\n"
+        (FOLDER / f"{side}.schema.json").write_text(text)
+    PLANS.write_text("".join(f"{line}\n" for line in every_kind_of_step()))
