@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars
@@ -11,7 +12,7 @@ import pytest
 
 from hypertare.report import exports
 from hypertare.report.model import Report
-from hypertare.runs.summary import Summary
+from hypertare.runs.summary import JudgedClaim, Summary
 from tests import factory
 from tests.report.conftest import read
 
@@ -66,11 +67,20 @@ def test_markdown_holds_verdicts_and_tables_and_escapes(tmp_path: Path, report: 
     assert "guest e1000 costs +" in text
     widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
     assert widths == {8}
+    told = text.partition("## How")[2]
+    assert f"{report.summary.started:%d %B %Y}, seed {report.summary.seed}, " in told
+    assert all(f"{name} {version}" in told for name, version in report.summary.versions.items())
     script = factory.Script(2, study="<img src=x>|a*b*", fail=frozenset({0}), failure="a|b\n# c")
     hostile = exports.markdown(read(factory.write(tmp_path / "run", script)))
     assert "<img" not in hostile.replace("\\<img", "")
     assert "\n# c" not in hostile
     assert "a\\|b" in hostile
+
+
+def test_markdown_holds_judged_claims(report: Report) -> None:
+    claim = JudgedClaim(text="guests | cost", judgement="holds", evidence="by 3 to 5 %")
+    judged = replace(report, summary=report.summary.model_copy(update={"claims": (claim,)}))
+    assert "| guests \\| cost | holds | by 3 to 5 % |" in exports.markdown(judged)
 
 
 def test_json_has_no_nan(report: Report) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hypertare import __version__
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
+from hypertare.base.paths import CHECKOUT
 from hypertare.machines.accelerator import QEMU
 from hypertare.machines.host import xen
 from hypertare.runs.summary import MachineState
@@ -40,6 +41,7 @@ def versions(agent: Path, image: Image | None = None, host: Host | None = None) 
     local = host or Host()
     found = {
         "hypertare": __version__,
+        "commit": _commit(local),
         "python": platform.python_version(),
         "agent": _first_number(local, (str(agent), "--version")),
         "qemu": _first_number(local, (QEMU, "--version")),
@@ -49,6 +51,15 @@ def versions(agent: Path, image: Image | None = None, host: Host | None = None) 
         "programs": image.programs if image else None,
     }
     return {name: version for name, version in found.items() if version}
+
+
+def _commit(host: Host) -> str | None:
+    """Of the source that runs, where it is a checkout; a + behind it says that files were changed."""
+    if not (CHECKOUT / ".git").exists():
+        return None
+    git = ("git", "-C", str(CHECKOUT), "describe", "--always", "--exclude=*", "--dirty=+")
+    said = host.run(git, 10.0)
+    return said.out.strip() if said.ok else None
 
 
 def _first_number(host: Host, argv: tuple[str, ...]) -> str | None:

@@ -158,18 +158,39 @@ def _markdown(report: Report) -> Iterator[str]:
     yield from _plots(report)
     for words, found in findings(report):
         yield from _found(words, found)
+    yield from _claims(report)
     if report.warnings:
         yield ""
         yield "## Warnings"
         yield ""
         yield from (f"- {_text(warning)}" for warning in report.warnings)
-    yield ""
-    machine = summary.machine
-    yield _text(
-        f"{machine.kind} machine, {machine.cpus} x {machine.cpu}, Linux {machine.kernel}, "
-        f"{summary.clock} clock, accelerator {summary.accelerator or 'none'}, seed {summary.seed}, "
-        f"hypertare {summary.hypertare}."
+    yield from ("", "## How", "")
+    yield from (f"- {_text(line)}" for line in _how(report))
+
+
+def _claims(report: Report) -> Iterator[str]:
+    if not report.summary.claims:
+        return
+    yield from ("", "## Claims", "", "| claim | judgement | evidence |", "|---|---|---|")
+    for claim in report.summary.claims:
+        cells = (claim.text, claim.judgement, claim.evidence)
+        yield f"| {' | '.join(map(_text, cells))} |"
+
+
+def _how(report: Report) -> Iterator[str]:
+    """What these figures are of: without it nobody could tell whether they still hold."""
+    summary, machine = report.summary, report.summary.machine
+    yield (
+        f"{summary.started:%d %B %Y}, seed {summary.seed}, "
+        f"{len(report.trials)} trials, {len(report.failures)} of them failed"
     )
+    yield (
+        f"{machine.kind} machine, {machine.cpus} x {machine.cpu}, Linux {machine.kernel}, "
+        f"{summary.clock} clock, accelerator {summary.accelerator or 'none'}"
+    )
+    yield ", ".join(f"{name} {version}" for name, version in summary.versions.items())
+    if report.meta.argv:
+        yield report.commands[0]
 
 
 def _plots(report: Report) -> Iterator[str]:
