@@ -115,6 +115,43 @@ raise SystemExit(130)
     assert ran(asked_at_the_end).returncode == 130
 
 
+FINISHING: Final = """
+try:
+    with interrupt.finishing("this trial"):
+        ask()
+        print("measured")
+        {again}
+        print("noted")
+    print("went on")
+except KeyboardInterrupt:
+    interrupt.heard()
+    print("ended in order")
+"""
+
+
+def test_what_was_begun_is_finished() -> None:
+    ended = ran(FINISHING.format(again=""))
+    assert ended.stdout.splitlines() == ["measured", "noted", "ended in order"]
+    assert "hypertare: ending this trial; Ctrl-C again drops it" in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_one_drops_it(number: int) -> None:
+    ended = ran(FINISHING.format(again=f"signal.raise_signal({int(number)})"))
+    assert ended.stdout.splitlines() == ["measured", "ended in order"]
+
+
+def test_only_ctrl_c_is_patient() -> None:
+    """Who sends SIGTERM wants an end, and reads nothing."""
+    ended = ran(FINISHING.format(again="").replace("ask()", "signal.raise_signal(signal.SIGTERM)"))
+    assert ended.stdout.splitlines() == ["ended in order"]
+
+
+def test_nothing_is_ended_where_nobody_asked() -> None:
+    ended = ran(FINISHING.format(again="").replace("ask()", "pass"))
+    assert ended.stdout.splitlines() == ["measured", "noted", "went on"]
+
+
 def test_who_tidies_up_is_left_in_peace() -> None:
     ended = ran(TIDYING)
     assert ended.returncode == 0, ended

@@ -8,12 +8,20 @@ would go on. So an interrupt comes again until somebody has heard it.
 from __future__ import annotations
 
 import atexit
+import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 _AGAIN_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_finishing: str | None = None
+"""What an interrupt lets end, in words."""
+_asked = False
+"""Whether one came meanwhile."""
 
 
 def listen() -> None:
@@ -40,6 +48,27 @@ def heard() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+@contextmanager
+def finishing(what: str) -> Iterator[None]:
+    """While in it, the first Ctrl-C is answered at once and heard at its end, so that what was begun is
+    kept; a second one, or SIGTERM, drops it. Not for what is in such a context already.
+
+    Args:
+        what: what is being finished: `this trial`.
+
+    Raises:
+        KeyboardInterrupt: at the end, where it was asked for.
+    """
+    global _finishing, _asked
+    _finishing, _asked = what, False
+    try:
+        yield
+    finally:
+        _finishing = None
+    if _asked:
+        _raise_again_until_heard()
+
+
 def over() -> None:
     """All is said, and only the process has to end. Python gives its signals back on its way out, but
     for those that are ignored: a second Ctrl-C, or an alarm, would kill it with no exit status.
@@ -49,7 +78,17 @@ def over() -> None:
     heard()
 
 
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    global _asked
+    if number == signal.SIGINT and _finishing and not _asked:
+        _asked = True
+        # Past Python's own streams, which may be in the middle of something.
+        os.write(2, f"\nhypertare: ending {_finishing}; Ctrl-C again drops it\n".encode())
+        return
+    _raise_again_until_heard()
+
+
+def _raise_again_until_heard() -> NoReturn:
     # A signal rather than a note to look at: it also ends what waits.
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
     raise KeyboardInterrupt
