@@ -359,13 +359,15 @@ def _is_guest_only(path: str) -> bool:
     return table == "sut" and name in GUEST_ONLY
 
 
-def _guest_only(levels: Cell) -> Cell:
-    return {path: level for path, level in levels.items() if _is_guest_only(path)}
+def _guest_only(levels: Mapping[str, Level | None]) -> Cell:
+    return {path: v for path, v in levels.items() if v is not None and _is_guest_only(path)}
 
 
-def _hard(levels: Cell) -> Cell:
+def _hard(levels: Mapping[str, Level | None]) -> Cell:
     return {
-        path: level for path, level in levels.items() if is_hard(path) and not _is_guest_only(path)
+        path: level
+        for path, level in levels.items()
+        if level is not None and is_hard(path) and not _is_guest_only(path)
     }
 
 

@@ -238,7 +238,7 @@ class Stage:
     def _known(self, fingerprint: str) -> WalkSummary | None:
         entry = self._cache.find("walks", fingerprint)
         try:
-            return entry and WalkSummary.model_validate_json(entry.read(_RESULT))
+            return WalkSummary.model_validate_json(entry.read(_RESULT)) if entry else None
         except (DamagedError, ValidationError):
             return None
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from hypertare.base.level import Cell, key
 from hypertare.design.trials import FinishedTrial
@@ -54,7 +55,7 @@ def layout(platform: str, study: Study, workload: str) -> Layout | None:
 
 
 def _own_pages(study: Study, workload: str) -> Pages | None:
-    asked = getattr(study.workloads[workload], "pages", None)
+    asked: Literal["4K", "2M", "thp"] | None = getattr(study.workloads[workload], "pages", None)
     if asked in ("4K", "2M"):
         return asked
     never = study.knobs.thp is not None and study.knobs.thp.enabled == "never"
@@ -84,7 +85,7 @@ def joined(
         study = study_of(planned.cell)
         wanted = layout(planned.platform, study, planned.workload)
         for processor in result.processors:
-            cost = wanted and _cost(processor.layouts, wanted)
+            cost = _cost(processor.layouts, wanted) if wanted else None
             if cost is None:
                 continue
             cell = {**planned.cell, PROCESSOR: processor.name, SHARED_CACHE: processor.shared_cache}
@@ -117,7 +118,7 @@ def totals(
             if (processor.name, processor.shared_cache)
             == (one.cell[PROCESSOR], one.cell[SHARED_CACHE])
         )
-        cost = wanted and _cost(layouts, wanted)
+        cost = _cost(layouts, wanted) if wanted else None
         assert cost is not None
         counts = cost.counts
         yield Total(

@@ -246,8 +246,8 @@ def cost_text(estimate: Estimate) -> tuple[str, str]:
     if estimate.cost is not None:
         sign = 100 if estimate.better == "lower" else -100
         ends = (estimate.cost_low, estimate.cost_high)
-        bounds = [None if end is None else sign * end for end in ends]
-        return change_text(sign * estimate.cost, bounds, "%")
+        signed = [None if end is None else sign * end for end in ends]
+        return change_text(sign * estimate.cost, signed, "%")
     if estimate.difference is not None:
         bounds = (estimate.difference_low, estimate.difference_high)
         return difference_text(estimate.difference, bounds, estimate.unit, estimate.estimate)

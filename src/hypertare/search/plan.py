@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Cell
+from hypertare.base.level import Cell, Level
 from hypertare.study import GUEST_ONLY, StreamSettings, Study, StudyFile, combinations
 from hypertare.study.search import SearchSettings
 
@@ -37,7 +37,7 @@ class SearchPlan:
         """Seconds that the trials of all searches take at most."""
         return len(self.places) * self.settings.most_trials * self.settings.duration
 
-    def levels(self, place: Setting, rate: float | None) -> dict[str, object]:
+    def levels(self, place: Setting, rate: float | None) -> dict[str, Level | None]:
         """What is put into the study for a trial; without a rate the sender is not paced."""
         workload = f"workloads.{self.settings.workload}"
         return {

@@ -116,7 +116,8 @@ class Study(Settings):
     @property
     def bench_guests(self) -> int:
         """How many stand on a bench: the most that work at once in any cell."""
-        return max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+        most: int = max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+        return most
 
     @property
     def largest_mtu(self) -> int:

@@ -188,14 +188,14 @@ def _at_boot(path: str, command: str) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def _commanded(
-    look_first: str, make: Callable[[Change, str], str], **more: str | None
+    look_first: str, make: Callable[[Change, str], str], note: str | None = None
 ) -> Callable[[Change], Entry]:
     """One command that sets a value and does not outlive a reboot."""
 
     def entry(change: Change) -> Entry:
         apply, undo = change.each(lambda value: make(change, value))
         keep, forget = _at_boot(change.path, apply)
-        return Entry(None, (look_first,), (apply,), keep, (undo, *forget), **more)  # type: ignore[arg-type]
+        return Entry(None, (look_first,), (apply,), keep, (undo, *forget), note=note)
 
     return entry
 
@@ -297,7 +297,7 @@ def _memory_setting(file: str, where: Where | None = None, note: str | None = No
         made = _commanded(
             f"cat {path}", lambda _, value: f"echo {shlex.quote(value)} > {path}", note=note
         )(change)
-        shared = "host" if change.system.name == "container" else None
+        shared: Where | None = "host" if change.system.name == "container" else None
         return replace(made, where=where or shared)
 
     return entry
@@ -414,7 +414,7 @@ def _by_hypervisor(virtual: Maker, otherwise: str) -> Maker:
     def entry(change: Change) -> Entry:
         if change.system.virtual:
             return virtual(change)
-        where = "container" if change.system.platform == "container" else "host"
+        where: Where = "container" if change.system.platform == "container" else "host"
         return Entry(where, note=otherwise.format(level=change.new, old=_was(change)))
 
     return entry
