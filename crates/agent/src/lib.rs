@@ -6,6 +6,8 @@
 //! - [`guest`] starts VMs and is their init; [`net`] makes namespaces' links and interfaces.
 //! - [`xen`] makes Xen's guests, and is what they and their driver domain have of their own.
 
+#![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 pub mod capabilities;
 pub mod emit;
 pub mod guest;

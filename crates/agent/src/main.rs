@@ -1,5 +1,7 @@
 //! The command line. Each verb is one file in `cli`, or the module whose process it starts.
 
+#![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod cli;
 
 use std::process::ExitCode;
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
         Verb::XenVif(arguments) => xen::vif::run(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),
         Verb::Knob(arguments) => knob::alone::run(&arguments),
-        Verb::Stream(arguments) => stream::cli::main(arguments),
+        Verb::Stream(arguments) => stream::cli::main(&arguments),
         Verb::Ping(arguments) => cli::ping::main(&arguments),
         Verb::Burn(arguments) => cli::burn::main(&arguments),
         Verb::Fork(arguments) => cli::fork::main(&arguments),

@@ -355,7 +355,7 @@ fn boot_with_every_nic() {
         more_addresses: vec![],
         mac: Some(format!("52:54:00:77:00:0{number}")),
         nic: Some(nic),
-        offloads: Default::default(),
+        offloads: std::collections::BTreeMap::new(),
     });
     let guest = guest(&["loglevel=7"]);
     let node = node("nics", &guest, interfaces.collect());

@@ -52,7 +52,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     let stop = super::stop_by_signal()?;
     match &arguments.host {
         Some(host) => ask(arguments, host, stop),
-        None => listen(arguments.port, stop),
+        None => listen(arguments.port, &stop),
     }
 }
 
@@ -90,7 +90,7 @@ fn request(arguments: &Arguments, host: IpAddr) -> PingRequest {
 }
 
 /// Answers both protocols on all addresses.
-fn listen(port: u16, stop: Arc<AtomicBool>) -> Result<()> {
+fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
     let on = SocketAddr::new(any_address(), port).to_string();
     let still_to_come = AtomicU32::new(2);
     let both_ready = {

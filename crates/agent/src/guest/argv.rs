@@ -238,6 +238,7 @@ fn escape(value: impl AsRef<OsStr>) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs::File;
     use std::path::PathBuf;
 
@@ -269,7 +270,7 @@ mod tests {
             more_addresses: vec![],
             mac: Some(mac.into()),
             nic: model,
-            offloads: Default::default(),
+            offloads: BTreeMap::new(),
         }
     }
 

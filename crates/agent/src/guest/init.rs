@@ -312,6 +312,10 @@ fn reap_until(agent: Pid) -> Result<WaitStatus> {
 /// With a plan, whose containers have had NICs, at once if it can: an orderly restart shuts devices
 /// down, and e1000's driver (before Linux 6.13) waits forever when the network namespace of its NIC is
 /// being removed at that moment.
+#[expect(
+    clippy::panic,
+    reason = "the end of PID 1, which is what is wanted, and nothing is left to do"
+)]
 fn end() -> ! {
     rustix::fs::sync();
     if Path::new(PLAN).exists() {

@@ -295,7 +295,7 @@ fn keep_only(kept: CapabilitySet) -> io::Result<()> {
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
     rustix::thread::set_capabilities(None, sets)?;
     if kept.contains(CapabilitySet::DAC_READ_SEARCH) {
-        let which = rustix::thread::CapabilitySet::DAC_READ_SEARCH;
+        let which = CapabilitySet::DAC_READ_SEARCH;
         rustix::thread::configure_capability_in_ambient_set(which, true)?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -409,7 +409,7 @@ fn spawn(mut command: Command, inherited: Vec<(RawFd, OwnedFd)>) -> Result<(Watc
     command.stdin(Stdio::null()).stdout(qemus_console).stderr(qemus_errors);
     // Ctrl-C on the terminal is for whoever decides to end the VM, not for QEMU.
     command.process_group(0);
-    let held = inherit(&mut command, inherited)?;
+    let held = inherit(&mut command, &inherited)?;
     let child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => anyhow::anyhow!(
             "{PROGRAM} is not installed, and guests need it: on Debian install qemu-system-x86"
@@ -417,7 +417,7 @@ fn spawn(mut command: Command, inherited: Vec<(RawFd, OwnedFd)>) -> Result<(Watc
         _ => anyhow::Error::from(error).context(format!("starting {PROGRAM}")),
     })?;
     // The command holds the other ends of the pipes; open, they would never end.
-    drop((command, held));
+    drop((command, held, inherited));
     let pidfd = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
     let printed = Arc::new(Mutex::new(Printed {
         console: Tail::new(MAX_CONSOLE_LINES),
@@ -437,7 +437,7 @@ fn output_pipe() -> Result<(File, OwnedFd)> {
 
 /// Gives descriptors to a command under fixed numbers, and has the kernel kill it when the calling
 /// thread ends. What is given back is to be held until the command was spawned.
-fn inherit(command: &mut Command, inherited: Vec<(RawFd, OwnedFd)>) -> Result<Vec<OwnedFd>> {
+fn inherit(command: &mut Command, inherited: &[(RawFd, OwnedFd)]) -> Result<Vec<OwnedFd>> {
     let above = inherited.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
     let held = occupy(above)?;
     // Moved out of the way of the numbers that they, or others of them, are to have.
@@ -537,7 +537,7 @@ fn drain(from: &mut File, mut take: impl FnMut(&[u8])) -> Flow {
 }
 
 fn lock(printed: &Mutex<Printed>) -> MutexGuard<'_, Printed> {
-    printed.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    printed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until what QEMU printed before its end was read, but not for ever: on a busy host its reader
@@ -554,7 +554,7 @@ fn wait_readable(fd: BorrowedFd, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
+        let left = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
         match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&left)) {
             Ok(ready) => return ready > 0,
             Err(rustix::io::Errno::INTR) => {}

@@ -203,10 +203,9 @@ pub struct GuestLink {
 /// What is made for a guest's VMM, and given back after its end.
 pub struct Held {
     pub cgroup: Option<Cgroup>,
-    /// Held for their ends alone.
-    #[allow(dead_code)]
+    #[expect(dead_code, reason = "held for its end alone")]
     pub kvm: Option<File>,
-    #[allow(dead_code)]
+    #[expect(dead_code, reason = "held for its end alone")]
     pub memory: Option<Reserved>,
     pub groups: Option<Groups>,
 }
@@ -333,7 +332,7 @@ impl NodeLink for DomainLink {
 
     fn about(&mut self) -> Result<About> {
         let joined = self.domain.as_ref().map(Domain::joined).transpose()?.flatten();
-        let vmm = Some(crate::xen::version()?);
+        let vmm = Some(xen::version()?);
         Ok(About { vmm, joined, scheduler: self.scheduler, ..About::default() })
     }
 

@@ -294,7 +294,7 @@ pub fn kill_all_others(limit: Duration) {
 }
 
 /// A directory of the sandbox's own memory.
-pub fn scratch(name: &str) -> Result<std::path::PathBuf> {
+pub fn scratch(name: &str) -> Result<PathBuf> {
     let directory = Path::new(SCRATCH).join(name);
     fs::create_dir_all(&directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;

@@ -79,7 +79,7 @@ struct Weight {
 }
 
 impl Place for Weight {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "weight"
     }
 
@@ -125,7 +125,7 @@ impl VirtioParameter {
 }
 
 impl Place for VirtioParameter {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "weight"
     }
 

@@ -26,7 +26,7 @@ pub struct Schedulers {
 struct Guest(String);
 
 impl Place for Guest {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "weight"
     }
 
@@ -47,7 +47,7 @@ struct Driver {
 }
 
 impl Place for Driver {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "weight"
     }
 

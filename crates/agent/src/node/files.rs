@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
 use hypertare_plan::Files;
@@ -146,7 +146,7 @@ impl Drop for Visit<'_> {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where the path leads when `lower` is the root, symbolic links followed.

@@ -198,7 +198,7 @@ impl Node {
                 bail!("the node was set up already");
             }
             let desk = Arc::new(Desk::new(node, self.emitter.clone()));
-            desk.emit(Record::Hello(hello(desk.node())));
+            desk.emit(&Record::Hello(hello(desk.node())));
             self.desk = Some(desk.clone());
             let outcome = interfaces::set_up(&desk, &interfaces, mtu)
                 .and_then(|()| router::set_up(&interfaces, &routes, router.as_ref()))
@@ -226,7 +226,7 @@ impl Node {
                 let reading = self.reading.as_mut();
                 for one in reading.map(|reading| reading.end_some(&probes)).unwrap_or_default() {
                     one.notes.iter().for_each(|note| desk.warn(note.clone()));
-                    desk.emit_with_next(Record::Probe(one.record(desk.node(), trial, &phase)));
+                    desk.emit_with_next(&Record::Probe(one.record(desk.node(), trial, &phase)));
                 }
                 self.reading.take_if(|reading| !reading.is_open());
                 desk.done(number, Ok(()));

@@ -110,6 +110,8 @@ fn table(measured: &[Measured], args: &ProbeArgs, out: &mut impl Write) -> io::R
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use clap::Parser;
     use hypertare_plan::ProbeValues;
 
@@ -143,7 +145,7 @@ mod tests {
                 probe: Probe::Stat,
                 elapsed_s: 1.0,
                 values: Ok([("busy_s".to_owned(), 0.25), ("forks".to_owned(), 0.0)].into()),
-                histograms: Default::default(),
+                histograms: BTreeMap::new(),
                 notes: vec!["a note".to_owned()],
                 absent: [("steal_s".to_owned(), "nobody steals".to_owned())].into(),
             },
@@ -151,9 +153,9 @@ mod tests {
                 probe: Probe::Schedstat,
                 elapsed_s: 1.0,
                 values: Err("no such thing".to_owned()),
-                histograms: Default::default(),
+                histograms: BTreeMap::new(),
                 notes: vec![],
-                absent: Default::default(),
+                absent: BTreeMap::new(),
             },
         ];
         let mut out = Vec::new();

@@ -382,7 +382,7 @@ mod tests {
         for measured in begin(&probes, &Surroundings::default()).end() {
             match measured.values {
                 Ok(values) => {
-                    assert!(values.values().all(|value| *value >= 0.0), "{:?}", measured.probe)
+                    assert!(values.values().all(|value| *value >= 0.0), "{:?}", measured.probe);
                 }
                 Err(reason) => assert!(reason.contains("is not there"), "{reason}"),
             }

@@ -217,8 +217,8 @@ fn clock_ns(pid: i32) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both calls write one value to a place that lives on this stack.
     let failed = unsafe {
-        libc::clock_getcpuclockid(pid, &mut clock) != 0
-            || libc::clock_gettime(clock, &mut time) != 0
+        libc::clock_getcpuclockid(pid, &raw mut clock) != 0
+            || libc::clock_gettime(clock, &raw mut time) != 0
     };
     (!failed).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }

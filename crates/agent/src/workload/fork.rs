@@ -56,6 +56,7 @@ fn execute(program: &Program) -> Result<()> {
     // fork of a process with several threads.
     let pid = match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()).context("cannot fork"),
+        // SAFETY: see above; the child ends here.
         0 => unsafe {
             program.execute();
             libc::_exit(*libc::__errno_location())
@@ -64,7 +65,7 @@ fn execute(program: &Program) -> Result<()> {
     };
     let mut status = 0;
     // SAFETY: the pointer is to a live variable of the right type.
-    while unsafe { libc::waitpid(pid, &mut status, 0) } < 0 {
+    while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error).context("cannot wait for the program");
@@ -90,7 +91,7 @@ mod tests {
     use crate::emit::Emitter;
 
     fn context(stop: bool) -> Context {
-        let emitter = Arc::new(Emitter::new(std::io::sink()));
+        let emitter = Arc::new(Emitter::new(io::sink()));
         let stop = Arc::new(AtomicBool::new(stop));
         Context::new(("node", 1, "phase", "task"), emitter, stop, || {})
     }

@@ -17,7 +17,7 @@ impl Usage {
             // SAFETY: `rusage` is plain numbers, and the call writes one of them.
             let usage = unsafe {
                 let mut usage: libc::rusage = std::mem::zeroed();
-                libc::getrusage(who, &mut usage);
+                libc::getrusage(who, &raw mut usage);
                 usage
             };
             sum.user_us += microseconds(usage.ru_utime);

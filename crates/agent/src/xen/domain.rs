@@ -273,7 +273,7 @@ mod tests {
             more_addresses: vec![],
             mac: Some("52:54:00:01:02:03".into()),
             nic: None,
-            offloads: Default::default(),
+            offloads: std::collections::BTreeMap::new(),
         };
         Node {
             name: "guest1".into(),

@@ -30,7 +30,7 @@ pub fn strike_out(store: &mut Store<impl Read + Write>, scope: &Scope) -> Result
 
 /// Something went wrong, in words, in the place of what did before.
 pub fn note_trouble(store: &mut Store<impl Read + Write>, scope: &Scope, text: &str) -> Result<()> {
-    let text: String = text.chars().filter(|c| c.is_ascii()).take(LONGEST_TEXT).collect();
+    let text: String = text.chars().filter(char::is_ascii).take(LONGEST_TEXT).collect();
     store.write(&place(scope, TROUBLE), &text).context("noting what went wrong")
 }
 

@@ -81,11 +81,11 @@ pub struct Args {
     json: bool,
 }
 
-pub fn main(args: Args) -> Result<()> {
+pub fn main(args: &Args) -> Result<()> {
     let interrupted = end_on_interrupt();
     match &args.host {
-        Some(host) => client(&args, find(host)?, &interrupted),
-        None => server(&args, &interrupted),
+        Some(host) => client(args, find(host)?, &interrupted),
+        None => server(args, &interrupted),
     }
 }
 

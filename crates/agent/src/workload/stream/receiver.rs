@@ -181,7 +181,7 @@ where
                 })
             })
             .collect();
-        while !(context.stopped() && threads.iter().all(|thread| thread.is_finished())) {
+        while !(context.stopped() && threads.iter().all(thread::ScopedJoinHandle::is_finished)) {
             intervals.watch(arrivals.first_counted.load(Relaxed));
         }
         let panicked = |_| Err(anyhow!("a flow's thread panicked"));

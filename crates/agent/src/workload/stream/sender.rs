@@ -155,7 +155,7 @@ pub fn run<F: SendFlow>(
     intervals.tell(end);
     let mut outcome = outcome(spec, &tallies, &counted, seconds(begin, end), socket_buffer);
     if let Some(segments) = flows.iter().find_map(F::segments) {
-        outcome.set("segmentation", segments as u8 as f64);
+        outcome.set("segmentation", f64::from(u8::from(segments)));
     }
     if let Some(all) = flows.iter().map(F::all).sum::<Option<u64>>() {
         outcome.set("all_packets", all as f64);
@@ -169,9 +169,9 @@ fn panicked<T>(_: Box<dyn std::any::Any + Send>) -> Result<T> {
 
 /// The flow's share of the offered rate; flows take turns.
 fn pacer(spec: &StreamSend, start: u64, index: u32, message: u32) -> Option<Pacer> {
-    let apart_s = message as f64 * 8.0 / spec.rate_bps?;
-    let origin = start + clock::from_seconds(apart_s * index as f64);
-    Some(Pacer::new(origin, apart_s * spec.flows as f64))
+    let apart_s = f64::from(message) * 8.0 / spec.rate_bps?;
+    let origin = start + clock::from_seconds(apart_s * f64::from(index));
+    Some(Pacer::new(origin, apart_s * f64::from(spec.flows)))
 }
 
 /// Moves the stage on time and tells the intervals.
@@ -325,12 +325,12 @@ fn outcome(
         return outcome;
     }
     let before: u64 =
-        counted.iter().filter_map(|flow| flow.before).map(|info| info.retransmits as u64).sum();
-    let retransmits: u64 = after.iter().map(|info| info.retransmits as u64).sum();
+        counted.iter().filter_map(|flow| flow.before).map(|info| u64::from(info.retransmits)).sum();
+    let retransmits: u64 = after.iter().map(|info| u64::from(info.retransmits)).sum();
     outcome
         .set("retransmits", retransmits.saturating_sub(before) as f64)
         .set("rtt_s", mean(after.iter().map(|info| info.rtt_s)))
-        .set("mss_bytes", mean(after.iter().map(|info| info.mss_bytes as f64)));
+        .set("mss_bytes", mean(after.iter().map(|info| f64::from(info.mss_bytes))));
     if let Some(least) = after.iter().filter_map(|info| info.rtt_min_s).reduce(f64::min) {
         outcome.set("rtt_min_s", least);
     }
@@ -417,7 +417,7 @@ impl<'a> Intervals<'a> {
 }
 
 fn retransmits(infos: &[TcpInfo]) -> u64 {
-    infos.iter().map(|info| info.retransmits as u64).sum()
+    infos.iter().map(|info| u64::from(info.retransmits)).sum()
 }
 
 #[cfg(test)]

@@ -115,10 +115,10 @@ pub fn drops(socket: BorrowedFd) -> Option<u64> {
             libc::SOL_SOCKET,
             libc::SO_MEMINFO,
             values.as_mut_ptr().cast(),
-            &mut length,
+            &raw mut length,
         )
     };
-    (status == 0 && length as usize > MEMINFO_DROPS * 4).then(|| values[MEMINFO_DROPS] as u64)
+    (status == 0 && length as usize > MEMINFO_DROPS * 4).then(|| u64::from(values[MEMINFO_DROPS]))
 }
 
 /// Whether a call only ran into [`PATIENCE`] or a signal.

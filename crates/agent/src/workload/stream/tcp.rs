@@ -69,7 +69,7 @@ pub fn connect(spec: &StreamSend, to: SocketAddr) -> Result<(Vec<TcpSender>, usi
 
 fn write_size(spec: &StreamSend) -> u32 {
     let Some(rate) = spec.rate_bps else { return spec.message };
-    let due = rate / 8.0 / spec.flows as f64 * PACED_WRITE_S;
+    let due = rate / 8.0 / f64::from(spec.flows) * PACED_WRITE_S;
     spec.message.min(due.max(FULL_SEGMENT) as u32)
 }
 
@@ -96,7 +96,7 @@ impl SendFlow for TcpSender {
         if whole {
             self.taken = 0;
         }
-        Ok(Sent { bytes: taken as u64, messages: whole as u64, refused: 0 })
+        Ok(Sent { bytes: taken as u64, messages: u64::from(whole), refused: 0 })
     }
 
     /// Ends this direction; the receiver ends the other once it has read everything.

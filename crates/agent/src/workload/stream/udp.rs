@@ -116,7 +116,7 @@ impl UdpSender {
             vectors: Vec::new(),
             bytes,
             message,
-            batch: batch as u64,
+            batch: u64::from(batch),
             train: 1,
             owner,
             settled: 0,
@@ -349,7 +349,7 @@ impl Account {
         for datagram in datagrams {
             let counts = self.counts(datagram);
             bytes += if counts { datagram.len() as u64 } else { 0 };
-            packets += counts as u64;
+            packets += u64::from(counts);
         }
         (bytes, packets)
     }
@@ -548,7 +548,7 @@ mod tests {
         assert_eq!(segment_size(&[20, word, 64, 0], 24), Some(64));
         assert_eq!(segment_size(&[20, word, 64, 0], 0), None);
         assert_eq!(segment_size(&[20, word, 0, 0], 24), None);
-        assert_eq!(segment_size(&[20, word, u32::MAX as u64, 0], 24), None);
+        assert_eq!(segment_size(&[20, word, u64::from(u32::MAX), 0], 24), None);
         assert_eq!(segment_size(&[20, 0, 64, 0], 24), None);
     }
 }

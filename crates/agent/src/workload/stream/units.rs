@@ -12,7 +12,7 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
 /// `128K`, `4M`, `1448`: bytes.
 pub fn parse_size(text: &str) -> Result<u32, String> {
     let bytes = parse(text, 1024.0)?;
-    if bytes.fract() != 0.0 || !(1.0..=u32::MAX as f64).contains(&bytes) {
+    if bytes.fract() != 0.0 || !(1.0..=f64::from(u32::MAX)).contains(&bytes) {
         return Err(format!("`{text}` is not a whole number of bytes from 1 to 4G"));
     }
     Ok(bytes as u32)

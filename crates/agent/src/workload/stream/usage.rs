@@ -12,7 +12,7 @@ impl Usage {
         // SAFETY: a zeroed rusage is a valid one, and the kernel fills it.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
             usage
         };
         Usage { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) }
