@@ -7,7 +7,7 @@ mod cli;
 use std::process::ExitCode;
 
 use agent::workload::{process, stream};
-use agent::{guest, host, knob, node, probe, xen};
+use agent::{emulated, host, init, knob, node, probe, vmm, xen};
 use clap::{Parser, Subcommand};
 
 /// hypertare's agent: makes benches and executes plans; its workloads also work alone
@@ -28,10 +28,10 @@ enum Verb {
     Node(node::Arguments),
     Task(process::Arguments),
     /// Boot one guest, print the records that tell how it went, and end it
-    Guest(guest::boot::Boot),
-    Emulate(guest::emulated::Emulate),
-    #[command(name = guest::emulated::INSIDE, hide = true)]
-    EmulateInside(guest::emulated::Inside),
+    Guest(vmm::boot::Boot),
+    Emulate(emulated::Emulate),
+    #[command(name = emulated::INSIDE, hide = true)]
+    EmulateInside(emulated::Inside),
     #[command(hide = true)]
     XenVif(xen::vif::Arguments),
     #[command(name = xen::keeper::VERB, hide = true)]
@@ -49,17 +49,17 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    if guest::init::is_init() {
-        guest::init::main();
+    if init::is_init() {
+        init::main();
     }
     let outcome = match Arguments::parse().verb {
         Verb::Host => return host::main(),
         Verb::HostInside(arguments) => return host::inside(&arguments),
         Verb::Node(arguments) => return node::main(arguments),
         Verb::Task(arguments) => return process::main(&arguments),
-        Verb::Guest(arguments) => return guest::boot::main(&arguments),
-        Verb::Emulate(arguments) => return guest::emulated::main(&arguments),
-        Verb::EmulateInside(arguments) => return guest::emulated::inside(&arguments),
+        Verb::Guest(arguments) => return vmm::boot::main(&arguments),
+        Verb::Emulate(arguments) => return emulated::main(&arguments),
+        Verb::EmulateInside(arguments) => return emulated::inside(&arguments),
         Verb::XenKeeper(arguments) => return xen::keeper::main(&arguments),
         Verb::XenVif(arguments) => xen::vif::run(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),

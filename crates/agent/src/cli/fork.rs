@@ -16,7 +16,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 300)]
     count: u64,
     /// Memory that each program writes to, for example 1M
-    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = agent::guest::boot::parse_size)]
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = agent::vmm::boot::parse_size)]
     touch: u64,
     /// Print the result record
     #[arg(long)]

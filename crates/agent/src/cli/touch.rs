@@ -13,7 +13,7 @@ use super::mark;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The working set, for example 64M
-    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = agent::guest::boot::parse_size)]
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = agent::vmm::boot::parse_size)]
     memory: u64,
     /// Pages of the working set [default: as the kernel has it]
     #[arg(long)]

@@ -13,7 +13,8 @@ use hypertare_plan::{
 };
 
 use super::*;
-use crate::host::machine::{About, NodeLink, Started};
+use crate::host::machine::Started;
+use crate::links::{About, Inbox, NodeLink};
 use crate::node::hello::hello;
 use crate::probe::Outside;
 

@@ -16,9 +16,10 @@ use std::rc::Rc;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::{Place, Wanted};
-use crate::guest::modules;
+use crate::boot_contract::is_own_machine;
 use crate::net::Links;
 use crate::net::ethtool::Ethtool;
+use crate::own_machine::modules;
 
 const MODULE: &str = "hypertare_napi";
 const PARAMETER: &str = "/sys/module/hypertare_napi/parameters/weight";
@@ -58,7 +59,7 @@ impl Module {
             return Ok(Rc::new(None));
         }
         ensure!(
-            Path::new(modules::DIRECTORY).join("index").exists(),
+            is_own_machine(),
             "the module {MODULE} is not loaded: build it in kernel/ and load it as root"
         );
         modules::load_own(MODULE)?;

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use super::{Place, Wanted};
-use crate::host::cgroup::Scope;
-use crate::host::weights::Groups;
+use crate::process::cgroup::Scope;
+use crate::process::weights::Groups;
 use crate::xen::scheduler::DRIVER_DOMAIN;
 use crate::xen::store::Store;
 use crate::xen::{Role, journal, kit, role, scheduler};

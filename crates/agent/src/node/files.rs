@@ -23,8 +23,8 @@ use rustix::mount::{MountFlags, mount, mount_bind};
 use super::keep::{Keep, Overlay};
 use super::mounts::{bind_read_only, mount_points};
 use super::opened::Watch;
-use super::shortage::{Shortage, mb, room_for_files};
 use super::{copy, devices, kernel_files, own_root};
+use crate::process::shortage::{Shortage, mb, room_for_files};
 use crate::workload::confine::Confinement;
 use crate::workload::system_calls;
 

@@ -16,10 +16,10 @@ use rustix::io::Errno;
 use super::desk::Desk;
 use super::files::{TMPDIR, View};
 use super::opened::Watch;
-use super::shortage::Shortage;
-use crate::guest::kvm_module::is_own_machine;
-use crate::host::spawn::signal_name;
+use crate::boot_contract::is_own_machine;
 use crate::lines::Lines;
+use crate::process::shortage::Shortage;
+use crate::process::spawn::signal_name;
 use crate::workload::process::{self, Assignment, Child};
 
 /// A task that runs, or is about to.

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::confine::{self, Confinement};
 use super::{Context, descendants, execute};
 use crate::emit::Emitter;
-use crate::node::shortage::expose_this_process;
+use crate::process::shortage::expose_this_process;
 
 /// What a task's process is told to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

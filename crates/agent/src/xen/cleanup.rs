@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::store::Store;
 use super::{journal, tools};
-use crate::host::cgroup::{self, Scope};
+use crate::process::cgroup::{self, Scope};
 
 const DESTROY_LIMIT: Duration = Duration::from_secs(30);
 /// A domain whose interfaces are on their way cannot always be destroyed at the first try.

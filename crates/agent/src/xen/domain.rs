@@ -15,7 +15,7 @@ use super::kit::Kit;
 use super::store::Store;
 use super::vif::Joint;
 use super::{account, cleanup, console, scheduler, tools, vif};
-use crate::guest::vmm::concatenate;
+use crate::vmm::initramfs::concatenate;
 
 /// Some seconds each for building it and for its interfaces' scripts, on a slow machine.
 const CREATE_LIMIT: Duration = Duration::from_secs(120);

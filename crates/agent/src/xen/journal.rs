@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::scheduler;
 use super::store::Store;
-use crate::host::cgroup::Scope;
+use crate::process::cgroup::Scope;
 
 const ROOT: &str = "/tool/hypertare";
 const WEIGHT: &str = "driver-weight";

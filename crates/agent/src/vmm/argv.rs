@@ -23,8 +23,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{Accelerator, Guest, Interface, NicModel, Pages};
 
-use super::vmm::Spec;
-use super::{MODULES_PARAMETER, PORT, SHARE_TAG};
+use super::qemu::Spec;
+use crate::boot_contract::{MODULES_PARAMETER, PORT, SHARE_TAG};
 
 pub const PROGRAM: &str = "qemu-system-x86_64";
 
@@ -244,7 +244,7 @@ mod tests {
 
     use hypertare_plan::{Node, NodeKind};
 
-    use super::super::vmm::Tap;
+    use super::super::qemu::Tap;
     use super::*;
 
     fn guest() -> Guest {

@@ -15,7 +15,7 @@ use hypertare_plan::{
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use super::vmm::{Spec, Vmm};
+use super::qemu::{Spec, Vmm};
 use super::{jail, paging};
 use crate::emit::Emitter;
 
