@@ -32,10 +32,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::boot_contract::{LIMIT_PARAMETER, MODULES_PARAMETER, PORT, SEED_PARAMETER};
 use crate::process::namespaces::{SCRATCH, make_private, map_ids, mount_scratch};
 use crate::process::spawn::{Child, Ended, REFUSED, Spawn, explain_refusal};
+use crate::units::parse_size;
 use crate::vmm::argv::{
     self, KERNEL_ARGUMENTS, MACHINE, PROGRAM, SANDBOX, TCG_CPU, TCG_KERNEL_ARGUMENTS,
 };
-use crate::vmm::boot::parse_size;
 use crate::vmm::initramfs::concatenate;
 use crate::vmm::jail::{self, Jail, NO_SANDBOX};
 

@@ -13,6 +13,7 @@
 
 #![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+pub mod alone;
 pub mod boot_contract;
 pub mod capabilities;
 pub mod emit;
@@ -27,6 +28,7 @@ pub mod node;
 pub mod own_machine;
 pub mod probe;
 pub mod process;
+pub mod units;
 pub mod values;
 pub mod vmm;
 pub mod workload;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use agent::alone;
 use agent::workload::burn;
 use anyhow::Result;
 use hypertare_plan::Burn;
@@ -23,12 +24,12 @@ pub struct Arguments {
 }
 
 pub fn main(arguments: &Arguments) -> Result<()> {
-    let context = super::context("burn", super::stop_by_signal()?, || ());
+    let context = alone::context("burn", alone::stop_by_signal()?, || ());
     let spec =
         Burn { share: arguments.share, duration_s: arguments.time, threads: arguments.threads };
     let outcome = burn::run(&spec, &context)?;
     if arguments.json {
-        return super::print_record(&context, outcome);
+        return alone::print_record(&context, outcome);
     }
     let values = &outcome.values;
     writeln!(

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use agent::alone;
 use agent::values;
 use agent::workload::{Outcome, command};
 use anyhow::Result;
@@ -27,7 +28,7 @@ pub struct Arguments {
 
 pub fn main(arguments: Arguments) -> Result<()> {
     leave_terminal();
-    let context = super::context("command", super::stop_by_signal()?, || ());
+    let context = alone::context("command", alone::stop_by_signal()?, || ());
     let spec = Command {
         argv: arguments.argv,
         env: own_environment(),
@@ -38,7 +39,7 @@ pub fn main(arguments: Arguments) -> Result<()> {
     };
     let outcome = command::run(&spec, &context)?;
     if arguments.json {
-        return super::print_record(&context, outcome);
+        return alone::print_record(&context, outcome);
     }
     io::stdout().write_all(table(&outcome).as_bytes())?;
     Ok(())

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use agent::alone;
+use agent::units;
 use agent::workload::fork;
 use anyhow::Result;
 use hypertare_plan::Fork;
@@ -16,7 +18,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 300)]
     count: u64,
     /// Memory that each program writes to, for example 1M
-    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = agent::vmm::boot::parse_size)]
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = agent::units::parse_size)]
     touch: u64,
     /// Print the result record
     #[arg(long)]
@@ -31,10 +33,10 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     if arguments.quiet {
         return marked(&spec);
     }
-    let context = super::context("fork", super::stop_by_signal()?, || ());
+    let context = alone::context("fork", alone::stop_by_signal()?, || ());
     let outcome = fork::run(&spec, &context)?;
     if arguments.json {
-        return super::print_record(&context, outcome);
+        return alone::print_record(&context, outcome);
     }
     let values = &outcome.values;
     let (forks, elapsed_s) = (values["forks"], values["elapsed_s"]);
@@ -42,7 +44,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         io::stdout(),
         "{forks} forks in {elapsed_s:.3} s: {:.0} a second, each {}, {:.1} page faults",
         forks / elapsed_s,
-        super::time(elapsed_s / forks * 1e9),
+        units::three_digits(elapsed_s / forks * 1e9),
         (values["minor_faults"] + values["major_faults"]) / forks,
     )?;
     Ok(())
@@ -51,7 +53,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
 /// The work alone, with marks where `elapsed_s` begins and ends.
 fn marked(spec: &Fork) -> Result<()> {
     let begin = || mark::tell(Mark::Begin);
-    let context = super::context("fork", super::stop_by_signal()?, begin);
+    let context = alone::context("fork", alone::stop_by_signal()?, begin);
     fork::run(spec, &context)?;
     mark::tell(Mark::End);
     Ok(())

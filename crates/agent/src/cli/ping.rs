@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use agent::alone;
+use agent::units;
 use agent::workload::{Outcome, address, ping};
 use anyhow::{Result, bail};
 use hypertare_plan::{Histogram, PingProtocol, PingReply, PingRequest};
@@ -49,7 +51,7 @@ pub struct Arguments {
 }
 
 pub fn main(arguments: &Arguments) -> Result<()> {
-    let stop = super::stop_by_signal()?;
+    let stop = alone::stop_by_signal()?;
     match &arguments.host {
         Some(host) => ask(arguments, host, stop),
         None => listen(arguments.port, &stop),
@@ -58,10 +60,10 @@ pub fn main(arguments: &Arguments) -> Result<()> {
 
 fn ask(arguments: &Arguments, host: &str, stop: Arc<AtomicBool>) -> Result<()> {
     let spec = request(arguments, address::host(host)?);
-    let context = super::context("ping", stop, || ());
+    let context = alone::context("ping", stop, || ());
     let outcome = ping::request(&spec, &context)?;
     if arguments.json {
-        return super::print_record(&context, outcome);
+        return alone::print_record(&context, outcome);
     }
     io::stdout().write_all(summary(&spec, &outcome).as_bytes())?;
     Ok(())
@@ -101,7 +103,7 @@ fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
             }
         }
     };
-    let context = super::context("ping", stop.clone(), both_ready);
+    let context = alone::context("ping", stop.clone(), both_ready);
     let answer = |protocol| {
         let message = ping::MAX_DATAGRAM as u32;
         let outcome = ping::reply(&PingReply { protocol, on: on.clone(), message }, &context);
@@ -130,8 +132,9 @@ fn any_address() -> IpAddr {
 fn summary(spec: &PingRequest, outcome: &Outcome) -> String {
     let value = |name: &str| outcome.values.get(name).copied();
     let count = |name| value(name).unwrap_or(0.0);
-    let time =
-        |name: &str| value(&format!("rtt_{name}_ns")).map_or_else(|| "-".to_owned(), super::time);
+    let time = |name: &str| {
+        value(&format!("rtt_{name}_ns")).map_or_else(|| "-".to_owned(), units::three_digits)
+    };
     let (requests, lost) = (count("requests"), count("lost_packets"));
     let protocol = format!("{:?}", spec.protocol).to_uppercase();
     let mut text = format!(
@@ -173,7 +176,7 @@ fn bars(histogram: &Histogram) -> String {
         let from =
             if row == ROWS { highest as f64 } else { lowest as f64 * ratio.powi(row as i32) };
         let bar = "#".repeat((count * WIDTH).div_ceil(most) as usize);
-        text += &format!("  from {:>9} {count:>9} {bar}\n", super::time(from));
+        text += &format!("  from {:>9} {count:>9} {bar}\n", units::three_digits(from));
     }
     text
 }

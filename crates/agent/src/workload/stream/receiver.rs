@@ -8,11 +8,11 @@ use anyhow::{Result, anyhow, bail};
 use hypertare_plan::{StreamProtocol, StreamReceive, Values};
 use socket2::Socket;
 
-use super::clock::{self, SECOND, seconds};
 use super::sequence::Sequence;
 use super::socket::{self, PATIENCE};
-use super::usage::Usage;
 use super::{Context, Outcome};
+use crate::workload::clock::{self, SECOND, seconds_between};
+use crate::workload::usage::Usage;
 
 /// How long what is still under way is waited for after the order to stop, at most.
 const DRAIN_LIMIT: u64 = SECOND / 4;
@@ -135,7 +135,7 @@ impl Received {
     /// Ends the account of CPU time; a second call changes nothing.
     pub fn close(&mut self) {
         if self.began() && self.usage.is_none() {
-            self.usage = Some(Usage::of_thread().since(self.before));
+            self.usage = Some(Usage::of_thread().since(&self.before));
         }
     }
 }
@@ -224,7 +224,7 @@ fn outcome(received: &[Received], intervals: &Intervals, socket_buffer: usize) -
     let first = received.iter().filter_map(|flow| flow.first).min();
     let last = received.iter().map(|flow| flow.last).max().unwrap_or(0);
     let usage = || received.iter().filter_map(|flow| flow.usage);
-    let elapsed_s = first.map_or(0.0, |(begin, _)| seconds(begin, last));
+    let elapsed_s = first.map_or(0.0, |(begin, _)| seconds_between(begin, last));
     let mut outcome = Outcome::default();
     outcome
         .set("elapsed_s", elapsed_s)
@@ -232,8 +232,8 @@ fn outcome(received: &[Received], intervals: &Intervals, socket_buffer: usize) -
         .set("received_packets", total.packets as f64)
         .set("socket_buffer_bytes", socket_buffer as f64)
         .set("foreign_packets", total.foreign as f64)
-        .set("user_s", usage().map(|usage| usage.user_s).sum())
-        .set("system_s", usage().map(|usage| usage.system_s).sum());
+        .set("user_s", usage().map(|usage| usage.user_s()).sum())
+        .set("system_s", usage().map(|usage| usage.system_s()).sum());
     if let Some((_, first_bytes)) = first
         && elapsed_s > 0.0
     {
@@ -302,7 +302,7 @@ impl<'a> Intervals<'a> {
 
     /// Waits a little, and tells the interval that ended meanwhile.
     fn watch(&mut self, first: u64) {
-        let now = clock::now();
+        let now = clock::now_ns();
         self.begin(first);
         let next = match self.times {
             Some((_, _, due)) if self.flowing() => due,
@@ -311,7 +311,7 @@ impl<'a> Intervals<'a> {
         if now >= next {
             self.tell(now);
         } else {
-            clock::sleep_until(next.min(now + PATIENCE.as_nanos() as u64));
+            clock::sleep_once(next.min(now + PATIENCE.as_nanos() as u64));
         }
     }
 
@@ -358,7 +358,7 @@ impl<'a> Intervals<'a> {
                 values.insert("socket_drops".to_owned(), drops as f64);
             }
         }
-        self.context.interval(seconds(zero, before), seconds(zero, now), values);
+        self.context.interval(seconds_between(zero, before), seconds_between(zero, now), values);
         let due = due + (now.saturating_sub(due) / self.step + 1) * self.step;
         self.times = Some((zero, now, due));
         self.last = total;

@@ -12,13 +12,13 @@ use anyhow::{Result, anyhow, bail};
 use hypertare_plan::{StreamSend, Values};
 use socket2::Socket;
 
-use super::clock::{self, seconds};
 use super::datagram::Kind;
 use super::pace::{Due, Pacer};
 use super::socket::PATIENCE;
 use super::tcp_info::{self, TcpInfo};
-use super::usage::Usage;
 use super::{Context, Outcome};
+use crate::workload::clock::{self, seconds_between};
+use crate::workload::usage::Usage;
 
 /// What one call to the kernel brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,7 +78,7 @@ struct Schedule {
 
 impl Schedule {
     fn new(spec: &StreamSend) -> Self {
-        let start = clock::now();
+        let start = clock::now_ns();
         let count_from = start + clock::from_seconds(spec.omit_s);
         Schedule { start, count_from, end: count_from + clock::from_seconds(spec.duration_s) }
     }
@@ -153,7 +153,7 @@ pub fn run<F: SendFlow>(
         );
     }
     intervals.tell(end);
-    let mut outcome = outcome(spec, &tallies, &counted, seconds(begin, end), socket_buffer);
+    let mut outcome = outcome(spec, &tallies, &counted, seconds_between(begin, end), socket_buffer);
     if let Some(segments) = flows.iter().find_map(F::segments) {
         outcome.set("segmentation", f64::from(u8::from(segments)));
     }
@@ -185,12 +185,12 @@ fn keep_time(
     let going = || stage.get() != OVER && !context.stopped();
     if wait_until(schedule.count_from, going) {
         stage.advance(COUNTING);
-        intervals.begin(clock::now());
+        intervals.begin(clock::now_ns());
         let step = clock::from_seconds(spec.interval_s);
         let mut boundary = schedule.count_from + step;
         // The last interval is told when the flows have ended; a sliver joins the one before.
         while boundary + step / 10 < schedule.end && wait_until(boundary, going) {
-            intervals.tell(clock::now());
+            intervals.tell(clock::now_ns());
             boundary += step;
         }
         wait_until(schedule.end, going);
@@ -201,14 +201,14 @@ fn keep_time(
 /// Whether the time came while it was still going.
 fn wait_until(time: u64, going: impl Fn() -> bool) -> bool {
     loop {
-        let now = clock::now();
+        let now = clock::now_ns();
         if !going() {
             return false;
         }
         if now >= time {
             return true;
         }
-        clock::sleep_until(time.min(now + PATIENCE.as_nanos() as u64));
+        clock::sleep_once(time.min(now + PATIENCE.as_nanos() as u64));
     }
 }
 
@@ -241,7 +241,7 @@ fn drive<F: SendFlow>(
         };
         if kind == Kind::Counted && begun.is_none() {
             // A paced flow's time is its schedule's: a late start is caught up, and so belongs to it.
-            let now = clock::now();
+            let now = clock::now_ns();
             let begin = pacer.as_ref().map_or(now, |pacer| pacer.next_due().min(now));
             begun = Some((begin, Usage::of_thread(), info()));
             pacer.iter_mut().for_each(Pacer::forget_lateness);
@@ -250,7 +250,7 @@ fn drive<F: SendFlow>(
         if let Some(pacer) = &mut pacer
             && sent.messages > 0
         {
-            pacer.sent(sent.messages, clock::now());
+            pacer.sent(sent.messages, clock::now_ns());
         }
         if kind == Kind::Counted {
             bytes += sent.bytes;
@@ -261,16 +261,16 @@ fn drive<F: SendFlow>(
             tally.refused.store(refused, Relaxed);
         }
     }
-    let end = clock::now();
+    let end = clock::now_ns();
     let late_s = pacer.as_ref().map(Pacer::late_s);
     let (begin, usage, before) = begun.unwrap_or((end, Usage::of_thread(), None));
-    let usage = Usage::of_thread().since(usage);
+    let usage = Usage::of_thread().since(&usage);
     Ok(Counted { begin, end, usage, before, after: info(), late_s })
 }
 
 /// How many messages are due, and of which kind; none after having waited for the next.
 fn paced(pacer: &mut Pacer, schedule: Schedule) -> Option<(u64, Kind)> {
-    let now = clock::now();
+    let now = clock::now_ns();
     if now >= schedule.count_from && pacer.next_due() < schedule.count_from {
         // What does not count must not be caught up at the cost of what does: a sender that cannot
         // keep the rate would send it in time that is counted. Nor is the time that its last call
@@ -288,7 +288,7 @@ fn paced(pacer: &mut Pacer, schedule: Schedule) -> Option<(u64, Kind)> {
             // At the end of the schedule only the stage can move on: wait for it, do not spin.
             let time =
                 if now >= schedule.end { now + PATIENCE.as_nanos() as u64 / 50 } else { time };
-            clock::sleep_until(time.min(now + PATIENCE.as_nanos() as u64));
+            clock::sleep_once(time.min(now + PATIENCE.as_nanos() as u64));
             None
         }
     }
@@ -314,8 +314,8 @@ fn outcome(
         .set("sent_bps", total.bytes as f64 * 8.0 / elapsed_s)
         .set("send_errors", total.refused as f64)
         .set("socket_buffer_bytes", socket_buffer as f64)
-        .set("user_s", counted.iter().map(|flow| flow.usage.user_s).sum())
-        .set("system_s", counted.iter().map(|flow| flow.usage.system_s).sum());
+        .set("user_s", counted.iter().map(|flow| flow.usage.user_s()).sum())
+        .set("system_s", counted.iter().map(|flow| flow.usage.system_s()).sum());
     if let Some(rate) = spec.rate_bps {
         let late_s = counted.iter().filter_map(|flow| flow.late_s).fold(0.0, f64::max);
         outcome.set("offered_bps", rate).set("late_s", late_s);
@@ -404,7 +404,7 @@ impl<'a> Intervals<'a> {
             values.insert("rtt_s".to_owned(), mean(infos.iter().map(|info| info.rtt_s)));
             values.insert("cwnd_bytes".to_owned(), cwnd);
         }
-        self.context.interval(seconds(zero, before), seconds(zero, now), values);
+        self.context.interval(seconds_between(zero, before), seconds_between(zero, now), values);
         self.times = Some((zero, now));
         self.last = total;
     }
@@ -423,11 +423,11 @@ fn retransmits(infos: &[TcpInfo]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::stream::clock::SECOND;
+    use crate::workload::clock::SECOND;
 
     #[test]
     fn a_call_that_ends_after_the_boundary_shortens_what_counts() {
-        let now = clock::now();
+        let now = clock::now_ns();
         let schedule =
             Schedule { start: now - SECOND, count_from: now - SECOND / 50, end: now + SECOND };
         let mut pacer = Pacer::new(schedule.start, 1e-3);

@@ -2,7 +2,7 @@
 
 use hypertare_plan::{Interval, TaskResult, Values};
 
-use super::units;
+use crate::units;
 
 /// What a value is called here, and how it is written; in the order in which they are shown.
 type Column = (&'static str, &'static str, fn(f64) -> String);
