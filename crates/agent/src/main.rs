@@ -1,4 +1,4 @@
-//! The command line. Each verb is one file in `cli`, or the module whose process it starts.
+//! The command line. Each verb is one file in `cli`, or of the module whose process it starts.
 
 #![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ mod cli;
 
 use std::process::ExitCode;
 
-use agent::workload::{process, stream};
+use agent::workload::{self, process};
 use agent::{emulated, host, init, knob, node, probe, vmm, xen};
 use clap::{Parser, Subcommand};
 
@@ -38,12 +38,8 @@ enum Verb {
     XenKeeper(xen::keeper::Arguments),
     Probe(probe::alone::ProbeArgs),
     Knob(knob::alone::KnobArgs),
-    Stream(stream::cli::Args),
-    Ping(cli::ping::Arguments),
-    Burn(cli::burn::Arguments),
-    Fork(cli::fork::Arguments),
-    Touch(cli::touch::Arguments),
-    Command(cli::command::Arguments),
+    #[command(flatten)]
+    Workload(workload::Verb),
     Values(cli::values::Arguments),
     Schema(cli::schema::Arguments),
 }
@@ -64,12 +60,7 @@ fn main() -> ExitCode {
         Verb::XenVif(arguments) => xen::vif::run(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),
         Verb::Knob(arguments) => knob::alone::run(&arguments),
-        Verb::Stream(arguments) => stream::cli::main(&arguments),
-        Verb::Ping(arguments) => cli::ping::main(&arguments),
-        Verb::Burn(arguments) => cli::burn::main(&arguments),
-        Verb::Fork(arguments) => cli::fork::main(&arguments),
-        Verb::Touch(arguments) => cli::touch::main(&arguments),
-        Verb::Command(arguments) => cli::command::main(arguments),
+        Verb::Workload(verb) => verb.run(),
         Verb::Values(arguments) => cli::values::main(&arguments),
         Verb::Schema(arguments) => cli::schema::main(&arguments),
     };

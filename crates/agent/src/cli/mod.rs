@@ -1,13 +1,6 @@
-//! The workloads alone, without a plan: what they measure is printed for people, or as the `result`
-//! record that a plan would have given.
+//! The verbs that are about the agent itself, and how it ends.
 
-pub mod burn;
-pub mod command;
-pub mod fork;
-mod mark;
-pub mod ping;
 pub mod schema;
-pub mod touch;
 pub mod values;
 
 use std::io;

@@ -7,6 +7,8 @@
 //!
 //! It must be executed in a process of its own: every child of the process is ended with it.
 
+pub mod alone;
+
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,7 +24,8 @@ use rustix::time::Timespec;
 
 use super::clock::{STOP_NS, now_ns, to_seconds};
 use super::output::{self, Stream};
-use super::{Context, Outcome, descendants};
+use super::{Context, Outcome, WorkloadKind, descendants};
+use crate::values::Definition;
 
 /// Searched when the plan gives no PATH.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -32,6 +35,26 @@ const GRACE_NS: u64 = 500_000_000;
 
 /// Lines of a failed command's output that its error repeats.
 const ERROR_LINES: usize = 10;
+
+pub const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "from before the start of the program to after its end was seen"),
+    ("user_s", "s", "CPU time in user mode of the program and all it waited for"),
+    ("system_s", "s", "CPU time in the kernel of the program and all it waited for"),
+    ("minor_faults", "faults", "page faults served without reading a disk"),
+    ("major_faults", "faults", "page faults that had to read"),
+    ("voluntary_switches", "switches", "context switches by waiting"),
+    ("involuntary_switches", "switches", "context switches by preemption"),
+    ("peak_memory_bytes", "B", "largest resident set of any one process"),
+    ("exit_status", "", "exit status of the program"),
+];
+
+impl WorkloadKind for Command {
+    const VALUES: &'static [Definition] = VALUES;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        run(self, context)
+    }
+}
 
 /// Executes the command, after what prepares it. Its environment is exactly the plan's, with a PATH
 /// if the plan has none: the size of an environment alone can move a measurement (Mytkowicz et al.,

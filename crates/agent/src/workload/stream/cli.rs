@@ -19,8 +19,8 @@ use super::{Context, check, receive, send, table};
 use crate::alone;
 use crate::emit::Emitter;
 use crate::units::{parse_rate, parse_small_size};
-use crate::workload::address;
 use crate::workload::clock::{self, SECOND};
+use crate::workload::{Alone, address};
 
 /// Measure a network path with a stream of messages over TCP or UDP.
 ///
@@ -83,11 +83,13 @@ pub struct Args {
     json: bool,
 }
 
-pub fn main(args: &Args) -> Result<()> {
-    let interrupted = alone::stop_by_signal()?;
-    match &args.host {
-        Some(host) => client(args, address::host(host)?, &interrupted),
-        None => server(args, &interrupted),
+impl Alone for Args {
+    fn run(self) -> Result<()> {
+        let interrupted = alone::stop_by_signal()?;
+        match &self.host {
+            Some(host) => client(&self, address::host(host)?, &interrupted),
+            None => server(&self, &interrupted),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! A stream of messages over TCP or UDP: what arrives, what is lost, what it costs.
 //!
 //! Both ends count the same part of the stream. Over UDP the sender marks the datagrams that count
-//! and numbers them; over TCP each end leaves `omit_s` seconds out. What the values mean:
-//! `values.rs`.
+//! and numbers them; over TCP each end leaves `omit_s` seconds out. What the values mean
+//! is told where they are made.
 //!
 //! - `sender`, `receiver`: the two ends, whatever the protocol; `tcp`, `udp`: each protocol's part
 //! - `pace`: when messages are due
@@ -30,7 +30,25 @@ use anyhow::Result;
 use hypertare_plan::{StreamProtocol, StreamReceive, StreamSend};
 
 use self::socket::Buffer;
-use super::{Context, Outcome, address};
+use super::{Context, Outcome, WorkloadKind, address};
+use crate::values::Definition;
+
+impl WorkloadKind for StreamSend {
+    const VALUES: &'static [Definition] = sender::VALUES;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        send(self, context)
+    }
+}
+
+impl WorkloadKind for StreamReceive {
+    const VALUES: &'static [Definition] = receiver::VALUES;
+    const LISTENS: bool = true;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        receive(self, context)
+    }
+}
 
 pub fn send(spec: &StreamSend, context: &Context) -> Result<Outcome> {
     check::send(spec)?;

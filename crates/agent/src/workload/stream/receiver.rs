@@ -11,8 +11,52 @@ use socket2::Socket;
 use super::sequence::Sequence;
 use super::socket::{self, PATIENCE};
 use super::{Context, Outcome};
+use crate::values::Definition;
 use crate::workload::clock::{self, SECOND, seconds_between};
 use crate::workload::usage::Usage;
+
+pub const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "time over which was counted: first to last arrival"),
+    ("received_bytes", "B", "payload received, duplicates left out"),
+    ("received_packets", "messages", "datagrams received, duplicates left out; reads for TCP"),
+    (
+        "goodput_bps",
+        "b/s",
+        "payload received after the first arrival, over elapsed_s (n arrivals are n - 1 gaps)",
+    ),
+    ("lost_packets", "messages", "sequence numbers below the highest known that never came; UDP"),
+    (
+        "reordered_packets",
+        "messages",
+        "datagrams with a number below one that came before (RFC 4737); UDP",
+    ),
+    ("duplicate_packets", "messages", "further copies of datagrams that had come (RFC 5560); UDP"),
+    ("foreign_packets", "messages", "datagrams or connections that were not of this stream"),
+    ("all_packets", "messages", "every datagram of the stream, whether it counts or not; UDP"),
+    (
+        "socket_drops",
+        "buffers",
+        "dropped for want of room in the socket buffer (SO_RXQ_OVFL's counter); datagrams that \
+         travel as one (UDP_SEGMENT, GRO) may count once; UDP",
+    ),
+    ("socket_buffer_bytes", "B", "SO_RCVBUF as the kernel set it"),
+    ("user_s", "s", "CPU time in user mode of the receiver"),
+    ("system_s", "s", "CPU time in the kernel of the receiver"),
+];
+
+/// Of one interval: differences. A late datagram takes back a loss, so that can be negative.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "what they mean; a test holds them to what is told")
+)]
+pub const INTERVAL_VALUES: &[Definition] = &[
+    ("received_bytes", "B", "payload received, duplicates left out"),
+    ("received_packets", "messages", "datagrams received, duplicates left out; reads for TCP"),
+    ("lost_packets", "messages", "sequence numbers that were skipped, less those that came late"),
+    ("reordered_packets", "messages", "datagrams with a number below one that came before"),
+    ("duplicate_packets", "messages", "further copies of datagrams that had come"),
+    ("socket_drops", "buffers", "dropped for want of room in the socket buffer"),
+];
 
 /// How long what is still under way is waited for after the order to stop, at most.
 const DRAIN_LIMIT: u64 = SECOND / 4;

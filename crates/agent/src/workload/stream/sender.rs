@@ -17,8 +17,42 @@ use super::pace::{Due, Pacer};
 use super::socket::PATIENCE;
 use super::tcp_info::{self, TcpInfo};
 use super::{Context, Outcome};
+use crate::values::Definition;
 use crate::workload::clock::{self, seconds_between};
 use crate::workload::usage::Usage;
+
+pub const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "time over which was counted"),
+    ("sent_bytes", "B", "payload handed to the kernel and accepted"),
+    ("sent_packets", "messages", "messages handed to the kernel and accepted"),
+    ("all_packets", "messages", "sent_packets, those before, and what tells the end; UDP"),
+    ("offered_bps", "b/s", "payload rate asked for; absent when as fast as it goes"),
+    ("sent_bps", "b/s", "payload rate achieved"),
+    ("retransmits", "segments", "TCP segments sent again, from TCP_INFO"),
+    ("rtt_s", "s", "smoothed round-trip time at the end, mean over flows, from TCP_INFO"),
+    ("rtt_min_s", "s", "least round-trip time seen by TCP, from TCP_INFO"),
+    ("mss_bytes", "B", "segment size in use, from TCP_INFO"),
+    ("send_errors", "messages", "messages that the kernel refused (ENOBUFS and the like)"),
+    ("late_s", "s", "how far behind its schedule a paced sender was at worst"),
+    ("segmentation", "", "1 when the kernel cut the datagrams (UDP_SEGMENT), else 0; UDP only"),
+    ("socket_buffer_bytes", "B", "SO_SNDBUF as the kernel set it"),
+    ("user_s", "s", "CPU time in user mode of the sender"),
+    ("system_s", "s", "CPU time in the kernel of the sender"),
+];
+
+/// Of one interval: differences, but for the state of TCP at its end.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "what they mean; a test holds them to what is told")
+)]
+pub const INTERVAL_VALUES: &[Definition] = &[
+    ("sent_bytes", "B", "payload handed to the kernel and accepted"),
+    ("sent_packets", "messages", "messages handed to the kernel and accepted"),
+    ("send_errors", "messages", "messages that the kernel refused"),
+    ("retransmits", "segments", "TCP segments sent again, from TCP_INFO"),
+    ("rtt_s", "s", "smoothed round-trip time, mean over flows, from TCP_INFO"),
+    ("cwnd_bytes", "B", "congestion window, sum over flows, from TCP_INFO"),
+];
 
 /// What one call to the kernel brought.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,11 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use agent::alone;
-use agent::units;
-use agent::workload::{Outcome, address, ping};
 use anyhow::{Result, bail};
 use hypertare_plan::{Histogram, PingProtocol, PingReply, PingRequest};
+
+use crate::alone;
+use crate::units;
+use crate::workload::Alone;
+use crate::workload::{Outcome, address, ping};
 
 /// Round-trip times over UDP, TCP or ICMP
 #[derive(clap::Args)]
@@ -50,11 +52,13 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn main(arguments: &Arguments) -> Result<()> {
-    let stop = alone::stop_by_signal()?;
-    match &arguments.host {
-        Some(host) => ask(arguments, host, stop),
-        None => listen(arguments.port, &stop),
+impl Alone for Arguments {
+    fn run(self) -> Result<()> {
+        let stop = alone::stop_by_signal()?;
+        match &self.host {
+            Some(host) => ask(&self, host, stop),
+            None => listen(self.port, &stop),
+        }
     }
 }
 
