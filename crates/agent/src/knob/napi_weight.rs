@@ -14,8 +14,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use hypertare_plan::Knob;
 
-use super::{Place, Wanted};
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
 use crate::boot_contract::is_own_machine;
 use crate::net::Links;
 use crate::net::ethtool::Ethtool;
@@ -27,7 +28,24 @@ const VIRTIO_PARAMETER: &str = "/sys/module/virtio_net/parameters/napi_weight";
 /// The module's bound.
 const MOST: u32 = 1024;
 
-pub fn places(interface: &str, weight: u32) -> Result<Vec<Wanted>> {
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+        let Knob::NapiWeight { interface, weight } = knob else { bail!(OTHER_KIND) };
+        places(interface, *weight)
+    }
+
+    fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
+        vec![(
+            "napi_weight".to_owned(),
+            Knob::NapiWeight { interface: interface.to_owned(), weight: 64 },
+        )]
+    }
+}
+
+fn places(interface: &str, weight: u32) -> Result<Vec<Wanted>> {
     ensure!((1..=MOST).contains(&weight), "a weight is from 1 to {MOST}, not {weight}");
     Links::open()?.get(interface)?;
     let place: Box<dyn Place> = match Module::open() {
