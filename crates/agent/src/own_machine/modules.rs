@@ -10,10 +10,7 @@ use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::system::finit_module;
 
-use super::MODULES_PARAMETER;
-
-/// Where the image builder puts the modules and their index.
-pub const DIRECTORY: &str = "/modules";
+use crate::boot_contract::{MODULES, MODULES_PARAMETER};
 
 /// Files by module, names with `_` as the kernel has them.
 #[derive(Debug, PartialEq)]
@@ -71,7 +68,7 @@ impl Index {
 /// # Errors
 /// The image does not hold it, and why, or the kernel refuses it.
 pub fn load_own(name: &str) -> Result<()> {
-    let directory = Path::new(DIRECTORY);
+    let directory = Path::new(MODULES);
     if let Ok(reason) = fs::read_to_string(directory.join(format!("{name}.missing"))) {
         bail!("the image has no module {name}: {}", reason.trim());
     }

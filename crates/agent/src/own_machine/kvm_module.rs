@@ -11,8 +11,9 @@ use anyhow::{Context, Result, bail};
 use hypertare_plan::{Accelerator, Paging};
 use rustix::io::Errno;
 
-use super::modules::{DIRECTORY, Index};
-use super::paging;
+use super::modules::Index;
+use crate::boot_contract::MODULES;
+use crate::vmm::paging;
 
 const MODULE: &str = "kvm_amd";
 const ROOT: &str = "/sys/module";
@@ -35,11 +36,6 @@ pub fn ensure(wanted: Option<Paging>) -> Result<File> {
 
 fn hold() -> Result<File> {
     File::open("/dev/kvm").context("KVM is loaded, but /dev/kvm cannot be opened")
-}
-
-/// Whether this machine is an experiment's own.
-pub fn is_own_machine() -> bool {
-    Path::new(DIRECTORY).join("index").exists()
 }
 
 fn check(has: Option<Paging>, wanted: Option<Paging>) -> Result<()> {
@@ -68,7 +64,7 @@ fn parameters(wanted: Option<Paging>) -> String {
 }
 
 fn load(wanted: Option<Paging>) -> Result<()> {
-    let directory = Path::new(DIRECTORY);
+    let directory = Path::new(MODULES);
     let index = Index::read(directory).context("KVM is not loaded, and there are no modules")?;
     match index.load(directory, MODULE, &parameters(wanted)) {
         Err(error) if error.downcast_ref::<Errno>() == Some(&Errno::OPNOTSUPP) => Err(error)

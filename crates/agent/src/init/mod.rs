@@ -3,38 +3,35 @@
 //! agent has ended. What goes wrong is said on the console, and ends the
 //! VM as well, so that the machine outside never waits for a guest that cannot answer.
 
+mod port;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
 
-use super::modules::{DIRECTORY, Index};
-use super::{LIMIT_PARAMETER, PLAN, PORT, PROGRAM_PARAMETER, SEED_PARAMETER, modules};
-use crate::node::shortage::spare_this_process;
+use crate::boot_contract::{
+    CONSOLE_PREFIX, LIMIT_PARAMETER, MODULES, PLAN, PROGRAM_PARAMETER, SEED_PARAMETER,
+};
+use crate::own_machine::modules::{self, Index};
+use crate::process::shortage::spare_this_process;
 use crate::{host, node, xen};
 
 /// How the kernel calls the init of an initramfs.
 const PATH: &str = "/init";
 
-/// How everything begins that the agent prints on a guest's console.
-pub const CONSOLE_PREFIX: &str = "hypertare: ";
-
 /// Where programs are looked for, when the agent runs some of the machine's own.
 const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// The port is announced by QEMU some milliseconds after its driver was loaded.
-const PORT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Type, place, options: all that programs expect to be there. Each is a virtual file system.
 const MOUNTS: &[(&str, &str, &str)] = &[
@@ -80,9 +77,9 @@ fn run() -> Result<()> {
                 spare_this_process()?;
             }
             xen::control::start().context("starting Xen's tools")?;
-            open_port()?
+            port::open()?
         }
-        None => open_port()?,
+        None => port::open()?,
     };
     let agent = match (File::open(PLAN), word(&command_line, PROGRAM_PARAMETER)) {
         (_, Some(program)) => {
@@ -150,54 +147,11 @@ fn bring_loopback_up() -> io::Result<()> {
 }
 
 fn load_modules(command_line: &str) -> Result<()> {
-    let directory = Path::new(DIRECTORY);
+    let directory = Path::new(MODULES);
     let index = Index::read(directory)?;
     modules::wanted(command_line)
         .into_iter()
         .try_for_each(|name| index.load(directory, name, command_line))
-}
-
-/// Opens the virtio-serial port once its other end is there: until then it reads as ended.
-fn open_port() -> Result<OwnedFd> {
-    let deadline = Instant::now() + PORT_LIMIT;
-    loop {
-        if let Some(device) = find_port(Path::new("/sys/class/virtio-ports"))? {
-            let port = File::options().read(true).write(true).open(&device);
-            let port = port.with_context(|| format!("opening {device:?}"))?;
-            await_peer(&port, deadline)?;
-            return Ok(port.into());
-        }
-        if Instant::now() > deadline {
-            bail!("there is no virtio-serial port named {PORT}");
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn find_port(ports: &Path) -> Result<Option<PathBuf>> {
-    for port in fs::read_dir(ports).with_context(|| format!("reading {ports:?}"))? {
-        let port = port?;
-        // A port whose name has not arrived yet has no such file.
-        let Ok(name) = fs::read_to_string(port.path().join("name")) else { continue };
-        let device = Path::new("/dev").join(port.file_name());
-        if name.trim_end() == PORT && device.exists() {
-            return Ok(Some(device));
-        }
-    }
-    Ok(None)
-}
-
-fn await_peer(port: &File, deadline: Instant) -> Result<()> {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    while Instant::now() < deadline {
-        let mut polled = [PollFd::new(port, PollFlags::OUT)];
-        poll(&mut polled, Some(&now))?;
-        if !polled[0].revents().contains(PollFlags::HUP) {
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    bail!("nobody is at the other end of the virtio-serial port");
 }
 
 /// Only an emulated machine has a plan. Without cgroups its containers are not accounted for.
@@ -312,6 +266,10 @@ fn reap_until(agent: Pid) -> Result<WaitStatus> {
 /// With a plan, whose containers have had NICs, at once if it can: an orderly restart shuts devices
 /// down, and e1000's driver (before Linux 6.13) waits forever when the network namespace of its NIC is
 /// being removed at that moment.
+#[expect(
+    clippy::panic,
+    reason = "the end of PID 1, which is what is wanted, and nothing is left to do"
+)]
 fn end() -> ! {
     rustix::fs::sync();
     if Path::new(PLAN).exists() {
@@ -335,22 +293,5 @@ mod tests {
     #[test]
     fn a_test_is_no_init() {
         assert!(!is_init());
-    }
-
-    #[test]
-    fn the_port_is_found_by_its_name() {
-        let ports = std::env::temp_dir().join(format!("hypertare-ports-{}", std::process::id()));
-        for (port, name) in [("vport0p1", Some("other")), ("vport0p2", None)] {
-            fs::create_dir_all(ports.join(port)).unwrap();
-            if let Some(name) = name {
-                fs::write(ports.join(port).join("name"), name).unwrap();
-            }
-        }
-        assert_eq!(find_port(&ports).unwrap(), None);
-        // /dev/null stands for the port's device, which must exist.
-        fs::create_dir_all(ports.join("null")).unwrap();
-        fs::write(ports.join("null").join("name"), format!("{PORT}\n")).unwrap();
-        assert_eq!(find_port(&ports).unwrap(), Some(PathBuf::from("/dev/null")));
-        fs::remove_dir_all(&ports).unwrap();
     }
 }

@@ -23,8 +23,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{Accelerator, Guest, Interface, NicModel, Pages};
 
-use super::vmm::Spec;
-use super::{MODULES_PARAMETER, PORT, SHARE_TAG};
+use super::qemu::Spec;
+use crate::boot_contract::{MODULES_PARAMETER, PORT, SHARE_TAG};
 
 pub const PROGRAM: &str = "qemu-system-x86_64";
 
@@ -238,12 +238,13 @@ fn escape(value: impl AsRef<OsStr>) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs::File;
     use std::path::PathBuf;
 
     use hypertare_plan::{Node, NodeKind};
 
-    use super::super::vmm::Tap;
+    use super::super::qemu::Tap;
     use super::*;
 
     fn guest() -> Guest {
@@ -269,7 +270,7 @@ mod tests {
             more_addresses: vec![],
             mac: Some(mac.into()),
             nic: model,
-            offloads: Default::default(),
+            offloads: BTreeMap::new(),
         }
     }
 

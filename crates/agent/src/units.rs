@@ -9,13 +9,25 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     if rate >= 1.0 { Ok(rate) } else { Err("a rate is at least 1 bit per second".to_owned()) }
 }
 
+/// Beyond this not every number of bytes is a floating-point number, and no machine has as much.
+const MOST_BYTES: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
+
 /// `128K`, `4M`, `1448`: bytes.
-pub fn parse_size(text: &str) -> Result<u32, String> {
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let bytes = parse(text, 1024.0)?;
-    if bytes.fract() != 0.0 || !(1.0..=u32::MAX as f64).contains(&bytes) {
-        return Err(format!("`{text}` is not a whole number of bytes from 1 to 4G"));
+    if bytes.fract() != 0.0 {
+        return Err(format!("`{text}` is not a whole number of bytes"));
     }
-    Ok(bytes as u32)
+    if bytes > MOST_BYTES { Err("more than any machine has".into()) } else { Ok(bytes as u64) }
+}
+
+/// The same of what has at least one byte and fits into 32 bits.
+pub fn parse_small_size(text: &str) -> Result<u32, String> {
+    let bytes = parse_size(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
+    match (parse(text, 1024.0)?, bytes) {
+        (_, Some(bytes)) if bytes > 0 => Ok(bytes),
+        _ => Err(format!("`{text}` is not a whole number of bytes from 1 to 4G")),
+    }
 }
 
 fn parse(text: &str, base: f64) -> Result<f64, String> {
@@ -49,6 +61,22 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
+/// A time with three digits, in the unit that suits it.
+pub fn three_digits(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "us"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let digits = match value {
+        value if value >= 100.0 => 0,
+        value if value >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
 fn with_prefix(value: f64, base: f64, units: [&str; 5]) -> String {
     let (mut value, mut index) = (value, 0);
     while value.abs() >= base && index + 1 < units.len() {
@@ -68,9 +96,12 @@ mod tests {
         assert_eq!(parse_rate("100M"), Ok(100e6));
         assert_eq!(parse_rate("2.5g"), Ok(2.5e9));
         assert_eq!(parse_rate("9600"), Ok(9600.0));
-        assert_eq!(parse_size("128K"), Ok(131072));
-        assert_eq!(parse_size("1448"), Ok(1448));
-        assert_eq!(parse_size("1.5k"), Ok(1536));
+        assert_eq!(parse_small_size("128K"), Ok(131072));
+        assert_eq!(parse_small_size("1448"), Ok(1448));
+        assert_eq!(parse_small_size("1.5k"), Ok(1536));
+        assert_eq!(parse_size("160M"), Ok(160 << 20));
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("0"), Ok(0));
     }
 
     #[test]
@@ -79,8 +110,19 @@ mod tests {
             assert!(parse_rate(text).is_err(), "{text}");
         }
         for text in ["", "0", "5G", "1.0001", "-1", "4GiB", "K", "ß"] {
+            assert!(parse_small_size(text).is_err(), "{text}");
+        }
+        for text in ["M", "-1", "1.0001", "99999999999G"] {
             assert!(parse_size(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        assert_eq!(three_digits(950.0), "950 ns");
+        assert_eq!(three_digits(12_345.0), "12.3 us");
+        assert_eq!(three_digits(1_234_000.0), "1.23 ms");
+        assert_eq!(three_digits(2e9), "2.00 s");
     }
 
     #[test]

@@ -9,17 +9,17 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{Accelerator, Backing, Guest, Interface, MAX_CONSOLE_LINES, Node, Pages};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, OFlags, memfd_create};
+use rustix::fs::OFlags;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -28,10 +28,11 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::argv::{self, CHANNEL_FD, FIRST_TAP_FD, INITRAMFS_FD, KERNEL_FD, PROGRAM, QMP_FD};
 use super::backing;
 use super::console::Tail;
-use super::init::CONSOLE_PREFIX;
+use super::initramfs::concatenate;
 use super::jail::{self, Jail, NO_SANDBOX};
 use super::paging;
 use super::qmp::{Ending, Qmp};
+use crate::boot_contract::CONSOLE_PREFIX;
 
 /// Lines kept of QEMU's own messages.
 const MAX_ERROR_LINES: usize = 10;
@@ -349,22 +350,6 @@ fn check_memory(guest: &Guest) -> Result<()> {
     backing::check_machine(guest.pages, guest.memory)
 }
 
-/// Archives as one, in memory: the kernel takes them one after the other, each at a multiple of
-/// four bytes.
-pub fn concatenate(parts: &[PathBuf]) -> Result<File> {
-    let mut whole = File::from(memfd_create("initramfs", MemfdFlags::CLOEXEC)?);
-    for part in parts {
-        append(part, &mut whole).with_context(|| format!("reading initramfs {part:?}"))?;
-    }
-    Ok(whole)
-}
-
-fn append(part: &Path, whole: &mut File) -> io::Result<()> {
-    let size = io::copy(&mut File::open(part)?, whole)?;
-    io::copy(&mut io::repeat(0).take(size.next_multiple_of(4) - size), whole)?;
-    Ok(())
-}
-
 fn check_readable(what: &str, path: &Path) -> Result<()> {
     File::open(path).with_context(|| format!("the guest's {what} {path:?} cannot be read"))?;
     Ok(())
@@ -409,7 +394,7 @@ fn spawn(mut command: Command, inherited: Vec<(RawFd, OwnedFd)>) -> Result<(Watc
     command.stdin(Stdio::null()).stdout(qemus_console).stderr(qemus_errors);
     // Ctrl-C on the terminal is for whoever decides to end the VM, not for QEMU.
     command.process_group(0);
-    let held = inherit(&mut command, inherited)?;
+    let held = inherit(&mut command, &inherited)?;
     let child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => anyhow::anyhow!(
             "{PROGRAM} is not installed, and guests need it: on Debian install qemu-system-x86"
@@ -417,7 +402,7 @@ fn spawn(mut command: Command, inherited: Vec<(RawFd, OwnedFd)>) -> Result<(Watc
         _ => anyhow::Error::from(error).context(format!("starting {PROGRAM}")),
     })?;
     // The command holds the other ends of the pipes; open, they would never end.
-    drop((command, held));
+    drop((command, held, inherited));
     let pidfd = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
     let printed = Arc::new(Mutex::new(Printed {
         console: Tail::new(MAX_CONSOLE_LINES),
@@ -437,7 +422,7 @@ fn output_pipe() -> Result<(File, OwnedFd)> {
 
 /// Gives descriptors to a command under fixed numbers, and has the kernel kill it when the calling
 /// thread ends. What is given back is to be held until the command was spawned.
-fn inherit(command: &mut Command, inherited: Vec<(RawFd, OwnedFd)>) -> Result<Vec<OwnedFd>> {
+fn inherit(command: &mut Command, inherited: &[(RawFd, OwnedFd)]) -> Result<Vec<OwnedFd>> {
     let above = inherited.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
     let held = occupy(above)?;
     // Moved out of the way of the numbers that they, or others of them, are to have.
@@ -537,7 +522,7 @@ fn drain(from: &mut File, mut take: impl FnMut(&[u8])) -> Flow {
 }
 
 fn lock(printed: &Mutex<Printed>) -> MutexGuard<'_, Printed> {
-    printed.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    printed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until what QEMU printed before its end was read, but not for ever: on a busy host its reader
@@ -554,7 +539,7 @@ fn wait_readable(fd: BorrowedFd, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
+        let left = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
         match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&left)) {
             Ok(ready) => return ready > 0,
             Err(rustix::io::Errno::INTR) => {}
@@ -565,29 +550,8 @@ fn wait_readable(fd: BorrowedFd, limit: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Seek;
 
     use super::*;
-
-    fn scratch(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("hypertare-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        path
-    }
-
-    #[test]
-    fn archives_begin_at_multiples_of_four() {
-        let dir = scratch("concatenate");
-        let parts = ["one", "two"].map(|name| dir.join(name));
-        std::fs::write(&parts[0], b"12345").unwrap();
-        std::fs::write(&parts[1], b"67890").unwrap();
-        let mut whole = concatenate(&parts).unwrap();
-        let mut bytes = Vec::new();
-        whole.rewind().unwrap();
-        whole.read_to_end(&mut bytes).unwrap();
-        assert_eq!(bytes, b"12345\x00\x00\x0067890\x00\x00\x00");
-        std::fs::remove_dir_all(&dir).unwrap();
-    }
 
     /// A program in QEMU's place shows what a child gets, and that all it prints is read.
     #[test]

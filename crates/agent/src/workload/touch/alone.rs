@@ -2,18 +2,21 @@
 
 use std::io::{self, Write};
 
-use agent::workload::touch;
 use anyhow::Result;
 use hypertare_plan::{Pages, Touch};
 use walk::Mark;
 
-use super::mark;
+use crate::alone;
+use crate::units;
+use crate::workload::Alone;
+use crate::workload::mark;
+use crate::workload::touch;
 
 /// Read memory in random order, each read after the one before
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The working set, for example 64M
-    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = agent::guest::boot::parse_size)]
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = crate::units::parse_size)]
     memory: u64,
     /// Pages of the working set [default: as the kernel has it]
     #[arg(long)]
@@ -41,32 +44,34 @@ enum Size {
     Thp,
 }
 
-pub fn main(arguments: &Arguments) -> Result<()> {
-    if arguments.quiet {
-        return marked(&spec(arguments));
+impl Alone for Arguments {
+    fn run(self) -> Result<()> {
+        if self.quiet {
+            return marked(&spec(&self));
+        }
+        let context = alone::context("touch", alone::stop_by_signal()?, || ());
+        let outcome = touch::run(&spec(&self), &context)?;
+        if self.json {
+            return alone::print_record(&context, outcome);
+        }
+        let values = &outcome.values;
+        let (accesses, elapsed_s) = (values["accesses"], values["elapsed_s"]);
+        writeln!(
+            io::stdout(),
+            "{accesses} reads in {elapsed_s:.3} s: {:.2} million a second, each {}; {:.0} % of the \
+             memory is in pages of 2 MB",
+            accesses / elapsed_s / 1e6,
+            units::three_digits(elapsed_s / accesses * 1e9),
+            100.0 * values["huge_bytes"] / values["memory_bytes"],
+        )?;
+        Ok(())
     }
-    let context = super::context("touch", super::stop_by_signal()?, || ());
-    let outcome = touch::run(&spec(arguments), &context)?;
-    if arguments.json {
-        return super::print_record(&context, outcome);
-    }
-    let values = &outcome.values;
-    let (accesses, elapsed_s) = (values["accesses"], values["elapsed_s"]);
-    writeln!(
-        io::stdout(),
-        "{accesses} reads in {elapsed_s:.3} s: {:.2} million a second, each {}; {:.0} % of the \
-         memory is in pages of 2 MB",
-        accesses / elapsed_s / 1e6,
-        super::time(elapsed_s / accesses * 1e9),
-        100.0 * values["huge_bytes"] / values["memory_bytes"],
-    )?;
-    Ok(())
 }
 
 /// The work alone, with marks where `elapsed_s` begins and ends.
 fn marked(spec: &Touch) -> Result<()> {
     let begin = || mark::tell(Mark::Begin);
-    let context = super::context("touch", super::stop_by_signal()?, begin);
+    let context = alone::context("touch", alone::stop_by_signal()?, begin);
     let _worked = touch::work(spec, &context)?;
     mark::tell(Mark::End);
     Ok(())

@@ -5,9 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use agent::workload::{Outcome, address, ping};
 use anyhow::{Result, bail};
 use hypertare_plan::{Histogram, PingProtocol, PingReply, PingRequest};
+
+use crate::alone;
+use crate::units;
+use crate::workload::Alone;
+use crate::workload::{Outcome, address, ping};
 
 /// Round-trip times over UDP, TCP or ICMP
 #[derive(clap::Args)]
@@ -48,20 +52,22 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn main(arguments: &Arguments) -> Result<()> {
-    let stop = super::stop_by_signal()?;
-    match &arguments.host {
-        Some(host) => ask(arguments, host, stop),
-        None => listen(arguments.port, stop),
+impl Alone for Arguments {
+    fn run(self) -> Result<()> {
+        let stop = alone::stop_by_signal()?;
+        match &self.host {
+            Some(host) => ask(&self, host, stop),
+            None => listen(self.port, &stop),
+        }
     }
 }
 
 fn ask(arguments: &Arguments, host: &str, stop: Arc<AtomicBool>) -> Result<()> {
     let spec = request(arguments, address::host(host)?);
-    let context = super::context("ping", stop, || ());
+    let context = alone::context("ping", stop, || ());
     let outcome = ping::request(&spec, &context)?;
     if arguments.json {
-        return super::print_record(&context, outcome);
+        return alone::print_record(&context, outcome);
     }
     io::stdout().write_all(summary(&spec, &outcome).as_bytes())?;
     Ok(())
@@ -90,7 +96,7 @@ fn request(arguments: &Arguments, host: IpAddr) -> PingRequest {
 }
 
 /// Answers both protocols on all addresses.
-fn listen(port: u16, stop: Arc<AtomicBool>) -> Result<()> {
+fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
     let on = SocketAddr::new(any_address(), port).to_string();
     let still_to_come = AtomicU32::new(2);
     let both_ready = {
@@ -101,7 +107,7 @@ fn listen(port: u16, stop: Arc<AtomicBool>) -> Result<()> {
             }
         }
     };
-    let context = super::context("ping", stop.clone(), both_ready);
+    let context = alone::context("ping", stop.clone(), both_ready);
     let answer = |protocol| {
         let message = ping::MAX_DATAGRAM as u32;
         let outcome = ping::reply(&PingReply { protocol, on: on.clone(), message }, &context);
@@ -130,8 +136,9 @@ fn any_address() -> IpAddr {
 fn summary(spec: &PingRequest, outcome: &Outcome) -> String {
     let value = |name: &str| outcome.values.get(name).copied();
     let count = |name| value(name).unwrap_or(0.0);
-    let time =
-        |name: &str| value(&format!("rtt_{name}_ns")).map_or_else(|| "-".to_owned(), super::time);
+    let time = |name: &str| {
+        value(&format!("rtt_{name}_ns")).map_or_else(|| "-".to_owned(), units::three_digits)
+    };
     let (requests, lost) = (count("requests"), count("lost_packets"));
     let protocol = format!("{:?}", spec.protocol).to_uppercase();
     let mut text = format!(
@@ -173,7 +180,7 @@ fn bars(histogram: &Histogram) -> String {
         let from =
             if row == ROWS { highest as f64 } else { lowest as f64 * ratio.powi(row as i32) };
         let bar = "#".repeat((count * WIDTH).div_ceil(most) as usize);
-        text += &format!("  from {:>9} {count:>9} {bar}\n", super::time(from));
+        text += &format!("  from {:>9} {count:>9} {bar}\n", units::three_digits(from));
     }
     text
 }

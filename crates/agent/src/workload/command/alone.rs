@@ -3,10 +3,12 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use agent::values;
-use agent::workload::{Outcome, command};
 use anyhow::Result;
 use hypertare_plan::Command;
+
+use crate::alone;
+use crate::workload::Alone;
+use crate::workload::{Outcome, command};
 
 /// Execute a program and tell what it took
 #[derive(clap::Args)]
@@ -25,23 +27,25 @@ pub struct Arguments {
     argv: Vec<String>,
 }
 
-pub fn main(arguments: Arguments) -> Result<()> {
-    leave_terminal();
-    let context = super::context("command", super::stop_by_signal()?, || ());
-    let spec = Command {
-        argv: arguments.argv,
-        env: own_environment(),
-        cwd: arguments.cwd,
-        in_files: false,
-        warmup: false,
-        prepare: arguments.prepare,
-    };
-    let outcome = command::run(&spec, &context)?;
-    if arguments.json {
-        return super::print_record(&context, outcome);
+impl Alone for Arguments {
+    fn run(self) -> Result<()> {
+        leave_terminal();
+        let context = alone::context("command", alone::stop_by_signal()?, || ());
+        let spec = Command {
+            argv: self.argv,
+            env: own_environment(),
+            cwd: self.cwd,
+            in_files: false,
+            warmup: false,
+            prepare: self.prepare,
+        };
+        let outcome = command::run(&spec, &context)?;
+        if self.json {
+            return alone::print_record(&context, outcome);
+        }
+        io::stdout().write_all(table(&outcome).as_bytes())?;
+        Ok(())
     }
-    io::stdout().write_all(table(&outcome).as_bytes())?;
-    Ok(())
 }
 
 /// A program that asks the terminal for something fails, as it does in a plan, instead of being
@@ -61,7 +65,7 @@ fn own_environment() -> std::collections::BTreeMap<String, String> {
 }
 
 fn table(outcome: &Outcome) -> String {
-    values::COMMAND
+    command::VALUES
         .iter()
         .filter_map(|&(name, unit, _)| Some((name, unit, outcome.values.get(name)?)))
         .map(|(name, unit, value)| {

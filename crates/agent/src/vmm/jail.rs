@@ -25,8 +25,8 @@ use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::argv::{PROGRAM, SANDBOX};
-use super::kvm_module;
-use super::vmm::concatenate;
+use super::initramfs::concatenate;
+use crate::boot_contract::is_own_machine;
 use crate::capabilities::narrow_bounding_set;
 
 /// The highest number that a user of a machine's own may have; 65534 is nobody, whom others use too.
@@ -65,7 +65,7 @@ impl Jail {
     /// # Errors
     /// The kernel does not say which capabilities this process has.
     pub fn new(accelerator: Accelerator, shares_files: bool) -> Result<Jail> {
-        if kvm_module::is_own_machine() {
+        if is_own_machine() {
             return Ok(Jail::default());
         }
         let has = rustix::thread::capabilities(None).context("own capabilities")?.permitted;
@@ -295,7 +295,7 @@ fn keep_only(kept: CapabilitySet) -> io::Result<()> {
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
     rustix::thread::set_capabilities(None, sets)?;
     if kept.contains(CapabilitySet::DAC_READ_SEARCH) {
-        let which = rustix::thread::CapabilitySet::DAC_READ_SEARCH;
+        let which = CapabilitySet::DAC_READ_SEARCH;
         rustix::thread::configure_capability_in_ambient_set(which, true)?;
     }
     Ok(())

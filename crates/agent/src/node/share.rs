@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
 
-use super::SHARE_TAG;
+use crate::boot_contract::SHARE_TAG;
 
 /// Where the share is mounted in a guest.
 pub const SHARE: &str = "/host";

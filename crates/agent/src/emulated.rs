@@ -15,7 +15,7 @@
 //! Source of these options: QEMU's documentation, "TCG Instruction Counting" (icount).
 //!
 //! QEMU runs in namespaces of its own, without a network, kept from this host like any other
-//! ([`super::jail`]), and dies with whoever holds the other end of standard input.
+//! ([`jail`]), and dies with whoever holds the other end of standard input.
 
 use std::fs::File;
 use std::io::Write;
@@ -29,15 +29,15 @@ use clap::{Args, ValueEnum};
 use hypertare_plan::{Accelerator, NicModel};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::argv::{
+use crate::boot_contract::{LIMIT_PARAMETER, MODULES_PARAMETER, PORT, SEED_PARAMETER};
+use crate::process::namespaces::{SCRATCH, make_private, map_ids, mount_scratch};
+use crate::process::spawn::{Child, Ended, REFUSED, Spawn, explain_refusal};
+use crate::units::parse_size;
+use crate::vmm::argv::{
     self, KERNEL_ARGUMENTS, MACHINE, PROGRAM, SANDBOX, TCG_CPU, TCG_KERNEL_ARGUMENTS,
 };
-use super::boot::parse_size;
-use super::jail::{self, Jail, NO_SANDBOX};
-use super::vmm::concatenate;
-use super::{LIMIT_PARAMETER, MODULES_PARAMETER, PORT, SEED_PARAMETER};
-use crate::host::sandbox;
-use crate::host::spawn::{Child, Ended, Spawn, explain_refusal};
+use crate::vmm::initramfs::concatenate;
+use crate::vmm::jail::{self, Jail, NO_SANDBOX};
 
 /// The subcommand that becomes QEMU. Not for people.
 pub const INSIDE: &str = "emulate-inside";
@@ -207,7 +207,7 @@ fn emulate(options: &Emulate) -> Result<u8> {
         ended = run(without_sandbox(line), &files)?;
     }
     match ended {
-        None => Ok(sandbox::REFUSED as u8),
+        None => Ok(REFUSED as u8),
         Some(Ended::Exited(0)) => Ok(0),
         Some(ended) => bail!("QEMU {ended}"),
     }
@@ -417,7 +417,7 @@ fn start(line: Vec<String>, lifeline: &impl AsRawFd, files: &[File; 5]) -> Resul
         | libc::CLONE_NEWUTS;
     let mut descriptors: Vec<&dyn AsRawFd> = vec![&nothing, &1, &2, lifeline];
     descriptors.extend(files.iter().map(|file| file as &dyn AsRawFd));
-    Spawn { arguments, namespaces, descriptors }.start(sandbox::map_ids)
+    Spawn { arguments, namespaces, descriptors }.start(map_ids)
 }
 
 /// Waits for the machine's end, and kills it once nobody holds the other end of standard input.
@@ -486,9 +486,9 @@ fn become_qemu(line: &[String]) -> Result<std::convert::Infallible> {
 
 /// A directory in memory with the files that QEMU is told of; no other process sees it.
 fn enter_directory() -> Result<()> {
-    sandbox::make_private()?;
-    sandbox::mount_scratch()?;
-    std::env::set_current_dir(sandbox::SCRATCH)?;
+    make_private()?;
+    mount_scratch()?;
+    std::env::set_current_dir(SCRATCH)?;
     for (name, descriptor) in FILES.iter().zip(FIRST_FILE..) {
         std::os::unix::fs::symlink(format!("/proc/self/fd/{descriptor}"), name)?;
     }

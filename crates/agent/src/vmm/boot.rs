@@ -15,9 +15,10 @@ use hypertare_plan::{
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use super::vmm::{Spec, Vmm};
+use super::qemu::{Spec, Vmm};
 use super::{jail, paging};
 use crate::emit::Emitter;
+use crate::units::parse_size;
 
 /// How long one look at the channel may take before the VM is looked at.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -224,17 +225,6 @@ fn last_lines(vmm: &Vmm) -> String {
     }
 }
 
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let (digits, shift) = match text.strip_suffix(['K', 'M', 'G']) {
-        Some(digits) if text.ends_with('K') => (digits, 10),
-        Some(digits) if text.ends_with('M') => (digits, 20),
-        Some(digits) => (digits, 30),
-        None => (text, 0),
-    };
-    let size: u64 = digits.parse().map_err(|_| "give a number, with K, M or G if you like")?;
-    size.checked_mul(1 << shift).ok_or_else(|| "more than any machine has".into())
-}
-
 pub fn parse_limit(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(limit) if limit > 0.0 && limit <= 3600.0 => Ok(limit),
@@ -245,15 +235,6 @@ pub fn parse_limit(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_suffixes() {
-        assert_eq!(parse_size("160M"), Ok(160 << 20));
-        assert_eq!(parse_size("4096"), Ok(4096));
-        assert!(parse_size("M").is_err());
-        assert!(parse_size("-1").is_err());
-        assert!(parse_size("99999999999G").is_err());
-    }
 
     #[test]
     fn a_first_record_must_be_a_hello() {
