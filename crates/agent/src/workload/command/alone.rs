@@ -7,8 +7,7 @@ use anyhow::Result;
 use hypertare_plan::Command;
 
 use crate::alone;
-use crate::workload::Alone;
-use crate::workload::{Outcome, command};
+use crate::workload::{Alone, Outcome, command};
 
 /// Execute a program and tell what it took
 #[derive(clap::Args)]

@@ -6,11 +6,8 @@ use anyhow::Result;
 use hypertare_plan::Fork;
 use walk::Mark;
 
-use crate::alone;
-use crate::units;
-use crate::workload::Alone;
-use crate::workload::fork;
-use crate::workload::mark;
+use crate::workload::{Alone, fork, mark};
+use crate::{alone, units};
 
 /// Fork, execute a program that writes to memory, wait for its end, again and again
 #[derive(clap::Args)]
@@ -19,7 +16,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 300)]
     count: u64,
     /// Memory that each program writes to, for example 1M
-    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = crate::units::parse_size)]
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = units::parse_size)]
     touch: u64,
     /// Print the result record
     #[arg(long)]

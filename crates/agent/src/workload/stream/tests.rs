@@ -143,10 +143,10 @@ fn run(specs: (StreamSend, StreamReceive)) -> (Outcome, Outcome, Log, Log) {
 fn check_names(outcome: &Outcome, values: &[Definition], log: &Log, in_intervals: &[Definition]) {
     let known = |name: &String, known: &[Definition]| known.iter().any(|known| known.0 == name);
     for name in outcome.values.keys() {
-        assert!(known(name, values), "{name} is not in values.rs");
+        assert!(known(name, values), "{name} has no definition");
     }
     for name in log.intervals().iter().flat_map(|interval| interval.values.keys()) {
-        assert!(known(name, in_intervals), "{name} of an interval is not in values.rs");
+        assert!(known(name, in_intervals), "{name} of an interval has no definition");
     }
 }
 

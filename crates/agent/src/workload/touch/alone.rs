@@ -6,17 +6,14 @@ use anyhow::Result;
 use hypertare_plan::{Pages, Touch};
 use walk::Mark;
 
-use crate::alone;
-use crate::units;
-use crate::workload::Alone;
-use crate::workload::mark;
-use crate::workload::touch;
+use crate::workload::{Alone, mark, touch};
+use crate::{alone, units};
 
 /// Read memory in random order, each read after the one before
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The working set, for example 64M
-    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = crate::units::parse_size)]
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = units::parse_size)]
     memory: u64,
     /// Pages of the working set [default: as the kernel has it]
     #[arg(long)]
