@@ -18,6 +18,7 @@ from hypertare.study.published import PublishedFile
 from hypertare.study.search import SearchSettings
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings
+from hypertare.workloads.registry import KINDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
@@ -29,12 +30,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[sut]`": study.Sut,
     "`[emulated]`": study.Emulated,
     "`[bench]`": study.BenchSettings,
-    "`command`": study.CommandSettings,
-    "`stream`": study.StreamSettings,
-    "`ping`": study.PingSettings,
-    "`burn`": study.BurnSettings,
-    "`fork`": study.ForkSettings,
-    "`touch`": study.TouchSettings,
+    **{f"`{name}`": kind.settings for name, kind in KINDS.items()},
     "`[knobs]`": study.Knobs,
     "`[design]`": study.DesignSettings,
     "`[search]`": SearchSettings,

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from hypertare.base.quantities import Size
+from hypertare.base.settings import Settings
 from hypertare.protocol.plan import ThpDefrag, ThpEnabled
-from hypertare.study.settings import Settings
 
 Weight = Annotated[int, Field(ge=1, le=65535)]
 """Of a scheduler: xl(1), sched-credit and sched-credit2."""

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from hypertare.design.design import Variant
 from hypertare.design.planner.addresses import HOST
-from hypertare.design.planner.pairs import Pair, nodes_of
+from hypertare.design.planner.pairs import nodes_of
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.protocol import plan
 from hypertare.study import BASELINE, Knobs, Study
+from hypertare.workloads.pair import Pair
 
 
 def knob_settings(
