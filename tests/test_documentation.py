@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from hypertare import study
+from hypertare.knobs.registry import Knobs
 from hypertare.study import StudyFile
 from hypertare.study.claims import Claim
 from hypertare.study.plots import Plot
@@ -31,7 +32,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[emulated]`": study.Emulated,
     "`[bench]`": study.BenchSettings,
     **{f"`{name}`": kind.settings for name, kind in KINDS.items()},
-    "`[knobs]`": study.Knobs,
+    "`[knobs]`": Knobs,
     "`[design]`": study.DesignSettings,
     "`[search]`": SearchSettings,
     "`[tune]`": TuneSettings,

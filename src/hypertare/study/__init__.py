@@ -6,15 +6,6 @@ from hypertare.study.design import DesignSettings
 from hypertare.study.emulated import Emulated
 from hypertare.study.factors import combinations
 from hypertare.study.file import StudyFile, put
-from hypertare.study.knobs import (
-    HOST_KNOBS,
-    CoalescingSettings,
-    DeferSettings,
-    Knobs,
-    KsmSettings,
-    NapiBudgetSettings,
-    ThpSettings,
-)
 from hypertare.study.rules import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 from hypertare.study.study import Study
 from hypertare.study.sut import (
@@ -31,24 +22,17 @@ __all__ = [
     "BASELINE",
     "GUEST_ONLY",
     "HOST_KERNEL",
-    "HOST_KNOBS",
     "LEAST_DRIVER_DOMAIN",
     "LEAST_EMULATED",
     "MOST_GUESTS",
     "OF_GUESTS",
     "BenchSettings",
-    "CoalescingSettings",
-    "DeferSettings",
     "DesignSettings",
     "Emulated",
-    "Knobs",
-    "KsmSettings",
-    "NapiBudgetSettings",
     "Platform",
     "Study",
     "StudyFile",
     "Sut",
-    "ThpSettings",
     "builtin_folder",
     "builtin_names",
     "combinations",

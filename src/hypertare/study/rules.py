@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hypertare.base.units import human_size
+from hypertare.knobs.registry import HOST_KNOBS
 from hypertare.protocol.plan import HUGE_PAGE
 from hypertare.study.emulated import CLOCKS
 from hypertare.study.factors import GUESTS, is_easy
-from hypertare.study.knobs import HOST_KNOBS
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.sut import BASELINE
 from hypertare.workloads.responses import of_workload

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from hypertare.base.settings import Settings
+from hypertare.knobs.registry import Knobs
 from hypertare.study.bench import BenchSettings
 from hypertare.study.claims import Claim
 from hypertare.study.design import DesignSettings
 from hypertare.study.emulated import CLOCKS, Emulated
 from hypertare.study.factors import GUESTS, is_easy
-from hypertare.study.knobs import Knobs
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
