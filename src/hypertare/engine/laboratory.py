@@ -59,8 +59,8 @@ class Laboratory(ABC):
         self.left_s: Callable[[], float] = lambda: 0.0
         self.study = file.study()
         self._kind = self.study.workloads[workload].type
-        # Only commands find cold caches after a boot; streams leave their own beginnings out.
-        self._warmup = self.study.design.warmup if self._kind == "command" else 0
+        warms_up = self.study.workloads[workload].kind.warms_up
+        self._warmup = self.study.design.warmup if warms_up else 0
         self._kept = _blocks(
             one for one in journal.trials() if first is None and one.planned.of_cell
         )

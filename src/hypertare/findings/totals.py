@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from hypertare.base.level import Cell, key
 from hypertare.design.trials import FinishedTrial
@@ -23,7 +22,8 @@ from hypertare.runs.summary import Estimate, Total
 from hypertare.study import Study, StudyFile
 from hypertare.study.walk import PROCESSOR, SHARED_CACHE
 from hypertare.walk.result import Cost, Pages, Paging, Walked
-from hypertare.workloads.responses import ELAPSED, TOTAL, WALK_CYCLES, WALK_TIME
+from hypertare.workloads.response import ELAPSED
+from hypertare.workloads.responses import TOTAL, WALK_CYCLES, WALK_TIME
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def layout(platform: str, study: Study, workload: str) -> Layout | None:
 
 
 def _own_pages(study: Study, workload: str) -> Pages | None:
-    asked: Literal["4K", "2M", "thp"] | None = getattr(study.workloads[workload], "pages", None)
+    asked = study.workloads[workload].asked_pages
     if asked in ("4K", "2M"):
         return asked
     never = study.knobs.thp is not None and study.knobs.thp.enabled == "never"
