@@ -28,6 +28,6 @@ def xen(host: Host) -> Finding:
         do = "boot Xen with dom0_mem=..., so that the driver domain does not have all memory"
         return Finding("xen", "warn", what, do)
     if not found.version.startswith(f"{TESTED}."):
-        do = f"Xen {TESTED} (Debian 12), or see whether a small study runs: docs/xen-host.md"
+        do = f"Xen {TESTED} (Debian 12), or see whether a small study runs: docs/xen.md"
         return Finding("xen", "warn", f"{what}; only Xen {TESTED} is tested", do)
     return Finding("xen", "ok", what)
