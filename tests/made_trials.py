@@ -8,8 +8,8 @@ from itertools import count
 import numpy as np
 
 from hypertare.base.level import Level
+from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, PlannedTrial
-from hypertare.workloads.response import Response
 
 ELAPSED = Response("elapsed", "s", "lower", "elapsed time")
 GOODPUT = Response("goodput", "b/s", "higher", "payload received over time")

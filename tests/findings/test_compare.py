@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hypertare.base.errors import InputError
+from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.compare import compare
 from hypertare.findings.setups import unlike_runs
 from hypertare.runs.summary import MachineState, PlatformState, Summary
 from hypertare.stats.interval import of_mean, welch
-from hypertare.workloads.response import Response
 from tests import made_searches
 from tests.made_trials import RESPONSES, blocks, every, noisy, trial
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from hypertare.probes.napi import NAPI
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import Histogram, ProbeValues, Record, TaskResult
-from hypertare.workloads import counters, responses
+from hypertare.workloads import responses
 from hypertare.workloads.packets import Account, account
 
 QUIET = {
@@ -134,5 +135,5 @@ def test_responses_of_polls() -> None:
         "outside_cpu_share": 0.9,
     }
     assert {name: values[name] for name in expected} == pytest.approx(expected)
-    assert counters.histogram(told, "guest1") == {0: 10, 4: 25}
-    assert counters.histogram(records(), "guest1") == {}
+    assert NAPI.histogram(told, "guest1") == {0: 10, 4: 25}
+    assert NAPI.histogram(records(), "guest1") == {}

@@ -29,11 +29,7 @@ from hypertare.engine import walk_root
 from hypertare.machines.image import programs as real
 from hypertare.machines.image.cache import Cache, DamagedError
 from hypertare.machines.image.programs import Choice, Programs
-from hypertare.study import (
-    Study,
-    StudyFile,
-    combinations,
-)
+from hypertare.study import Study, StudyFile, combinations
 from hypertare.study.walk import WalkSettings
 from hypertare.walk import agent, run
 from hypertare.walk.processors import Description

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from hypertare.base.response import Response
 from hypertare.base.words import listing, percent, place
 from hypertare.findings.series import Series, baseline_of
 from hypertare.findings.setups import unlike_platforms
@@ -19,7 +20,6 @@ from hypertare.stats.drift import trend
 from hypertare.stats.noise import Floor
 from hypertare.stats.outliers import outliers
 from hypertare.stats.practical import unanimous
-from hypertare.workloads.response import Response
 
 FALSE_WARNINGS = 0.05
 """Chance that a run in which nothing drifts warns of a drift anywhere; the same for boots."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level, key
+from hypertare.base.response import Better, Response
 from hypertare.base.words import listing, place
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.advice import taken_back
@@ -20,7 +21,6 @@ from hypertare.runs.summary import Clock, LossFreeRate, Part, Reason, Summary
 from hypertare.search import rates
 from hypertare.stats import boots, comparisons, interval, practical, ratio
 from hypertare.study.search import LOSS_FREE_RATE
-from hypertare.workloads.response import Better, Response
 from hypertare.workloads.responses import HEADLINE
 
 Direction = Literal["worse", "better", "no difference shown"]

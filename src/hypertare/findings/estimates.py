@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from hypertare.base.level import key
+from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings import advice
 from hypertare.findings.advice import Judged
@@ -26,7 +27,6 @@ from hypertare.stats.interval import p_value
 from hypertare.stats.practical import THRESHOLD, Reason, Ruling
 from hypertare.stats.slow_down import Side
 from hypertare.study.factors import GUESTS
-from hypertare.workloads.response import Response
 
 GOODPUT, FAIR_RATE = "goodput", "fair_rate"
 

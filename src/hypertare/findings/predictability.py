@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hypertare.base.level import Level, key
+from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.doubt import doubt
 from hypertare.findings.series import Series, series
@@ -27,7 +28,6 @@ from hypertare.stats.predictability import Prediction, judge, predict
 from hypertare.study.factors import GUESTS
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.workloads.line_share import THEORETICAL
-from hypertare.workloads.response import Response
 
 OF_THE_LINE = ", R what the line carries"
 """Ends the formula of a law whose constant was not fitted but is the line's theoretical goodput."""

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level
+from hypertare.base.response import Response
 from hypertare.design.planner import HOST
 from hypertare.design.trials import FinishedTrial
 from hypertare.protocol.plan import HUGE_PAGE
@@ -18,7 +19,6 @@ from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady
 from hypertare.runs.store import Meta, Store
 from hypertare.runs.summary import Estimate, LossFreeRate, PlatformState, Published, Summary
 from hypertare.study import StudyFile
-from hypertare.workloads.response import Response
 
 if TYPE_CHECKING:
     from hypertare.study.claims import Claim

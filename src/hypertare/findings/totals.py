@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hypertare.base.level import Cell, key
+from hypertare.base.response import ELAPSED
 from hypertare.design.trials import FinishedTrial
 from hypertare.runs.summary import Estimate, Total
 from hypertare.study import Study, StudyFile
 from hypertare.study.walk import PROCESSOR, SHARED_CACHE
 from hypertare.walk.result import Cost, Pages, Paging, Walked
-from hypertare.workloads.response import ELAPSED
 from hypertare.workloads.responses import TOTAL, WALK_CYCLES, WALK_TIME
 
 

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Literal
 
 from hypertare.base.level import Level
+from hypertare.base.response import Better
 from hypertare.knobs.commands import Where
 from hypertare.runs.summary import Clock, MachineState, Part, Verdict
 from hypertare.study.tune import Goal
-from hypertare.workloads.response import Better
 
 
 class KnobTried(Part):

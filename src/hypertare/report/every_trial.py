@@ -8,11 +8,11 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
+from hypertare.base.response import Response
 from hypertare.report import units
 from hypertare.report.model import Point, Report
 from hypertare.report.vega import fine
 from hypertare.report.verdict import word
-from hypertare.workloads.response import Response
 
 _DIGITS = 5
 """Of values for readers."""

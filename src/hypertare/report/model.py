@@ -13,7 +13,9 @@ from functools import cached_property
 from pathlib import Path
 
 from hypertare.base.level import Level
+from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind
+from hypertare.probes.napi import NAPI
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import (
     Histogram,
@@ -28,8 +30,6 @@ from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.store import Meta, Store
 from hypertare.runs.summary import Estimate, Summary
-from hypertare.workloads.counters import histogram
-from hypertare.workloads.response import Response
 
 # What a series shows of an interval, the first that it has.
 _SERIES = ("goodput_bps", "sent_bps")
@@ -369,7 +369,9 @@ class _PollsMaker:
         # Only the node under test is asked for its polls.
         for record in records:
             if isinstance(record, ProbeValues) and record.probe == "napi":
-                self._counts.setdefault(place, Counter()).update(histogram(records, record.node))
+                self._counts.setdefault(place, Counter()).update(
+                    NAPI.histogram(records, record.node)
+                )
 
     def polls(self) -> Iterator[Polls]:
         for place, counts in self._counts.items():

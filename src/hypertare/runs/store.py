@@ -24,12 +24,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
 
 from hypertare.base.errors import HypertareError, InputError, MachineError
+from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.protocol.records import Record, parse
 from hypertare.runs.summary import MachineState
 from hypertare.study.published import Point
 from hypertare.walk.result import Walked, WalkSummary
-from hypertare.workloads.response import Response
 
 FILE_NAME = "run.sqlite"
 SCHEMA_VERSION = 3

@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from hypertare.base.level import Level
+from hypertare.base.response import Better
 from hypertare.stats.overload import CurveKind
-from hypertare.workloads.response import Better
 
 Verdict = Literal["costs", "gains", "no difference shown"]
 Reason = Literal["chance", "size", "floor", "many"]

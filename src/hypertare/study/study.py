@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from hypertare.base.settings import Settings
 from hypertare.knobs.registry import Knobs
+from hypertare.probes.registry import USUAL, ChosenProbe
 from hypertare.study.bench import BenchSettings
 from hypertare.study.claims import Claim
 from hypertare.study.design import DesignSettings
@@ -23,10 +24,6 @@ from hypertare.study.sut import BASELINE, Sut
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings
 from hypertare.workloads.registry import AnyWorkload
-
-ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "hardware"]
-"""Probes that a study may have or do without; the others are always read."""
-
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -53,7 +50,7 @@ class Study(Settings):
     bench: BenchSettings = BenchSettings()
     workloads: Annotated[dict[str, AnyWorkload], Field(min_length=1)]
     knobs: Knobs = Knobs()
-    probes: tuple[ChosenProbe, ...] = ("napi", "drops", "kvm")
+    probes: tuple[ChosenProbe, ...] = USUAL
     factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     design: DesignSettings = DesignSettings()
     claims: tuple[Claim, ...] = ()

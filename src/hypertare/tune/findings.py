@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 from hypertare import __version__
+from hypertare.base.response import Response
 from hypertare.base.words import level_text, percent
 from hypertare.findings.tuning import (
     Change,
@@ -26,7 +27,6 @@ from hypertare.stats.interval import Interval
 from hypertare.tune.commands import steps
 from hypertare.tune.space import LEFT, Knob, Setting, Space
 from hypertare.tune.tuner import Aims, Confirmed, Outcome, SmallestLevel
-from hypertare.workloads.response import Response
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from hypertare.base import interrupt
 from hypertare.base.errors import InputError, writing
+from hypertare.base.response import Response
 from hypertare.base.units import human_duration
 from hypertare.design.planner import Surroundings
 from hypertare.engine import session
@@ -29,7 +30,6 @@ from hypertare.tune.budget import Budget, Purse
 from hypertare.tune.findings import Circumstances, document
 from hypertare.tune.space import Space
 from hypertare.tune.tuner import Aims, Outcome, Tuner, least_trials
-from hypertare.workloads.response import Response
 from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock
 
 _CPU_BY_BYTE = "cpu_per_gigabyte"

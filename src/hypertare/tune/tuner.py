@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 
 from hypertare.base.errors import HypertareError
 from hypertare.base.level import Level
+from hypertare.base.response import Response
 from hypertare.design.asks import Ask
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.runs.summary import Clock
@@ -28,7 +29,6 @@ from hypertare.tune import pareto, screen
 from hypertare.tune.budget import Purse
 from hypertare.tune.optimise import Optimiser
 from hypertare.tune.space import Knob, Setting, Space, key, overrides
-from hypertare.workloads.response import Response
 
 SCREEN_SHARE, SEARCH_SHARE, RACE_SHARE = 0.3, 0.5, 0.6
 """Shares of the budget after which screening, search and race have to end; the rest confirms."""

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from hypertare.base.quantities import Share, Working
+from hypertare.base.response import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.neighbours import a_share
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.response import Found, Response
 from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, WorkloadSettings
 
 

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from hypertare.base import paths
 from hypertare.base.quantities import Limit, Size
+from hypertare.base.response import ELAPSED, Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.response import ELAPSED, Found, Response
 from hypertare.workloads.workload import GivenWork, TaskInputs, Workload, WorkloadSettings
 
 

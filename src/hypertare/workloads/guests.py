@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 
+from hypertare.base.response import OfGuests, Response, Values
+from hypertare.probes.outside import OUTSIDE
 from hypertare.stats import fairness
-from hypertare.workloads.response import OfGuests, Response, Values
 
 OF_CPU = (
     Response("jain_cpu", "index", "higher", "Jain's index of the guests' CPU time"),
@@ -27,8 +28,7 @@ OF_CPU = (
     Response(
         "neighbours_cpu_share", "share", "higher", "share of one CPU that these neighbours took"
     ),
-    Response("driver_cpu", "s", "lower", "CPU time of the driver domain"),
-    Response("driver_cpu_share", "share", "lower", "share of one CPU that the driver domain took"),
+    *OUTSIDE.driver,
 )
 
 

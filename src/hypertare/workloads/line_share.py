@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hypertare.workloads.response import Response
+from hypertare.base.response import Response
 
 THEORETICAL, SHARE = "theoretical_goodput", "line_share"
 

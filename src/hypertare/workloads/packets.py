@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hypertare.probes.drops import places
 from hypertare.protocol.phase import Phase
 from hypertare.protocol.records import Record
 
-_MACHINE = "host"
 _PEER = "peer"
 
 
@@ -58,26 +58,3 @@ def account(records: Iterable[Record], node: str) -> Account | None:
     whole = {place: int(count) for place, count in dropped.items() if count is not None}
     frames = phase.sum_over_interfaces(_PEER, "net_dev", "tx_packets") or 0.0
     return Account(int(sent), int(received), whole, max(0, int(frames - sent)))
-
-
-def places(phase: Phase, node: str) -> dict[str, float | None]:
-    """Packets dropped on the way into a node, by place; none where it was not looked.
-
-    `sender`: its link took no more, or it had no way; a full backlog behind its veth is in it. `tap`:
-    the queue before a guest's NIC, full because the NIC had no room. `ring`: the NIC had no room and
-    said so itself. `backlog`: the CPU's queue, which the kernel counts as the interface's, too.
-    `driver`: the rest of what the interface dropped.
-    """
-    names = ("backlog", "socket", "memory", "no_port", "checksum", "ip_receive")
-    found = {name: phase.probe(node, "drops", name) for name in names}
-    found["ring"] = phase.sum_over_interfaces(node, "drops", "ring")
-    found["damaged"] = phase.sum_over_interfaces(node, "drops", "damaged")
-    received = phase.sum_over_interfaces(node, "drops", "receive")
-    backlog = found["backlog"]
-    found["driver"] = None if received is None or backlog is None else max(0.0, received - backlog)
-    sent = phase.sum_over_links(_PEER, "drops", "", ("transmit", "queue"))
-    no_way = phase.probe(_PEER, "drops", "ip_transmit")
-    found["sender"] = None if sent is None or no_way is None else sent + no_way
-    if node != _MACHINE and (_MACHINE, "drops") in phase.probes:
-        found["tap"] = phase.sum_over_links(_MACHINE, "drops", "tap", ("transmit", "queue"))
-    return found

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hypertare.base.quantities import Size, Waiting, Working
+from hypertare.base.response import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.response import Found, Response, Values
 from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, WorkloadSettings
 
 _PORT = 7000

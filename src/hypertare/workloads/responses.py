@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from hypertare.base.response import Found, Response, Values, known, whole
+from hypertare.probes.outside import OUTSIDE
+from hypertare.probes.stat import STAT
 from hypertare.protocol.phase import LOAD, Phase
 from hypertare.protocol.records import Record
 from hypertare.workloads import counters, guests
 from hypertare.workloads.registry import KINDS
-from hypertare.workloads.response import Found, Response, Values, known, whole
 from hypertare.workloads.workload import Workload
 
 RESPONSES: dict[str, tuple[Response, ...]] = {name: kind.responses for name, kind in KINDS.items()}
@@ -83,11 +85,11 @@ def measure(
         values = _of_all(kind, platform, nodes, phase)
     else:
         values = _of_one(kind, platform, nodes[0], phase)
-    values |= counters.driver(platform, nodes, phase)
+    values |= OUTSIDE.driver_cpu(platform, nodes, phase)
     machine_cpu = counters.machine_cpu(platform, phase)
     values["machine_cpu"] = machine_cpu
     if platform != "xen":
-        values["machine_steal"] = phase.probe("host", "stat", "steal_s")
+        values["machine_steal"] = STAT.steal_s(phase)
     if kind.translates:
         values |= counters.translation(phase, platform, nodes)
     if machine_cpu is not None:
@@ -121,16 +123,14 @@ def _of_one(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
     """Of a phase that one system under test had for itself, or of one guest's part of it."""
     values: Found = {} if _only_disturbs(phase) else kind.measure(phase)
     if platform != "native":
-        own = "vcpu_s" if counters.has_driver_group(platform, phase) else "cpu_s"
-        values["outside_cpu"] = phase.probe(node, "outside", own)
+        values["outside_cpu"] = OUTSIDE.cpu_s(platform, phase, node)
         if kind.polls:
-            share = phase.rate(node, "outside", values["outside_cpu"])
-            values["outside_cpu_share"] = share
+            values["outside_cpu_share"] = OUTSIDE.cpu_share(platform, phase, node)
     if platform in _OWN_MACHINE:
-        values["own_cpu"] = phase.probe(node, "stat", "busy_s")
-        values["own_steal"] = phase.probe(node, "stat", "steal_s")
+        values["own_cpu"] = STAT.busy_s(phase, node)
+        values["own_steal"] = STAT.steal_s(phase, node)
     if kind.polls and phase.has_counters_of(node):
-        values |= counters.polling(phase, node)
+        values |= counters.polling(phase, platform, node)
     return values
 
 
@@ -141,7 +141,7 @@ def _of_all(kind: Workload, platform: str, nodes: Sequence[str], phase: Phase) -
     joined = guests.join(working, kind.responses)
     values: Found = {**joined, **kind.measure_together(working, joined, phase)}
     if kind.polls and len(nodes) == 1 and phase.has_counters_of(nodes[0]):
-        values |= counters.polling(phase, nodes[0])
+        values |= counters.polling(phase, platform, nodes[0])
     values |= guests.of_cpu(working, _weights(nodes, phase))
     for name in ("outside_cpu", "outside_cpu_share"):
         if any(name in part for part in parts.values()):

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from hypertare.base.quantities import OfCapacity, OfferedRate, Size, Waiting, Working
+from hypertare.base.response import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats import line_rate
@@ -14,7 +15,6 @@ from hypertare.workloads import streams_at_once
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import End, Pair
-from hypertare.workloads.response import Found, Response, Values
 from hypertare.workloads.stream_rate import goodput, packet_rate
 from hypertare.workloads.workload import SETTLE_S, Line, TaskInputs, Workload, WorkloadSettings
 

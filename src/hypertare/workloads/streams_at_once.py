@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hypertare.base.response import Found, Response, Values
 from hypertare.protocol.phase import Phase
 from hypertare.stats import fairness
 from hypertare.workloads import stream_rate
 from hypertare.workloads.common_interval import Common, common, flow
-from hypertare.workloads.response import Found, Response, Values
 
 RESPONSES = (
     Response("fair_rate", "b/s", "higher", "goodput of a guest on average"),

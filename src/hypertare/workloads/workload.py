@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from hypertare.base.response import ELAPSED, Found, Response, Values
 from hypertare.base.settings import Settings
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
@@ -20,7 +21,6 @@ from hypertare.stats.line_rate import Version
 from hypertare.workloads import counters
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.response import ELAPSED, Found, Response, Values
 
 SETTLE_S = 10.0
 """Time that a phase may take beyond what its tasks are asked to do, on a slow emulated guest."""

@@ -9,6 +9,8 @@ from hypertare.design.design import Plot, Variant, numbered
 from hypertare.design.planner.addresses import HOST, PEER
 from hypertare.design.planner.pairs import nodes_of
 from hypertare.design.planner.surroundings import Surroundings
+from hypertare.probes.probe import Place, ProbeKind
+from hypertare.probes.registry import KINDS
 from hypertare.protocol import plan
 from hypertare.study import Study
 from hypertare.workloads.pair import Pair
@@ -23,13 +25,49 @@ def probes_of(
     on: Surroundings,
 ) -> list[plan.ProbeRequest]:
     """All that is read; `own_machine`: whether what is under test is no part of this host."""
+    wanted = [kind for kind in KINDS if _is_wanted(kind, study)]
     nodes = nodes_of(working)
-    outside = [node for node in nodes if node != HOST]
-    if variant.platform == "xen":
-        outside += _domains(study, variant, plot)
-    work = [plan.ProbeRequest(node=node, probe="outside") for node in outside]
-    work += _work_probes(study, variant, working, nodes if own_machine else ())
-    return list(dict.fromkeys([*work, *_memory_probes(study, variant, nodes, on)]))
+    machines = nodes if own_machine else []
+    guests = nodes if variant.platform == "guest" else []
+    counts_way = machines and any("way" in kind.places for kind in wanted)
+    others = _others(variant, working) if counts_way else []
+    asked: list[tuple[Place, Sequence[str]]] = [
+        ("outside", _seen_from_outside(study, variant, plot, nodes)),
+        ("host", [HOST]),
+        ("machine", machines),
+        ("way", others),
+        ("peer", [node for node in others if node != HOST]),
+        ("kernel", [HOST, *guests]),
+        ("processor", [HOST]),
+        ("guest", guests if _under_kvm(study, on) else []),
+    ]
+    found = [
+        plan.ProbeRequest(node=node, probe=kind.name)
+        for place, there in asked
+        for node in there
+        for kind in wanted
+        if place in kind.places
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _is_wanted(kind: ProbeKind, study: Study) -> bool:
+    if kind.is_of_network and not study.needs_network:
+        return False
+    return not kind.is_optional or kind.name in study.probes
+
+
+def _others(variant: Variant, working: Sequence[Pair]) -> list[str]:
+    """Who else may drop a packet: a peer, and the machine that a guest's frames pass through."""
+    peers = [node for pair in working for node in pair.others]
+    return [*peers, HOST] if variant.platform in ("guest", "xen") else peers
+
+
+def _seen_from_outside(
+    study: Study, variant: Variant, plot: Plot, nodes: Sequence[str]
+) -> list[str]:
+    own = [node for node in nodes if node != HOST]
+    return [*own, *_domains(study, variant, plot)] if variant.platform == "xen" else own
 
 
 def _domains(study: Study, variant: Variant, plot: Plot) -> list[str]:
@@ -42,43 +80,7 @@ def _domains(study: Study, variant: Variant, plot: Plot) -> list[str]:
     return found
 
 
-def _work_probes(
-    study: Study, variant: Variant, working: Sequence[Pair], machines: Sequence[str]
-) -> list[plan.ProbeRequest]:
-    """Of the CPU and the network; `machines` are the nodes that are machines of their own."""
-    wanted = [plan.ProbeRequest(node=HOST, probe=probe) for probe in ("stat", "softirqs")]
-    own: tuple[plan.ProbeName, ...] = ("stat", "softirqs", "interrupts", "net_dev", "net_snmp")
-    polling = _chosen(study, "napi", "drops") if study.needs_network else ()
-    wanted += [
-        plan.ProbeRequest(node=node, probe=probe) for node in machines for probe in own + polling
-    ]
-    if machines and "drops" in polling:
-        peers = [node for pair in working for node in pair.others]
-        # A peer may drop a packet, and so may the machine that a guest's frames pass through.
-        way = [*peers, HOST] if variant.platform in ("guest", "xen") else peers
-        wanted += [plan.ProbeRequest(node=node, probe="drops") for node in way]
-        wanted += [plan.ProbeRequest(node=peer, probe="net_dev") for peer in peers]
-    return wanted
-
-
-def _memory_probes(
-    study: Study, variant: Variant, nodes: Sequence[str], on: Surroundings
-) -> list[plan.ProbeRequest]:
-    """Of memory and its translation: of the machine, of its guests and as KVM sees them."""
-    guests = nodes if variant.platform == "guest" else ()
-    found = [(node, probe) for probe in _chosen(study, "memory") for node in (HOST, *guests)]
-    found += [(HOST, probe) for probe in _chosen(study, "hardware")]
-    if _under_kvm(study, on):
-        counted = _chosen(study, "kvm", "kvm_exits")
-        found += [(guest, probe) for guest in guests for probe in counted]
-    return [plan.ProbeRequest(node=node, probe=probe) for node, probe in found]
-
-
 def _under_kvm(study: Study, on: Surroundings) -> bool:
     """Whether guests are KVM's; those of an emulated machine always are."""
     accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
     return study.machine == "emulated" or accelerator == "kvm"
-
-
-def _chosen(study: Study, *names: plan.ProbeName) -> tuple[plan.ProbeName, ...]:
-    return tuple(name for name in names if name in study.probes)

@@ -1,0 +1,68 @@
+"""`outside`: CPU time of what is under test as its machine counts it: cgroups, QEMU's threads, domains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypertare.base.response import Found, Response, whole
+from hypertare.probes.probe import HOST, ProbeKind
+from hypertare.protocol.phase import Phase
+
+
+class Outside(ProbeKind):
+    name = "outside"
+    places = ("outside",)
+
+    cpu = Response("outside_cpu", "s", "lower", "CPU time of the platform as its machine sees it")
+    share = Response(
+        "outside_cpu_share", "share", "lower", "share of one CPU as its machine sees it"
+    )
+    driver = (
+        Response("driver_cpu", "s", "lower", "CPU time of the driver domain"),
+        Response(
+            "driver_cpu_share", "share", "lower", "share of one CPU that the driver domain took"
+        ),
+    )
+
+    def cpu_s(self, platform: str, phase: Phase, node: str) -> float | None:
+        """CPU time of a node; without what moves its packets, where that is told apart."""
+        own = "vcpu_s" if _has_driver_group(platform, phase) else "cpu_s"
+        return phase.probe(node, self.name, own)
+
+    def cpu_share(self, platform: str, phase: Phase, node: str) -> float | None:
+        """The same as a share of one CPU's."""
+        return phase.rate(node, self.name, self.cpu_s(platform, phase, node))
+
+    def all_s(self, phase: Phase) -> float | None:
+        """CPU time of all domains; none where the driver domain was not asked."""
+        if (HOST, self.name) not in phase.probes:
+            return None
+        return whole([phase.probe(*at, "cpu_s") for at in phase.probes if at[1] == self.name])
+
+    def driver_cpu(self, platform: str, nodes: Sequence[str], phase: Phase) -> Found:
+        """CPU time of the domain that moves the guests' packets: as the hypervisor counts it or, of guests
+        of this host, of all QEMU's threads that are no virtual CPUs, and of vhost.
+        """
+        if platform == "xen":
+            used = phase.probe(HOST, self.name, "cpu_s")
+            return {"driver_cpu": used, "driver_cpu_share": phase.rate(HOST, self.name, used)}
+        if not _has_driver_group(platform, phase):
+            return {}
+        asked = [node for node in nodes if (node, self.name) in phase.probes]
+        parts = {node: self._beside_its_cpus(node, phase) for node in asked}
+        shares = [phase.rate(node, self.name, part) for node, part in parts.items()]
+        return {
+            "driver_cpu": whole(list(parts.values())) if parts else None,
+            "driver_cpu_share": whole(shares) if parts else None,
+        }
+
+    def _beside_its_cpus(self, node: str, phase: Phase) -> float | None:
+        return whole([phase.probe(node, self.name, name) for name in ("vmm_s", "vhost_s")])
+
+
+def _has_driver_group(platform: str, phase: Phase) -> bool:
+    """Whether what QEMU does beside its virtual CPUs is a group with a weight of its own."""
+    return platform == "guest" and bool(phase.weights)
+
+
+OUTSIDE = Outside()

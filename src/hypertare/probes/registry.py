@@ -1,0 +1,58 @@
+"""Every probe that trials ask for: a new one is entered here, and among `ChosenProbe` if it is optional."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from hypertare.base.response import Found, Response
+from hypertare.probes.drops import DROPS
+from hypertare.probes.hardware import HARDWARE
+from hypertare.probes.interrupts import INTERRUPTS
+from hypertare.probes.kvm import KVM
+from hypertare.probes.kvm_exits import KVM_EXITS
+from hypertare.probes.memory import MEMORY
+from hypertare.probes.napi import NAPI
+from hypertare.probes.net_dev import NET_DEV
+from hypertare.probes.net_snmp import NET_SNMP
+from hypertare.probes.outside import OUTSIDE
+from hypertare.probes.probe import ProbeKind, Topic
+from hypertare.probes.softirqs import SOFTIRQS
+from hypertare.probes.stat import STAT
+from hypertare.protocol.phase import Phase
+
+KINDS: tuple[ProbeKind, ...] = (
+    OUTSIDE,
+    STAT,
+    SOFTIRQS,
+    INTERRUPTS,
+    NET_DEV,
+    NET_SNMP,
+    NAPI,
+    DROPS,
+    KVM,
+    KVM_EXITS,
+    MEMORY,
+    HARDWARE,
+)
+"""In the order in which a node is asked."""
+
+ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "hardware"]
+"""Probes that a study may have or do without; the others are always read."""
+
+USUAL: tuple[ChosenProbe, ...] = ("napi", "drops", "kvm")
+"""Those that a study has if it says nothing."""
+
+
+def responses(topic: Topic) -> tuple[Response, ...]:
+    """Of all probes of a topic."""
+    return tuple(response for kind in KINDS if kind.topic == topic for response in kind.responses)
+
+
+def measure(topic: Topic, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
+    """Of all probes of a topic, as `ProbeKind.measure` says."""
+    found: Found = {}
+    for kind in KINDS:
+        if kind.topic == topic:
+            found |= kind.measure(phase, platform, nodes)
+    return found
