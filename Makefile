@@ -52,6 +52,8 @@ fuzz: setup-test
 lint:
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
+	.venv/bin/lint-imports --no-logo
+	.venv/bin/mypy
 	cargo fmt --check
 	cargo clippy -q --locked --all-targets -- -D warnings
 

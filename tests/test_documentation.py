@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from hypertare import study
+from hypertare.knobs.registry import Knobs
 from hypertare.study import StudyFile
 from hypertare.study.claims import Claim
 from hypertare.study.plots import Plot
@@ -18,6 +19,7 @@ from hypertare.study.published import PublishedFile
 from hypertare.study.search import SearchSettings
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings
+from hypertare.workloads.registry import KINDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
@@ -29,13 +31,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[sut]`": study.Sut,
     "`[emulated]`": study.Emulated,
     "`[bench]`": study.BenchSettings,
-    "`command`": study.CommandSettings,
-    "`stream`": study.StreamSettings,
-    "`ping`": study.PingSettings,
-    "`burn`": study.BurnSettings,
-    "`fork`": study.ForkSettings,
-    "`touch`": study.TouchSettings,
-    "`[knobs]`": study.Knobs,
+    **{f"`{name}`": kind.settings for name, kind in KINDS.items()},
+    "`[knobs]`": Knobs,
     "`[design]`": study.DesignSettings,
     "`[search]`": SearchSettings,
     "`[tune]`": TuneSettings,

@@ -48,7 +48,7 @@ blocks_per_boot = 2
 """
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_guests_with_either_page_tables_are_weighed_and_repeat(lab: Lab) -> None:
     """A known fingerprint that is run afresh and tells something else ends a run with status 5."""
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
@@ -115,7 +115,7 @@ def said(output: Output) -> str:
     return ready.error or ""
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_what_a_kvm_host_cannot_give_is_said(tmp_path: Path) -> None:
     """A processor without nested paging, too few huge pages, and a module in use."""
     images = {("debian", pc.KVM.profile): build("debian", pc.KVM.profile)}

@@ -59,6 +59,6 @@ def test_the_mtu_goes_up_and_down(lab: Lab) -> None:
 
 
 @pytest.mark.guest
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_the_mtu_goes_up_and_down_in_a_guest(lab: Lab) -> None:
     check(lab, "native", "guest")

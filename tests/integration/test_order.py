@@ -12,7 +12,7 @@ import pytest
 from hypertare.stats.interval import of_mean
 from tests.integration.lab import Lab
 
-pytestmark = [pytest.mark.guest, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.guest, pytest.mark.timeout(900)]
 
 STUDY = """
 name = "order"

@@ -8,7 +8,7 @@ import pytest
 
 from hypertare.protocol.records import KnobOutcome
 from hypertare.runs.store import Store
-from hypertare.workloads import responses
+from hypertare.workloads import counters
 from hypertare.workloads.packets import Account, account
 from tests.integration.lab import Lab
 
@@ -68,7 +68,7 @@ def accounts(run: Path, node: str, platform: str) -> dict[str, list[Account]]:
             one = account(records, node)
             assert one is not None
             found.setdefault(trial.planned.workload, []).append(one)
-            assert set(responses.histogram(records, node)) <= {0, 1}
+            assert set(counters.histogram(records, node)) <= {0, 1}
             ended = [r for r in records if isinstance(r, KnobOutcome) and r.action == "put_back"]
             assert all(r.error is None for r in ended)
             assert any(r.knob.type == "napi_weight" and r.before != r.after for r in ended)

@@ -9,7 +9,7 @@ import pytest
 from hypertare.workloads.responses import RESPONSES
 from tests.integration.lab import Lab, summary
 
-pytestmark = [pytest.mark.guest, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.guest, pytest.mark.timeout(900)]
 
 STUDY = """
 name = "two"

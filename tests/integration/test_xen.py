@@ -76,7 +76,7 @@ def told(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Boot:
     return boot(image, steps(), tmp_path_factory.mktemp("xen"))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_guests_work_at_once_and_are_accounted_for(told: Boot) -> None:
     assert told.of("trial_end", 1)[0]["error"] is None
     sent = [r for r in told.of("result", 1) if r["task"].startswith("send")]
@@ -271,7 +271,7 @@ min_boots = 1
 """
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_guest_gets_the_cpu_that_its_weight_says(lab: Lab) -> None:
     ran = lab.run("run", lab.study(WEIGHTS), "--out", lab.home / "run", patience_s=400)
     assert ran.status == 0, ran.err
@@ -313,7 +313,7 @@ min_boots = 1
 """
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_by_the_wall_clock_too(lab: Lab) -> None:
     ran = lab.run("run", lab.study(WALL), "--out", lab.home / "run", patience_s=400)
     assert ran.status == 0, ran.err

@@ -78,7 +78,7 @@ def told(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Boot:
     return boot(image, steps, folder, files=[inflated])
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -127,7 +127,7 @@ def test_a_guest_that_is_not_joined_as_it_should_be_fails_its_trials(told: Boot)
     assert told.records[-1]["record"] == "teardown"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_script_that_fails_is_named_with_what_it_said(image: Image, tmp_path: Path) -> None:
     broken = cpio.file("xen/vif", b"#!/init no-such-verb\n", executable=True)
     told = boot(

@@ -213,7 +213,7 @@ def packets(records: list[dict], id: int, node: str, direction: str) -> float:
     return sum(count for name, count in values if name.endswith(f".{direction}_packets"))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_guests_of_xen_forward(records: list[dict]) -> None:
     (bench,) = [one for one in records if one["record"] == "bench"]
     assert bench["error"] is None
@@ -231,7 +231,7 @@ def test_guests_of_xen_forward(records: list[dict]) -> None:
         assert all(packets(records, id, f"xen-{n}", "tx") > 100 for n in ALONE)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_two_learn_each_other_s_networks_by_ospf_and_the_others_stay_alone(
     records: list[dict],
 ) -> None:
@@ -254,7 +254,7 @@ def marked(records: list[dict], id: int) -> dict[str, int]:
     return {name: seen["marked"] for name, seen in json.loads(watch["text"]["stdout"]).items()}
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_what_goes_to_one_router_is_seen_on_no_link_of_another(records: list[dict]) -> None:
     seen = marked(records, STRAYS)
     assert seen.pop("lan-a1") >= 3 * len(strays(1, 2, MACS))
@@ -262,7 +262,7 @@ def test_what_goes_to_one_router_is_seen_on_no_link_of_another(records: list[dic
     assert set(seen.values()) == {0}, seen
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_the_same_is_seen_where_routers_have_learned_of_each_other(records: list[dict]) -> None:
     """What the other test would see if routers were not kept apart."""
     seen = marked(records, CONTROL)
@@ -304,7 +304,7 @@ min_boots = 1
 """
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_study_of_a_router_between_ends_that_are_guests(lab: Lab) -> None:
     run = lab.home / "run"
     ran = lab.run("run", lab.study(STUDY), "--out", run, "--jobs", "2", patience_s=500)

@@ -18,7 +18,7 @@ from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.outcome import outcome, warnings
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import Record, parse
-from hypertare.workloads import packets, responses
+from hypertare.workloads import counters, packets
 from tests.properties.made_records import MADE, TRIAL, Made
 from tests.properties.mutations import corpus, damaged, mutated, searched
 from tests.protocol import test_seam
@@ -44,7 +44,7 @@ def outcome_of(made: Made, records: list[Record]) -> FinishedTrial:
     found = outcome(made.kind, planned, made.nodes, records, None, 1.0)
     warnings(records)
     packets.account(records, made.nodes[0])
-    responses.histogram(records, made.nodes[0])
+    counters.histogram(records, made.nodes[0])
     assert time.process_time() - begun < LIMIT_S
     assert found.status == "ok" or found.error
     for values in (found.values, *found.guests):

@@ -81,6 +81,17 @@ def _rows(report: Report, estimates: list[Estimate]) -> tuple[list[dict[str, obj
     return made["data"]["values"], made["layer"][1]["encoding"]["x"]["field"]
 
 
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_an_interval_that_ends_at_a_loss_of_all_can_be_drawn(report: Report, better: str) -> None:
+    """So wide is one of two trials that differ a thousandfold."""
+    base = next(one for one in report.estimates() if one.cost is not None)
+    ends = (-1e32, 1.0) if better == "higher" else (-1.0, 1e32)
+    found = {"cost": 0.9, "cost_low": ends[0], "cost_high": ends[1], "better": better}
+    (row,), field = _rows(report, [base.model_copy(update=found)])
+    assert field == "times_low"
+    assert sorted((row["times_low"], row["times_high"])) == pytest.approx([1e-6, 1e6])
+
+
 def test_costs_beside_a_tenfold_one_are_drawn_as_times_worse(report: Report) -> None:
     base = next(one for one in report.estimates() if one.cost is not None)
     slow = {"cost": 40.0, "cost_low": 25.0, "cost_high": 64.0, "better": "lower"}

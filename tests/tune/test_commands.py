@@ -10,16 +10,14 @@ import pytest
 from pydantic import BaseModel
 
 from hypertare.base.level import Level
-from hypertare.study import (
-    HOST_KNOBS,
-    CoalescingSettings,
-    DeferSettings,
-    Knobs,
-    KsmSettings,
-    NapiBudgetSettings,
-    ThpSettings,
-)
-from hypertare.tune.commands import System, step, steps
+from hypertare.knobs.commands import System
+from hypertare.knobs.defer_hard_irqs import DeferSettings
+from hypertare.knobs.interrupt_coalescing import CoalescingSettings
+from hypertare.knobs.ksm import KsmSettings
+from hypertare.knobs.napi_budget import NapiBudgetSettings
+from hypertare.knobs.registry import HOST_KNOBS, Knobs
+from hypertare.knobs.thp import ThpSettings
+from hypertare.tune.commands import step, steps
 from hypertare.tune.space import LEFT
 
 GUEST = System()

@@ -14,7 +14,7 @@ from hypertare.design.trials import PlannedTrial
 from hypertare.findings.outcome import outcome
 from hypertare.protocol.records import Record
 from hypertare.runs.store import Store
-from hypertare.workloads import guests, responses
+from hypertare.workloads import guests, responses, streams_at_once
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.responses import RESPONSES
 from tests import factory
@@ -242,7 +242,7 @@ def test_guests_enter_the_runs_file_and_come_back(tmp_path: Path) -> None:
     assert len(kept.guests) == 4
 
 
-BESIDE = {one.name for one in (*guests.OF_STREAMS, *guests.OF_CPU, *OF_LINE)}
+BESIDE = {one.name for one in (*streams_at_once.RESPONSES, *guests.OF_CPU, *OF_LINE)}
 """Of all guests from the first: no guest has one of its own."""
 
 

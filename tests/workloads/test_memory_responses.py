@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypertare.protocol.records import ProbeValues, Record, TaskResult
-from hypertare.workloads import responses
+from hypertare.workloads import counters, responses
 
 
 def task(name: str, node: str, **values: float) -> TaskResult:
@@ -65,10 +65,10 @@ def test_exits_by_reason_are_whole() -> None:
     assert values["exits_npf"] == 0.0
     by_reason = {name for name in values if name.startswith("exits_")}
     assert sum(values[name] for name in by_reason) == sum(EXITS.values())
-    assert by_reason == {f"exits_{reason}" for reason in (*responses.SVM_EXITS, "other")}
+    assert by_reason == {f"exits_{reason}" for reason in (*counters.SVM_EXITS, "other")}
     intel = probe("guest1", "kvm_exits", {"exits_ept_violation": 5.0, "exits_cpuid": 2.0})
     by_intel = {name: v for name, v in measured([FORK, intel]).items() if name.startswith("exits_")}
-    assert set(by_intel) == {f"exits_{reason}" for reason in (*responses.VMX_EXITS, "other")}
+    assert set(by_intel) == {f"exits_{reason}" for reason in (*counters.VMX_EXITS, "other")}
     assert sum(by_intel.values()) == 7.0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import Histogram, ProbeValues, Record, TaskResult
-from hypertare.workloads import responses
+from hypertare.workloads import counters, responses
 from hypertare.workloads.packets import Account, account
 
 QUIET = {
@@ -134,5 +134,5 @@ def test_responses_of_polls() -> None:
         "outside_cpu_share": 0.9,
     }
     assert {name: values[name] for name in expected} == pytest.approx(expected)
-    assert responses.histogram(told, "guest1") == {0: 10, 4: 25}
-    assert responses.histogram(records(), "guest1") == {}
+    assert counters.histogram(told, "guest1") == {0: 10, 4: 25}
+    assert counters.histogram(records(), "guest1") == {}

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypertare.protocol.phase import Phase
-from hypertare.workloads import responses, stream_rate
+from hypertare.workloads import stream_rate
+from hypertare.workloads.stream import STREAM
 from tests.made_guests import result
 
 SIZE = 1000
@@ -42,7 +43,7 @@ def test_a_receiver_that_starves_is_not_flattered() -> None:
     starved = phase(1000, 1.0, 100, 0.1)
     assert stream_rate.goodput(starved) == pytest.approx(0.8e6)
     assert stream_rate.packet_rate(starved) == pytest.approx(100)
-    values = responses._stream(starved)
+    values = STREAM.measure(starved)
     assert values["goodput"] == pytest.approx(values["sent_rate"] * (1 - values["loss"]))  # type: ignore[operator]
 
 
@@ -58,7 +59,7 @@ def test_a_tcp_stream_that_stands_still_is_not_flattered() -> None:
     told = Phase.of([sent, result("receive", came)])
     assert stream_rate.goodput(told) == pytest.approx(8 * 126e3 / 2)
     assert stream_rate.first_bytes(told, "receive") == pytest.approx(1000)
-    assert responses._stream(told)["goodput"] == stream_rate.goodput(told)
+    assert STREAM.measure(told)["goodput"] == stream_rate.goodput(told)
 
 
 def test_one_datagram_alone_has_a_rate_too() -> None:

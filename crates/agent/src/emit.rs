@@ -1,7 +1,7 @@
 //! Records out, one JSON object a line.
 
 use std::io::{self, Write};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hypertare_plan::{MAX_LINE, Record};
 
@@ -45,7 +45,7 @@ impl Emitter {
         if line.len() > MAX_LINE {
             return Err(io::Error::other(format!("a record of {} bytes is too long", line.len())));
         }
-        let mut out = self.out.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         out.held.append(&mut line);
         Ok(out)
     }

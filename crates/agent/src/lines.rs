@@ -7,6 +7,8 @@ use hypertare_plan::MAX_LINE;
 /// Reads lines of at most [`MAX_LINE`] bytes.
 pub struct Lines<R> {
     input: BufReader<R>,
+    /// Of a line whose end has not come yet.
+    begun: Vec<u8>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -20,15 +22,17 @@ pub struct Line {
 
 impl<R: Read> Lines<R> {
     pub fn new(input: R) -> Self {
-        Lines { input: BufReader::with_capacity(64 << 10, input) }
+        Lines { input: BufReader::with_capacity(64 << 10, input), begun: Vec::new() }
     }
 
     /// The next line, or nothing at the end. A line that is too long is an error of the kind
     /// `InvalidData`; nothing can be read after it, because where the next line starts is unknown
-    /// without reading on, perhaps for ever.
+    /// without reading on, perhaps for ever. After another error, such as that the input has nothing in
+    /// time, the same line can be read on.
     pub fn read(&mut self) -> io::Result<Option<Line>> {
-        let mut bytes = Vec::new();
-        self.input.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut bytes)?;
+        let left = MAX_LINE - self.begun.len();
+        self.input.by_ref().take(left as u64).read_until(b'\n', &mut self.begun)?;
+        let mut bytes = std::mem::take(&mut self.begun);
         match bytes.last() {
             None => Ok(None),
             Some(b'\n') => {
@@ -67,6 +71,35 @@ mod tests {
         longest.insert(0, b'x');
         let error = Lines::new(&longest[..]).read().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    /// Gives its parts one after the other, and has nothing in time between them.
+    struct Slow(Vec<&'static [u8]>, bool);
+
+    impl Read for Slow {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let Some(part) = self.0.pop() else { return Ok(0) };
+            into[..part.len()].copy_from_slice(part);
+            Ok(part.len())
+        }
+    }
+
+    #[test]
+    fn what_came_before_a_pause_is_not_lost() {
+        let mut lines = Lines::new(Slow(vec![b"ee\n", b"e\nthr", b"on"], false));
+        let mut read = Vec::new();
+        loop {
+            match lines.read() {
+                Ok(Some(line)) => read.push(String::from_utf8(line.bytes).unwrap()),
+                Ok(None) => break,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        assert_eq!(read, ["one", "three"]);
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! The command line. Each verb is one file in `cli`, or the module whose process it starts.
+//! The command line. Each verb is one file in `cli`, or of the module whose process it starts.
+
+#![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod cli;
 
 use std::process::ExitCode;
 
-use agent::workload::{process, stream};
-use agent::{guest, host, knob, node, probe, xen};
+use agent::workload::{self, process};
+use agent::{emulated, host, init, knob, node, probe, vmm, xen};
 use clap::{Parser, Subcommand};
 
 /// hypertare's agent: makes benches and executes plans; its workloads also work alone
@@ -26,48 +28,39 @@ enum Verb {
     Node(node::Arguments),
     Task(process::Arguments),
     /// Boot one guest, print the records that tell how it went, and end it
-    Guest(guest::boot::Boot),
-    Emulate(guest::emulated::Emulate),
-    #[command(name = guest::emulated::INSIDE, hide = true)]
-    EmulateInside(guest::emulated::Inside),
+    Guest(vmm::boot::Boot),
+    Emulate(emulated::Emulate),
+    #[command(name = emulated::INSIDE, hide = true)]
+    EmulateInside(emulated::Inside),
     #[command(hide = true)]
     XenVif(xen::vif::Arguments),
     #[command(name = xen::keeper::VERB, hide = true)]
     XenKeeper(xen::keeper::Arguments),
     Probe(probe::alone::ProbeArgs),
     Knob(knob::alone::KnobArgs),
-    Stream(stream::cli::Args),
-    Ping(cli::ping::Arguments),
-    Burn(cli::burn::Arguments),
-    Fork(cli::fork::Arguments),
-    Touch(cli::touch::Arguments),
-    Command(cli::command::Arguments),
+    #[command(flatten)]
+    Workload(workload::Verb),
     Values(cli::values::Arguments),
     Schema(cli::schema::Arguments),
 }
 
 fn main() -> ExitCode {
-    if guest::init::is_init() {
-        guest::init::main();
+    if init::is_init() {
+        init::main();
     }
     let outcome = match Arguments::parse().verb {
         Verb::Host => return host::main(),
         Verb::HostInside(arguments) => return host::inside(&arguments),
         Verb::Node(arguments) => return node::main(arguments),
         Verb::Task(arguments) => return process::main(&arguments),
-        Verb::Guest(arguments) => return guest::boot::main(&arguments),
-        Verb::Emulate(arguments) => return guest::emulated::main(&arguments),
-        Verb::EmulateInside(arguments) => return guest::emulated::inside(&arguments),
+        Verb::Guest(arguments) => return vmm::boot::main(&arguments),
+        Verb::Emulate(arguments) => return emulated::main(&arguments),
+        Verb::EmulateInside(arguments) => return emulated::inside(&arguments),
         Verb::XenKeeper(arguments) => return xen::keeper::main(&arguments),
         Verb::XenVif(arguments) => xen::vif::run(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),
         Verb::Knob(arguments) => knob::alone::run(&arguments),
-        Verb::Stream(arguments) => stream::cli::main(arguments),
-        Verb::Ping(arguments) => cli::ping::main(&arguments),
-        Verb::Burn(arguments) => cli::burn::main(&arguments),
-        Verb::Fork(arguments) => cli::fork::main(&arguments),
-        Verb::Touch(arguments) => cli::touch::main(&arguments),
-        Verb::Command(arguments) => cli::command::main(arguments),
+        Verb::Workload(verb) => verb.run(),
         Verb::Values(arguments) => cli::values::main(&arguments),
         Verb::Schema(arguments) => cli::schema::main(&arguments),
     };

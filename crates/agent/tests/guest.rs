@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agent::guest::argv::{model, wants_vnet_header};
-use agent::guest::boot::await_hello;
-use agent::guest::vmm::{Quit, Spec, Tap, Vmm};
+use agent::vmm::argv::{model, wants_vnet_header};
+use agent::vmm::boot::await_hello;
+use agent::vmm::qemu::{Quit, Spec, Tap, Vmm};
 use anyhow::Result;
 use hypertare_plan::{
     Accelerator, Guest, Hello, Interface, MAX_CONSOLE_LINES, NicModel, Node, NodeKind, Record,
@@ -355,7 +355,7 @@ fn boot_with_every_nic() {
         more_addresses: vec![],
         mac: Some(format!("52:54:00:77:00:0{number}")),
         nic: Some(nic),
-        offloads: Default::default(),
+        offloads: std::collections::BTreeMap::new(),
     });
     let guest = guest(&["loglevel=7"]);
     let node = node("nics", &guest, interfaces.collect());

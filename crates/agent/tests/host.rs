@@ -57,19 +57,19 @@ impl Run {
         });
         let input = child.stdin.take();
         let mut run = Run { child, input, records, mark, temporary };
-        run.step(json!({"step": "hello", "protocol": 1}));
+        run.step(&json!({"step": "hello", "protocol": 1}));
         run
     }
 
-    fn on(bench: Value) -> Self {
+    fn on(bench: &Value) -> Self {
         let mut run = Run::start();
-        run.step(json!({"step": "bench", "bench": bench}));
+        run.step(&json!({"step": "bench", "bench": bench}));
         let made = run.until("bench");
         assert_eq!(made.last().unwrap()["error"], Value::Null, "{made:?}");
         run
     }
 
-    fn step(&mut self, step: Value) {
+    fn step(&mut self, step: &Value) {
         let mut line = step.to_string();
         line.push('\n');
         self.input.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
@@ -91,16 +91,16 @@ impl Run {
     }
 
     /// Executes a trial of one phase; gives its results by task, and its error.
-    fn trial(&mut self, id: u64, tasks: Value) -> (Vec<Value>, Value) {
+    fn trial(&mut self, id: u64, tasks: &Value) -> (Vec<Value>, Value) {
         self.begin(id, tasks);
         let seen = self.until("trial_end");
         let error = seen.last().unwrap()["error"].clone();
         (seen.into_iter().filter(|record| record["record"] == "result").collect(), error)
     }
 
-    fn begin(&mut self, id: u64, tasks: Value) {
+    fn begin(&mut self, id: u64, tasks: &Value) {
         let phases = json!([{"name": "p", "limit_s": 10, "tasks": tasks}]);
-        self.step(json!({"step": "trial", "trial": {"id": id, "phases": phases}}));
+        self.step(&json!({"step": "trial", "trial": {"id": id, "phases": phases}}));
     }
 
     /// Waits until a process of this run has this word among its arguments.
@@ -286,7 +286,7 @@ fn long(node: &str) -> Value {
 #[test]
 fn a_host_and_a_container_work_on_a_link() {
     let mut run = Run::start();
-    run.step(json!({"step": "bench", "bench": pair()}));
+    run.step(&json!({"step": "bench", "bench": pair()}));
     let seen = run.until("bench");
     let find = |kind: &str, node: &str| {
         let found = seen.iter().find(|record| record["record"] == kind && record["node"] == node);
@@ -308,7 +308,7 @@ fn a_host_and_a_container_work_on_a_link() {
          "workload": {"type": "ping_request", "protocol": "udp", "to": "10.77.0.2:7000",
                       "count": 50, "duration_s": 5}},
     ]);
-    let (results, error) = run.trial(1, ping);
+    let (results, error) = run.trial(1, &ping);
     assert_eq!(error, Value::Null);
     assert_eq!(results[0]["values"]["replies"], 50.0);
     assert_eq!(results[1]["values"]["replies"], 50.0);
@@ -321,7 +321,7 @@ fn a_host_and_a_container_work_on_a_link() {
          "workload": {"type": "stream_send", "protocol": "tcp", "to": "10.77.0.2:5201",
                       "message": 65536, "duration_s": 0.3, "interval_s": 0.1}},
     ]);
-    let (results, error) = run.trial(4, stream);
+    let (results, error) = run.trial(4, &stream);
     assert_eq!(error, Value::Null);
     let bytes = |task: &str, name: &str| {
         let result = results.iter().find(|result| result["task"] == task).unwrap();
@@ -330,18 +330,18 @@ fn a_host_and_a_container_work_on_a_link() {
     assert!(bytes("source", "sent_bytes") > 1e6);
     assert_eq!(bytes("source", "sent_bytes"), bytes("sink", "received_bytes"));
 
-    let (results, error) = run.trial(2, json!([command("sh", "box", "cat /proc/net/dev")]));
+    let (results, error) = run.trial(2, &json!([command("sh", "box", "cat /proc/net/dev")]));
     assert_eq!(error, Value::Null);
     let seen = results[0]["text"]["stdout"].as_str().unwrap();
     assert!(seen.contains("eth0:") && !seen.contains("tlink0:"), "{seen}");
-    let (_, error) = run.trial(3, json!([command("sh", "host", "echo oh >&2; exit 3")]));
+    let (_, error) = run.trial(3, &json!([command("sh", "host", "echo oh >&2; exit 3")]));
     assert!(error.as_str().unwrap().starts_with("task sh on host failed"), "{error}");
 
     let belongings = run.belongings();
-    run.step(json!({"step": "teardown"}));
+    run.step(&json!({"step": "teardown"}));
     run.until("teardown");
     // Another bench of the same names follows at once.
-    run.step(json!({"step": "bench", "bench": pair()}));
+    run.step(&json!({"step": "bench", "bench": pair()}));
     assert_eq!(run.until("bench").last().unwrap()["error"], Value::Null);
     run.close();
     let (status, text) = run.wait();
@@ -351,8 +351,8 @@ fn a_host_and_a_container_work_on_a_link() {
 
 #[test]
 fn probes_and_knobs_of_a_phase_are_told() {
-    let mut run = Run::on(pair());
-    run.step(json!({"step": "trial", "trial": {
+    let mut run = Run::on(&pair());
+    run.step(&json!({"step": "trial", "trial": {
         "id": 1,
         "knobs": [{"node": "box", "knob": {"type": "mtu", "interface": "eth0", "bytes": 1300}}],
         "phases": [{"name": "p", "limit_s": 5, "tasks": [command("sh", "box", "true")],
@@ -378,8 +378,8 @@ fn probes_and_knobs_of_a_phase_are_told() {
 
 #[test]
 fn nothing_is_left_when_the_controllers_pipe_closes() {
-    let mut run = Run::on(pair());
-    run.begin(1, long("box"));
+    let mut run = Run::on(&pair());
+    run.begin(1, &long("box"));
     run.await_process("task");
     let belongings = run.belongings();
     run.close();
@@ -391,8 +391,8 @@ fn nothing_is_left_when_the_controllers_pipe_closes() {
 
 #[test]
 fn nothing_is_left_when_the_outside_is_killed() {
-    let mut run = Run::on(pair());
-    run.begin(1, long("box"));
+    let mut run = Run::on(&pair());
+    run.begin(1, &long("box"));
     run.await_process("task");
     let belongings = run.belongings();
     run.child.kill().unwrap();
@@ -401,8 +401,8 @@ fn nothing_is_left_when_the_outside_is_killed() {
 
 #[test]
 fn nothing_is_left_when_the_inside_is_killed() {
-    let mut run = Run::on(pair());
-    run.begin(1, long("host"));
+    let mut run = Run::on(&pair());
+    run.begin(1, &long("host"));
     run.await_process("task");
     let belongings = run.belongings();
     kill(run.await_process("host-inside"), libc::SIGKILL);
@@ -414,7 +414,7 @@ fn nothing_is_left_when_the_inside_is_killed() {
 
 #[test]
 fn what_is_left_when_both_are_killed_at_once_is_removed_by_the_next_run() {
-    let mut run = Run::on(pair());
+    let mut run = Run::on(&pair());
     let belongings = run.belongings();
     let inside = run.await_process("host-inside");
     kill(run.child.id().cast_signed(), libc::SIGSTOP);
@@ -427,13 +427,13 @@ fn what_is_left_when_both_are_killed_at_once_is_removed_by_the_next_run() {
         assert!(Instant::now() < deadline, "{:?}", belongings.left());
         std::thread::sleep(Duration::from_millis(5));
     }
-    drop(Run::on(pair()));
+    drop(Run::on(&pair()));
     belongings.assert_gone_within(Duration::from_secs(2));
 }
 
 #[test]
 fn nothing_is_left_when_a_stuck_inside_has_to_be_killed() {
-    let mut run = Run::on(pair());
+    let mut run = Run::on(&pair());
     let belongings = run.belongings();
     kill(run.await_process("host-inside"), libc::SIGSTOP);
     let begun = Instant::now();
@@ -445,55 +445,55 @@ fn nothing_is_left_when_a_stuck_inside_has_to_be_killed() {
 
 #[test]
 fn a_node_agent_that_is_killed_fails_its_trial_only() {
-    let mut run = Run::on(pair());
+    let mut run = Run::on(&pair());
     // The nodes are started in the order of the plan: the second one is the container.
     let agents: Vec<i32> = marked(&run.mark)
         .into_iter()
         .filter(|(_, arguments)| arguments.iter().any(|word| word == "node"))
         .map(|(pid, _)| pid)
         .collect();
-    run.begin(1, long("box"));
+    run.begin(1, &long("box"));
     run.await_process("task");
     kill(*agents.iter().max().unwrap(), libc::SIGKILL);
     let seen = run.until("trial_end");
     let error = seen.last().unwrap()["error"].as_str().unwrap().to_owned();
     assert!(error.starts_with("node box failed") && error.contains("SIGKILL"), "{error}");
-    let (_, error) = run.trial(2, json!([command("again", "box", "true")]));
+    let (_, error) = run.trial(2, &json!([command("again", "box", "true")]));
     assert!(error.as_str().unwrap().starts_with("node box is gone"), "{error}");
-    let (_, error) = run.trial(3, json!([command("other", "host", "true")]));
+    let (_, error) = run.trial(3, &json!([command("other", "host", "true")]));
     assert_eq!(error, Value::Null);
 }
 
 #[test]
 fn a_task_that_is_killed_fails_its_trial_only() {
-    let mut run = Run::on(pair());
-    run.begin(1, long("box"));
+    let mut run = Run::on(&pair());
+    run.begin(1, &long("box"));
     kill(run.await_process("task"), libc::SIGKILL);
     let seen = run.until("trial_end");
     let error = seen.last().unwrap()["error"].as_str().unwrap();
     assert_eq!(error, "task long on box failed: the task's process was killed by SIGKILL");
     let (_, error) =
-        run.trial(2, json!([command("again", "box", "test $(ps ax | grep -c '[s]leep 30') = 0")]));
+        run.trial(2, &json!([command("again", "box", "test $(ps ax | grep -c '[s]leep 30') = 0")]));
     assert_eq!(error, Value::Null);
 }
 
 #[test]
 fn a_task_that_never_ends_is_killed_at_its_limit() {
-    let mut run = Run::on(pair());
+    let mut run = Run::on(&pair());
     let phases = json!([{"name": "p", "limit_s": 0.3, "tasks": long("box")}]);
-    run.step(json!({"step": "trial", "trial": {"id": 1, "phases": phases}}));
+    run.step(&json!({"step": "trial", "trial": {"id": 1, "phases": phases}}));
     let seen = run.until("trial_end");
     let error = seen.last().unwrap()["error"].as_str().unwrap();
     assert!(error.contains("longer than its limit of 0.3 s: task long on box"), "{error}");
     assert!(seen.last().unwrap()["elapsed_s"].as_f64().unwrap() < 2.0);
-    let (_, error) = run.trial(2, json!([command("again", "box", "true")]));
+    let (_, error) = run.trial(2, &json!([command("again", "box", "true")]));
     assert_eq!(error, Value::Null);
 }
 
 #[test]
 fn an_interrupt_ends_everything_in_good_order() {
-    let mut run = Run::on(pair());
-    run.begin(1, long("host"));
+    let mut run = Run::on(&pair());
+    run.begin(1, &long("host"));
     run.await_process("task");
     let belongings = run.belongings();
     let begun = Instant::now();
@@ -509,17 +509,17 @@ fn an_interrupt_ends_everything_in_good_order() {
 
 #[test]
 fn two_at_once_do_not_disturb_each_other() {
-    let mut runs = [Run::on(pair()), Run::on(pair())];
+    let mut runs = [Run::on(&pair()), Run::on(&pair())];
     let [one, other] = &mut runs;
-    one.begin(1, json!([command("wait", "box", "sleep 0.3")]));
-    let (_, error) = other.trial(1, json!([command("sh", "box", "true")]));
+    one.begin(1, &json!([command("wait", "box", "sleep 0.3")]));
+    let (_, error) = other.trial(1, &json!([command("sh", "box", "true")]));
     assert_eq!(error, Value::Null);
     let belongings = other.belongings();
     other.close();
     other.wait();
     belongings.assert_gone_within(Duration::ZERO);
     assert_eq!(one.until("trial_end").last().unwrap()["error"], Value::Null);
-    let (_, error) = one.trial(2, json!([command("sh", "box", "true")]));
+    let (_, error) = one.trial(2, &json!([command("sh", "box", "true")]));
     assert_eq!(error, Value::Null);
 }
 
@@ -563,6 +563,7 @@ fn an_ordinary_user_needs_no_more() {
     fs::write(place.join("plan"), lines.join("\n")).unwrap();
     let mut start = Command::new(&agent);
     start.arg("host").stdin(fs::File::open(place.join("plan")).unwrap());
+    // SAFETY: it has no preconditions.
     if unsafe { libc::geteuid() } == 0 {
         start.uid(65534).gid(65534);
     }
@@ -606,7 +607,7 @@ fn the_files_are_there_and_writes_stay_in_memory() {
     let mut bench = pair();
     bench["nodes"][0]["files"] = files.clone();
     bench["nodes"][1]["files"] = files;
-    let mut run = Run::on(bench);
+    let mut run = Run::on(&bench);
     for (trial, node) in [(1, "host"), (2, "host"), (3, "box"), (4, "box")] {
         let script = "cat deep/file; echo changed > deep/file; touch new /usr/bin/new; \
             rm -r /etc/passwd; test -w \"$TMPDIR\" && test -z \"$(ls $TMPDIR)\" && touch $TMPDIR/t; \
@@ -616,7 +617,7 @@ fn the_files_are_there_and_writes_stay_in_memory() {
         task["workload"]["cwd"] = json!(work);
         // What a task has written outside of the work directory stays until the bench ends.
         task["workload"]["prepare"] = json!("test -e /etc/passwd || : > /etc/passwd");
-        let (results, error) = run.trial(trial, json!([task]));
+        let (results, error) = run.trial(trial, &json!([task]));
         assert_eq!(error, Value::Null);
         assert_eq!(results[0]["text"]["stdout"], "as it was2\n");
     }
@@ -634,7 +635,7 @@ fn a_work_directory_that_is_too_large_fails_the_bench_with_both_sizes() {
     let mut bench = pair();
     bench["nodes"][1]["files"] = json!({"workdir": work, "memory": 4 << 20});
     let mut run = Run::start();
-    run.step(json!({"step": "bench", "bench": bench}));
+    run.step(&json!({"step": "bench", "bench": bench}));
     let seen = run.until("bench");
     let error = seen.last().unwrap()["error"].as_str().unwrap();
     assert!(error.contains("takes 4 MB") && error.contains("4 MB given"), "{error}");
@@ -663,13 +664,13 @@ fn a_guest_works_on_a_link_and_on_the_machines_files() {
     fs::write(work.join("file"), "as it was").unwrap();
     let mut bench = with_guest();
     bench["nodes"][1]["files"] = json!({"workdir": work, "memory": 64 << 20});
-    let mut run = Run::on(bench);
+    let mut run = Run::on(&bench);
     for trial in [1, 2] {
         let mut task =
             command("sh", "guest0", "cat file; echo more >> file; cat /sys/class/net/net7/mtu");
         task["workload"]["in_files"] = json!(true);
         task["workload"]["cwd"] = json!(work);
-        let (results, error) = run.trial(trial, json!([task]));
+        let (results, error) = run.trial(trial, &json!([task]));
         assert_eq!(error, Value::Null);
         assert_eq!(results[0]["text"]["stdout"], "as it was1400\n");
     }
@@ -685,16 +686,16 @@ fn a_guest_works_on_a_link_and_on_the_machines_files() {
 #[ignore = "needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
 fn a_guest_whose_vmm_is_killed_fails_its_trial_only() {
     let bench = with_guest();
-    let mut run = Run::on(bench);
+    let mut run = Run::on(&bench);
     let burn = json!([{"id": "burn", "node": "guest0",
                        "workload": {"type": "burn", "share": 0.5, "duration_s": 20}}]);
-    run.begin(1, burn);
+    run.begin(1, &burn);
     run.until("trial_begin");
     kill(run.await_process("qemu-system-x86_64"), libc::SIGKILL);
     let seen = run.until("trial_end");
     let error = seen.last().unwrap()["error"].as_str().unwrap().to_owned();
     assert!(error.starts_with("node guest0 failed") && error.contains("signal 9"), "{error}");
-    let (_, error) = run.trial(2, json!([command("other", "host", "true")]));
+    let (_, error) = run.trial(2, &json!([command("other", "host", "true")]));
     assert_eq!(error, Value::Null);
     let belongings = run.belongings();
     run.close();
@@ -705,17 +706,17 @@ fn a_guest_whose_vmm_is_killed_fails_its_trial_only() {
 #[test]
 #[ignore = "needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
 fn a_guest_that_hangs_is_given_up_and_ended() {
-    let mut run = Run::on(with_guest());
+    let mut run = Run::on(&with_guest());
     kill(run.await_process("qemu-system-x86_64"), libc::SIGSTOP);
     let burn = json!([{"id": "burn", "node": "guest0",
                        "workload": {"type": "burn", "share": 0.5, "duration_s": 0.1}}]);
     let phases = json!([{"name": "p", "limit_s": 0.5, "tasks": burn}]);
-    run.step(json!({"step": "trial", "trial": {"id": 1, "phases": phases}}));
+    run.step(&json!({"step": "trial", "trial": {"id": 1, "phases": phases}}));
     let seen = run.until("trial_end");
     let error = seen.last().unwrap()["error"].as_str().unwrap();
     assert!(error.starts_with("phase p took longer"), "{error}");
     assert!(seen.last().unwrap()["elapsed_s"].as_f64().unwrap() < 5.0);
-    let (_, error) = run.trial(2, burn);
+    let (_, error) = run.trial(2, &burn);
     let error = error.as_str().unwrap();
     assert!(error.starts_with("node guest0 is gone: it did not answer"), "{error}");
     let belongings = run.belongings();
@@ -730,7 +731,7 @@ fn a_guest_that_boots_too_slowly_fails_the_bench() {
     let mut bench = with_guest();
     bench["nodes"][1]["kind"]["boot_limit_s"] = json!(0.2);
     let mut run = Run::start();
-    run.step(json!({"step": "bench", "bench": bench}));
+    run.step(&json!({"step": "bench", "bench": bench}));
     let seen = run.until("bench");
     let error = seen.last().unwrap()["error"].as_str().unwrap();
     let expected = "node guest0 failed: it was not heard within 0.2 s of its start";

@@ -23,7 +23,7 @@ fn carry_out(steps: &[Value]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn container(name: &str, interfaces: &[(&str, &str)], routes: Value, router: Value) -> Value {
+fn container(name: &str, interfaces: &[(&str, &str)], routes: &Value, router: &Value) -> Value {
     let interfaces: Vec<Value> = interfaces
         .iter()
         .enumerate()
@@ -38,15 +38,15 @@ fn container(name: &str, interfaces: &[(&str, &str)], routes: Value, router: Val
            "routes": routes, "router": router})
 }
 
-fn bench(router: Value) -> Value {
+fn bench(router: &Value) -> Value {
     let way = |number: u32, from: u32| {
         json!([{"to": format!("10.78.{number}.0/24"), "via": format!("10.78.{from}.1")},
                {"to": format!("fd78:{number}::/64"), "via": format!("fd78:{from}::1")}])
     };
     let nodes = json!([
-        container("a", &[("left", "2")], way(2, 1), Value::Null),
-        container("router", &[("left", "1"), ("right", "1")], json!([]), router),
-        container("b", &[("right", "2")], way(1, 2), Value::Null),
+        container("a", &[("left", "2")], &way(2, 1), &Value::Null),
+        container("router", &[("left", "1"), ("right", "1")], &json!([]), router),
+        container("b", &[("right", "2")], &way(1, 2), &Value::Null),
     ]);
     json!({"step": "bench", "bench": {
         "name": "routed", "nodes": nodes, "links": [{"name": "left"}, {"name": "right"}]}})
@@ -87,7 +87,7 @@ fn streams_pass_a_container_that_forwards() {
     let router = json!({"queue": {"discipline": "pfifo", "length": 200}});
     let records = carry_out(&[
         serde_json::from_str(HELLO).unwrap(),
-        bench(router),
+        bench(&router),
         stream(1, "tcp", "0.0.0.0:5201", "10.78.2.2:5201"),
         stream(2, "udp", "0.0.0.0:5201", "10.78.2.2:5201"),
         stream(3, "tcp", "[::]:5201", "[fd78:2::2]:5201"),
@@ -111,11 +111,11 @@ fn streams_pass_a_container_that_forwards() {
 fn nobody_else_forwards() {
     let records = carry_out(&[
         serde_json::from_str(HELLO).unwrap(),
-        bench(json!({"ipv6": false})),
+        bench(&json!({"ipv6": false})),
         echo(1, "10.78.2.2"),
         echo(2, "fd78:2::2"),
         json!({"step": "teardown"}),
-        bench(Value::Null),
+        bench(&Value::Null),
         echo(3, "10.78.1.1"),
         echo(4, "10.78.2.2"),
     ]);
@@ -129,7 +129,7 @@ fn nobody_else_forwards() {
 #[test]
 fn what_cannot_be_routed_is_told() {
     let refused = |change: fn(&mut Value)| {
-        let mut bench = bench(json!({}));
+        let mut bench = bench(&json!({}));
         change(&mut bench["bench"]["nodes"]);
         let records = carry_out(&[serde_json::from_str(HELLO).unwrap(), bench]);
         let made = records.into_iter().find(|r| r["record"] == "bench").unwrap();

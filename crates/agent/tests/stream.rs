@@ -35,11 +35,11 @@ impl Server {
     fn client(&self, args: &[&str]) -> Output {
         client(self.port, args)
     }
+}
 
-    fn signal(&self, child: &Child, signal: i32) {
-        // SAFETY: a signal to a process that this test started and has not yet waited for.
-        unsafe { libc::kill(child.id() as i32, signal) };
-    }
+fn signal(child: &Child, signal: i32) {
+    // SAFETY: a signal to a process that this test started and has not yet waited for.
+    unsafe { libc::kill(child.id() as i32, signal) };
 }
 
 impl Drop for Server {
@@ -146,13 +146,13 @@ fn an_interrupt_ends_with_the_figures_so_far() {
         .spawn()
         .unwrap();
     std::thread::sleep(Duration::from_millis(500));
-    server.signal(&client, libc::SIGINT);
+    signal(&client, libc::SIGINT);
     assert!(wait(&mut client, Duration::from_secs(5)).success());
     let results = results(&client.wait_with_output().unwrap());
     assert_eq!(results.len(), 2);
     assert!(results.iter().all(|result| result.error.is_none()));
 
-    server.signal(&server.child, libc::SIGINT);
+    signal(&server.child, libc::SIGINT);
     assert!(wait(&mut server.child, Duration::from_secs(2)).success());
 }
 

@@ -11,7 +11,7 @@ use std::process::{Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use agent::node::own_root;
-use agent::values;
+use agent::workload::WorkloadKind;
 use agent::workload::confine::Confinement;
 use agent::workload::process::{Assignment, Child, spawn_from};
 use hypertare_plan::{
@@ -116,7 +116,7 @@ fn lives(pid: u32) -> bool {
 fn a_command_tells_every_value() {
     let result = run(command(&["true"]));
     assert_eq!(result.error, None);
-    let mut expected: Vec<&str> = values::COMMAND.iter().map(|&(name, ..)| name).collect();
+    let mut expected: Vec<&str> = Command::VALUES.iter().map(|&(name, ..)| name).collect();
     expected.sort_unstable();
     assert_eq!(result.values.keys().collect::<Vec<_>>(), expected);
     assert_eq!(result.values["exit_status"], 0.0);
@@ -347,7 +347,7 @@ fn ping_between_two_processes() {
             omit: 0,
         }));
         assert_eq!(asked.error, None);
-        let mut expected: Vec<&str> = values::PING_REQUEST.iter().map(|&(name, ..)| name).collect();
+        let mut expected: Vec<&str> = PingRequest::VALUES.iter().map(|&(name, ..)| name).collect();
         expected.sort_unstable();
         assert_eq!(asked.values.keys().collect::<Vec<_>>(), expected);
         assert_eq!(asked.histograms["rtt"].unit, "ns");

@@ -7,6 +7,8 @@
 //! Conventions: seconds are `f64` fields that end in `_s`; sizes are bytes unless the name says
 //! otherwise; times `t_s` are the emitter's monotonic clock. Unknown fields are refused.
 
+#![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod bench;
 mod knob;
 mod limits;

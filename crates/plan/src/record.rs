@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Accelerator, Knob, LinkKind, Paging, Probe, Scheduler};
 
-/// Measured quantities by name. Names and units: `values.rs` of the agent.
+/// Measured quantities by name. Names and units: `hypertare-agent values`.
 pub type Values = BTreeMap<String, f64>;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

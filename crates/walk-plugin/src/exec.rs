@@ -127,7 +127,7 @@ fn kind_of(path: &Path) -> Option<Kind> {
         return (start.get(18..20) == Some(&X86_64)).then_some(Kind::Program);
     }
     let line = start.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?.trim_ascii();
-    let mut words = line.splitn(2, |byte| byte.is_ascii_whitespace());
+    let mut words = line.splitn(2, u8::is_ascii_whitespace);
     let words: Option<Vec<CString>> =
         words.by_ref().map(|word| CString::new(word.trim_ascii()).ok()).collect();
     words.filter(|words| !words[0].is_empty()).map(Kind::Script)
@@ -186,6 +186,8 @@ fn read(address: u64, into: &mut [u8]) -> Option<()> {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
     // SAFETY: the kernel checks the remote address; the local one is ours.
-    let count = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    let count = unsafe {
+        libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+    };
     (count == into.len() as isize).then_some(())
 }

@@ -1,6 +1,8 @@
 //! A plugin for QEMU that feeds every memory access of a program to the model of `walk`. A thin shell:
 //! it gathers pages by thread, follows fork and exec, and writes what the model counted.
 
+#![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod exec;
 mod job;
 mod qemu;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use walk::{Core, Counts, Mark, Marks, Shared};
@@ -127,11 +127,11 @@ impl Session {
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(|broken| broken.into_inner())
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn marks(&self) -> MutexGuard<'_, Marks> {
-        self.marks.lock().unwrap_or_else(|broken| broken.into_inner())
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A thread says that what counts of the program begins or ends.

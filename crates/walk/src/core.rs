@@ -12,6 +12,7 @@ use crate::walker::{Tables, Walker};
 const WALKED: [Layout; 5] = [LAYOUTS[0], LAYOUTS[1], LAYOUTS[5], LAYOUTS[6], LAYOUTS[7]];
 
 /// Where a layout is walked.
+#[expect(clippy::expect_used, reason = "each layout is walked itself, or where its entries are")]
 fn walked(layout: Layout) -> usize {
     WALKED
         .iter()
@@ -98,6 +99,7 @@ impl Core {
     }
 
     /// Walks what the look-ups missed.
+    #[expect(clippy::expect_used, reason = "`Shared::new` makes the tables of every processor")]
     pub fn walk(&mut self, shared: &mut Shared) {
         for miss in self.tlbs.drain_misses() {
             let at = usize::from(miss.processor);

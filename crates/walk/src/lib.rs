@@ -5,6 +5,8 @@
 //! what misses is walked, for each processor and [`Layout`], through tables and caches that the cores of
 //! a process share ([`Shared`]). Everything is pure: no QEMU, no files.
 
+#![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod cache;
 mod core;
 mod geometry;

@@ -239,6 +239,7 @@ impl Tlb {
     }
 
     /// Puts a page that the first level lacks into both levels; whether the second held it.
+    #[expect(clippy::expect_used, reason = "a set without ways is made by nobody")]
     fn fill(&mut self, page: u64, place: usize, bit: u32, known: &mut [Page]) -> bool {
         self.counts.first_tlb_misses += 1;
         let start = (page & self.set_mask) as usize * self.ways;

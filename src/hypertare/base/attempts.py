@@ -70,7 +70,7 @@ def _counter(event: int) -> int:
     buffer = ctypes.create_string_buffer(attributes, 112)
     number = _PERF_EVENT_OPEN[os.uname().machine]
     libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(ctypes.c_long(number), buffer, 0, -1, -1, ctypes.c_ulong(0))
+    fd: int = libc.syscall(ctypes.c_long(number), buffer, 0, -1, -1, ctypes.c_ulong(0))
     if fd < 0:
         raise OSError(ctypes.get_errno(), f"perf_event_open: {os.strerror(ctypes.get_errno())}")
     return fd

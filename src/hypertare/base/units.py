@@ -34,7 +34,7 @@ def parse_size(text: object) -> int:
     power = _POWERS.get(suffix.removesuffix("ib").removesuffix("b"))
     if power is None:
         raise ValueError(f"'{text}' is not a size; write for example 64K, 512M or 2G")
-    return round(number * 1024**power)
+    return round(number * 1024.0**power)
 
 
 def parse_rate(text: object) -> float:

@@ -47,15 +47,15 @@ def _register() -> None:
     from hypertare.cli import compare, doctor, image, report, run, studies, tune, walk, weigh
     from hypertare.cli.verb import Verb
 
-    before_a_command = {
-        "context_settings": {"allow_interspersed_args": False},
-        "options_metavar": "[OPTIONS] --",
-        "cls": Verb,
-    }
-    app.command(**before_a_command)(weigh.weigh)
+    before_a_command = app.command(
+        context_settings={"allow_interspersed_args": False},
+        options_metavar="[OPTIONS] --",
+        cls=Verb,
+    )
+    before_a_command(weigh.weigh)
     app.command(cls=Verb)(run.run)
     app.command(cls=Verb)(tune.tune)
-    app.command(**before_a_command)(walk.walk)
+    before_a_command(walk.walk)
     app.command(cls=Verb)(report.report)
     app.command(cls=Verb)(compare.compare)
     app.command(cls=Verb)(doctor.doctor)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from hypertare.doctor.finding import Finding
 
 _STYLES = {"ok": "green", "info": "cyan", "warn": "yellow", "bad": "bold red"}
 
@@ -56,7 +60,7 @@ def _put_back() -> None:
     recover(host, print)
 
 
-def _print(verdict: str, findings: list) -> None:
+def _print(verdict: str, findings: Sequence[Finding]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

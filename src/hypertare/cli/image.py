@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hypertare.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from hypertare.machines.image.cache import Listed
 
 app = typer.Typer(
     no_args_is_help=True, help="Guest kernels and initramfs archives, cached by content."
@@ -155,7 +159,7 @@ def gc(
     print(f"{freed:.0f} MB {'would be ' if dry_run else ''}freed")
 
 
-def _print_table(title: str, entries: list) -> None:
+def _print_table(title: str, entries: Sequence[Listed]) -> None:
     import time
 
     from rich.console import Console

@@ -269,9 +269,9 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
     print(f"seed {design.seed}; {len(design.plots)} bench(es), hardest to change outermost:")
     for index in design.plot_order(0):
         plot = design.plots[index]
-        levels = ", ".join(f"{name} = {level}" for name, level in plot.levels.items()) or "one"
+        named = ", ".join(f"{name} = {level}" for name, level in plot.levels.items()) or "one"
         variants = ", ".join(_variant_text(v.platform, v.levels) for v in plot.variants)
-        print(f"  {levels}: {variants}")
+        print(f"  {named}: {variants}")
     print("first round, each block in random order:")
     for _, levels, _, block in first:
         order = ", ".join(
@@ -318,6 +318,6 @@ def _show_search(plan: SearchPlan, jobs: int) -> None:
         print(f"  {_variant_text(place.platform, dict(place.levels))}")
 
 
-def _variant_text(platform: str, levels: dict[str, object]) -> str:
+def _variant_text(platform: str, levels: Mapping[str, object]) -> str:
     inside = ", ".join(f"{name.removeprefix('sut.')} = {level}" for name, level in levels.items())
     return f"{platform} ({inside})" if inside else platform

@@ -102,6 +102,7 @@ def tune(
         changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
         refuse_changes(changes | {"--goal": goal, "--budget": budget})
         file, seed = interrupted_study(study, out, "tune")
+        assert out is not None, "interrupted_study refuses that"
         tuning.check_is_tuning(out)
     else:
         file = asked_study(study)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hypertare.cli.options import HugePages, ModuleReload
 from hypertare.stats.practical import THRESHOLD
+
+if TYPE_CHECKING:
+    from hypertare.study import StudyFile
 
 
 def weigh(
@@ -199,7 +202,7 @@ def study_file(
     sut: Mapping[str, object],
     design: dict[str, object],
     prepare: str | None,
-):
+) -> StudyFile:
     """The study that weighs one command: weigh is nothing but a study made on the spot.
 
     Args:

@@ -7,6 +7,7 @@ from hypertare.base.units import human_size
 from hypertare.doctor.finding import Finding
 from hypertare.machines.host import huge_pages as pool
 from hypertare.machines.host import kvm
+from hypertare.protocol.plan import HUGE_PAGE
 
 _LEAST = 512 << 20
 _COMFORTABLE = 2 << 30
@@ -50,7 +51,7 @@ def huge_pages(host: Host) -> Finding:
     )
     if not found.total:
         return Finding("huge_pages", "info", "no huge pages are set aside", do)
-    room = human_size(found.free * pool.SIZE)
+    room = human_size(found.free * HUGE_PAGE)
     what = f"{found.free} of {found.total} huge pages are free: guests of up to {room} in all"
     if not found.free:
         return Finding("huge_pages", "info", f"all of {found.total} huge pages are in use", do)

@@ -19,7 +19,7 @@ from typing import Protocol
 from hypertare.base.errors import InputError
 from hypertare.design import pc
 from hypertare.design.design import Design, Variant
-from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.engine.campaign import Campaign, Journal, Key, Observer, expected_trial_s
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, Place, seed_of
@@ -76,7 +76,7 @@ class BatchCampaign(Campaign):
     def _carry_out(self, boots: Sequence[Batch]) -> bool:
         """Takes a wave in, in its order; `False` when the time limit ended it."""
         missing = [batch for batch in boots if not self._is_stored(batch)]
-        self._waiting = {batch.machine for batch in missing}
+        self._waiting: set[object] = {batch.machine for batch in missing}
         of = len(self._waiting)
         self._tell_boots(of)
         # However this ends, also by Ctrl-C, no machine goes on.
@@ -173,7 +173,7 @@ class BatchCampaign(Campaign):
             variant = variants[self._identity_of(planned, plot)]
             if (key, variant.node) in self._abandoned:
                 continue
-            kind = "warmup" if warmup else "measured"
+            kind: Kind = "warmup" if warmup else "measured"
             levels = {k: v for k, v in planned.cell.items() if k != "workload"}
             yield Place(variant, replace(planned, kind=kind), levels, key)
 
@@ -208,7 +208,7 @@ class BatchCampaign(Campaign):
         self._started = self.clock()
         self._boots = [0] * len(self.design.plots)
         self._host_s: list[float] = []
-        self._waiting: set[object] = set()
+        self._waiting = set()
         self._known_benches = Counter(boot for boot, _ in self.journal.benches())
 
     def _is_stored(self, batch: Batch) -> bool:

@@ -16,10 +16,10 @@ from hypertare.base.level import Cell
 from hypertare.design import planner
 from hypertare.design.asks import Ask
 from hypertare.design.design import Plot, Variant, is_hard, name_nodes
-from hypertare.design.trials import FinishedTrial
+from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.batch_campaign import BatchMachine, BatchObserver
 from hypertare.engine.campaign import Journal
-from hypertare.engine.laboratory import Kind, Laboratory
+from hypertare.engine.laboratory import Laboratory
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, Place, seed_of
 from hypertare.machines.emulated import Output
@@ -79,16 +79,16 @@ class BatchLaboratory(Laboratory):
         """Warm-ups where there are any, then the one trial."""
         plot, variant = self._plot(ask)
         self._boot += 1
-        kinds: list[Kind] = [*["warmup"] * self._warmup, kind]
+        warmups: list[Kind] = ["warmup"] * self._warmup
         places = [
             Place(variant, self._planned(ask, block, self._boot, one), ask.levels, key)
-            for one in kinds
+            for one in (*warmups, kind)
         ]
         seed = seed_of(self.seed, _NUMBERED, block if ask.replicate is None else ask.replicate)
         return batches.make(self.file, plot, self._boot, seed, places, self.surroundings)
 
     def _plot(self, ask: Ask) -> tuple[Plot, Variant]:
-        hard: Cell = {path: level for path, level in ask.levels.items() if is_hard(path)}
+        hard: Cell = {path: v for path, v in ask.levels.items() if v is not None and is_hard(path)}
         platforms = dict.fromkeys((BASELINE, self.platform))
         guests = self.file.cell(dict(ask.levels)).bench_guests
         variants = tuple(name_nodes([Variant(platform) for platform in platforms], guests))

@@ -380,7 +380,7 @@ class Campaign:
         )
 
     def _warms_up(self, key: Key) -> bool:
-        return self.study.workloads[self.design.cells[key.cell].workload].type == "command"
+        return self.study.workloads[self.design.cells[key.cell].workload].kind.warms_up
 
     def remaining_s(self) -> float:
         """Most time that the rest may take: every open cell to its limit, but not beyond the time limit."""
@@ -511,7 +511,7 @@ def expected_run_s(study: Study, design: Design, blocks: int) -> float:
         boots = math.ceil(visits(study, design, plot, blocks))
         seconds += boots * bench_s(plot)
         for cell in design.cells:
-            command = study.workloads[cell.workload].type == "command"
-            times = blocks + (boots * study.design.warmup if command else 0)
+            warms_up = study.workloads[cell.workload].kind.warms_up
+            times = blocks + (boots * study.design.warmup if warms_up else 0)
             seconds += times * len(plot.variants) * expected_trial_s(study, cell.workload)
     return seconds

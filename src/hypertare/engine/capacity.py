@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 from hypertare.base.errors import MachineError
 from hypertare.base.level import Cell
-from hypertare.base.quantities import OfCapacity
 from hypertare.design.asks import Ask
 from hypertare.design.design import Design, Plot, Variant
 from hypertare.design.planner import Capacity
 from hypertare.design.trials import FinishedTrial
-from hypertare.study import StreamSettings, Study, StudyFile
+from hypertare.study import Study, StudyFile
 
 FIRST = 2_000_000
 """Trials of capacities are numbered from here on: those of the study's cells keep their own numbers."""
@@ -52,9 +51,7 @@ def _is_scaled(file: StudyFile, study: Study, workload: str) -> bool:
     path = f"workloads.{workload}.rate"
     cells = [study, *(file.cell({path: v}) for v in study.factors_of(workload).get(path, ()))]
     found = (cell.workloads[workload] for cell in cells)
-    return any(
-        isinstance(one, StreamSettings) and isinstance(one.rate, OfCapacity) for one in found
-    )
+    return any(one.is_share_of_capacity for one in found)
 
 
 def measured(need: Need, trials: Iterable[FinishedTrial]) -> Capacity | None:

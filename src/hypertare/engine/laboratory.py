@@ -59,8 +59,8 @@ class Laboratory(ABC):
         self.left_s: Callable[[], float] = lambda: 0.0
         self.study = file.study()
         self._kind = self.study.workloads[workload].type
-        # Only commands find cold caches after a boot; streams leave their own beginnings out.
-        self._warmup = self.study.design.warmup if self._kind == "command" else 0
+        warms_up = self.study.workloads[workload].kind.warms_up
+        self._warmup = self.study.design.warmup if warms_up else 0
         self._kept = _blocks(
             one for one in journal.trials() if first is None and one.planned.of_cell
         )
@@ -359,13 +359,15 @@ def _is_guest_only(path: str) -> bool:
     return table == "sut" and name in GUEST_ONLY
 
 
-def _guest_only(levels: Cell) -> Cell:
-    return {path: level for path, level in levels.items() if _is_guest_only(path)}
+def _guest_only(levels: Mapping[str, Level | None]) -> Cell:
+    return {path: v for path, v in levels.items() if v is not None and _is_guest_only(path)}
 
 
-def _hard(levels: Cell) -> Cell:
+def _hard(levels: Mapping[str, Level | None]) -> Cell:
     return {
-        path: level for path, level in levels.items() if is_hard(path) and not _is_guest_only(path)
+        path: level
+        for path, level in levels.items()
+        if level is not None and is_hard(path) and not _is_guest_only(path)
     }
 
 

@@ -56,7 +56,6 @@ from hypertare.study import (
     BASELINE,
     LEAST_DRIVER_DOMAIN,
     LEAST_EMULATED,
-    CommandSettings,
     Study,
     StudyFile,
     published,
@@ -171,10 +170,10 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
             _check_size(workdir, cell.sut.memory)
     _check_devices(study)
     for name, settings in study.workloads.items():
-        if settings.type == "command" and study.needs_files:
+        if settings.argv and study.needs_files:
             _check_command(name, settings.argv, workdir)
-        elif settings.type == "command":
-            _check_in_image(name, settings, real.choose(programs_of(file, study)))
+        elif settings.argv:
+            _check_in_image(name, settings.programs, real.choose(programs_of(file, study)))
     _check_kernels(study)
     processors = tuple(study.walk.descriptions(file.folder)) if study.walk else ()
     walks.needs(file, study)
@@ -282,11 +281,10 @@ def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
     return tuple(str(file.folder / name) if is_own(name) else name for name in names)
 
 
-def _check_in_image(name: str, settings: CommandSettings, chosen: Choice) -> None:
+def _check_in_image(name: str, programs: tuple[str, ...], chosen: Choice) -> None:
     """An emulated machine does not see this host's files."""
     held = (*EMULATED.programs, *chosen.commands)
-    words = ["/bin/sh"] if settings.prepare else []
-    for program in [*words, settings.argv[0]]:
+    for program in programs:
         folder, _, word = program.rpartition("/")
         if word in held or (chosen.sets and folder not in _PROGRAM_FOLDERS):
             continue

@@ -30,17 +30,15 @@ from hypertare.machines.image import programs as real
 from hypertare.machines.image.cache import Cache, DamagedError
 from hypertare.machines.image.programs import Choice, Programs
 from hypertare.study import (
-    CommandSettings,
-    ForkSettings,
     Study,
     StudyFile,
-    TouchSettings,
     combinations,
 )
 from hypertare.study.walk import WalkSettings
 from hypertare.walk import agent, run
 from hypertare.walk.processors import Description
 from hypertare.walk.result import Walked, WalkSummary
+from hypertare.workloads.workload import WorkloadSettings
 
 _RESULT = "walk.json"
 _LAST_BYTES = 400
@@ -100,18 +98,10 @@ def _own_factors(study: Study, workload: str) -> dict[str, tuple[object, ...]]:
     return {path: levels for path, levels in factors.items() if path.startswith(prefix)}
 
 
-def _need(cell: Cell, settings: object) -> Need:
-    match settings:
-        case CommandSettings():
-            in_image = settings.argv[0] != paths.AGENT or settings.prepare is not None
-            return Need(cell, settings.argv, settings.prepare, in_image)
-        case ForkSettings():
-            sizes = ("--count", str(settings.count), "--touch", str(settings.touch))
-            return Need(cell, (paths.AGENT, "fork", *sizes, "--quiet"))
-        case TouchSettings() if settings.count is not None:
-            # In small pages wherever this host would put it: which pages there are, the model decides.
-            sizes = ("--memory", str(settings.memory), "--count", str(settings.count))
-            return Need(cell, (paths.AGENT, "touch", *sizes, "--pages", "4K", "--quiet"))
+def _need(cell: Cell, settings: WorkloadSettings) -> Need:
+    work = settings.given_work()
+    if work is not None:
+        return Need(cell, work.argv, work.prepare, work.in_image)
     raise InputError(
         f"walk: {cell['workload']} does as much as fits into a time, and in a guest less than natively.",
         f"Set workloads.{cell['workload']}.count in place of a duration.",
@@ -238,7 +228,7 @@ class Stage:
     def _known(self, fingerprint: str) -> WalkSummary | None:
         entry = self._cache.find("walks", fingerprint)
         try:
-            return entry and WalkSummary.model_validate_json(entry.read(_RESULT))
+            return WalkSummary.model_validate_json(entry.read(_RESULT)) if entry else None
         except (DamagedError, ValidationError):
             return None
 

@@ -146,7 +146,7 @@ def _searches(
     """What changed of the rates that both runs found, and what only one of them looked for."""
     mine, its = ({(one.platform, key(rates.cell(one))): one for one in run} for run in (a, b))
     changes = [_rate_change(one, its[at], threshold) for at, one in mine.items() if at in its]
-    only = (
+    only_a, only_b = (
         [
             f"{LOSS_FREE_RATE} of {place(one.platform, rates.cell(one))}"
             for at, one in run.items()
@@ -154,7 +154,7 @@ def _searches(
         ]
         for run, other in ((mine, its), (its, mine))
     )
-    return [change for change in changes if change], *only
+    return [change for change in changes if change], only_a, only_b
 
 
 def _rate_change(a: LossFreeRate, b: LossFreeRate, threshold: float) -> Change | None:
@@ -180,6 +180,7 @@ def _rate_change(a: LossFreeRate, b: LossFreeRate, threshold: float) -> Change |
         better="higher",
         platform=a.platform,
         cell=rates.cell(a),
+        guest=None,
         n_a=a.trials,
         n_b=b.trials,
         a=before.rate,

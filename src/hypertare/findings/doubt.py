@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypertare.design.trials import FinishedTrial
-from hypertare.workloads.guests import OF_STREAMS
+from hypertare.workloads.streams_at_once import RESPONSES as OF_STREAMS
 
 LEAST_OVERLAP = 0.5
 """Of the longest stream's time: where all ran for less, a goodput of several guests decides nothing."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, TypedDict
 
 from hypertare.base.level import key
 from hypertare.design.trials import FinishedTrial
@@ -61,6 +61,19 @@ class Comparison:
     blocks: int
     size: float
     """What the difference is measured against for its practical size, in the response's unit."""
+
+
+class _Compared(TypedDict, total=False):
+    """The fields of an estimate that compare."""
+
+    cost: float
+    cost_low: float | None
+    cost_high: float | None
+    difference: float
+    difference_low: float | None
+    difference_high: float | None
+    verdict: Verdict
+    reason: Reason | None
 
 
 @dataclass(frozen=True)
@@ -144,7 +157,8 @@ def estimate(
         if response.name == GOODPUT:
             made = made.model_copy(update=_of_alone(one, every, rules))
         found.append(made)
-        tests.append(Judged(made, draft.floor, draft.value, comparison and comparison.mean))
+        mean = comparison.mean if comparison else None
+        tests.append(Judged(made, draft.floor, draft.value, mean))
     return Estimates(
         tuple(found),
         tuple(_of_guests(every, responses, rules)),
@@ -175,8 +189,9 @@ def _of_alone(one: Series, every: Sequence[Series], rules: Rules) -> dict[str, f
         return {}
     # Of guests that disturb there is no rate: the goodput is then that of the one that works.
     mine = FAIR_RATE if one.values(FAIR_RATE)[0] else GOODPUT
-    sides = [Side(s.by_block(name), s.boots()) for s, name in ((alone, GOODPUT), (one, mine))]
-    found = slow_down.of_alone(*sides, rules.confidence)
+    by_itself = Side(alone.by_block(GOODPUT), alone.boots())
+    beside = Side(one.by_block(mine), one.boots())
+    found = slow_down.of_alone(by_itself, beside, rules.confidence)
     if found is None:
         return {}
     exact = found.constant and rules.clock == "virtual"
@@ -253,7 +268,7 @@ def _estimate(
         confidence=rules.confidence,
         exact=virtual and value.interval.constant and compared,
         blocks=comparison.blocks if comparison else None,
-        **(_judged(comparison, response, floor, rules, many) if comparison else {}),
+        **(_judged(comparison, response, floor, rules, many) if comparison else _Compared()),
     )
 
 
@@ -263,8 +278,7 @@ def _judged(
     floor: noise.Floor | None,
     rules: Rules,
     many: bool,
-) -> dict[str, float | Verdict | Reason | None]:
-    """The fields of an estimate that compare."""
+) -> _Compared:
     mean = comparison.mean
     low, high = _ends(mean, rules.clock == "virtual")
     if comparison.scale == "log":
@@ -274,12 +288,20 @@ def _judged(
             ends = ratio.cost_bounds(low, high, response.better)
         gate = floor.least if floor and floor.pairs == "same block" else 0.0
         ruling = _ruling(comparison, cost, ends, gate, rules, many)
-        return {"cost": cost, "cost_low": ends[0], "cost_high": ends[1], **asdict(ruling)}
+        return {
+            "cost": cost,
+            "cost_low": ends[0],
+            "cost_high": ends[1],
+            "verdict": ruling.verdict,
+            "reason": ruling.reason,
+        }
+    ruling = _difference_ruling(comparison, response, low, high, rules, many)
     return {
         "difference": mean.interval.estimate,
         "difference_low": low,
         "difference_high": high,
-        **asdict(_difference_ruling(comparison, response, low, high, rules, many)),
+        "verdict": ruling.verdict,
+        "reason": ruling.reason,
     }
 
 

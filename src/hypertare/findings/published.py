@@ -23,7 +23,7 @@ def beside(
     """
     for point in found:
         ours = [one for one in estimates if _is_of(point, one, setting)]
-        for one in ours or [None]:
+        for one in ours or (None,):
             yield Published(
                 source=point.source,
                 on=point.on,

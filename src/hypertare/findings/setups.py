@@ -38,7 +38,9 @@ def unlike_runs(one: Summary, other: Summary) -> list[str]:
     for state in one.platforms:
         # A factor of the bench gives a node several states: the likest is its own.
         matches = [it for it in other.platforms if _whose(it) == _whose(state)]
-        found += min((_unlike_states(state, match) for match in matches), key=len, default=[])
+        unlike = [_unlike_states(state, match) for match in matches]
+        likest: list[str] = min(unlike, key=len, default=[])
+        found += likest
     return list(dict.fromkeys(found))
 
 

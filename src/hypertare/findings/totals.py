@@ -22,7 +22,8 @@ from hypertare.runs.summary import Estimate, Total
 from hypertare.study import Study, StudyFile
 from hypertare.study.walk import PROCESSOR, SHARED_CACHE
 from hypertare.walk.result import Cost, Pages, Paging, Walked
-from hypertare.workloads.responses import ELAPSED, TOTAL, WALK_CYCLES, WALK_TIME
+from hypertare.workloads.response import ELAPSED
+from hypertare.workloads.responses import TOTAL, WALK_CYCLES, WALK_TIME
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def layout(platform: str, study: Study, workload: str) -> Layout | None:
 
 
 def _own_pages(study: Study, workload: str) -> Pages | None:
-    asked = getattr(study.workloads[workload], "pages", None)
+    asked = study.workloads[workload].asked_pages
     if asked in ("4K", "2M"):
         return asked
     never = study.knobs.thp is not None and study.knobs.thp.enabled == "never"
@@ -84,7 +85,7 @@ def joined(
         study = study_of(planned.cell)
         wanted = layout(planned.platform, study, planned.workload)
         for processor in result.processors:
-            cost = wanted and _cost(processor.layouts, wanted)
+            cost = _cost(processor.layouts, wanted) if wanted else None
             if cost is None:
                 continue
             cell = {**planned.cell, PROCESSOR: processor.name, SHARED_CACHE: processor.shared_cache}
@@ -117,7 +118,7 @@ def totals(
             if (processor.name, processor.shared_cache)
             == (one.cell[PROCESSOR], one.cell[SHARED_CACHE])
         )
-        cost = wanted and _cost(layouts, wanted)
+        cost = _cost(layouts, wanted) if wanted else None
         assert cost is not None
         counts = cost.counts
         yield Total(

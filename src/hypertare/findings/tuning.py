@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from hypertare.base.level import Level
+from hypertare.knobs.commands import Where
 from hypertare.runs.summary import Clock, MachineState, Part, Verdict
 from hypertare.study.tune import Goal
 from hypertare.workloads.response import Better
@@ -116,9 +117,6 @@ class Smallest(Part):
     loss: float
     below: Level | None = None
     below_loss: float | None = None
-
-
-Where = Literal["host", "guest", "container", "application", "study"]
 
 
 class Step(Part):

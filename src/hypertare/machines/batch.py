@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Cell
+from hypertare.base.level import Level
 from hypertare.design import pc, planner
 from hypertare.design.design import Plot, Variant
 from hypertare.design.pc import Nic, Pc, PcClass, class_of
@@ -37,7 +37,7 @@ class Place:
 
     variant: Variant
     planned: PlannedTrial
-    levels: Cell
+    levels: Mapping[str, Level | None]
     key: Any = None
 
 
@@ -139,7 +139,9 @@ def nics_of(bench: plan.Bench) -> tuple[Nic, ...]:
     """
     hubs = [link.name for link in bench.links if link.kind == "hub"]
     first = hubs[0] if hubs else ""
-    nics = [(one, one.wire or first) for link in bench.links if (one := link.uplink)]
+    nics: list[tuple[plan.Uplink | plan.Interface, str]] = [
+        (one, one.wire or first) for link in bench.links if (one := link.uplink)
+    ]
     on_nodes = [one for node in bench.nodes for one in node.interfaces]
     found = [*nics, *((one, one.link) for one in on_nodes if one.link in hubs)]
     wires = list(dict.fromkeys([*hubs, *(wire for _, wire in found)]))

@@ -21,12 +21,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from pydantic import ValidationError
 
 from hypertare.base.errors import DiffersError, HypertareError, MachineError
 from hypertare.design.pc import Pc
+from hypertare.design.planner.surroundings import Bootable
 from hypertare.machines.batch import Batch
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, DamagedError
@@ -49,17 +50,6 @@ _NO_MEMORY = "deadlocked on memory"
 _SPEAKERS = ("hypertare-agent: ", _QEMU)
 _NOISE = "is not connected to host network"
 """QEMU warns of a hub that nothing of the host is on, which is what it is for."""
-
-
-class Bootable(Protocol):
-    @property
-    def kernel(self) -> Path: ...
-    @property
-    def initramfs(self) -> Path: ...
-    @property
-    def further(self) -> tuple[Path, ...]: ...
-    @property
-    def hypervisor(self) -> Path | None: ...
 
 
 @dataclass(frozen=True)
@@ -356,7 +346,7 @@ class EmulatedMachine:
         files = ["--kernel=kernel", "--initramfs=initramfs"]
         if self.images[pc.image].hypervisor:
             files.append("--hypervisor=hypervisor")
-        argv = [self.agent, "emulate", "--show", *files, *pc.options]
+        argv: list[str | Path] = [self.agent, "emulate", "--show", *files, *pc.options]
         said = subprocess.run(argv, capture_output=True, timeout=20)
         if said.returncode != 0:
             raise MachineError(said.stderr.decode(errors="replace").strip())

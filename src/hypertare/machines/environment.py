@@ -16,7 +16,7 @@ from hypertare.machines.host import xen
 from hypertare.runs.summary import MachineState
 
 if TYPE_CHECKING:
-    from hypertare.machines.image.build import Image
+    from hypertare.design.planner.surroundings import Bootable
 
 
 def machine_state(host: Host | None = None) -> MachineState:
@@ -36,7 +36,9 @@ def machine_state(host: Host | None = None) -> MachineState:
     )
 
 
-def versions(agent: Path, image: Image | None = None, host: Host | None = None) -> dict[str, str]:
+def versions(
+    agent: Path, image: Bootable | None = None, host: Host | None = None
+) -> dict[str, str]:
     """Of all that has a part in the numbers; what is not there is left out."""
     local = host or Host()
     found = {

@@ -389,9 +389,18 @@ def _marks(rows: Sequence[Mapping[str, Any]]) -> list[float]:
     return [step * 10.0**power for power in range(first, last + 1) for step in steps]
 
 
+_FARTHEST = 1e6
+"""Times worse, or better, at which the end of an interval is drawn that lies farther still."""
+
+
 def _times_worse(cost: float, estimate: Estimate) -> float:
-    """The ratio that a cost came from, the way round in which above 1 is worse."""
-    return 1 + cost if estimate.better == "lower" else 1 / (1 - cost)
+    """The ratio that a cost came from, the way round in which above 1 is worse.
+
+    Two trials may leave so wide an interval that its end is a loss of all to the last digit.
+    """
+    left = 1 + cost if estimate.better == "lower" else 1 - cost
+    near = min(max(left, 1 / _FARTHEST), _FARTHEST)
+    return near if estimate.better == "lower" else 1 / near
 
 
 def _mean_row(report: Report, estimate: Estimate, divisor: float) -> dict[str, Any]:

@@ -72,7 +72,8 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
         for point in line.points
     ]
     # Panes of one scale, so that they can be compared.
-    ends = [pick(row["value"] for row in data) for pick in (min, max)]
+    shown = [point.value_s / divisor for line in lines for point in line.points]
+    ends = [min(shown), max(shown)]
     colours = charts.colours(list(dict.fromkeys(line.name for line in lines)))
     title = levels.name(plot.lines) if plot.lines else None
     encoding = {
@@ -95,7 +96,8 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
         for facet, rows in charts.by_facet(data).items()
     }
     if len(drawn) == 1:
-        return sized(*drawn.values(), height=280)
+        (only,) = drawn.values()
+        return sized(only, height=280)
     return vega.panes(drawn, columns=2, width=300)
 
 

@@ -74,7 +74,7 @@ def frame(report: Report) -> polars.DataFrame:
                 )
             )
     text, whole, real = polars.String, polars.Int64, polars.Float64
-    schema = {
+    schema: dict[str, type[polars.DataType]] = {
         "trial": whole,
         "block": whole,
         "boot": whole,

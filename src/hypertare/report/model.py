@@ -28,8 +28,8 @@ from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.store import Meta, Store
 from hypertare.runs.summary import Estimate, Summary
+from hypertare.workloads.counters import histogram
 from hypertare.workloads.response import Response
-from hypertare.workloads.responses import histogram
 
 # What a series shows of an interval, the first that it has.
 _SERIES = ("goodput_bps", "sent_bps")

@@ -135,7 +135,8 @@ def _chart(
         for facet, chosen in charts.by_facet(rows).items()
     }
     if plot.facet is None:
-        return sized(*drawn.values(), height=280)
+        (only,) = drawn.values()
+        return sized(only, height=280)
     titled = {f"{levels.name(plot.facet)} {facet}": one for facet, one in drawn.items()}
     return vega.panes(titled, columns=2, width=300)
 

@@ -118,7 +118,8 @@ def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Spec:
         for facet, rows in charts.by_facet(data).items()
     }
     if len(drawn) == 1:
-        return sized(*drawn.values(), height=280)
+        (only,) = drawn.values()
+        return sized(only, height=280)
     return vega.panes(drawn, columns=3, width=240)
 
 

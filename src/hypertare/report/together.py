@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -141,7 +142,9 @@ def _ends(known: Responses) -> str:
 
 
 def _kept(cost: float, one: Estimate) -> float:
-    return 1 - cost if one.better == "higher" else 1 / (1 + cost)
+    if one.better == "higher":
+        return 1 - cost
+    return 1 / (1 + cost) if cost > -1 else math.inf
 
 
 def _apart(overlap: Estimate | None) -> str:

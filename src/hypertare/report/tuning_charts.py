@@ -24,7 +24,7 @@ from hypertare.report.verdict import word
 from hypertare.workloads.responses import mark_of
 
 _GREY = charts.TONES["no difference shown"]
-_BLUE, _, _ORANGE, _, _YELLOW, _, _RED, *_ = charts.PALETTE
+_BLUE, _, _ORANGE, _, _YELLOW, _, _RED = charts.PALETTE[:7]
 _PLACES = {"knee": _RED, "front": _BLUE, "beaten": _GREY}
 _PHASES = {"screen": _GREY, "search": _BLUE, "race": _ORANGE}
 _ROW = 34
@@ -85,7 +85,7 @@ def front(found: Tuning) -> Spec:
     dots = {
         "x": x,
         "y": y,
-        "color": _colour("place", _PLACES, [row["place"] for row in rows]),
+        "color": _colour("place", _PLACES, [str(row["place"]) for row in rows]),
         "size": field("blocks:Q", scale={"range": [50, 260]}, legend=None),
         "tooltip": [
             field("setting:N"),
@@ -125,7 +125,7 @@ def course(found: Tuning) -> Spec:
     dots = {
         "x": field("number:Q", title="trial", axis={"grid": False, "tickMinStep": 1}),
         "y": field("throughput:Q", title=_title(found.throughput, found)),
-        "color": _colour("phase", _PHASES, [row["phase"] for row in rows]),
+        "color": _colour("phase", _PHASES, [look.phase for look in found.looks]),
         "tooltip": [
             *fields("number:Q", "phase:N", "setting:N"),
             field("throughput:Q", format=".3~g", title="change, %"),

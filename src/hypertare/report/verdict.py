@@ -246,8 +246,8 @@ def cost_text(estimate: Estimate) -> tuple[str, str]:
     if estimate.cost is not None:
         sign = 100 if estimate.better == "lower" else -100
         ends = (estimate.cost_low, estimate.cost_high)
-        bounds = [None if end is None else sign * end for end in ends]
-        return change_text(sign * estimate.cost, bounds, "%")
+        signed = [None if end is None else sign * end for end in ends]
+        return change_text(sign * estimate.cost, signed, "%")
     if estimate.difference is not None:
         bounds = (estimate.difference_low, estimate.difference_high)
         return difference_text(estimate.difference, bounds, estimate.unit, estimate.estimate)
@@ -288,11 +288,19 @@ def _least_places(least: float) -> int:
     return min(max(0, -math.floor(math.log10(left))), 2) if left > 0 else 0
 
 
+_MOST_TIMES = 1e6
+
+
+def _times(ratio: float) -> str:
+    """Of an end so far out no digit is worth reading."""
+    return f"over {_MOST_TIMES:,.0f}" if ratio > _MOST_TIMES else units.significant(ratio)
+
+
 def _factor_text(change: float, ends: Sequence[float]) -> tuple[str, str]:
     """Two digits each: such an interval is as wide in ratio on either side, so that no one decimal
     place suits both ends.
     """
-    factor, *around = (units.significant(1 + value / 100) for value in (change, *ends))
+    factor, *around = (_times(1 + value / 100) for value in (change, *ends))
     if len(ends) == 2 and ends[0] == ends[1]:
         return f"×{factor}", EXACT
     return f"×{factor}", " to ".join(around) if len(around) > 1 else ""

@@ -367,7 +367,7 @@ class Store:
 
     @property
     def next_trial_id(self) -> int:
-        return self._rows("SELECT coalesce(max(id) + 1, 0) FROM trial")[0][0]
+        return int(self._rows("SELECT coalesce(max(id) + 1, 0) FROM trial")[0][0])
 
     @property
     def meta(self) -> Meta:
@@ -605,8 +605,17 @@ def _add_milestone(db: sqlite3.Connection, what: str) -> None:
 
 
 _Row = tuple[
-    *(int, int, int, str, Json[dict[str, Any]], Kind, Literal["ok", "failed"]),
-    *(str | None, float, Json[tuple[str, ...]], str | None),
+    int,
+    int,
+    int,
+    str,
+    Json[dict[str, Any]],
+    Kind,
+    Literal["ok", "failed"],
+    str | None,
+    float,
+    Json[tuple[str, ...]],
+    str | None,
 ]
 _ROW: TypeAdapter[_Row] = TypeAdapter(_Row)
 _VALUES: TypeAdapter[dict[str, float]] = TypeAdapter(dict[str, float])

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hypertare.base.errors import InputError
-from hypertare.base.level import Cell
-from hypertare.study import GUEST_ONLY, StreamSettings, Study, StudyFile, combinations
+from hypertare.base.level import Cell, Level
+from hypertare.study import GUEST_ONLY, Study, StudyFile, combinations
 from hypertare.study.search import SearchSettings
 
 _RATE = "rate"
@@ -37,7 +37,7 @@ class SearchPlan:
         """Seconds that the trials of all searches take at most."""
         return len(self.places) * self.settings.most_trials * self.settings.duration
 
-    def levels(self, place: Setting, rate: float | None) -> dict[str, object]:
+    def levels(self, place: Setting, rate: float | None) -> dict[str, Level | None]:
         """What is put into the study for a trial; without a rate the sender is not paced."""
         workload = f"workloads.{self.settings.workload}"
         return {
@@ -72,19 +72,16 @@ def _check_workload(file: StudyFile, study: Study, settings: SearchSettings) -> 
             f"{file.source}: search.workload: there is no workload '{name}'.",
             f"There are: {', '.join(study.workloads)}.",
         )
-    if not isinstance(workload, StreamSettings) or workload.protocol != "udp":
-        kind = (
-            f"{workload.type} over TCP" if isinstance(workload, StreamSettings) else workload.type
-        )
+    if not workload.has_loss_rate:
         raise InputError(
-            f"{file.source}: search.workload: '{name}' is a {kind}, which has no rate at which it "
-            "begins to lose.",
+            f"{file.source}: search.workload: '{name}' is a {workload.described}, which has no "
+            "rate at which it begins to lose.",
             "A search needs a stream with protocol = 'udp'.",
         )
-    if settings.duration <= workload.omit:
+    if settings.duration <= workload.left_out_s:
         raise InputError(
             f"{file.source}: search.duration: {settings.duration:g} s are all left out: "
-            f"workloads.{name}.omit is {workload.omit:g} s.",
+            f"workloads.{name}.omit is {workload.left_out_s:g} s.",
             "Take longer trials, or set 'omit' lower.",
         )
 

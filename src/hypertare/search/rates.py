@@ -60,7 +60,7 @@ def estimates(found: Sequence[LossFreeRate], baseline: str) -> Iterator[Estimate
         if lies is None:
             continue
         ratio = _against_baseline(one, lies, found, baseline)
-        cost = ratio and Span(1 - ratio.rate, 1 - ratio.high, 1 - ratio.low)
+        cost = Span(1 - ratio.rate, 1 - ratio.high, 1 - ratio.low) if ratio else None
         yield Estimate(
             response=LOSS_FREE_RATE,
             unit=one.unit,
@@ -72,9 +72,9 @@ def estimates(found: Sequence[LossFreeRate], baseline: str) -> Iterator[Estimate
             estimate=lies.rate,
             low=lies.low,
             high=lies.high,
-            cost=cost and cost.rate,
-            cost_low=cost and cost.low,
-            cost_high=cost and cost.high,
+            cost=cost.rate if cost else None,
+            cost_low=cost.low if cost else None,
+            cost_high=cost.high if cost else None,
         )
 
 

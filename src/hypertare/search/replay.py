@@ -50,8 +50,9 @@ def replay(settings: SearchSettings, measured: Sequence[Measured]) -> Search:
                 f"its lowest rate, {low:.4g} b/s, is not below the highest, {high:.4g} b/s, which is "
                 "all that the sender can send"
             )
-    except _Left as left:
-        return Search(left.need, _nothing(settings, left), answers.used, reason=left.reason)
+    except _Left as at_once:
+        nothing = _nothing(settings, at_once)
+        return Search(at_once.need, nothing, answers.used, reason=at_once.reason)
     search = _search(settings, low, high)
     left = _Left()
     try:
@@ -119,7 +120,7 @@ class _Failed(_Left):
         self.reason = reason
 
 
-class _Answers(AbstractMeasurer):
+class _Answers(AbstractMeasurer):  # type: ignore[misc]  # MLRsearch has no types
     """Gives out trials in the order in which they were made."""
 
     def __init__(self, settings: SearchSettings, measured: Sequence[Measured]) -> None:
@@ -152,8 +153,8 @@ class _Answers(AbstractMeasurer):
 
     def bad(self, most: float, goal: float) -> int:
         """How many trials of rates up to `most` lost more than the goal."""
-        used = (t for t in self.measured[: self.used] if t.error is None and t.rate is not None)
-        return sum(trial.loss > goal for trial in used if trial.rate <= most)
+        used = (trial for trial in self.measured[: self.used] if trial.error is None)
+        return sum(t.loss > goal for t in used if t.rate is not None and t.rate <= most)
 
     def _next(self, rate: float | None) -> Measured:
         """The next trial, which must be at this rate; those that failed are made again."""

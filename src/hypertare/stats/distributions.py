@@ -24,7 +24,7 @@ def t_quantiles(freedom: NDArray[np.float64], share: float) -> NDArray[np.float6
     """As `t_quantile`, for each of several degrees of freedom."""
     from scipy import special
 
-    found: NDArray[np.float64] = special.stdtrit(freedom, share)
+    found: NDArray[np.float64] = special.stdtrit(freedom, share)  # type: ignore[assignment]  # of float64 it is float64
     return found
 
 

@@ -41,10 +41,10 @@ def of_alone(alone: Side, beside: Side, confidence: float = 0.95) -> Interval | 
         assert pairs.logs is not None
         where = [beside.boots[block] for block in pairs.blocks]
         return boots.mean(pairs.logs, where, confidence).interval
-    means = [
+    first, second = (
         _mean_log(one, side, confidence) for one, side in zip((alone, beside), sides, strict=True)
-    ]
-    return welch(*means, confidence)
+    )
+    return welch(first, second, confidence)
 
 
 def _mean_log(one: Side, rates: Mapping[int, Sequence[float]], confidence: float) -> Interval:

@@ -158,7 +158,7 @@ def ends(widths: NDArray[np.float64], precision: float, min_trials: int) -> NDAr
     counts = np.arange(1, widths.shape[-1] + 1)
     narrow = (widths <= precision) & (counts >= min_trials)
     first = np.where(narrow.any(axis=-1), narrow.argmax(axis=-1), widths.shape[-1])
-    confirmed = counts - 1 - first[..., None] >= CONFIRMING
+    confirmed: NDArray[np.bool_] = counts - 1 - first[..., None] >= CONFIRMING
     return narrow & (confirmed | (widths <= AT_ONCE * precision))
 
 

@@ -6,15 +6,6 @@ from hypertare.study.design import DesignSettings
 from hypertare.study.emulated import Emulated
 from hypertare.study.factors import combinations
 from hypertare.study.file import StudyFile, put
-from hypertare.study.knobs import (
-    HOST_KNOBS,
-    CoalescingSettings,
-    DeferSettings,
-    Knobs,
-    KsmSettings,
-    NapiBudgetSettings,
-    ThpSettings,
-)
 from hypertare.study.rules import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 from hypertare.study.study import Study
 from hypertare.study.sut import (
@@ -26,45 +17,22 @@ from hypertare.study.sut import (
     Platform,
     Sut,
 )
-from hypertare.study.workloads import (
-    BurnSettings,
-    CommandSettings,
-    ForkSettings,
-    NeighbourSettings,
-    PingSettings,
-    StreamSettings,
-    TouchSettings,
-)
 
 __all__ = [
     "BASELINE",
     "GUEST_ONLY",
     "HOST_KERNEL",
-    "HOST_KNOBS",
     "LEAST_DRIVER_DOMAIN",
     "LEAST_EMULATED",
     "MOST_GUESTS",
     "OF_GUESTS",
     "BenchSettings",
-    "BurnSettings",
-    "CoalescingSettings",
-    "CommandSettings",
-    "DeferSettings",
     "DesignSettings",
     "Emulated",
-    "ForkSettings",
-    "Knobs",
-    "KsmSettings",
-    "NapiBudgetSettings",
-    "NeighbourSettings",
-    "PingSettings",
     "Platform",
-    "StreamSettings",
     "Study",
     "StudyFile",
     "Sut",
-    "ThpSettings",
-    "TouchSettings",
     "builtin_folder",
     "builtin_names",
     "combinations",

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from hypertare.base.quantities import LineRate
+from hypertare.base.settings import Settings
 from hypertare.protocol.plan import Discipline
-from hypertare.study.settings import Settings
 
 Family = Literal["ipv4", "ipv6"]
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from hypertare.base.words import did_you_mean, level_text
 from hypertare.study.study import Study
-from hypertare.study.workloads import WorkloadSettings
+from hypertare.workloads.registry import KINDS
 
 
 def explain(error: ValidationError, raw: dict[str, Any], text: str, source: str) -> str:
@@ -124,11 +124,7 @@ def _known_keys(raw: dict[str, Any], location: list[str]) -> list[str]:
     parts = location
     if location[:1] == ["workloads"]:
         kind = raw["workloads"][location[1]].get("type")
-        tables = [
-            one
-            for one in _tables(WorkloadSettings)
-            if get_args(one.model_fields["type"].annotation) == (kind,)
-        ]
+        tables = [KINDS[kind].settings]
         parts = location[2:]
     for part in parts:
         fields = [one.model_fields[part].annotation for one in tables if part in one.model_fields]

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from hypertare.base.quantities import Duration
-from hypertare.study.settings import Settings
+from hypertare.base.settings import Settings
 
 CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual", "wall")}
 """By machine; the first is the one that it has unless told otherwise."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ class StudyFile:
                 where = f"{self.source}:{line}" if line else self.source
                 raise InputError(f"{where}: claims: '{claim.text}': {problem}")
 
-    def cell(self, levels: dict[str, Any]) -> Study:
+    def cell(self, levels: Mapping[str, Any]) -> Study:
         """The study with these factors' levels in their places."""
         raw = copy.deepcopy(self.raw)
         for path, level in levels.items():
@@ -213,8 +214,9 @@ def _set(raw: dict[str, Any], path: str, value: object, where: str) -> None:
     put(raw, path, value, where)
     workloads = raw.get("workloads")
     tables = [raw, *(workloads.values() if isinstance(workloads, dict) else ())]
-    for factors in (table.get("factors") for table in tables if isinstance(table, dict)):
-        for factor in factors if isinstance(factors, dict) else ():
+    varied = (table.get("factors") for table in tables if isinstance(table, dict))
+    for factors in (factors for factors in varied if isinstance(factors, dict)):
+        for factor in factors:
             if path == factor:
                 factors[factor] = [value]
             elif path.startswith(f"{factor}."):

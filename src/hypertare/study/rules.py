@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hypertare.base.units import human_size
+from hypertare.knobs.registry import HOST_KNOBS
 from hypertare.protocol.plan import HUGE_PAGE
 from hypertare.study.emulated import CLOCKS
 from hypertare.study.factors import GUESTS, is_easy
-from hypertare.study.knobs import HOST_KNOBS
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.sut import BASELINE
-from hypertare.study.workloads import StreamSettings
-from hypertare.workloads.responses import has_elapsed, of_workload
+from hypertare.workloads.responses import of_workload
 
 if TYPE_CHECKING:
     from hypertare.study.claims import Claim
@@ -152,7 +151,7 @@ def walks_can_be_joined(study: Study) -> None:
         if name not in study.workloads:
             known = ", ".join(study.workloads)
             raise ValueError(f"walk.workloads: there is no workload '{name}'; there are: {known}")
-        if not has_elapsed(study.workloads[name].type):
+        if not study.workloads[name].kind.has_elapsed:
             raise ValueError(f"walk.workloads: '{name}' has no elapsed time to add walks to")
     if not study.walked:
         raise ValueError("[walk]: no workload has an elapsed time to add walks to")
@@ -160,7 +159,7 @@ def walks_can_be_joined(study: Study) -> None:
         for path, given in (("paging", study.sut.paging), ("pages", study.sut.pages)):
             if given is None and f"sut.{path}" not in study.factors:
                 raise ValueError(f"[walk] needs to know sut.{path} of the guest: set it")
-    free = [one for one in study.walked if getattr(study.workloads[one], "pages", None) is None]
+    free = [one for one in study.walked if study.workloads[one].asked_pages is None]
     if free and study.knobs.thp is None and "knobs.thp" not in study.all_factors:
         raise ValueError(
             f"[walk] needs to know the pages of '{free[0]}': whether a kernel gives huge ones by itself "
@@ -183,21 +182,13 @@ def routing_can_be_had(study: Study) -> None:
         )
 
 
-def streams_go_the_topology_s_way(study: Study) -> None:
-    """Routers forward, hosts do not."""
+def workloads_fit_the_topology(study: Study) -> None:
+    """What nodes are to do, they can."""
     routed = study.bench.topology == "routers"
     for name, workload in study.workloads.items():
-        if not isinstance(workload, StreamSettings):
-            continue
-        if routed and workload.direction not in ("forward", "both"):
-            raise ValueError(
-                f'workloads.{name}: routers forward; set direction = "forward" (from a-K to '
-                'b-K) or "both"'
-            )
-        if not routed and workload.direction == "forward":
-            raise ValueError(
-                f'workloads.{name}: only routers forward; set bench.topology = "routers"'
-            )
+        misfit = workload.misfit(routed=routed)
+        if misfit is not None:
+            raise ValueError(f"workloads.{name}: {misfit}")
 
 
 def guests_fit(study: Study) -> None:
@@ -324,7 +315,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     devices_are_of_this_host,
     walks_can_be_joined,
     routing_can_be_had,
-    streams_go_the_topology_s_way,
+    workloads_fit_the_topology,
     guests_fit,
     paging_is_a_guests,
     factors_of_a_workload_are_its_own,

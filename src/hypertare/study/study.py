@@ -7,23 +7,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from hypertare.base.settings import Settings
+from hypertare.knobs.registry import Knobs
 from hypertare.study.bench import BenchSettings
 from hypertare.study.claims import Claim
 from hypertare.study.design import DesignSettings
 from hypertare.study.emulated import CLOCKS, Emulated
 from hypertare.study.factors import GUESTS, is_easy
-from hypertare.study.knobs import Knobs
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
 from hypertare.study.rules import RULES
 from hypertare.study.search import SearchSettings
-from hypertare.study.settings import Settings
 from hypertare.study.sut import BASELINE, Sut
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings
-from hypertare.study.workloads import WorkloadSettings
-from hypertare.workloads.responses import has_elapsed
+from hypertare.workloads.registry import AnyWorkload
 
 ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "hardware"]
 """Probes that a study may have or do without; the others are always read."""
@@ -52,7 +51,7 @@ class Study(Settings):
     sut: Sut = Sut()
     emulated: Emulated = Emulated()
     bench: BenchSettings = BenchSettings()
-    workloads: Annotated[dict[str, WorkloadSettings], Field(min_length=1)]
+    workloads: Annotated[dict[str, AnyWorkload], Field(min_length=1)]
     knobs: Knobs = Knobs()
     probes: tuple[ChosenProbe, ...] = ("napi", "drops", "kvm")
     factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
@@ -89,7 +88,7 @@ class Study(Settings):
         if self.walk is None:
             return ()
         wanted = self.walk.workloads or tuple(self.workloads)
-        return tuple(name for name in wanted if has_elapsed(self.workloads[name].type))
+        return tuple(name for name in wanted if self.workloads[name].kind.has_elapsed)
 
     def factors_of(self, workload: str) -> dict[str, tuple[Any, ...]]:
         """The factors whose levels a trial of this workload may take without another bench."""
@@ -116,7 +115,8 @@ class Study(Settings):
     @property
     def bench_guests(self) -> int:
         """How many stand on a bench: the most that work at once in any cell."""
-        return max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+        most: int = max(self.sut.guests, *self.all_factors.get(GUESTS, ()), 1)
+        return most
 
     @property
     def largest_mtu(self) -> int:
@@ -144,11 +144,11 @@ class Study(Settings):
 
     @property
     def needs_network(self) -> bool:
-        return any(settings.type in ("stream", "ping") for settings in self.workloads.values())
+        return any(settings.kind.needs_network for settings in self.workloads.values())
 
     @property
     def needs_files(self) -> bool:
         """An emulated machine has the programs of its image and no others."""
         return self.machine == "local" and any(
-            settings.type == "command" for settings in self.workloads.values()
+            settings.kind.needs_files for settings in self.workloads.values()
         )

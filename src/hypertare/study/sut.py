@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from hypertare.base.quantities import Limit, Memory
+from hypertare.base.settings import Settings
 from hypertare.base.words import did_you_mean
 from hypertare.protocol.plan import NicModel, Pages, Paging, Scheduler
 from hypertare.study.programs import SETS as PROGRAM_SETS
 from hypertare.study.programs import is_own
-from hypertare.study.settings import Settings
 
 Platform = Literal["native", "container", "guest", "xen"]
 BASELINE = "native"

@@ -18,11 +18,12 @@ from hypertare.findings.tuning import (
     Tried,
     Tuning,
 )
+from hypertare.knobs.commands import System
 from hypertare.report.verdict import word
 from hypertare.runs.summary import MachineState
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Interval
-from hypertare.tune.commands import System, steps
+from hypertare.tune.commands import steps
 from hypertare.tune.space import LEFT, Knob, Setting, Space
 from hypertare.tune.tuner import Aims, Confirmed, Outcome, SmallestLevel
 from hypertare.workloads.response import Response

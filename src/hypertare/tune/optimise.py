@@ -84,7 +84,8 @@ class Optimiser:
         }
 
     def _decoded(self, knob: Knob, value: Any) -> Level:
-        return value if knob.range is not None else knob.levels[value]
+        level: Level = value if knob.range is not None else knob.levels[value]
+        return level
 
     def _fits(self, knob: Knob, level: Level) -> bool:
         if knob.range is None:

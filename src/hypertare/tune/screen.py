@@ -170,7 +170,8 @@ def effects(
 
 
 def _indicators(labels: NDArray[np.int_]) -> Matrix:
-    return (labels[:, None] == np.unique(labels)[None, :]).astype(np.float64)
+    same: NDArray[np.bool_] = labels[:, None] == np.unique(labels)[None, :]
+    return same.astype(np.float64)
 
 
 def _pure_error(blocks: Matrix, runs: Matrix, logs: Matrix) -> tuple[float, int]:

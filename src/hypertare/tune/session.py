@@ -160,9 +160,7 @@ def _aims(
     cpu = find(
         settings.cpu or (_CPU_BY_BYTE if _CPU_BY_BYTE in known else "machine_cpu"), "tune.cpu"
     )
-    if space.ladders and (
-        "loss" not in known or getattr(study.workloads[workload], "protocol", "") == "tcp"
-    ):
+    if space.ladders and not study.workloads[workload].counts_loss:
         raise InputError(
             f"{file.source}: tune.knobs: 'smallest-without-loss' needs a workload that counts loss; "
             f"{workload} does not.",

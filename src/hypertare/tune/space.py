@@ -122,7 +122,8 @@ def make(file: StudyFile, study: Study, settings: TuneSettings, platform: str) -
         for path in named:
             if path not in given:
                 raise InputError(f'{file.source}: tune.{key}: "{path}" is no knob of this tuning.')
-    knobs, ladders = [], []
+    knobs: list[Knob] = []
+    ladders: list[Knob] = []
     for path, levels in given.items():
         _check_path(file, study, path, platform)
         knob = _knob(file, path, levels, settings.default)

@@ -72,17 +72,17 @@ class Cost(_Strict):
     base_cycles: float
     """Cycles of the program if translation cost nothing: instructions x cycles per instruction."""
 
-    @computed_field
+    @computed_field  # type: ignore[prop-decorator]  # mypy refuses what pydantic asks for
     @property
     def references_per_walk(self) -> float | None:
         return self.counts.references / self.counts.walks if self.counts.walks else None
 
-    @computed_field
+    @computed_field  # type: ignore[prop-decorator]  # mypy refuses what pydantic asks for
     @property
     def cycles_per_access(self) -> float:
         return self.cycles / self.accesses if self.accesses else 0.0
 
-    @computed_field
+    @computed_field  # type: ignore[prop-decorator]  # mypy refuses what pydantic asks for
     @property
     def slow_down(self) -> float:
         """Elapsed time relative to the same program with free translation: 1 is none. Cycles of walks

@@ -242,7 +242,7 @@ class _Site:
         return self.folder / "progress"
 
     def _accesses(self) -> int:
-        return struct.unpack("=Q", self._progress().read_bytes())[0]
+        return int(struct.unpack("=Q", self._progress().read_bytes())[0])
 
 
 def _program(name: str) -> str:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 Better = Literal["higher", "lower"]
-
-
 OfGuests = Literal["sum", "mean", "most"]
+
+Found = dict[str, float | None]
+"""Values by response; none where it could not be had."""
+
+Values = dict[str, float]
+"""Those that could be had."""
+
+ELAPSED = "elapsed"
+"""The response that modelled page walks are added to."""
 
 
 @dataclass(frozen=True)
@@ -29,3 +37,14 @@ class Response:
     def is_index(self) -> bool:
         """Whether it lies between 0 and 1 by its definition, and so does what is known of it."""
         return self.unit.startswith("index")
+
+
+def whole(parts: Sequence[float | None]) -> float | None:
+    """The sum; none where a part is not known, for the rest would pass for the whole."""
+    found = [part for part in parts if part is not None]
+    return sum(found) if len(found) == len(parts) else None
+
+
+def known(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Those that could be had."""
+    return {name: value for name, value in values.items() if value is not None}

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use agent::values::{ALL, Definition as Value, PROBES};
+use agent::values::Definition as Value;
+use agent::{probe, workload};
 use anyhow::Result;
-use hypertare_plan::Probe;
 use serde::Serialize;
 
 /// Tell every value that the workloads and the probes report, with unit and meaning
@@ -31,13 +31,15 @@ pub fn main(arguments: &Arguments) -> Result<()> {
 /// In a probe's names `*` stands for any text and `#` for a number.
 #[derive(Serialize)]
 struct Definitions {
-    tasks: BTreeMap<&'static str, Vec<Definition>>,
+    tasks: BTreeMap<String, Vec<Definition>>,
     probes: BTreeMap<String, Vec<Definition>>,
 }
 
 fn json() -> Result<String> {
-    let tasks = ALL.iter().map(|&(workload, values)| (workload, defined(values))).collect();
-    let probes = PROBES.iter().map(|&(probe, values)| (name(probe), defined(values))).collect();
+    let tasks =
+        workload::values().into_iter().map(|(name, values)| (name, defined(values))).collect();
+    let probes =
+        probe::ALL.iter().map(|&one| (probe::name(one), defined(probe::values(one)))).collect();
     Ok(serde_json::to_string_pretty(&Definitions { tasks, probes })? + "\n")
 }
 
@@ -45,17 +47,10 @@ fn defined(values: &'static [Value]) -> Vec<Definition> {
     values.iter().map(|&(name, unit, meaning)| Definition { name, unit, meaning }).collect()
 }
 
-/// As plans and records spell it.
-fn name(probe: Probe) -> String {
-    match serde_json::to_value(probe) {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => format!("{probe:?}"),
-    }
-}
-
 fn table() -> String {
-    let probes = PROBES.iter().map(|&(probe, values)| (format!("probe {}", name(probe)), values));
-    let tasks = ALL.iter().map(|&(workload, values)| (workload.to_owned(), values));
+    let probes =
+        probe::ALL.iter().map(|&one| (format!("probe {}", probe::name(one)), probe::values(one)));
+    let tasks = workload::values().into_iter();
     let mut text = String::new();
     for (title, values) in tasks.chain(probes) {
         text += &format!("{title}\n");

@@ -1,11 +1,12 @@
 //! What the executor waits for: steps of the plan, lines of nodes, and the end.
 
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::sync::mpsc::SyncSender;
 
-use hypertare_plan::{Record, Step};
+use hypertare_plan::Step;
 
 use crate::lines::Lines;
+use crate::links::{Inbox, News};
 
 /// Something that happened.
 #[derive(Debug)]
@@ -33,50 +34,9 @@ pub enum Why {
 /// Tells the nodes of one bench from those of the bench before.
 pub type MemberId = u64;
 
-#[derive(Debug)]
-pub enum News {
-    /// A record, and how many bytes it took.
-    Record(Box<Record>, usize),
-    /// Nothing more will come, because of this.
-    Gone(String),
-}
-
-/// Where one node's lines arrive.
-#[derive(Clone)]
-pub struct Inbox {
-    pub member: MemberId,
-    pub events: SyncSender<Event>,
-}
-
-impl Inbox {
-    /// Reads a node's records until it ends or sends what is not a record.
-    pub fn read(&self, input: impl Read) {
-        let mut lines = Lines::new(input);
-        let why = loop {
-            match lines.read() {
-                Ok(Some(line)) if line.whole => match serde_json::from_slice(&line.bytes) {
-                    Ok(record) => {
-                        let news = News::Record(Box::new(record), line.bytes.len() + 1);
-                        if !self.tell(news) {
-                            return;
-                        }
-                    }
-                    Err(error) => break format!("it sent a line that is not a record ({error})"),
-                },
-                Ok(_) => break "its agent has ended".to_owned(),
-                Err(error) if error.kind() == ErrorKind::InvalidData => {
-                    break format!("it sent too much: {error}");
-                }
-                Err(error) => break format!("its agent cannot be heard any more: {error}"),
-            }
-        };
-        self.tell(News::Gone(why));
-    }
-
-    /// False when nobody listens any more.
-    pub fn tell(&self, news: News) -> bool {
-        self.events.send(Event::Node { member: self.member, news }).is_ok()
-    }
+/// Where one node's lines arrive among all other events.
+pub fn inbox(member: MemberId, events: SyncSender<Event>) -> Inbox {
+    Inbox::new(move |news| events.send(Event::Node { member, news }).is_ok())
 }
 
 /// Reads the plan. The end of a pipe means that whoever wrote the plan is gone or has had enough; a

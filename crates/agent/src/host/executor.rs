@@ -15,10 +15,11 @@ use hypertare_plan::{
 };
 
 use super::check;
-use super::event::{Event, Inbox, MemberId, News, Why};
+use super::event::{Event, MemberId, Why, inbox};
 use super::machine::Machine;
 use super::member::{Heard, Member};
-use super::spawn::signal_name;
+use crate::links::News;
+use crate::process::spawn::signal_name;
 
 /// A node that is told to kill its tasks and does not answer within this is dead.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
@@ -212,7 +213,7 @@ impl<M: Machine> Executor<M> {
             let begun = Instant::now();
             let id = self.next_member;
             self.next_member += 1;
-            let inbox = Inbox { member: id, events: self.post.clone() };
+            let inbox = inbox(id, self.post.clone());
             let started = self.machine.start(bench, index, inbox).map_err(|error| {
                 self.blamed = Some(node.name.clone());
                 Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))

@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex};
 use anyhow::bail;
 use hypertare_plan::{
     Burn, Domain, Interval, Knob, KnobSetting, MAX_LINE, Node, NumberedOrder, Phase, PingProtocol,
-    PingReply, Probe, ProbeRequest, Task, TaskResult, Workload,
+    PingReply, Probe, ProbeRequest, Task, TaskResult, Values, Workload,
 };
 
 use super::*;
-use crate::host::machine::{About, NodeLink, Started};
+use crate::host::machine::Started;
+use crate::links::{About, Inbox, NodeLink};
 use crate::node::hello::hello;
 use crate::probe::Outside;
 
@@ -674,7 +675,7 @@ fn what_comes_too_late_is_left_out() {
                     task: "work".to_owned(),
                     begin_s: 0.0,
                     end_s: 1.0,
-                    values: Default::default(),
+                    values: Values::new(),
                     heard_s: None,
                 };
                 actor.say(&Record::Interval(old));
@@ -702,7 +703,7 @@ fn when_an_interval_was_heard_is_for_the_host_agent_to_say() {
                     task: "work".to_owned(),
                     begin_s: 0.0,
                     end_s: 1.0,
-                    values: Default::default(),
+                    values: Values::new(),
                     heard_s: Some(1e9),
                 }));
                 None

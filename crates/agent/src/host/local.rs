@@ -8,22 +8,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
-    Accelerator, Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind,
-    Pages, Trunk,
+    Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind, Trunk,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::cgroup::{Cgroup, Scope};
-use super::event::Inbox;
-use super::links::{DomainLink, GuestLink, Held, Pipes, ProcessLink};
 use super::machine::{Machine, Started};
-use super::sandbox;
-use super::spawn::Spawn;
-use super::weights::Weights;
-use crate::guest::vmm::{Spec, Tap, Vmm};
-use crate::guest::{huge_pages, kvm_module};
+use crate::links::Inbox;
+use crate::links::domain::DomainLink;
+use crate::links::guest::{GuestLink, Held, Provisions, Spec, Tap};
+use crate::links::process::{Pipes, ProcessLink};
 use crate::net::{Links, Namespace, forwarding, line, tap};
-use crate::xen::domain::Domain;
+use crate::process::cgroup::{Cgroup, Scope};
+use crate::process::namespaces;
+use crate::process::spawn::Spawn;
+use crate::process::weights::Weights;
 use crate::xen::kit::Kit;
 use crate::xen::scheduler;
 
@@ -69,7 +67,7 @@ impl Local {
         };
         let mut warnings = Vec::new();
         let cgroup = memory.and_then(|memory| self.cgroup(node, memory, &mut warnings));
-        let place = sandbox::scratch(&format!("node{}", self.number()))?;
+        let place = namespaces::scratch(&format!("node{}", self.number()))?;
         let (theirs, ours) = pipes()?;
         let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
         let mut arguments: Vec<String> =
@@ -184,7 +182,7 @@ impl Local {
         guest: &Guest,
         inbox: Inbox,
     ) -> Result<Started> {
-        let (kvm, memory) = prepare_machine(guest)?;
+        let provisions = Provisions::of(guest)?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
         let mut taps = Vec::new();
@@ -202,17 +200,12 @@ impl Local {
         // With a weight its threads are in groups with others', so that none accounts for it alone.
         let cgroup = if groups.is_none() { self.cgroup(node, None, &mut warnings) } else { None };
         let share = node.files.as_ref().map(|_| Path::new("/"));
-        let vmm = Vmm::start(Spec { node, guest, taps, share })?;
-        warnings.extend_from_slice(vmm.missing_walls());
-        if let Some(cgroup) = &cgroup {
-            cgroup.add(vmm.pid().as_raw_nonzero().get())?;
-        }
-        let held = Held { cgroup, kvm, memory, groups };
-        let link = GuestLink::new(vmm, inbox, node, held)?;
+        let held = Held { cgroup, provisions, groups };
+        let (link, missing) = GuestLink::start(Spec { node, guest, taps, share }, held, inbox)?;
+        warnings.extend(missing);
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
     }
 
-    /// Its interfaces are joined to their links by the hotplug script.
     fn start_domain(
         &mut self,
         bench: &Bench,
@@ -230,8 +223,7 @@ impl Local {
             bail!("a guest of Xen cannot be on the hub {}: give it a bridge", interface.link);
         }
         let node = &Node { interfaces: interfaces.clone(), ..node.clone() };
-        let domain = Domain::create(node, plan, bench, &kit)?;
-        let link = DomainLink::new(domain, bench.scheduler, inbox)?;
+        let link = DomainLink::start(node, plan, bench, &kit, inbox)?;
         let mtu = mtu(bench, node);
         Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
     }
@@ -326,21 +318,6 @@ impl Machine for Local {
         }
         self.weights = None;
     }
-}
-
-/// What an experiment's own machine lacks for a guest; the user's is taken as it is.
-fn prepare_machine(guest: &Guest) -> Result<(Option<File>, Option<huge_pages::Reserved>)> {
-    let (mut kvm, mut memory) = (None, None);
-    if !kvm_module::is_own_machine() {
-        return Ok((kvm, memory));
-    }
-    if guest.accelerator == Accelerator::Kvm {
-        kvm = Some(kvm_module::ensure(guest.paging)?);
-    }
-    if guest.pages == Some(Pages::Huge) {
-        memory = Some(huge_pages::reserve(Path::new(huge_pages::POOL), guest.memory)?);
-    }
-    Ok((kvm, memory))
 }
 
 /// The MTU of the node's links.

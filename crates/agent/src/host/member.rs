@@ -10,7 +10,8 @@ use hypertare_plan::{
 };
 
 use super::event::MemberId;
-use super::machine::{NodeLink, Started};
+use super::machine::Started;
+use crate::links::NodeLink;
 
 pub struct Member {
     pub id: MemberId,

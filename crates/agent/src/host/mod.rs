@@ -5,17 +5,13 @@
 //! inside is the first process of namespaces of its own and does the work ([`executor`], on
 //! [`local`]). On a host of Xen there is a third ([`crate::xen::keeper`]).
 
-pub mod cgroup;
 mod check;
 mod event;
 mod executor;
-mod links;
 mod local;
 mod machine;
 mod member;
 pub mod sandbox;
-pub mod spawn;
-pub mod weights;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
@@ -27,8 +23,10 @@ use hypertare_plan::Record;
 
 use crate::emit::Emitter;
 use crate::node::hello::hello;
+use crate::process::cgroup::Scope;
+use crate::process::namespaces::mount_scratch;
+use crate::process::{signals, spawn};
 use crate::xen::kit::Kit;
-use cgroup::Scope;
 use event::{Event, Why};
 use executor::{Ending, Executor};
 use local::Local;
@@ -74,7 +72,7 @@ pub fn inside(arguments: &InsideArguments) -> ExitCode {
         }
         Err(error) if is_refusal(&error) => {
             eprintln!("hypertare-agent: {:#}", spawn::explain_refusal(&error));
-            ExitCode::from(sandbox::REFUSED as u8)
+            ExitCode::from(spawn::REFUSED as u8)
         }
         Err(error) => failure(&error),
     }
@@ -83,7 +81,7 @@ pub fn inside(arguments: &InsideArguments) -> ExitCode {
 /// Carries out a plan on a machine that has nothing else to do: the emulated one, whose init calls
 /// this. No sandbox: its kernel ends with it, and with that whatever was made.
 pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()> {
-    sandbox::mount_scratch()?;
+    mount_scratch()?;
     let machine = Local::new(Scope::own()?, Ok(Kit::of_own_machine()))?;
     let (post, events) = sync_channel(QUEUE);
     let steps = post.clone();
@@ -91,7 +89,7 @@ pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()
     let emitter = Emitter::new(records);
     let out = move |record| {
         if let Err(error) = emitter.emit(&record) {
-            eprintln!("{}a record is lost: {error}", crate::guest::init::CONSOLE_PREFIX);
+            eprintln!("{}a record is lost: {error}", crate::boot_contract::CONSOLE_PREFIX);
         }
     };
     match Executor::new(machine, hello(""), (post, events), out).run() {
@@ -114,7 +112,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 
 fn carry_out(scope: &Scope, no_xen: Option<String>) -> Result<Ending> {
     let lifeline = sandbox::enter()?;
-    let signals = sandbox::signal_descriptor()?;
+    let signals = signals::signal_descriptor()?;
     let xen = no_xen.map_or_else(|| Kit::in_sandbox(scope).map_err(|e| format!("{e:#}")), Err);
     let machine = Local::new(scope.clone(), xen)?;
     let (post, events) = sync_channel(QUEUE);
@@ -142,7 +140,7 @@ fn watch(post: &SyncSender<Event>, signals: OwnedFd, lifeline: OwnedFd) {
     });
     let post = post.clone();
     std::thread::spawn(move || {
-        while let Some(signal) = sandbox::take_signal(&signals) {
+        while let Some(signal) = signals::take_signal(&signals) {
             let _ = post.send(Event::End(Why::Signal(signal)));
         }
     });

@@ -120,7 +120,7 @@ fn the_corpus_of_mutated_records() {
 /// A node that has said who it is, and to which two orders went.
 fn listening() -> Member {
     let (post, _events) = sync_channel(16);
-    let inbox = Inbox { member: 1, events: post };
+    let inbox = inbox(1, post);
     let whole = bench(&["a"]);
     let started = Pretence { mute: true, ..Pretence::default() }.start(&whole, 0, inbox).unwrap();
     let mut member = Member::new(1, whole.nodes[0].clone(), started, Instant::now());

@@ -7,30 +7,25 @@
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, mount};
 
-use super::cgroup::{self, Scope};
-use super::spawn::{Child, Ended, Spawn, explain_refusal};
+use crate::process::cgroup::{self, Scope};
+use crate::process::namespaces::{make_private, map_ids, mount_scratch};
+use crate::process::signals::{signal_descriptor, take_signal};
+use crate::process::spawn::{Child, Ended, REFUSED, Spawn, explain_refusal};
 use crate::xen::keeper::{self, Keeper};
-
-/// The user namespaces that are needed here are not allowed.
-pub const REFUSED: i32 = 3;
 
 /// How long the inside may take to end in good order.
 pub const GRACE: Duration = Duration::from_secs(3);
 
 /// For guests of Xen that are left to be destroyed.
 const KEEPER_LIMIT: Duration = Duration::from_secs(60);
-
-/// A directory that every Linux has and no workload needs, so that nothing has to be made on disk
-/// to mount memory on. Container engines cover it, too.
-pub const SCRATCH: &str = "/sys/firmware";
 
 /// Descriptor of the inside whose other end closes when the outside ends, however it ends.
 const LIFELINE: RawFd = 3;
@@ -94,35 +89,6 @@ fn start(scope: &Scope, lifeline: RawFd, keeper: &mut Option<Keeper>) -> Result<
     })
 }
 
-/// Root maps every id it has onto itself, so that files keep their owners; anyone else is root
-/// inside and nobody else.
-pub fn map_ids(pid: libc::pid_t) -> Result<()> {
-    if rustix::process::geteuid().is_root() && map_all(pid).is_ok() {
-        return Ok(());
-    }
-    let path = |name: &str| format!("/proc/{pid}/{name}");
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    fs::write(path("setgroups"), "deny").context("cannot write setgroups")?;
-    fs::write(path("gid_map"), format!("0 {gid} 1")).context("cannot write the map of groups")?;
-    fs::write(path("uid_map"), format!("0 {uid} 1")).context("cannot write the map of users")
-}
-
-fn map_all(pid: libc::pid_t) -> Result<()> {
-    for name in ["gid_map", "uid_map"] {
-        let mut identical = String::new();
-        for line in fs::read_to_string(format!("/proc/self/{name}"))?.lines() {
-            let mut fields = line.split_ascii_whitespace();
-            let (Some(first), Some(_), Some(count)) = (fields.next(), fields.next(), fields.next())
-            else {
-                continue;
-            };
-            identical += &format!("{first} {first} {count}\n");
-        }
-        fs::write(format!("/proc/{pid}/{name}"), identical)?;
-    }
-    Ok(())
-}
-
 /// Waits for the end. Once the controller is gone or a signal came, the inside has a short time to
 /// end by itself (it notices the controller's end on its own), and is then killed.
 fn supervise(inside: &mut Child, signals: &OwnedFd) -> Result<Ended> {
@@ -167,32 +133,6 @@ fn timespec(duration: Duration) -> rustix::time::Timespec {
         tv_sec: duration.as_secs() as i64,
         tv_nsec: i64::from(duration.subsec_nanos()),
     }
-}
-
-/// Blocks the signals that mean "end", for this thread and those it starts, and gives a descriptor
-/// from which they are read instead.
-pub fn signal_descriptor() -> Result<OwnedFd> {
-    // SAFETY: the set is initialised before use; signalfd makes a descriptor that we then own.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-            libc::sigaddset(&raw mut set, signal);
-        }
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) {
-            -1 => Err(std::io::Error::last_os_error()).context("cannot watch for signals"),
-            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
-        }
-    }
-}
-
-/// Reads one signal; waits for it if none is there.
-pub fn take_signal(signals: &OwnedFd) -> Option<libc::c_int> {
-    let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
-    let read = rustix::io::read(signals, &mut info).ok()?;
-    // The signal's number is the structure's first field.
-    (read == info.len()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
 }
 
 static MACHINE_PROC: OnceLock<OwnedFd> = OnceLock::new();
@@ -240,18 +180,6 @@ fn leave_keyring() {
     unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0usize) };
 }
 
-/// Memory for what is made on the way, at a place where nobody looks for anything else.
-pub fn mount_scratch() -> Result<()> {
-    mount("tmpfs", SCRATCH, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=0755")
-        .with_context(|| format!("cannot mount memory on {SCRATCH}"))
-}
-
-/// What is mounted from here on is seen by nobody outside.
-pub fn make_private() -> Result<()> {
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .context("cannot make the mounts private")
-}
-
 /// Ends this process, and with it everything in its PID namespace, some time after the outside has
 /// gone, however busy or stuck the rest of it is.
 pub fn watch_lifeline(lifeline: OwnedFd, ended: impl Fn() + Send + 'static) {
@@ -291,12 +219,4 @@ pub fn kill_all_others(limit: Duration) {
             _ => {}
         }
     }
-}
-
-/// A directory of the sandbox's own memory.
-pub fn scratch(name: &str) -> Result<std::path::PathBuf> {
-    let directory = Path::new(SCRATCH).join(name);
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make {}", directory.display()))?;
-    Ok(directory)
 }

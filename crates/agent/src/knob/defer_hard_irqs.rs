@@ -7,14 +7,33 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use hypertare_plan::Knob;
 
 use super::file::{File, words};
-use super::{Place, Wanted};
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
 use crate::net::napi::{Deferral, Instances};
 use crate::net::sysfs::InterfaceDirectory;
 
-pub fn places(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+        let Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } = knob else {
+            bail!(OTHER_KIND)
+        };
+        places(interface, Deferral { polls: *polls, flush_timeout_ns: *flush_timeout_ns })
+    }
+
+    fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
+        let interface = interface.to_owned();
+        let knob = Knob::DeferHardIrqs { interface, polls: 0, flush_timeout_ns: 0 };
+        vec![("defer_hard_irqs".to_owned(), knob)]
+    }
+}
+
+fn places(interface: &str, wanted: Deferral) -> Result<Vec<Wanted>> {
     match Instances::open(interface) {
         Ok(instances) => of_instances(&Rc::new(instances), wanted),
         Err(error) => of_interface(interface, wanted).map_err(|other| other.context(error)),

@@ -3,12 +3,27 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use hypertare_plan::Knob;
 
-use super::Wanted;
 use super::file::core_sysctl;
+use super::{Around, KnobKind, OTHER_KIND, Wanted};
+
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+        let Knob::DevWeight { packets } = knob else { bail!(OTHER_KIND) };
+        places(&around.sysctls, *packets)
+    }
+
+    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
+        vec![("dev_weight".to_owned(), Knob::DevWeight { packets: 64 })]
+    }
+}
 
 /// `sysctls` is `/proc/sys/net`, but for tests.
-pub fn places(sysctls: &Path, packets: u32) -> Result<Vec<Wanted>> {
+fn places(sysctls: &Path, packets: u32) -> Result<Vec<Wanted>> {
     Ok(vec![core_sysctl(sysctls, "dev_weight", packets)?])
 }

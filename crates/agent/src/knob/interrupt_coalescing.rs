@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use hypertare_plan::Knob;
 
-use super::{Place, Wanted};
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
 use crate::net::coalescing::Coalescing;
 use crate::net::ethtool::Ethtool;
 
@@ -14,8 +15,53 @@ struct Parameter {
     coalescing: Rc<Coalescing>,
 }
 
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+        let Knob::InterruptCoalescing {
+            interface,
+            rx_usecs,
+            rx_frames,
+            tx_usecs,
+            tx_frames,
+            adaptive_rx,
+        } = knob
+        else {
+            bail!(OTHER_KIND)
+        };
+        places(
+            interface,
+            &[
+                ("adaptive-rx", adaptive_rx.map(u32::from)),
+                ("rx-usecs", *rx_usecs),
+                ("rx-frames", *rx_frames),
+                ("tx-usecs", *tx_usecs),
+                ("tx-frames", *tx_frames),
+            ],
+        )
+    }
+
+    fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
+        // Time, or packets: few drivers have both.
+        let knob = |rx_usecs, rx_frames| Knob::InterruptCoalescing {
+            interface: interface.to_owned(),
+            rx_usecs,
+            rx_frames,
+            tx_usecs: None,
+            tx_frames: None,
+            adaptive_rx: None,
+        };
+        vec![
+            ("coalescing rx_usecs".to_owned(), knob(Some(0), None)),
+            ("coalescing rx_frames".to_owned(), knob(None, Some(0))),
+        ]
+    }
+}
+
 /// `asked`: parameters by ethtool(8)'s names; those without a value are left alone.
-pub fn places(interface: &str, asked: &[(&'static str, Option<u32>)]) -> Result<Vec<Wanted>> {
+fn places(interface: &str, asked: &[(&'static str, Option<u32>)]) -> Result<Vec<Wanted>> {
     let coalescing = Rc::new(Coalescing::open(interface)?);
     let there = coalescing.parameters()?;
     let given: Vec<(&'static str, u32)> =

@@ -3,13 +3,31 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
+use hypertare_plan::Knob;
 
 use super::file::File;
-use super::{Wanted, cpu_list};
+use super::{Around, KnobKind, OTHER_KIND, Wanted, cpu_list};
 use crate::net::interrupts;
 
-pub fn places(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+        let Knob::InterruptCpus { interface, cpus } = knob else { bail!(OTHER_KIND) };
+        places(interface, cpus)
+    }
+
+    fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
+        vec![(
+            "interrupt_cpus".to_owned(),
+            Knob::InterruptCpus { interface: interface.to_owned(), cpus: vec![0] },
+        )]
+    }
+}
+
+fn places(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
     ensure!(!cpus.is_empty(), "interrupts need at least one CPU, and none was given");
     let value = cpu_list::wanted(cpus)?;
     let numbers = interrupts::of_interface(interface)?;
@@ -38,7 +56,7 @@ mod tests {
             std::fs::create_dir(root.path().join(number.to_string())).unwrap();
             std::fs::write(root.path().join(format!("{number}/smp_affinity_list")), list).unwrap();
         }
-        let knob = hypertare_plan::Knob::InterruptCpus { interface: "eth0".into(), cpus: vec![1] };
+        let knob = Knob::InterruptCpus { interface: "eth0".into(), cpus: vec![1] };
         let wanted = [38, 39].map(|number| wanted(root.path(), number, "1")).into();
         let change = Setting { knob, wanted }.apply().unwrap();
         assert_eq!(change.before, "irq38=0-3 irq39=2");

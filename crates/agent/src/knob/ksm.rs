@@ -3,15 +3,30 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
+use hypertare_plan::Knob;
 
 use super::file::{File, check_present, sysctl};
-use super::{Place, Wanted};
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
 
 const MISSING: &str = "the kernel is built without CONFIG_KSM";
 
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+        let Knob::Ksm { run, pages_to_scan, sleep_ms } = knob else { bail!(OTHER_KIND) };
+        places(&around.mm, *run, *pages_to_scan, *sleep_ms)
+    }
+
+    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
+        vec![("ksm".to_owned(), Knob::Ksm { run: true, pages_to_scan: Some(1), sleep_ms: Some(0) })]
+    }
+}
+
 /// `mm` is `/sys/kernel/mm`, but for tests.
-pub fn places(
+fn places(
     mm: &Path,
     run: bool,
     pages_to_scan: Option<u32>,
@@ -74,8 +89,7 @@ mod tests {
     #[test]
     fn it_is_set_and_put_back() {
         let root = mm();
-        let knob =
-            hypertare_plan::Knob::Ksm { run: true, pages_to_scan: Some(4000), sleep_ms: Some(0) };
+        let knob = Knob::Ksm { run: true, pages_to_scan: Some(4000), sleep_ms: Some(0) };
         let wanted = places(root.path(), true, Some(4000), Some(0)).unwrap();
         let change = Setting { knob, wanted }.apply().unwrap();
         assert_eq!(change.after, "pages_to_scan=4000 sleep_millisecs=0 run=1");

@@ -5,6 +5,9 @@
 //! asked for; if a place fails, those before it are put back; and a [`Ledger`] puts back, the last
 //! one first, whatever ends the trial.
 //!
+//! A kind of knob is a module with a [`KnobKind`], and a line of the table below, which is all that others
+//! know of it.
+//!
 //! A driver or kernel that lacks a knob is an error with the reason, never silence.
 
 pub mod alone;
@@ -25,12 +28,10 @@ mod scheduler_weight;
 mod socket_buffers;
 mod thp;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use hypertare_plan::{Knob, KnobAction, KnobOutcome};
-
-use crate::net::napi::Deferral;
 
 pub use scheduler_weight::Schedulers;
 
@@ -46,6 +47,70 @@ pub trait Place {
 pub struct Wanted {
     place: Box<dyn Place>,
     value: String,
+}
+
+/// Where knobs look for their places.
+struct Around {
+    /// `/proc/sys/net`, but for tests.
+    sysctls: PathBuf,
+    /// `/sys/kernel/mm`, but for tests.
+    mm: PathBuf,
+    schedulers: Schedulers,
+}
+
+impl Default for Around {
+    fn default() -> Self {
+        Around {
+            sysctls: PathBuf::from("/proc/sys/net"),
+            mm: PathBuf::from("/sys/kernel/mm"),
+            schedulers: Schedulers::default(),
+        }
+    }
+}
+
+const OTHER_KIND: &str = "it is a knob of another kind";
+
+/// One kind of knob.
+trait KnobKind: Sync {
+    /// Its places, and what each should hold.
+    ///
+    /// # Errors
+    /// This node lacks them, and why.
+    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>>;
+
+    /// What to look at to know how it is, by name. What is asked for does not matter to a look, but for
+    /// CPUs: one that is there.
+    fn shown(&self, interface: &str) -> Vec<(String, Knob)>;
+}
+
+/// What plans call them, and the module of each.
+macro_rules! knobs {
+    ($($knob:ident => $module:ident),+ $(,)?) => {
+        const ALL: &[&dyn KnobKind] = &[$(&$module::Kind),+];
+
+        fn kind(knob: &Knob) -> &'static dyn KnobKind {
+            match knob {
+                $(Knob::$knob { .. } => &$module::Kind,)+
+            }
+        }
+    };
+}
+
+knobs! {
+    Mtu => mtu,
+    InterruptCpus => interrupt_cpus,
+    ReceiveSteering => receive_steering,
+    SocketBuffers => socket_buffers,
+    NapiWeight => napi_weight,
+    NapiBudget => napi_budget,
+    DevWeight => dev_weight,
+    SchedulerWeight => scheduler_weight,
+    InterruptCoalescing => interrupt_coalescing,
+    BusyPoll => busy_poll,
+    DeferHardIrqs => defer_hard_irqs,
+    Thp => thp,
+    Ksm => ksm,
+    Offload => offload,
 }
 
 /// A knob that can be turned here.
@@ -80,52 +145,9 @@ impl Setting {
 
     /// The same where there may be guests with CPU weights.
     fn among(knob: &Knob, schedulers: &Schedulers) -> Result<Self> {
-        let sysctls = Path::new("/proc/sys/net");
-        let mm = Path::new("/sys/kernel/mm");
-        let wanted = match knob {
-            Knob::Mtu { interface, bytes } => mtu::places(interface, *bytes),
-            Knob::Offload { interface, offload, on } => offload::places(interface, offload, *on),
-            Knob::SocketBuffers { bytes } => socket_buffers::places(sysctls, *bytes),
-            Knob::InterruptCpus { interface, cpus } => interrupt_cpus::places(interface, cpus),
-            Knob::ReceiveSteering { interface, cpus } => receive_steering::places(interface, cpus),
-            Knob::NapiWeight { interface, weight } => napi_weight::places(interface, *weight),
-            Knob::NapiBudget { packets, microseconds } => {
-                napi_budget::places(sysctls, *packets, *microseconds)
-            }
-            Knob::DevWeight { packets } => dev_weight::places(sysctls, *packets),
-            Knob::InterruptCoalescing {
-                interface,
-                rx_usecs,
-                rx_frames,
-                tx_usecs,
-                tx_frames,
-                adaptive_rx,
-            } => interrupt_coalescing::places(
-                interface,
-                &[
-                    ("adaptive-rx", adaptive_rx.map(u32::from)),
-                    ("rx-usecs", *rx_usecs),
-                    ("rx-frames", *rx_frames),
-                    ("tx-usecs", *tx_usecs),
-                    ("tx-frames", *tx_frames),
-                ],
-            ),
-            Knob::Thp { enabled, defrag, scan_sleep_ms } => {
-                thp::places(mm, *enabled, *defrag, *scan_sleep_ms)
-            }
-            Knob::Ksm { run, pages_to_scan, sleep_ms } => {
-                ksm::places(mm, *run, *pages_to_scan, *sleep_ms)
-            }
-            Knob::SchedulerWeight { weight, guest } => {
-                scheduler_weight::places(*weight, guest.as_deref(), schedulers)
-            }
-            Knob::BusyPoll { microseconds } => busy_poll::places(sysctls, *microseconds),
-            Knob::DeferHardIrqs { interface, polls, flush_timeout_ns } => {
-                let wanted = Deferral { polls: *polls, flush_timeout_ns: *flush_timeout_ns };
-                defer_hard_irqs::places(interface, wanted)
-            }
-        };
-        Ok(Setting { knob: knob.clone(), wanted: wanted? })
+        let around = Around { schedulers: schedulers.clone(), ..Around::default() };
+        let wanted = kind(knob).places(knob, &around)?;
+        Ok(Setting { knob: knob.clone(), wanted })
     }
 
     /// How it is now.
@@ -359,6 +381,17 @@ mod tests {
         });
         let knob = Knob::SocketBuffers { bytes: 1 };
         Setting { knob, wanted: wanted.collect() }
+    }
+
+    #[test]
+    fn what_is_shown_is_of_its_own_kind() {
+        for one in ALL {
+            for (name, knob) in one.shown("lo") {
+                if let Err(error) = one.places(&knob, &Around::default()) {
+                    assert!(error.to_string() != OTHER_KIND, "{name}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The MTU of an interface.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use hypertare_plan::Knob;
 
-use super::{Place, Wanted};
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
 use crate::net::Links;
 
 /// Below this the kernel switches IPv6 off on a link (RFC 8200, section 5).
@@ -14,7 +15,21 @@ struct Mtu {
     links: Links,
 }
 
-pub fn places(interface: &str, bytes: u32) -> Result<Vec<Wanted>> {
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+        let Knob::Mtu { interface, bytes } = knob else { bail!(OTHER_KIND) };
+        places(interface, *bytes)
+    }
+
+    fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
+        vec![("mtu".to_owned(), Knob::Mtu { interface: interface.to_owned(), bytes: 1500 })]
+    }
+}
+
+fn places(interface: &str, bytes: u32) -> Result<Vec<Wanted>> {
     let links = Links::open()?;
     links.get(interface)?;
     ensure!(

@@ -3,13 +3,31 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use hypertare_plan::Knob;
 
-use super::Wanted;
 use super::file::core_sysctl;
+use super::{Around, KnobKind, OTHER_KIND, Wanted};
+
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+        let Knob::NapiBudget { packets, microseconds } = knob else { bail!(OTHER_KIND) };
+        places(&around.sysctls, *packets, *microseconds)
+    }
+
+    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
+        vec![(
+            "napi_budget".to_owned(),
+            Knob::NapiBudget { packets: 300, microseconds: Some(8000) },
+        )]
+    }
+}
 
 /// `sysctls` is `/proc/sys/net`, but for tests.
-pub fn places(sysctls: &Path, packets: u32, microseconds: Option<u32>) -> Result<Vec<Wanted>> {
+fn places(sysctls: &Path, packets: u32, microseconds: Option<u32>) -> Result<Vec<Wanted>> {
     let mut wanted = vec![core_sysctl(sysctls, "netdev_budget", packets)?];
     if let Some(microseconds) = microseconds {
         wanted.push(core_sysctl(sysctls, "netdev_budget_usecs", microseconds)?);
@@ -30,7 +48,7 @@ mod tests {
         std::fs::write(file("netdev_budget"), "300\n").unwrap();
         std::fs::write(file("netdev_budget_usecs"), "8000\n").unwrap();
         assert_eq!(places(root.path(), 50, None).unwrap().len(), 1);
-        let knob = hypertare_plan::Knob::NapiBudget { packets: 50, microseconds: Some(2000) };
+        let knob = Knob::NapiBudget { packets: 50, microseconds: Some(2000) };
         let wanted = places(root.path(), 50, Some(2000)).unwrap();
         let change = Setting { knob, wanted }.apply().unwrap();
         assert_eq!(change.after, "netdev_budget=50 netdev_budget_usecs=2000");

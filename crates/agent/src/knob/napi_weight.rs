@@ -14,11 +14,13 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use hypertare_plan::Knob;
 
-use super::{Place, Wanted};
-use crate::guest::modules;
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use crate::boot_contract::is_own_machine;
 use crate::net::Links;
 use crate::net::ethtool::Ethtool;
+use crate::own_machine::modules;
 
 const MODULE: &str = "hypertare_napi";
 const PARAMETER: &str = "/sys/module/hypertare_napi/parameters/weight";
@@ -26,7 +28,24 @@ const VIRTIO_PARAMETER: &str = "/sys/module/virtio_net/parameters/napi_weight";
 /// The module's bound.
 const MOST: u32 = 1024;
 
-pub fn places(interface: &str, weight: u32) -> Result<Vec<Wanted>> {
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+        let Knob::NapiWeight { interface, weight } = knob else { bail!(OTHER_KIND) };
+        places(interface, *weight)
+    }
+
+    fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
+        vec![(
+            "napi_weight".to_owned(),
+            Knob::NapiWeight { interface: interface.to_owned(), weight: 64 },
+        )]
+    }
+}
+
+fn places(interface: &str, weight: u32) -> Result<Vec<Wanted>> {
     ensure!((1..=MOST).contains(&weight), "a weight is from 1 to {MOST}, not {weight}");
     Links::open()?.get(interface)?;
     let place: Box<dyn Place> = match Module::open() {
@@ -58,7 +77,7 @@ impl Module {
             return Ok(Rc::new(None));
         }
         ensure!(
-            Path::new(modules::DIRECTORY).join("index").exists(),
+            is_own_machine(),
             "the module {MODULE} is not loaded: build it in kernel/ and load it as root"
         );
         modules::load_own(MODULE)?;
@@ -79,7 +98,7 @@ struct Weight {
 }
 
 impl Place for Weight {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "weight"
     }
 
@@ -125,7 +144,7 @@ impl VirtioParameter {
 }
 
 impl Place for VirtioParameter {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "weight"
     }
 

@@ -1,9 +1,10 @@
 //! An offload of an interface.
 
 use anyhow::{Result, bail};
+use hypertare_plan::Knob;
 
-use super::{Place, Wanted};
-use crate::net::ethtool::Ethtool;
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use crate::net::ethtool::{self, Ethtool};
 
 struct Offload {
     name: String,
@@ -11,7 +12,24 @@ struct Offload {
     ethtool: Ethtool,
 }
 
-pub fn places(interface: &str, offload: &str, on: bool) -> Result<Vec<Wanted>> {
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+        let Knob::Offload { interface, offload, on } = knob else { bail!(OTHER_KIND) };
+        places(interface, offload, *on)
+    }
+
+    fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
+        let Ok(state) = ethtool::state(interface) else { return vec![] };
+        let knob = |offload| Knob::Offload { interface: interface.to_owned(), offload, on: true };
+        let offloads = state.offloads.into_keys();
+        offloads.map(|offload| (format!("offload {offload}"), knob(offload))).collect()
+    }
+}
+
+fn places(interface: &str, offload: &str, on: bool) -> Result<Vec<Wanted>> {
     let place = Offload {
         name: format!("{offload} of {interface}"),
         offload: offload.to_owned(),

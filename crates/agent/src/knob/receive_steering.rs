@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use hypertare_plan::Knob;
 
 use super::file::File;
-use super::{Place, Wanted, cpu_list};
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted, cpu_list};
 use crate::net::sysfs::InterfaceDirectory;
 
 /// A queue's file, and the mount through which it is reached.
@@ -16,7 +17,24 @@ struct Queue {
     _directory: Arc<InterfaceDirectory>,
 }
 
-pub fn places(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+        let Knob::ReceiveSteering { interface, cpus } = knob else { bail!(OTHER_KIND) };
+        places(interface, cpus)
+    }
+
+    fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
+        vec![(
+            "receive_steering".to_owned(),
+            Knob::ReceiveSteering { interface: interface.to_owned(), cpus: vec![] },
+        )]
+    }
+}
+
+fn places(interface: &str, cpus: &[u32]) -> Result<Vec<Wanted>> {
     let value = cpu_list::wanted(cpus)?;
     let directory = Arc::new(InterfaceDirectory::find(interface)?);
     let queues = queues(&directory.path().join("queues"))?;

@@ -6,10 +6,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use hypertare_plan::Knob;
 
-use super::{Place, Wanted};
-use crate::host::cgroup::Scope;
-use crate::host::weights::Groups;
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use crate::process::cgroup::Scope;
+use crate::process::weights::Groups;
 use crate::xen::scheduler::DRIVER_DOMAIN;
 use crate::xen::store::Store;
 use crate::xen::{Role, journal, kit, role, scheduler};
@@ -26,7 +27,7 @@ pub struct Schedulers {
 struct Guest(String);
 
 impl Place for Guest {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "weight"
     }
 
@@ -47,7 +48,7 @@ struct Driver {
 }
 
 impl Place for Driver {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "weight"
     }
 
@@ -96,8 +97,22 @@ impl Place for Group {
     }
 }
 
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+        let Knob::SchedulerWeight { weight, guest } = knob else { bail!(OTHER_KIND) };
+        places(*weight, guest.as_deref(), &around.schedulers)
+    }
+
+    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
+        vec![("scheduler_weight".to_owned(), Knob::SchedulerWeight { weight: 256, guest: None })]
+    }
+}
+
 /// `guest`: nothing for the driver domain.
-pub fn places(weight: u32, guest: Option<&str>, schedulers: &Schedulers) -> Result<Vec<Wanted>> {
+fn places(weight: u32, guest: Option<&str>, schedulers: &Schedulers) -> Result<Vec<Wanted>> {
     if let Some(groups) = &schedulers.groups {
         let place = Box::new(Group(groups.file(guest)?));
         return Ok(vec![Wanted { place, value: groups.value(weight)?.to_string() }]);

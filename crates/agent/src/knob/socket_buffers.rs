@@ -6,16 +6,31 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use hypertare_plan::Knob;
 
 use super::file::{check_writable, sysctl};
-use super::{Place, Wanted};
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
 
 const CORE: [&str; 4] = ["rmem_default", "rmem_max", "wmem_default", "wmem_max"];
 const TCP: [&str; 2] = ["tcp_rmem", "tcp_wmem"];
 
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+        let Knob::SocketBuffers { bytes } = knob else { bail!(OTHER_KIND) };
+        places(&around.sysctls, *bytes)
+    }
+
+    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
+        vec![("socket_buffers".to_owned(), Knob::SocketBuffers { bytes: 1 << 20 })]
+    }
+}
+
 /// `sysctls` is `/proc/sys/net`, but for tests.
-pub fn places(sysctls: &Path, bytes: u64) -> Result<Vec<Wanted>> {
+fn places(sysctls: &Path, bytes: u64) -> Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     for name in CORE {
         let place = sysctl(sysctls.join("core").join(name), name);
@@ -60,7 +75,7 @@ mod tests {
     }
 
     fn setting(root: &Path, bytes: u64) -> Result<Setting> {
-        let knob = hypertare_plan::Knob::SocketBuffers { bytes };
+        let knob = Knob::SocketBuffers { bytes };
         Ok(Setting { knob, wanted: places(root, bytes)? })
     }
 

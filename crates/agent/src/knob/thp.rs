@@ -3,14 +3,33 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use hypertare_plan::{ThpDefrag, ThpEnabled};
+use anyhow::{Context, Result, bail};
+use hypertare_plan::{Knob, ThpDefrag, ThpEnabled};
 
-use super::Wanted;
 use super::file::{File, check_present, sysctl};
+use super::{Around, KnobKind, OTHER_KIND, Wanted};
+
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+        let Knob::Thp { enabled, defrag, scan_sleep_ms } = knob else { bail!(OTHER_KIND) };
+        places(&around.mm, *enabled, *defrag, *scan_sleep_ms)
+    }
+
+    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
+        let knob = Knob::Thp {
+            enabled: ThpEnabled::Always,
+            defrag: Some(ThpDefrag::Always),
+            scan_sleep_ms: Some(0),
+        };
+        vec![("thp".to_owned(), knob)]
+    }
+}
 
 /// `mm` is `/sys/kernel/mm`, but for tests.
-pub fn places(
+fn places(
     mm: &Path,
     enabled: ThpEnabled,
     defrag: Option<ThpDefrag>,

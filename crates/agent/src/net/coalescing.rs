@@ -65,7 +65,7 @@ impl Coalescing {
 
     fn header(&self) -> Attributes {
         let name = [self.interface.as_bytes(), b"\0"].concat();
-        Attributes::default().nested(HEADER, Attributes::default().with(HEADER_DEVICE_NAME, &name))
+        Attributes::default().nested(HEADER, &Attributes::default().with(HEADER_DEVICE_NAME, &name))
     }
 
     fn lacks(&self, error: &anyhow::Error) -> anyhow::Error {

@@ -38,7 +38,7 @@ impl Attributes {
         self
     }
 
-    pub fn nested(self, kind: u16, inner: Attributes) -> Self {
+    pub fn nested(self, kind: u16, inner: &Attributes) -> Self {
         self.with(kind | NLA_F_NESTED, &inner.0)
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn attributes_are_aligned_and_come_back() {
         let inner = Attributes::default().with(2, b"eth0\0");
-        let sent = Attributes::default().nested(1, inner).with(5, &7u32.to_ne_bytes());
+        let sent = Attributes::default().nested(1, &inner).with(5, &7u32.to_ne_bytes());
         assert_eq!(sent.0.len() % 4, 0);
         let back = answer(&sent.0).unwrap();
         assert_eq!(number(&back[&5]), Some(7));

@@ -46,7 +46,7 @@ pub fn limit(links: &Links, interface: &str, rate_bps: u64) -> Result<()> {
             "the kernel has no token bucket, which a line of a limited rate is made of: load its \
              module (`modprobe sch_tbf`), or leave bench.line_rate out"
         ),
-        outcome => outcome.with_context(|| format!("limiting {interface} to {} b/s", rate_bps))?,
+        outcome => outcome.with_context(|| format!("limiting {interface} to {rate_bps} b/s"))?,
     }
     let has = rate_of(&netlink, &link)?;
     ensure!(

@@ -54,6 +54,7 @@ pub struct Link {
 }
 
 /// Another network namespace.
+#[derive(Clone, Copy)]
 pub enum Namespace<'a> {
     /// That of a process.
     Pid(u32),
@@ -81,7 +82,7 @@ impl Links {
         check_name(peer)?;
         let mut other = LinkMessage::default();
         other.attributes.push(LinkAttribute::IfName(peer.to_owned()));
-        other.attributes.extend(namespace.map(|namespace| namespace.attribute()));
+        other.attributes.extend(namespace.map(Namespace::attribute));
         let data = InfoData::Veth(InfoVeth::Peer(other));
         self.create(name, vec![kind(InfoKind::Veth, Some(data))])
             .with_context(|| format!("making the veth pair {name}, {peer}"))
@@ -313,9 +314,9 @@ impl Links {
 }
 
 impl Namespace<'_> {
-    fn attribute(&self) -> LinkAttribute {
+    fn attribute(self) -> LinkAttribute {
         match self {
-            Namespace::Pid(pid) => LinkAttribute::NetNsPid(*pid),
+            Namespace::Pid(pid) => LinkAttribute::NetNsPid(pid),
             Namespace::Fd(fd) => LinkAttribute::NetNsFd(fd.as_raw_fd()),
         }
     }
@@ -361,13 +362,13 @@ fn link(message: &RouteNetlinkMessage) -> Option<Link> {
     };
     for attribute in &message.attributes {
         match attribute {
-            LinkAttribute::IfName(name) => link.name = name.clone(),
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Address(bytes) => link.mac = mac_text(bytes),
             LinkAttribute::Controller(index) => link.master = Some(*index),
             LinkAttribute::NumRxQueues(queues) => link.rx_queues = *queues,
             LinkAttribute::NumTxQueues(queues) => link.tx_queues = *queues,
-            LinkAttribute::Qdisc(name) => link.discipline = name.clone(),
+            LinkAttribute::Qdisc(name) => link.discipline.clone_from(name),
             LinkAttribute::TxQueueLen(packets) => link.queue_length = *packets,
             LinkAttribute::LinkInfo(info) => {
                 link.kind = info.iter().find_map(|info| match info {

@@ -1,7 +1,7 @@
 //! Copies a directory tree into memory: contents, modes, owners, times, symbolic and hard links;
 //! holes stay holes. Sockets, pipes and devices are left out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -26,7 +26,7 @@ const MOST_NAMED: usize = 5;
 pub fn size(tree: &Path) -> Result<u64> {
     let mut bytes = 0;
     let mut troubles = Troubles::default();
-    let mut seen = HashMap::new();
+    let mut seen = HashSet::new();
     let mut unseen = vec![tree.to_owned()];
     while let Some(path) = unseen.pop() {
         let Some(metadata) = troubles.take(&path, fs::symlink_metadata(&path)) else { continue };
@@ -34,7 +34,7 @@ pub fn size(tree: &Path) -> Result<u64> {
             bytes += PAGE;
             let Some(entries) = troubles.take(&path, fs::read_dir(&path)) else { continue };
             unseen.extend(entries.flatten().map(|entry| entry.path()));
-        } else if metadata.nlink() == 1 || seen.insert(identity(&metadata), ()).is_none() {
+        } else if metadata.nlink() == 1 || seen.insert(identity(&metadata)) {
             // The allocated size, unless it is the larger one: some file systems compress, and
             // others, like 9p, round up.
             let allocated = (metadata.blocks() * 512).min(metadata.len());

@@ -21,33 +21,33 @@ impl Desk {
         &self.node
     }
 
-    pub fn emit(&self, record: Record) {
+    pub fn emit(&self, record: &Record) {
         // Whoever stopped listening also ends this agent.
-        let _ = self.emitter.emit(&record);
+        let _ = self.emitter.emit(record);
     }
 
     /// Together with the next one.
-    pub fn emit_with_next(&self, record: Record) {
-        let _ = self.emitter.emit_with_next(&record);
+    pub fn emit_with_next(&self, record: &Record) {
+        let _ = self.emitter.emit_with_next(record);
     }
 
     pub fn done(&self, number: u64, outcome: Result<()>) {
         let error = outcome.err().map(|error| format!("{error:#}"));
-        self.emit(Record::Done { node: self.node.clone(), number, error });
+        self.emit(&Record::Done { node: self.node.clone(), number, error });
     }
 
     pub fn warn(&self, text: String) {
-        self.emit(Record::Log { node: self.node.clone(), level: Level::Warning, text });
+        self.emit(&Record::Log { node: self.node.clone(), level: Level::Warning, text });
     }
 
     pub fn result(&self, result: TaskResult) {
-        self.emit(Record::Result(result));
+        self.emit(&Record::Result(result));
     }
 
     /// Tells what became of a knob; an error if it is not as it should be.
     pub fn knob(&self, outcome: KnobOutcome) -> Result<()> {
         let error = outcome.error.clone();
-        self.emit(Record::Knob(outcome));
+        self.emit(&Record::Knob(outcome));
         error.map_or(Ok(()), |error| Err(anyhow!(error)))
     }
 }

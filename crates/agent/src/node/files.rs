@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
 use hypertare_plan::Files;
@@ -23,8 +23,8 @@ use rustix::mount::{MountFlags, mount, mount_bind};
 use super::keep::{Keep, Overlay};
 use super::mounts::{bind_read_only, mount_points};
 use super::opened::Watch;
-use super::shortage::{Shortage, mb, room_for_files};
 use super::{copy, devices, kernel_files, own_root};
+use crate::process::shortage::{Shortage, mb, room_for_files};
 use crate::workload::confine::Confinement;
 use crate::workload::system_calls;
 
@@ -146,7 +146,7 @@ impl Drop for Visit<'_> {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where the path leads when `lower` is the root, symbolic links followed.

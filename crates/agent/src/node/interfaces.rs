@@ -55,8 +55,8 @@ fn set_up_one(desk: &Desk, links: &Links, interface: &Interface, mtu: u32) -> Re
         links.wait_for_addresses(name, APPEAR_LIMIT)?;
     }
     let mut state = ethtool::state(name)?;
-    state.node = desk.node().to_owned();
-    desk.emit(Record::Interface(state));
+    desk.node().clone_into(&mut state.node);
+    desk.emit(&Record::Interface(state));
     Ok(())
 }
 

@@ -21,7 +21,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{RawDir, Timespec, Timestamps, futimens};
 use rustix::mount::{MountFlags, mount_remount};
 
-use super::shortage::mb;
+use crate::process::shortage::mb;
 
 /// Links that are followed one after another, as in the kernel.
 const MOST_LINKS: usize = 40;

@@ -55,7 +55,7 @@ pub fn show_sys(to: &Path, as_container: bool) -> Result<()> {
         make_read_only(to)?;
     } else {
         bind_all_read_only(Path::new("/sys"), to).context("cannot show /sys")?;
-        // The agent's own memory is mounted there: see `sandbox::SCRATCH`.
+        // The agent's own memory is mounted there: see `namespaces::SCRATCH`.
         mask(&to.join("firmware"))?;
     }
     if as_container {

@@ -18,7 +18,7 @@ mod mounts;
 mod opened;
 pub mod own_root;
 mod router;
-pub mod shortage;
+mod share;
 mod task;
 
 use std::collections::BTreeMap;
@@ -33,12 +33,13 @@ use anyhow::{Context, Result, bail};
 use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record, Router};
 
 use crate::emit::Emitter;
-use crate::guest::share::mount_share;
-use crate::host::cgroup::Scope;
-use crate::host::weights::Groups;
 use crate::knob::{Ledger, Schedulers};
 use crate::lines::Lines;
 use crate::probe::{self, Reading, Surroundings};
+use crate::process::cgroup::Scope;
+use crate::process::namespaces;
+use crate::process::shortage::spare_this_process;
+use crate::process::weights::Groups;
 use crate::workload::descendants;
 use crate::workload::process::Assignment;
 
@@ -54,7 +55,7 @@ const GUEST_PLACE: &str = "/run/hypertare";
 /// Runs the agent of a guest: the machine's files come over the share.
 pub fn run(input: OwnedFd, output: OwnedFd) -> Result<()> {
     fs::create_dir_all(GUEST_PLACE).with_context(|| format!("making {GUEST_PLACE}"))?;
-    shortage::spare_this_process()?;
+    spare_this_process()?;
     Node::new(output, Origin::Share, GUEST_PLACE.into()).work(input)
 }
 
@@ -95,7 +96,7 @@ fn serve(Arguments { place, as_container, weights, scope }: Arguments) -> Result
         machine_proc = File::open("/proc").context("cannot open /proc")?.into();
         let path = format!("/proc/self/fd/{}", machine_proc.as_raw_fd());
         surroundings.machine_proc = Some(path.into());
-        crate::host::sandbox::make_private()?;
+        namespaces::make_private()?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         mount("proc", "/proc", "proc", flags, None).context("cannot mount /proc")?;
     }
@@ -198,7 +199,7 @@ impl Node {
                 bail!("the node was set up already");
             }
             let desk = Arc::new(Desk::new(node, self.emitter.clone()));
-            desk.emit(Record::Hello(hello(desk.node())));
+            desk.emit(&Record::Hello(hello(desk.node())));
             self.desk = Some(desk.clone());
             let outcome = interfaces::set_up(&desk, &interfaces, mtu)
                 .and_then(|()| router::set_up(&interfaces, &routes, router.as_ref()))
@@ -226,7 +227,7 @@ impl Node {
                 let reading = self.reading.as_mut();
                 for one in reading.map(|reading| reading.end_some(&probes)).unwrap_or_default() {
                     one.notes.iter().for_each(|note| desk.warn(note.clone()));
-                    desk.emit_with_next(Record::Probe(one.record(desk.node(), trial, &phase)));
+                    desk.emit_with_next(&Record::Probe(one.record(desk.node(), trial, &phase)));
                 }
                 self.reading.take_if(|reading| !reading.is_open());
                 desk.done(number, Ok(()));
@@ -265,7 +266,7 @@ impl Node {
         let Some(files) = files else { return Ok(()) };
         let lower = match self.origin {
             Origin::Own => PathBuf::from("/"),
-            Origin::Share => mount_share()?.to_owned(),
+            Origin::Share => share::mount_share()?.to_owned(),
         };
         let (view, warnings) = View::build(files, &self.place, &lower, self.as_container)?;
         warnings.into_iter().for_each(|warning| desk.warn(warning));

@@ -112,9 +112,8 @@ impl Group {
             let error = io::Error::last_os_error();
             return match error.raw_os_error() {
                 Some(libc::EAGAIN) => Ok(None),
-                Some(libc::EINTR) => Ok(Some(Vec::new())),
                 Some(libc::EBADF | libc::EFAULT | libc::EINVAL) => Err(error.into()),
-                // The next file could not be opened for us; its event is spent.
+                // A signal came; or the next file could not be opened for us, and its event is spent.
                 _ => Ok(Some(Vec::new())),
             };
         }

@@ -13,7 +13,7 @@ use rustix::process::{chdir, chroot, pivot_root};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::mounts::mount_points;
-use crate::host::sandbox::make_private;
+use crate::process::namespaces::make_private;
 
 /// Makes it; it lasts as long as what is given back, or as a process is in it. Later mounts in
 /// `root` are not seen there, files are.

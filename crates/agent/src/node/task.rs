@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
 use hypertare_plan::{Command, Record, TaskResult, Workload};
@@ -16,10 +16,10 @@ use rustix::io::Errno;
 use super::desk::Desk;
 use super::files::{TMPDIR, View};
 use super::opened::Watch;
-use super::shortage::Shortage;
-use crate::guest::kvm_module::is_own_machine;
-use crate::host::spawn::signal_name;
+use crate::boot_contract::is_own_machine;
 use crate::lines::Lines;
+use crate::process::shortage::Shortage;
+use crate::process::spawn::signal_name;
 use crate::workload::process::{self, Assignment, Child};
 
 /// A task that runs, or is about to.
@@ -221,7 +221,7 @@ impl Running {
             };
             match checked {
                 Ok(Record::Result(told)) if result.is_none() => result = Some(told),
-                Ok(record) if result.is_none() => self.desk.emit(record),
+                Ok(record) if result.is_none() => self.desk.emit(&record),
                 Ok(_) => self.desk.warn(format!("task {} told more after its result", self.task())),
                 Err(error) => {
                     self.kill(&format!("{error:#}"));
@@ -274,7 +274,7 @@ impl Running {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,15 +11,12 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
 
-use super::{Measured, Outside, Processes, Surroundings, begin};
-use crate::values::probe_definition;
+use super::{ALL, Measured, Outside, Processes, Surroundings, begin, definition, name};
 
 /// Read counters, wait, read them again, print the differences.
 #[derive(Args, Debug)]
 pub struct ProbeArgs {
-    /// stat, softirqs, interrupts, net_dev, vmstat, schedstat, net_snmp, outside, napi, drops, kvm,
-    /// kvm_exits, memory, hardware.
-    #[arg(value_parser = parse_probe, default_values = ["stat", "softirqs", "net_dev"])]
+    #[arg(help = names(), value_parser = parse_probe, default_values = ["stat", "softirqs", "net_dev"])]
     probes: Vec<Probe>,
     /// Seconds between the two readings.
     #[arg(long, default_value_t = 1.0)]
@@ -64,6 +61,10 @@ pub fn run(args: &ProbeArgs) -> Result<()> {
     }
 }
 
+fn names() -> String {
+    ALL.iter().copied().map(name).collect::<Vec<_>>().join(", ")
+}
+
 fn parse_probe(name: &str) -> Result<Probe, Error> {
     let name: StrDeserializer<Error> = name.into_deserializer();
     Probe::deserialize(name)
@@ -85,8 +86,7 @@ fn table(measured: &[Measured], args: &ProbeArgs, out: &mut impl Write) -> io::R
             Ok(values) => {
                 for (name, &value) in values.iter().filter(|(_, value)| args.all || **value != 0.0)
                 {
-                    let unit =
-                        probe_definition(measured.probe, name).map_or("", |(_, unit, _)| unit);
+                    let unit = definition(measured.probe, name).map_or("", |(_, unit, _)| unit);
                     let digits = if value.fract() == 0.0 { 0 } else { 3 };
                     writeln!(out, "  {name:<32} {value:>16.digits$} {unit}")?;
                 }
@@ -110,6 +110,8 @@ fn table(measured: &[Measured], args: &ProbeArgs, out: &mut impl Write) -> io::R
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use clap::Parser;
     use hypertare_plan::ProbeValues;
 
@@ -143,7 +145,7 @@ mod tests {
                 probe: Probe::Stat,
                 elapsed_s: 1.0,
                 values: Ok([("busy_s".to_owned(), 0.25), ("forks".to_owned(), 0.0)].into()),
-                histograms: Default::default(),
+                histograms: BTreeMap::new(),
                 notes: vec!["a note".to_owned()],
                 absent: [("steal_s".to_owned(), "nobody steals".to_owned())].into(),
             },
@@ -151,9 +153,9 @@ mod tests {
                 probe: Probe::Schedstat,
                 elapsed_s: 1.0,
                 values: Err("no such thing".to_owned()),
-                histograms: Default::default(),
+                histograms: BTreeMap::new(),
                 notes: vec![],
-                absent: Default::default(),
+                absent: BTreeMap::new(),
             },
         ];
         let mut out = Vec::new();

@@ -93,7 +93,7 @@ pub fn difference(
     }
     let gone = old.into_values().filter(|entry| entry.kind != Kind::Lifetime);
     unusable.extend(gone.map(|entry| (entry, "disappeared")));
-    leave_out(&mut values, unusable, notes);
+    leave_out(&mut values, &unusable, notes);
     Ok(values)
 }
 
@@ -132,9 +132,9 @@ fn add(values: &mut Values, entry: &Entry, amount: f64) {
     }
 }
 
-fn leave_out(values: &mut Values, unusable: Vec<(&Entry, &str)>, notes: &mut Vec<String>) {
+fn leave_out(values: &mut Values, unusable: &[(&Entry, &str)], notes: &mut Vec<String>) {
     let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (entry, what) in &unusable {
+    for (entry, what) in unusable {
         for name in &entry.names {
             values.remove(name);
             names.entry(what).or_default().insert(name);
@@ -163,23 +163,23 @@ mod tests {
         sample
     }
 
-    fn between(before: Sample, after: Sample) -> (Values, Vec<String>) {
+    fn between(before: &Sample, after: &Sample) -> (Values, Vec<String>) {
         let mut notes = Vec::new();
-        (difference(&before, &after, &mut notes).unwrap(), notes)
+        (difference(before, after, &mut notes).unwrap(), notes)
     }
 
     #[test]
     fn a_32_bit_counter_goes_over_its_end() {
         let before = sample(&[("NET_RX", u64::from(u32::MAX) - 9, Kind::Counter32)]);
         let after = sample(&[("NET_RX", 20, Kind::Counter32)]);
-        assert_eq!(between(before, after).0["NET_RX"], 30.0);
+        assert_eq!(between(&before, &after).0["NET_RX"], 30.0);
     }
 
     #[test]
     fn a_counter_that_was_set_anew_is_left_out_and_named() {
         for (before, kind) in [(1000, Kind::Counter), (1000, Kind::Counter32)] {
             let (values, notes) =
-                between(sample(&[("x", before, kind)]), sample(&[("x", 3, kind)]));
+                between(&sample(&[("x", before, kind)]), &sample(&[("x", 3, kind)]));
             assert!(values.is_empty());
             assert_eq!(notes, ["left out, because a counter of it went backwards: x"]);
         }
@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn idle_time_that_steps_back_is_no_time() {
         let (values, notes) = between(
-            sample(&[("iowait_s", 7, Kind::Drifting)]),
-            sample(&[("iowait_s", 5, Kind::Drifting)]),
+            &sample(&[("iowait_s", 7, Kind::Drifting)]),
+            &sample(&[("iowait_s", 5, Kind::Drifting)]),
         );
         assert_eq!(values["iowait_s"], 0.0);
         assert!(notes.is_empty());
@@ -202,7 +202,7 @@ mod tests {
         before.share("1", &["cpu1.x", "x"], 1, Kind::Counter, 1.0);
         let mut after = Sample::default();
         after.share("0", &["cpu0.x", "x"], 5, Kind::Counter, 1.0);
-        let (values, notes) = between(before, after);
+        let (values, notes) = between(&before, &after);
         assert_eq!(values, Values::from([("cpu0.x".to_owned(), 4.0)]));
         assert_eq!(notes, ["left out, because a counter of it disappeared: cpu1.x, x"]);
     }
@@ -211,7 +211,7 @@ mod tests {
     fn a_note_does_not_name_hundreds() {
         let names: Vec<String> = (10..30).map(|number| format!("x{number}")).collect();
         let many: Vec<_> = names.iter().map(|name| (name.as_str(), 1, Kind::Counter)).collect();
-        let (_, notes) = between(Sample::default(), sample(&many));
+        let (_, notes) = between(&Sample::default(), &sample(&many));
         assert_eq!(notes.len(), 1);
         assert!(notes[0].ends_with("appeared: x10, x11, x12, x13, x14, x15, x16, x17 and 12 more"));
     }
@@ -220,7 +220,7 @@ mod tests {
     fn a_thread_counts_from_its_birth() {
         let before = sample(&[("old", 5, Kind::Lifetime)]);
         let after = sample(&[("new", 3, Kind::Lifetime)]);
-        let (values, notes) = between(before, after);
+        let (values, notes) = between(&before, &after);
         assert_eq!(values, Values::from([("new".to_owned(), 3.0)]));
         assert!(notes.is_empty());
     }
@@ -255,7 +255,7 @@ mod tests {
                 before.share(&key, &names, start & width, kind, 0.5);
                 after.share(&key, &names, (start + step) & width, kind, 0.5);
             }
-            let (values, notes) = between(before, after);
+            let (values, notes) = between(&before, &after);
             prop_assert!(notes.is_empty());
             for (index, (_, step)) in parts.iter().enumerate() {
                 prop_assert_eq!(values[&format!("cpu{index}.x")], *step as f64 * 0.5);
@@ -270,11 +270,11 @@ mod tests {
             after in prop::collection::btree_map("[a-f]", any::<u64>(), 0..6),
             kind in kinds(),
         ) {
-            let of = |map: &std::collections::BTreeMap<String, u64>| {
+            let of = |map: &BTreeMap<String, u64>| {
                 let entries: Vec<_> = map.iter().map(|(k, v)| (k.as_str(), *v, kind)).collect();
                 sample(&entries)
             };
-            let (values, notes) = between(of(&before), of(&after));
+            let (values, notes) = between(&of(&before), &of(&after));
             prop_assert!(values.values().all(|value| *value >= 0.0));
             for name in after.keys() {
                 let told = notes.iter().any(|note| {

@@ -11,7 +11,39 @@ use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
 use super::net_snmp;
+use super::{ProbeKind, Surroundings};
 use crate::net::drops::{LinkDrops, of_links};
+use crate::values::Definition;
+
+/// By place; those with a point by interface.
+const VALUES: &[Definition] = &[
+    ("*.ring", "packets", "the NIC had no buffer left"),
+    ("*.receive", "packets", "dropped by the driver or right behind it, full backlog included"),
+    ("*.damaged", "packets", "received damaged (checksum or alignment of the frame)"),
+    ("*.transmit", "packets", "not sent by the driver; of a tap, its queue was full (tx_dropped)"),
+    ("*.queue", "packets", "dropped by the queueing discipline"),
+    ("socket", "packets", "UDP: the socket's buffer was full"),
+    ("tcp", "packets", "TCP: the socket's queues were full; TCP sends them again"),
+    ("memory", "packets", "UDP: no memory left for all sockets (udp_mem)"),
+    ("no_port", "packets", "UDP: nobody received at that port"),
+    ("checksum", "packets", "UDP: wrong checksum"),
+    ("ip_receive", "packets", "refused or discarded by IP on their way in"),
+    ("ip_transmit", "packets", "without a route or discarded by IP on their way out"),
+    ("backlog", "packets", "the CPU's backlog was full; also in `receive` of the interface"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
+        sample(&surroundings.proc).map(Some)
+    }
+}
 
 /// Counters of the protocols by the place that they stand for.
 const PROTOCOLS: [(&str, &str); 16] = [

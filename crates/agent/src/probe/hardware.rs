@@ -12,7 +12,33 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Counted, Surroundings};
+use super::{Counted, ProbeKind, Surroundings};
+use crate::values::Definition;
+
+/// Of the CPUs that the node may use; everything that runs on them.
+const VALUES: &[Definition] = &[
+    ("cycles", "cycles", "of the CPUs while they were not idle"),
+    ("instructions", "instructions", "carried out"),
+    ("dtlb_load_misses", "misses", "reads that missed the data TLB, as the kernel counts them"),
+    ("dtlb_store_misses", "misses", "writes that missed the data TLB, as the kernel counts them"),
+    ("itlb_misses", "misses", "fetches of code that missed the TLB"),
+    ("load_walk_cycles", "cycles", "with a page walk for reads under way"),
+    ("store_walk_cycles", "cycles", "with a page walk for writes under way"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn watch(&self, surroundings: &Surroundings) -> Option<Result<Box<dyn super::Watch>>> {
+        let boxed = |watch| Box::new(watch) as Box<dyn super::Watch>;
+        Some(Watch::start(surroundings).map(boxed))
+    }
+}
 
 const PARANOID: &str = "kernel/perf_event_paranoid";
 

@@ -7,6 +7,32 @@ use anyhow::{Result, bail};
 
 use super::counters::{Kind, Sample};
 use super::softirqs::columns;
+use super::{File, IS_PROCFS_MOUNTED, OTHER_FILES, ProbeKind};
+use crate::values::Definition;
+
+const VALUES: &[Definition] = &[(
+    "*",
+    "interrupts",
+    "interrupts by the driver's name for them (virtio0-input.0) or the architecture's (LOC)",
+)];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn files(&self) -> &'static [File] {
+        &[("interrupts", IS_PROCFS_MOUNTED)]
+    }
+
+    fn parse(&self, texts: &[String]) -> Result<Sample> {
+        let [text] = texts else { bail!(OTHER_FILES) };
+        parse(text)
+    }
+}
 
 /// One line: an interrupt's number or short name, its counts, and the name of who handles it.
 #[derive(Debug, PartialEq)]

@@ -19,7 +19,39 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use super::counters::{Kind, Sample};
 use super::outside::{Outside, Processes};
 use super::tracing::mount_nowhere;
-use super::{Surroundings, machine};
+use super::{ProbeKind, Surroundings, machine};
+use crate::values::Definition;
+
+/// By the kernel's own names (Documentation/virt/kvm, `kvm_vm_stats_desc`, `kvm_vcpu_stats_desc`).
+const VALUES: &[Definition] = &[
+    ("pages_4k_level", "pages", "pages of 4 KB that the guest is mapped by at the end"),
+    ("pages_2m_level", "pages", "pages of 2 MB that the guest is mapped by at the end"),
+    ("pages_1g_level", "pages", "pages of 1 GB that the guest is mapped by at the end"),
+    ("*_level", "", "no counter: how much there is at the end, by the kernel's name"),
+    ("exits", "exits", "from the guest to the hypervisor"),
+    ("pf_taken", "faults", "page faults of the guest that came to the hypervisor"),
+    ("pf_fixed", "faults", "of those that it mended by mapping a page"),
+    ("pf_guest", "faults", "of those that it passed on to the guest's own kernel"),
+    ("tlb_flush", "flushes", "TLB flushes for the guest"),
+    ("mmu_shadow_zapped", "pages", "page tables of the hypervisor that were given up"),
+    ("mmu_pte_write", "writes", "guest writes to its page tables that were intercepted"),
+    ("*_exits", "exits", "from the guest to the hypervisor, of one kind"),
+    ("*_ns", "ns", "time by the kernel's name, for example halt_wait_ns"),
+    ("*", "events", "events by the kernel's name"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
+        sample(surroundings).map(Some)
+    }
+}
 
 const DEBUGFS: &str = "/sys/kernel/debug";
 /// Beyond any kernel's statistics of a virtual machine, and of a virtual CPU.

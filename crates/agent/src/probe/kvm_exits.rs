@@ -12,7 +12,31 @@ use hypertare_plan::Histogram;
 
 use super::kvm::vmm;
 use super::tracing::{Counts, Instance, histograms};
-use super::{Counted, Surroundings, machine};
+use super::{Counted, ProbeKind, Surroundings, machine};
+use crate::values::Definition;
+
+const VALUES: &[Definition] = &[
+    ("exits_*", "exits", "exits by the kernel's name for their reason, for example exits_npf"),
+    (
+        "page_faults",
+        "faults",
+        "page faults of the guest that came to the hypervisor, MMIO included",
+    ),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn watch(&self, surroundings: &Surroundings) -> Option<Result<Box<dyn super::Watch>>> {
+        let boxed = |watch| Box::new(watch) as Box<dyn super::Watch>;
+        Some(Watch::start(surroundings).map(boxed))
+    }
+}
 
 const EXIT: &str = "kvm/kvm_exit";
 const FAULT: &str = "kvm/kvm_page_fault";

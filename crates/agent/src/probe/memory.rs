@@ -10,7 +10,41 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
-use super::{Surroundings, threads, vmstat};
+use super::{ProbeKind, Surroundings, threads, vmstat};
+use crate::values::Definition;
+
+const VALUES: &[Definition] = &[
+    ("ksm_saved_bytes_level", "B", "memory that KSM saves at the end"),
+    ("*_bytes_level", "B", "memory of a kind at the end: in huge pages, or saved by KSM"),
+    ("*_level", "pages", "pages of a kind at the end: reserved ones of 2 MB, KSM's"),
+    ("thp_fault_alloc", "faults", "page faults that got a transparent huge page"),
+    (
+        "thp_*",
+        "events",
+        "transparent huge pages, by the kernel's name, for example thp_fault_alloc",
+    ),
+    ("cow_ksm", "faults", "page faults that copied a page which KSM had merged"),
+    ("ksm_full_scans", "scans", "times that ksmd came round all memory that may be merged"),
+    ("ksm_pages_scanned", "pages", "pages that ksmd looked at"),
+    ("ksm_swpin_copy", "pages", "merged pages copied when they came back from swap"),
+    ("khugepaged_full_scans", "scans", "times that khugepaged came round all memory"),
+    ("khugepaged_pages_collapsed", "pages", "huge pages that khugepaged made of small ones"),
+    ("ksmd_s", "s", "CPU time of ksmd, which merges pages"),
+    ("khugepaged_s", "s", "CPU time of khugepaged, which makes huge pages of small ones"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
+        sample(surroundings).map(Some)
+    }
+}
 
 /// Files of KSM that say how many pages there are of a kind.
 const KSM_LEVELS: [&str; 4] = ["pages_shared", "pages_sharing", "pages_unshared", "pages_volatile"];

@@ -1,7 +1,10 @@
 //! Counters, read before and after something, and their differences.
 //!
 //! A reading only copies the kernel's text: it is parsed when the second one is there, outside the
-//! time that is measured. Names and units of the values: [`crate::values::PROBES`].
+//! time that is measured.
+//!
+//! A probe is a module with a [`ProbeKind`], and a line of the table below, which is all that others know
+//! of it.
 //!
 //! What two readings do not agree on is decided in one place, [`counters`], and told as a note.
 
@@ -29,11 +32,94 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use hypertare_plan::{Histogram, Probe, ProbeValues, Values};
 
+use crate::values::{Definition, fits};
 use counters::Sample;
 pub use outside::{Outside, Processes};
+
+/// A file of procfs, and why a kernel may lack it.
+pub type File = (&'static str, &'static str);
+
+const IS_PROCFS_MOUNTED: &str = "is procfs mounted?";
+const HAS_NO_NETWORK: &str = "procfs is not mounted, or the kernel is built without CONFIG_INET";
+const OTHER_FILES: &str = "it is not read from so many files";
+
+/// One kind of probe: what it tells and where from. It is read from files, whose text is parsed later; or
+/// what it counts is asked for; or it counts only as long as something is set up.
+pub trait ProbeKind: Sync {
+    /// What it tells: differences over a phase, unless the meaning says otherwise.
+    fn values(&self) -> &'static [Definition];
+
+    /// The files that it is read from.
+    fn files(&self) -> &'static [File] {
+        &[]
+    }
+
+    /// What those files say.
+    fn parse(&self, _texts: &[String]) -> Result<Sample> {
+        bail!(OTHER_FILES)
+    }
+
+    /// The counters as they are now, if it is not read from files.
+    fn sample(&self, _surroundings: &Surroundings) -> Result<Option<Sample>> {
+        Ok(None)
+    }
+
+    /// Sets up what has to be set up to count; most have nothing.
+    fn watch(&self, _surroundings: &Surroundings) -> Option<Result<Box<dyn Watch>>> {
+        None
+    }
+}
+
+/// What plans call them, and the module of each.
+macro_rules! probes {
+    ($($probe:ident => $module:ident),+ $(,)?) => {
+        pub const ALL: &[Probe] = &[$(Probe::$probe),+];
+
+        fn kind(probe: Probe) -> &'static dyn ProbeKind {
+            match probe {
+                $(Probe::$probe => &$module::Counters,)+
+            }
+        }
+    };
+}
+
+probes! {
+    Stat => stat,
+    Softirqs => softirqs,
+    Interrupts => interrupts,
+    NetDev => net_dev,
+    Vmstat => vmstat,
+    Schedstat => schedstat,
+    NetSnmp => net_snmp,
+    Outside => outside,
+    Napi => napi,
+    Drops => drops,
+    Kvm => kvm,
+    KvmExits => kvm_exits,
+    Memory => memory,
+    Hardware => hardware,
+}
+
+/// What a probe tells.
+pub fn values(probe: Probe) -> &'static [Definition] {
+    kind(probe).values()
+}
+
+/// The definition of a value by its name.
+pub fn definition(probe: Probe, name: &str) -> Option<&'static Definition> {
+    values(probe).iter().find(|(pattern, _, _)| fits(pattern.as_bytes(), name.as_bytes()))
+}
+
+/// As plans and records spell it.
+pub fn name(probe: Probe) -> String {
+    match serde_json::to_value(probe) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => format!("{probe:?}"),
+    }
+}
 
 /// Where the probes look.
 #[derive(Clone, Debug)]
@@ -76,7 +162,7 @@ pub struct Reading {
 }
 
 /// Something that has to be set up to be counted. Dropping it takes that away.
-trait Watch {
+pub trait Watch {
     /// Counters beside it that count anyway.
     fn sample(&self) -> Result<Sample> {
         Ok(Sample::default())
@@ -123,26 +209,13 @@ enum Captured {
 /// Takes the first reading of every probe. A probe that is unavailable is told by [`Reading::end`].
 pub fn begin(probes: &[Probe], surroundings: &Surroundings) -> Reading {
     let watches = probes.iter().filter_map(|&probe| {
-        let watch = watch(probe, surroundings)?;
+        let watch = kind(probe).watch(surroundings)?;
         Some((probe, watch.map_err(|error| format!("{error:#}"))))
     });
     let watches = watches.collect();
     let mut reading = Reading { surroundings: surroundings.clone(), watches, taken: Vec::new() };
     reading.taken = probes.iter().map(|&probe| (probe, reading.take(probe))).collect();
     reading
-}
-
-/// Sets up what a probe has to have set up; most have nothing.
-fn watch(probe: Probe, surroundings: &Surroundings) -> Option<Result<Box<dyn Watch>>> {
-    fn boxed<W: Watch + 'static>(watch: Result<W>) -> Option<Result<Box<dyn Watch>>> {
-        Some(watch.map(|watch| Box::new(watch) as Box<dyn Watch>))
-    }
-    match probe {
-        Probe::Napi => boxed(napi::Watch::start(surroundings)),
-        Probe::KvmExits => boxed(kvm_exits::Watch::start(surroundings)),
-        Probe::Hardware => boxed(hardware::Watch::start(surroundings)),
-        _ => None,
-    }
 }
 
 impl Reading {
@@ -218,17 +291,10 @@ impl Measured {
 }
 
 fn capture(probe: Probe, surroundings: &Surroundings) -> Result<Captured> {
-    let sample = match probe {
-        Probe::Outside => Some(surroundings.outside()?.sample(&surroundings.proc)),
-        Probe::Kvm => Some(kvm::sample(surroundings)),
-        Probe::Memory => Some(memory::sample(surroundings)),
-        Probe::Drops => Some(drops::sample(&surroundings.proc)),
-        _ => None,
-    };
-    if let Some(sample) = sample {
-        return sample.map(Captured::Sample);
+    if let Some(sample) = kind(probe).sample(surroundings)? {
+        return Ok(Captured::Sample(sample));
     }
-    let texts = files(probe).iter().map(|(name, why)| read(&surroundings.proc, name, why));
+    let texts = kind(probe).files().iter().map(|(name, why)| read(&surroundings.proc, name, why));
     Ok(Captured::Texts(texts.collect::<Result<_>>()?))
 }
 
@@ -240,32 +306,6 @@ fn read(proc: &Path, name: &str, why_missing: &str) -> Result<String> {
         }
         _ => anyhow::Error::new(error).context(format!("reading {}", path.display())),
     })
-}
-
-/// The files of a probe, each with the reason why a kernel may lack it.
-fn files(probe: Probe) -> &'static [(&'static str, &'static str)] {
-    const MOUNT: &str = "is procfs mounted?";
-    const NETWORK: &str = "procfs is not mounted, or the kernel is built without CONFIG_INET";
-    match probe {
-        Probe::Stat => &[("stat", MOUNT)],
-        Probe::Softirqs => &[("softirqs", MOUNT)],
-        Probe::Interrupts => &[("interrupts", MOUNT)],
-        Probe::NetDev => &[("net/dev", NETWORK)],
-        Probe::Vmstat => {
-            &[("vmstat", "the kernel is built without CONFIG_VM_EVENT_COUNTERS, or no procfs")]
-        }
-        Probe::Schedstat => &[("schedstat", "the kernel is built without CONFIG_SCHEDSTATS")],
-        Probe::NetSnmp => {
-            &[("net/snmp", NETWORK), ("net/netstat", NETWORK), ("net/softnet_stat", NETWORK)]
-        }
-        Probe::Outside
-        | Probe::Napi
-        | Probe::Drops
-        | Probe::Kvm
-        | Probe::KvmExits
-        | Probe::Memory
-        | Probe::Hardware => &[],
-    }
 }
 
 fn measure(probe: Probe, before: Taken, after: Taken) -> Measured {
@@ -287,22 +327,9 @@ fn difference(
 ) -> Result<Values, String> {
     let sample = |captured| match captured {
         Captured::Sample(sample) => Ok(sample),
-        Captured::Texts(texts) => parse(probe, &texts).map_err(|error| format!("{error:#}")),
+        Captured::Texts(texts) => kind(probe).parse(&texts).map_err(|error| format!("{error:#}")),
     };
     counters::difference(&sample(before?)?, &sample(after?)?, notes)
-}
-
-fn parse(probe: Probe, texts: &[String]) -> Result<Sample> {
-    match (probe, texts) {
-        (Probe::Stat, [text]) => stat::parse(text, ticks_per_s()),
-        (Probe::Softirqs, [text]) => softirqs::parse(text),
-        (Probe::Interrupts, [text]) => interrupts::parse(text),
-        (Probe::NetDev, [text]) => net_dev::parse(text),
-        (Probe::Vmstat, [text]) => vmstat::parse(text),
-        (Probe::Schedstat, [text]) => schedstat::parse(text),
-        (Probe::NetSnmp, [snmp, netstat, softnet]) => net_snmp::parse(snmp, netstat, softnet),
-        _ => anyhow::bail!("{probe:?} is not read from {} files", texts.len()),
-    }
 }
 
 /// Clock ticks a second in which procfs counts CPU time (100 on every common architecture).
@@ -382,7 +409,7 @@ mod tests {
         for measured in begin(&probes, &Surroundings::default()).end() {
             match measured.values {
                 Ok(values) => {
-                    assert!(values.values().all(|value| *value >= 0.0), "{:?}", measured.probe)
+                    assert!(values.values().all(|value| *value >= 0.0), "{:?}", measured.probe);
                 }
                 Err(reason) => assert!(reason.contains("is not there"), "{reason}"),
             }
@@ -390,10 +417,22 @@ mod tests {
     }
 
     #[test]
+    fn names_find_their_own_definition() {
+        let unit = |probe, name| definition(probe, name).map(|(_, unit, _)| *unit);
+        let meaning = |name| definition(Probe::Stat, name).map(|(_, _, meaning)| *meaning);
+        assert_eq!(unit(Probe::NetDev, "eth0.100.rx_bytes"), Some("B"));
+        assert_eq!(unit(Probe::Vmstat, "pgpgin"), Some("KiB"));
+        assert_eq!(unit(Probe::Vmstat, "pgfault"), Some("events"));
+        assert_eq!(unit(Probe::Stat, "nothing_of_the_kind"), None);
+        assert_eq!(meaning("cpu3.irq_s"), Some("CPU time in interrupts"));
+        assert_eq!(meaning("softirq_s"), Some("CPU time in softirqs"));
+    }
+
+    #[test]
     fn every_value_has_a_definition() {
         let (texts, mut names) = (every_text(), Vec::new());
         for (probe, text) in texts {
-            let sample = parse(probe, &text).unwrap();
+            let sample = kind(probe).parse(&text).unwrap();
             let values = counters::difference(&sample, &sample, &mut Vec::new()).unwrap();
             names.extend(values.into_keys().map(|name| (probe, name)));
         }
@@ -412,7 +451,7 @@ mod tests {
         names.extend(exits.into_keys().map(|name| (Probe::KvmExits, name)));
         assert!(names.len() > 50);
         for (probe, name) in names {
-            assert!(crate::values::probe_definition(probe, &name).is_some(), "{probe:?} {name}");
+            assert!(definition(probe, &name).is_some(), "{probe:?} {name}");
         }
     }
 

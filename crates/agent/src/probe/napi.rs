@@ -17,8 +17,31 @@ use super::counters::{Kind, Sample};
 use super::interrupts::lines;
 use super::threads::{self, Threads};
 use super::tracing::{Instance, Row, histograms};
-use super::{Counted, Surroundings};
+use super::{Counted, ProbeKind, Surroundings};
 use crate::net::{Links, interrupts};
+use crate::values::Definition;
+
+/// By interface: `eth0.polls`; with them the histogram `eth0.packets_per_poll`.
+const VALUES: &[Definition] = &[
+    ("*.polls", "polls", "times that the driver was polled"),
+    ("*.polled_packets", "packets", "received in these polls"),
+    ("*.interrupts", "interrupts", "hardware interrupts of the interface, or of its shared line"),
+    ("ksoftirqd_s", "s", "CPU time of ksoftirqd on all CPUs: softirqs put off to a thread"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn watch(&self, surroundings: &Surroundings) -> Option<Result<Box<dyn super::Watch>>> {
+        let boxed = |watch| Box::new(watch) as Box<dyn super::Watch>;
+        Some(Watch::start(surroundings).map(boxed))
+    }
+}
 
 const EVENT: &str = "napi/napi_poll";
 /// Every trigger is looked at in every poll.

@@ -5,6 +5,46 @@
 use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
+use super::{File, HAS_NO_NETWORK, OTHER_FILES, ProbeKind};
+use crate::values::Definition;
+
+/// By interface: `eth0.rx_bytes`.
+const VALUES: &[Definition] = &[
+    ("*.rx_bytes", "B", "received by the interface"),
+    ("*.rx_packets", "packets", "received; after GRO in hardware or a peer's TSO, large ones"),
+    ("*.rx_errors", "packets", "received and bad"),
+    ("*.rx_dropped", "packets", "received and dropped for want of room or of a taker"),
+    ("*.rx_fifo", "packets", "lost because the ring was full"),
+    ("*.rx_frame", "packets", "with alignment errors"),
+    ("*.rx_compressed", "packets", "received compressed"),
+    ("*.rx_multicast", "packets", "received to a multicast address"),
+    ("*.tx_bytes", "B", "sent by the interface"),
+    ("*.tx_packets", "packets", "sent; before TSO, large ones"),
+    ("*.tx_errors", "packets", "not sent, by an error"),
+    ("*.tx_dropped", "packets", "not sent, for want of room"),
+    ("*.tx_fifo", "packets", "not sent, by an underrun"),
+    ("*.tx_collisions", "collisions", "collisions"),
+    ("*.tx_carrier", "packets", "not sent, for want of a carrier"),
+    ("*.tx_compressed", "packets", "sent compressed"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn files(&self) -> &'static [File] {
+        &[("net/dev", HAS_NO_NETWORK)]
+    }
+
+    fn parse(&self, texts: &[String]) -> Result<Sample> {
+        let [text] = texts else { bail!(OTHER_FILES) };
+        parse(text)
+    }
+}
 
 const COLUMNS: [&str; 16] = [
     "rx_bytes",

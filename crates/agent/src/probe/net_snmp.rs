@@ -5,6 +5,42 @@
 use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
+use super::{File, HAS_NO_NETWORK, OTHER_FILES, ProbeKind};
+use crate::values::Definition;
+
+/// Those of softnet also by CPU: `cpu0.softnet_processed`.
+const VALUES: &[Definition] = &[
+    ("*softnet_processed", "packets", "taken from the CPU's backlog or polled"),
+    ("*softnet_dropped", "packets", "dropped because the CPU's backlog was full"),
+    ("*softnet_time_squeeze", "times", "polling ended with work left (netdev_budget)"),
+    ("*softnet_received_rps", "times", "woken to take packets steered from another CPU"),
+    ("*softnet_flow_limit", "packets", "dropped by the flow limit"),
+    ("TcpExt.TCPMemoryPressuresChrono", "ms", "time under memory pressure"),
+    ("*Octets", "B", "bytes by the kernel's name, for example IpExt.InOctets"),
+    ("*.*", "events", "protocol and counter by the kernel's names, for example Tcp.RetransSegs"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn files(&self) -> &'static [File] {
+        &[
+            ("net/snmp", HAS_NO_NETWORK),
+            ("net/netstat", HAS_NO_NETWORK),
+            ("net/softnet_stat", HAS_NO_NETWORK),
+        ]
+    }
+
+    fn parse(&self, texts: &[String]) -> Result<Sample> {
+        let [snmp, netstat, softnet] = texts else { bail!(OTHER_FILES) };
+        parse(snmp, netstat, softnet)
+    }
+}
 
 /// Settings and amounts among the counters.
 const NOT_COUNTERS: [&str; 8] = [

@@ -20,7 +20,41 @@ use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
 use super::ticks_per_s;
+use super::{ProbeKind, Surroundings};
+use crate::values::Definition;
 use crate::xen::account;
+
+const VALUES: &[Definition] = &[
+    ("cpu_s", "s", "CPU time of everything that makes the node, each part once"),
+    ("user_s", "s", "of that in user mode, guest code included"),
+    ("system_s", "s", "of that in the kernel"),
+    ("guest_s", "s", "CPU time in which a virtual CPU ran guest code (KVM); already in user_s"),
+    ("vcpu_s", "s", "CPU time of the virtual CPUs' threads"),
+    ("vmm_s", "s", "CPU time of the VMM's other threads and children"),
+    ("vhost_s", "s", "CPU time of the vhost workers"),
+    ("cgroup_cpu_s", "s", "CPU time by the node's cgroup; where it is given, cpu_s is the same"),
+    ("memory_bytes", "B", "resident sets at the end, summed: shared pages count in each process"),
+    ("peak_memory_bytes", "B", "largest resident set of any one process since it began"),
+    ("voluntary_switches", "switches", "context switches by waiting; threads alive at the end"),
+    (
+        "involuntary_switches",
+        "switches",
+        "context switches by preemption; threads alive at the end",
+    ),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
+        surroundings.outside()?.sample(&surroundings.proc).map(Some)
+    }
+}
 
 /// Where a node's CPU time is counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -217,8 +251,8 @@ fn clock_ns(pid: i32) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both calls write one value to a place that lives on this stack.
     let failed = unsafe {
-        libc::clock_getcpuclockid(pid, &mut clock) != 0
-            || libc::clock_gettime(clock, &mut time) != 0
+        libc::clock_getcpuclockid(pid, &raw mut clock) != 0
+            || libc::clock_gettime(clock, &raw mut time) != 0
     };
     (!failed).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }

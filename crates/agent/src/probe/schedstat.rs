@@ -4,6 +4,33 @@
 use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
+use super::{File, OTHER_FILES, ProbeKind};
+use crate::values::Definition;
+
+/// Each also by CPU: `cpu0.run_s`.
+const VALUES: &[Definition] = &[
+    ("*run_s", "s", "time that tasks ran"),
+    ("*wait_s", "s", "time that tasks were ready and waited for a CPU"),
+    ("*timeslices", "slices", "times that a task got the CPU"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn files(&self) -> &'static [File] {
+        &[("schedstat", "the kernel is built without CONFIG_SCHEDSTATS")]
+    }
+
+    fn parse(&self, texts: &[String]) -> Result<Sample> {
+        let [text] = texts else { bail!(OTHER_FILES) };
+        parse(text)
+    }
+}
 
 /// Versions before 15 count other things in these columns.
 const FIRST_VERSION: u32 = 15;

@@ -4,6 +4,31 @@
 use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
+use super::{File, IS_PROCFS_MOUNTED, OTHER_FILES, ProbeKind};
+use crate::values::Definition;
+
+const VALUES: &[Definition] = &[
+    ("cpu#.*", "softirqs", "softirqs of one kind on one CPU, for example cpu0.NET_RX"),
+    ("*", "softirqs", "softirqs of one kind, for example NET_RX"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn files(&self) -> &'static [File] {
+        &[("softirqs", IS_PROCFS_MOUNTED)]
+    }
+
+    fn parse(&self, texts: &[String]) -> Result<Sample> {
+        let [text] = texts else { bail!(OTHER_FILES) };
+        parse(text)
+    }
+}
 
 pub fn parse(text: &str) -> Result<Sample> {
     let mut lines = text.lines();

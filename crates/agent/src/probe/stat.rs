@@ -7,6 +7,44 @@
 use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
+use super::{File, IS_PROCFS_MOUNTED, OTHER_FILES, ProbeKind, ticks_per_s};
+use crate::values::Definition;
+
+/// Each time also by CPU: `cpu0.busy_s`.
+const VALUES: &[Definition] = &[
+    ("*user_s", "s", "CPU time in user mode, guests included"),
+    ("*guest_nice_s", "s", "CPU time of niced guests; already in nice_s"),
+    ("*nice_s", "s", "CPU time in user mode at low priority, guests included"),
+    ("*system_s", "s", "CPU time in the kernel"),
+    ("*idle_s", "s", "CPU time without anything to do"),
+    ("*iowait_s", "s", "CPU time without anything to do but wait for a disk; unreliable (proc(5))"),
+    ("*softirq_s", "s", "CPU time in softirqs"),
+    ("*irq_s", "s", "CPU time in interrupts"),
+    ("*steal_s", "s", "time in which the hypervisor ran others though this CPU had work"),
+    ("*guest_s", "s", "CPU time of guests; already in user_s"),
+    ("*busy_s", "s", "CPU time in which it ran: user, nice, system, irq and softirq"),
+    ("context_switches", "switches", "context switches of all CPUs"),
+    ("forks", "processes", "processes and threads begun"),
+    ("interrupts", "interrupts", "interrupts served"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn files(&self) -> &'static [File] {
+        &[("stat", IS_PROCFS_MOUNTED)]
+    }
+
+    fn parse(&self, texts: &[String]) -> Result<Sample> {
+        let [text] = texts else { bail!(OTHER_FILES) };
+        parse(text, ticks_per_s())
+    }
+}
 
 const MODES: [&str; 10] = [
     "user_s",

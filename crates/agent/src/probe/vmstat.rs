@@ -7,6 +7,32 @@
 use anyhow::{Result, bail};
 
 use super::counters::{Kind, Sample};
+use super::{File, OTHER_FILES, ProbeKind};
+use crate::values::Definition;
+
+const VALUES: &[Definition] = &[
+    ("pgpgin", "KiB", "read from block devices"),
+    ("pgpgout", "KiB", "written to block devices"),
+    ("*", "events", "memory events by the kernel's name, for example pgfault; some are pages"),
+];
+
+/// The probe.
+pub struct Counters;
+
+impl ProbeKind for Counters {
+    fn values(&self) -> &'static [Definition] {
+        VALUES
+    }
+
+    fn files(&self) -> &'static [File] {
+        &[("vmstat", "the kernel is built without CONFIG_VM_EVENT_COUNTERS, or no procfs")]
+    }
+
+    fn parse(&self, texts: &[String]) -> Result<Sample> {
+        let [text] = texts else { bail!(OTHER_FILES) };
+        parse(text)
+    }
+}
 
 /// Names that look like amounts and are events (`enum node_stat_item` and mm/vmstat.c).
 const EVENTS: [&str; 8] = [

@@ -1,17 +1,35 @@
 //! Uses a share of CPUs: a neighbour's load, or what the neighbours leave.
 
 use std::hint::black_box;
+use std::io::{self, Write};
 
 use anyhow::{Result, bail};
 use hypertare_plan::Burn;
 
 use super::clock::{from_seconds, now_ns, sleep_until, thread_cpu_ns, to_seconds};
-use super::{Context, Outcome};
+use super::{Alone, Context, Outcome, WorkloadKind};
+use crate::alone;
+use crate::values::Definition;
 
 /// Short beside a scheduler's slice and long beside a loop.
 const PERIOD_NS: u64 = 10_000_000;
 
 const MAX_THREADS: u32 = 1024;
+
+const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "how long it burned"),
+    ("used_s", "s", "CPU time used by all threads"),
+    ("share", "", "used time over elapsed time, per thread"),
+    ("loops", "loops", "units of work done: what neighbours left of the CPU"),
+];
+
+impl WorkloadKind for Burn {
+    const VALUES: &'static [Definition] = VALUES;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        run(self, context)
+    }
+}
 
 /// Runs `threads` threads that each work for `share` of every period and sleep for the rest, until
 /// `duration_s` is over or it is told to stop; both are a good end.
@@ -24,7 +42,7 @@ pub fn run(spec: &Burn, context: &Context) -> Result<Outcome> {
             std::thread::Builder::new()
                 .spawn_scoped(scope, || burn(spec.share, begin, end, context))
         };
-        let threads: Vec<_> = (0..spec.threads).map(start).collect::<std::io::Result<_>>()?;
+        let threads: Vec<_> = (0..spec.threads).map(start).collect::<io::Result<_>>()?;
         context.ready();
         let burnt: Vec<Burnt> = threads.into_iter().filter_map(|t| t.join().ok()).collect();
         anyhow::Ok(burnt)
@@ -106,6 +124,43 @@ fn work() {
     black_box(x);
 }
 
+/// Use a share of CPUs
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Of one CPU, for each thread; 0 to 1
+    #[arg(long, default_value_t = 1.0)]
+    share: f64,
+    /// Seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    time: f64,
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: u32,
+    /// Print the result record
+    #[arg(long)]
+    json: bool,
+}
+
+impl Alone for Arguments {
+    fn run(self) -> Result<()> {
+        let context = alone::context("burn", alone::stop_by_signal()?, || ());
+        let spec = Burn { share: self.share, duration_s: self.time, threads: self.threads };
+        let outcome = run(&spec, &context)?;
+        if self.json {
+            return alone::print_record(&context, outcome);
+        }
+        let values = &outcome.values;
+        writeln!(
+            io::stdout(),
+            "{:.3} s of CPU time in {:.3} s: {:.1} % of one CPU for each thread, {} loops",
+            values["used_s"],
+            values["elapsed_s"],
+            100.0 * values["share"],
+            values["loops"],
+        )?;
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -116,7 +171,7 @@ mod tests {
     use crate::emit::Emitter;
 
     fn context(stop: &Arc<AtomicBool>) -> Context {
-        let emitter = Arc::new(Emitter::new(std::io::sink()));
+        let emitter = Arc::new(Emitter::new(io::sink()));
         Context::new(("node", 1, "phase", "task"), emitter, stop.clone(), || {})
     }
 

@@ -1,9 +1,13 @@
 //! The monotonic clock in nanoseconds, and waits on it that notice a stop.
 
-use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use std::num::NonZeroU64;
+
+use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{Timespec, clock_gettime};
 
 use super::Context;
+
+pub const SECOND: u64 = 1_000_000_000;
 
 /// The longest time in which a workload must notice that it was told to stop.
 pub const STOP_NS: u64 = 50_000_000;
@@ -28,6 +32,11 @@ pub fn to_seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
+/// Seconds from `begin` to `end`; none when `end` is before it.
+pub fn seconds_between(begin: u64, end: u64) -> f64 {
+    to_seconds(end.saturating_sub(begin))
+}
+
 /// Sleeps until `due` on the monotonic clock. False when told to stop before that.
 pub fn sleep_until(due: u64, context: &Context) -> bool {
     loop {
@@ -38,18 +47,22 @@ pub fn sleep_until(due: u64, context: &Context) -> bool {
         if now >= due {
             return true;
         }
-        let slice = due.min(now + STOP_NS);
-        // An interrupted sleep is a shorter slice.
-        let _ = clock_nanosleep_absolute(
-            ClockId::Monotonic,
-            &Timespec {
-                tv_sec: (slice / 1_000_000_000) as i64,
-                tv_nsec: (slice % 1_000_000_000) as i64,
-            },
-        );
+        sleep_once(due.min(now + STOP_NS));
     }
 }
 
+/// Sleeps to an absolute time, so that being woken late never adds up. Returns early on a signal;
+/// callers look at the clock again anyway.
+pub fn sleep_once(until: u64) {
+    let until = Timespec { tv_sec: (until / SECOND) as i64, tv_nsec: (until % SECOND) as i64 };
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
+}
+
+/// Lets this thread's sleeps end when they should: the kernel otherwise groups them in 50 µs.
+pub fn sleep_exactly() {
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+}
+
 fn nanoseconds(time: Timespec) -> u64 {
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }

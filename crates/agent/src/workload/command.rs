@@ -7,12 +7,14 @@
 //!
 //! It must be executed in a process of its own: every child of the process is ended with it.
 
+pub mod alone;
+
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
 use hypertare_plan::Command;
@@ -22,7 +24,8 @@ use rustix::time::Timespec;
 
 use super::clock::{STOP_NS, now_ns, to_seconds};
 use super::output::{self, Stream};
-use super::{Context, Outcome, descendants};
+use super::{Context, Outcome, WorkloadKind, descendants};
+use crate::values::Definition;
 
 /// Searched when the plan gives no PATH.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -32,6 +35,26 @@ const GRACE_NS: u64 = 500_000_000;
 
 /// Lines of a failed command's output that its error repeats.
 const ERROR_LINES: usize = 10;
+
+pub const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "from before the start of the program to after its end was seen"),
+    ("user_s", "s", "CPU time in user mode of the program and all it waited for"),
+    ("system_s", "s", "CPU time in the kernel of the program and all it waited for"),
+    ("minor_faults", "faults", "page faults served without reading a disk"),
+    ("major_faults", "faults", "page faults that had to read"),
+    ("voluntary_switches", "switches", "context switches by waiting"),
+    ("involuntary_switches", "switches", "context switches by preemption"),
+    ("peak_memory_bytes", "B", "largest resident set of any one process"),
+    ("exit_status", "", "exit status of the program"),
+];
+
+impl WorkloadKind for Command {
+    const VALUES: &'static [Definition] = VALUES;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        run(self, context)
+    }
+}
 
 /// Executes the command, after what prepares it. Its environment is exactly the plan's, with a PATH
 /// if the plan has none: the size of an environment alone can move a measurement (Mytkowicz et al.,
@@ -136,7 +159,7 @@ impl Surroundings {
             let at_start = runs.clone();
             let keeper = scope.spawn(move || {
                 at_start.wait();
-                keeper.keep(end_read);
+                keeper.keep(&end_read);
                 keeper
             });
             runs.wait();
@@ -193,7 +216,9 @@ fn reap(pid: Pid) -> std::io::Result<(i32, libc::rusage)> {
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     loop {
         // SAFETY: both pointers are to live variables of the right type.
-        if unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, 0, &mut usage) } >= 0 {
+        if unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) }
+            >= 0
+        {
             return Ok((status, usage));
         }
         let error = std::io::Error::last_os_error();
@@ -204,7 +229,7 @@ fn reap(pid: Pid) -> std::io::Result<(i32, libc::rusage)> {
 }
 
 fn lock(child: &Mutex<Option<Pid>>) -> std::sync::MutexGuard<'_, Option<Pid>> {
-    child.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Beside the program: takes in its output, and ends it when told to.
@@ -218,12 +243,12 @@ struct Keeper<'a> {
 }
 
 impl Keeper<'_> {
-    fn keep(&mut self, end: OwnedFd) {
+    fn keep(&mut self, end: &OwnedFd) {
         let slice = Timespec { tv_sec: 0, tv_nsec: STOP_NS as i64 };
         let mut ended = false;
         while !ended {
             // A failed wait (no memory) is a short one: the streams do not block.
-            ended = output::wait([&self.stdout, &self.stderr], &end, &slice).unwrap_or(false);
+            ended = output::wait([&self.stdout, &self.stderr], end, &slice).unwrap_or(false);
             self.stdout.take_in();
             self.stderr.take_in();
             if self.context.stopped() {
@@ -278,16 +303,16 @@ impl Spawn {
         // destroyed once, by `drop`. `addchdir_np` copies the path.
         let (actions, attributes) = unsafe {
             let mut actions = std::mem::zeroed();
-            check(libc::posix_spawn_file_actions_init(&mut actions))?;
+            check(libc::posix_spawn_file_actions_init(&raw mut actions))?;
             for (target, source) in standard.iter().enumerate() {
                 let target = target as libc::c_int;
                 check(libc::posix_spawn_file_actions_adddup2(
-                    &mut actions,
+                    &raw mut actions,
                     source.as_raw_fd(),
                     target,
                 ))?;
             }
-            check(libc::posix_spawn_file_actions_addchdir_np(&mut actions, cwd.as_ptr()))?;
+            check(libc::posix_spawn_file_actions_addchdir_np(&raw mut actions, cwd.as_ptr()))?;
             (actions, attributes()?)
         };
         Ok(Spawn {
@@ -308,10 +333,10 @@ impl Spawn {
         // owns the arguments, and the caller's surroundings the environment.
         let error = unsafe {
             libc::posix_spawn(
-                &mut pid,
+                &raw mut pid,
                 self.file.as_ptr(),
-                &self.actions,
-                &self.attributes,
+                &raw const self.actions,
+                &raw const self.attributes,
                 self.argv_pointers.as_ptr(),
                 self.environment_pointers.as_ptr(),
             )
@@ -325,8 +350,8 @@ impl Drop for Spawn {
     fn drop(&mut self) {
         // SAFETY: initialised in `new`, destroyed only here.
         unsafe {
-            libc::posix_spawn_file_actions_destroy(&mut self.actions);
-            libc::posix_spawnattr_destroy(&mut self.attributes);
+            libc::posix_spawn_file_actions_destroy(&raw mut self.actions);
+            libc::posix_spawnattr_destroy(&raw mut self.attributes);
         }
     }
 }
@@ -347,15 +372,15 @@ unsafe fn attributes() -> std::io::Result<libc::posix_spawnattr_t> {
     // SAFETY: every set and the attributes are initialised before use.
     unsafe {
         let mut attributes = std::mem::zeroed();
-        check(libc::posix_spawnattr_init(&mut attributes))?;
+        check(libc::posix_spawnattr_init(&raw mut attributes))?;
         let mut signals = std::mem::zeroed();
-        libc::sigemptyset(&mut signals);
-        check(libc::posix_spawnattr_setsigmask(&mut attributes, &signals))?;
+        libc::sigemptyset(&raw mut signals);
+        check(libc::posix_spawnattr_setsigmask(&raw mut attributes, &raw const signals))?;
         for signal in (1..=libc::SIGRTMAX()).filter(|&signal| is_ignored(signal)) {
-            libc::sigaddset(&mut signals, signal);
+            libc::sigaddset(&raw mut signals, signal);
         }
-        check(libc::posix_spawnattr_setsigdefault(&mut attributes, &signals))?;
-        check(libc::posix_spawnattr_setflags(&mut attributes, flags as libc::c_short))?;
+        check(libc::posix_spawnattr_setsigdefault(&raw mut attributes, &raw const signals))?;
+        check(libc::posix_spawnattr_setflags(&raw mut attributes, flags as libc::c_short))?;
         Ok(attributes)
     }
 }
@@ -365,7 +390,7 @@ fn is_ignored(signal: libc::c_int) -> bool {
     // of ours to ask about.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal, std::ptr::null(), &mut action) == 0
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
             && action.sa_sigaction == libc::SIG_IGN
     }
 }

@@ -7,7 +7,7 @@
 //! capability to change what is mounted or to make a way out. It may have namespaces of its own: what
 //! it mounts in those is no more than it was given.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -55,7 +55,7 @@ const OF_A_HOST: CapabilitySet = OF_A_CONTAINER
     .union(CapabilitySet::LEASE);
 
 /// Confines the calling process, which must have one thread, and whatever it starts.
-pub fn enter(namespace: OwnedFd, as_container: bool) -> Result<()> {
+pub fn enter(namespace: impl AsFd, as_container: bool) -> Result<()> {
     let is_one_user = maps_one_user()?;
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
         .context("cannot enter the mount namespace of commands")?;

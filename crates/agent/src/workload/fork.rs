@@ -4,6 +4,7 @@
 //! written by the executed program as a short-lived process of a build does. The fork is the C
 //! library's own, with the copy of the page tables that `vfork` and `posix_spawn` leave out.
 
+pub mod alone;
 mod child;
 
 use std::io;
@@ -13,11 +14,30 @@ use hypertare_plan::Fork;
 
 use super::clock::{now_ns, to_seconds};
 use super::usage::Usage;
-use super::{Context, Outcome};
+use super::{Context, Outcome, WorkloadKind};
+use crate::values::Definition;
 use child::Program;
 
 /// More would not fit into any machine's process numbers and patience.
 const MOST_FORKS: u64 = 1_000_000_000;
+
+const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "from before the first fork to the end of the last program"),
+    ("forks", "processes", "programs that were executed and ended"),
+    ("touched_bytes", "B", "memory that each of them wrote to, one byte a page of 4 KB"),
+    ("minor_faults", "faults", "page faults of the programs and of their parent"),
+    ("major_faults", "faults", "of those that had to read a disk"),
+    ("user_s", "s", "CPU time in user mode of the programs and of their parent"),
+    ("system_s", "s", "CPU time in the kernel of the programs and of their parent"),
+];
+
+impl WorkloadKind for Fork {
+    const VALUES: &'static [Definition] = VALUES;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        run(self, context)
+    }
+}
 
 /// Executes the program `count` times, one after the other.
 ///
@@ -56,6 +76,7 @@ fn execute(program: &Program) -> Result<()> {
     // fork of a process with several threads.
     let pid = match unsafe { libc::fork() } {
         -1 => return Err(io::Error::last_os_error()).context("cannot fork"),
+        // SAFETY: see above; the child ends here.
         0 => unsafe {
             program.execute();
             libc::_exit(*libc::__errno_location())
@@ -64,7 +85,7 @@ fn execute(program: &Program) -> Result<()> {
     };
     let mut status = 0;
     // SAFETY: the pointer is to a live variable of the right type.
-    while unsafe { libc::waitpid(pid, &mut status, 0) } < 0 {
+    while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error).context("cannot wait for the program");
@@ -90,7 +111,7 @@ mod tests {
     use crate::emit::Emitter;
 
     fn context(stop: bool) -> Context {
-        let emitter = Arc::new(Emitter::new(std::io::sink()));
+        let emitter = Arc::new(Emitter::new(io::sink()));
         let stop = Arc::new(AtomicBool::new(stop));
         Context::new(("node", 1, "phase", "task"), emitter, stop, || {})
     }

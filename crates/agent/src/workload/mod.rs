@@ -1,5 +1,8 @@
-//! What one task does. Every workload is a module with `run(&spec, &Context) -> Result<Outcome>`;
-//! it executes in a process of its own, so that its usage is exactly its own and it can be killed.
+//! What one task does. It executes in a process of its own, so that its usage is exactly its own and it
+//! can be killed.
+//!
+//! A workload is a module that implements [`WorkloadKind`] for what a plan says of it, and [`Alone`] for
+//! what a command line does; and a line of the table below, which is all that others know of it.
 
 pub mod address;
 pub mod burn;
@@ -9,6 +12,7 @@ pub mod confine;
 pub mod context;
 pub mod descendants;
 pub mod fork;
+mod mark;
 mod output;
 pub mod ping;
 pub mod process;
@@ -20,25 +24,94 @@ mod usage;
 use anyhow::Result;
 use hypertare_plan::{Task, TaskResult, Workload};
 
+use crate::values::Definition;
 pub use context::{Context, Outcome};
+
+/// What a plan can ask for; implemented for the plan's own type.
+pub trait WorkloadKind {
+    /// What its result tells.
+    const VALUES: &'static [Definition];
+
+    /// Others need it to be ready, and it does nothing of its own.
+    const LISTENS: bool = false;
+
+    /// Does the work, to its end or until it is told to stop.
+    ///
+    /// # Errors
+    /// It cannot be done as asked for, and why; then there are no values.
+    fn run(&self, context: &Context) -> Result<Outcome>;
+}
+
+/// The arguments with which a workload is run without a plan.
+pub trait Alone {
+    fn run(self) -> Result<()>;
+}
+
+/// By module: its verb with the arguments of it, and what plans can ask for.
+macro_rules! workloads {
+    ($($verb:ident($arguments:ty): $($kind:ident),+;)+) => {
+        // What it is called there says the arguments' own comment.
+        #[derive(clap::Subcommand)]
+        pub enum Verb {
+            $($verb($arguments),)+
+        }
+
+        impl Verb {
+            pub fn run(self) -> Result<()> {
+                match self {
+                    $(Verb::$verb(arguments) => arguments.run(),)+
+                }
+            }
+        }
+
+        /// What each workload's result tells, by its name in plans.
+        pub fn values() -> Vec<(String, &'static [Definition])> {
+            vec![$($((
+                name_in_plans(stringify!($kind)),
+                <hypertare_plan::$kind as WorkloadKind>::VALUES,
+            ),)+)+]
+        }
+
+        /// Whether others need it to be ready, and it does nothing of its own.
+        pub fn listens(workload: &Workload) -> bool {
+            match workload {
+                $($(Workload::$kind(_) => <hypertare_plan::$kind as WorkloadKind>::LISTENS,)+)+
+            }
+        }
+
+        fn run(workload: &Workload, context: &Context) -> Result<Outcome> {
+            match workload {
+                $($(Workload::$kind(spec) => WorkloadKind::run(spec, context),)+)+
+            }
+        }
+    };
+}
+
+workloads! {
+    Stream(stream::cli::Args): StreamSend, StreamReceive;
+    Ping(ping::alone::Arguments): PingRequest, PingReply;
+    Burn(burn::Arguments): Burn;
+    Fork(fork::alone::Arguments): Fork;
+    Touch(touch::alone::Arguments): Touch;
+    Command(command::alone::Arguments): Command;
+}
+
+/// `StreamSend` is `stream_send` in a plan.
+fn name_in_plans(kind: &str) -> String {
+    let mut name = String::new();
+    for (at, character) in kind.char_indices() {
+        if at > 0 && character.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(character.to_ascii_lowercase());
+    }
+    name
+}
 
 /// Executes one task to its end and tells how it went; a failure is a result too.
 pub fn execute(task: &Task, context: &Context) -> TaskResult {
     let outcome = bind(task).and_then(|()| run(&task.workload, context));
     context.result(outcome)
-}
-
-fn run(workload: &Workload, context: &Context) -> Result<Outcome> {
-    match workload {
-        Workload::Command(spec) => command::run(spec, context),
-        Workload::StreamSend(spec) => stream::send(spec, context),
-        Workload::StreamReceive(spec) => stream::receive(spec, context),
-        Workload::PingRequest(spec) => ping::request(spec, context),
-        Workload::PingReply(spec) => ping::reply(spec, context),
-        Workload::Burn(spec) => burn::run(spec, context),
-        Workload::Fork(spec) => fork::run(spec, context),
-        Workload::Touch(spec) => touch::run(spec, context),
-    }
 }
 
 /// Binds this process to the task's CPUs, counted among those that it may use already.
@@ -58,4 +131,16 @@ fn bind(task: &Task) -> Result<()> {
     }
     rustix::thread::sched_setaffinity(None, &chosen)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_plans() {
+        let burn = Workload::Burn(hypertare_plan::Burn { share: 1.0, duration_s: 1.0, threads: 1 });
+        assert_eq!(serde_json::to_value(burn).unwrap()["type"], name_in_plans("Burn"));
+        assert_eq!(name_in_plans("StreamSend"), "stream_send");
+    }
 }

@@ -11,9 +11,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
 use hypertare_plan::{MAX_LINE, Record, Task};
@@ -23,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::confine::{self, Confinement};
 use super::{Context, descendants, execute};
 use crate::emit::Emitter;
-use crate::node::shortage::expose_this_process;
+use crate::process::shortage::expose_this_process;
 
 /// What a task's process is told to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,7 +113,7 @@ fn run(assignment: Assignment, ready: Option<OwnedFd>) -> ExitCode {
 }
 
 fn say_ready(ready: &Mutex<Option<OwnedFd>>) {
-    let ready = ready.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+    let ready = ready.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(fd) = ready {
         let _ = File::from(fd).write_all(b"1");
     }

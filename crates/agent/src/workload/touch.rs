@@ -11,6 +11,7 @@
 //! addresses, so that filling the working set is one pass over it: a shuffle would make as many
 //! random accesses before the counted ones, which a model of page walks cannot tell apart.
 
+pub mod alone;
 mod cycle;
 mod mapping;
 
@@ -19,7 +20,8 @@ use hypertare_plan::{Pages, Touch};
 
 use super::clock::{from_seconds, now_ns, to_seconds};
 use super::usage::Usage;
-use super::{Context, Outcome};
+use super::{Context, Outcome, WorkloadKind};
+use crate::values::Definition;
 use cycle::Cycle;
 use mapping::Mapping;
 
@@ -27,6 +29,27 @@ use mapping::Mapping;
 const CHUNK: u64 = 1 << 14;
 
 const LINE: usize = 64;
+
+const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "time of the reads"),
+    ("accesses", "reads", "reads, each of another cache line of the working set"),
+    ("minor_faults", "faults", "page faults during the reads"),
+    ("major_faults", "faults", "of those that had to read a disk"),
+    ("user_s", "s", "CPU time in user mode during the reads"),
+    ("system_s", "s", "CPU time in the kernel during the reads"),
+    ("setup_s", "s", "time of mapping and filling the working set before, not in elapsed_s"),
+    ("setup_faults", "faults", "page faults of mapping and filling it, not in minor_faults"),
+    ("memory_bytes", "B", "size of the working set"),
+    ("huge_bytes", "B", "of that in pages of 2 MB, as the kernel says after the reads"),
+];
+
+impl WorkloadKind for Touch {
+    const VALUES: &'static [Definition] = VALUES;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        run(self, context)
+    }
+}
 
 /// Fills the working set and reads in it.
 ///

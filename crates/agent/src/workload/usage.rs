@@ -1,8 +1,8 @@
-//! What this process and the children that it waited for have used so far (getrusage(2)).
+//! What a process and the children that it waited for have used so far, or one thread (getrusage(2)).
 
 use super::Outcome;
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     user_us: i64,
     system_us: i64,
@@ -11,21 +11,35 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Of this process and of its children.
     pub fn now() -> Self {
-        let mut sum = Usage::default();
-        for who in [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN] {
-            // SAFETY: `rusage` is plain numbers, and the call writes one of them.
-            let usage = unsafe {
-                let mut usage: libc::rusage = std::mem::zeroed();
-                libc::getrusage(who, &mut usage);
-                usage
-            };
-            sum.user_us += microseconds(usage.ru_utime);
-            sum.system_us += microseconds(usage.ru_stime);
-            sum.minor_faults += usage.ru_minflt;
-            sum.major_faults += usage.ru_majflt;
+        let [own, children] = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(Self::of);
+        Usage {
+            user_us: own.user_us + children.user_us,
+            system_us: own.system_us + children.system_us,
+            minor_faults: own.minor_faults + children.minor_faults,
+            major_faults: own.major_faults + children.major_faults,
         }
-        sum
+    }
+
+    /// Of this thread since it began, so that a flow's share is exactly its own.
+    pub fn of_thread() -> Self {
+        Self::of(libc::RUSAGE_THREAD)
+    }
+
+    fn of(who: libc::c_int) -> Self {
+        // SAFETY: `rusage` is plain numbers, and the call writes one of them.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(who, &raw mut usage);
+            usage
+        };
+        Usage {
+            user_us: microseconds(usage.ru_utime),
+            system_us: microseconds(usage.ru_stime),
+            minor_faults: usage.ru_minflt,
+            major_faults: usage.ru_majflt,
+        }
     }
 
     pub fn since(&self, before: &Self) -> Self {
@@ -37,6 +51,14 @@ impl Usage {
         }
     }
 
+    pub fn user_s(&self) -> f64 {
+        self.user_us as f64 / 1e6
+    }
+
+    pub fn system_s(&self) -> f64 {
+        self.system_us as f64 / 1e6
+    }
+
     pub fn faults(&self) -> i64 {
         self.minor_faults + self.major_faults
     }
@@ -44,8 +66,8 @@ impl Usage {
     /// Into the values that every workload calls the same.
     pub fn tell(&self, outcome: &mut Outcome) {
         outcome
-            .set("user_s", self.user_us as f64 / 1e6)
-            .set("system_s", self.system_us as f64 / 1e6)
+            .set("user_s", self.user_s())
+            .set("system_s", self.system_s())
             .set("minor_faults", self.minor_faults as f64)
             .set("major_faults", self.major_faults as f64);
     }

@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::store::Store;
 use super::{journal, tools};
-use crate::host::cgroup::{self, Scope};
+use crate::process::cgroup::{self, Scope};
 
 const DESTROY_LIMIT: Duration = Duration::from_secs(30);
 /// A domain whose interfaces are on their way cannot always be destroyed at the first try.
@@ -70,8 +70,8 @@ pub fn clear(host: &mut impl Host, scope: &Scope) -> Result<()> {
 /// Something is left: what, why, and what to do.
 pub fn sweep(host: &mut impl Host, is_alive: impl Fn(&str) -> bool) -> Result<()> {
     let mut left = Vec::new();
-    let guests = host.guests().unwrap_or_else(|error| none(&mut left, error));
-    let noted = host.noted().unwrap_or_else(|error| none(&mut left, error));
+    let guests = host.guests().unwrap_or_else(|error| none(&mut left, &error));
+    let noted = host.noted().unwrap_or_else(|error| none(&mut left, &error));
     let named = guests.iter().filter_map(|(_, name)| cgroup::run_of(name));
     let runs: BTreeSet<String> =
         named.map(str::to_owned).chain(noted.iter().map(|scope| scope.name().to_owned())).collect();
@@ -80,7 +80,7 @@ pub fn sweep(host: &mut impl Host, is_alive: impl Fn(&str) -> bool) -> Result<()
     clear_all(host, &scopes, left)
 }
 
-fn none<T>(left: &mut Vec<String>, error: anyhow::Error) -> Vec<T> {
+fn none<T>(left: &mut Vec<String>, error: &anyhow::Error) -> Vec<T> {
     left.push(format!("it cannot be seen what is left: {error:#}"));
     Vec::new()
 }

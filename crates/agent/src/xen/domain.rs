@@ -15,7 +15,7 @@ use super::kit::Kit;
 use super::store::Store;
 use super::vif::Joint;
 use super::{account, cleanup, console, scheduler, tools, vif};
-use crate::guest::vmm::concatenate;
+use crate::vmm::initramfs::concatenate;
 
 /// Some seconds each for building it and for its interfaces' scripts, on a slow machine.
 const CREATE_LIMIT: Duration = Duration::from_secs(120);
@@ -273,7 +273,7 @@ mod tests {
             more_addresses: vec![],
             mac: Some("52:54:00:01:02:03".into()),
             nic: None,
-            offloads: Default::default(),
+            offloads: std::collections::BTreeMap::new(),
         };
         Node {
             name: "guest1".into(),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::scheduler;
 use super::store::Store;
-use crate::host::cgroup::Scope;
+use crate::process::cgroup::Scope;
 
 const ROOT: &str = "/tool/hypertare";
 const WEIGHT: &str = "driver-weight";
@@ -30,7 +30,7 @@ pub fn strike_out(store: &mut Store<impl Read + Write>, scope: &Scope) -> Result
 
 /// Something went wrong, in words, in the place of what did before.
 pub fn note_trouble(store: &mut Store<impl Read + Write>, scope: &Scope, text: &str) -> Result<()> {
-    let text: String = text.chars().filter(|c| c.is_ascii()).take(LONGEST_TEXT).collect();
+    let text: String = text.chars().filter(char::is_ascii).take(LONGEST_TEXT).collect();
     store.write(&place(scope, TROUBLE), &text).context("noting what went wrong")
 }
 

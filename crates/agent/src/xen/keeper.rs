@@ -27,10 +27,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::store::Store;
 use super::{Role, account, cleanup, journal, kit, role};
-use crate::host::cgroup::{self, Scope};
-use crate::host::sandbox;
-use crate::host::spawn::{Child, Ended, Spawn};
 use crate::net::{Changes, Links, Namespace};
+use crate::process::cgroup::{self, Scope};
+use crate::process::spawn::{Child, Ended, Spawn};
+use crate::process::{namespaces, signals};
 
 /// The subcommand that starts a keeper. Not for people.
 pub const VERB: &str = "xen-keeper";
@@ -164,10 +164,10 @@ impl Watch {
     fn begin() -> Result<Self> {
         // It ends with the inside, and not by what a terminal or a session's end sends to all.
         let _ = rustix::process::setsid();
-        std::mem::forget(sandbox::signal_descriptor()?);
-        sandbox::make_private()?;
-        sandbox::mount_scratch()?;
-        kit::write_script(&sandbox::scratch("xen")?)?;
+        std::mem::forget(signals::signal_descriptor()?);
+        namespaces::make_private()?;
+        namespaces::mount_scratch()?;
+        kit::write_script(&namespaces::scratch("xen")?)?;
         let mut store = Store::open()?;
         cleanup::sweep(&mut store, cgroup::is_alive).context(
             "what an earlier run has left cannot be removed, and would be part of what is weighed",

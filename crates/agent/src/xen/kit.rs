@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rustix::mount::mount_bind;
 
-use crate::host::cgroup::Scope;
-use crate::host::sandbox;
+use crate::process::cgroup::Scope;
+use crate::process::namespaces;
 
 /// A file of the machine's image whose interpreter is this agent: see the image's builder.
 const OWN_SCRIPT: &str = "/xen/vif";
@@ -39,7 +39,7 @@ impl Kit {
 
     /// Of a run on somebody's host: all of it lies in the sandbox's memory.
     pub fn in_sandbox(scope: &Scope) -> Result<Self> {
-        let directory = sandbox::scratch("xen")?;
+        let directory = namespaces::scratch("xen")?;
         let script = write_script(&directory)?;
         if Path::new(SETTINGS).exists() {
             let own = directory.join("xl.conf");

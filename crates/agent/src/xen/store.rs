@@ -258,7 +258,7 @@ pub mod tests {
     fn domains_without_a_name_are_on_their_way_and_not_told() {
         let answers: [(u32, &[u8]); 4] =
             [(LIST, b"0\x007\x008\0"), (READ, b"Domain-0"), (ERROR, b"ENOENT\0"), (READ, b"mail")];
-        let (found, _) = asked(&answers, |s| s.domains());
+        let (found, _) = asked(&answers, Store::domains);
         assert_eq!(found.unwrap(), [(0, "Domain-0".to_owned()), (8, "mail".to_owned())]);
     }
 }

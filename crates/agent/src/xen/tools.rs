@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::node::shortage::{Shortage, expose_this_process};
+use crate::process::shortage::{Shortage, expose_this_process};
 
 /// Where Debian keeps what belongs to one release of Xen.
 const DIRECTORY: &str = "/usr/lib/xen-4.17/bin";

@@ -15,9 +15,9 @@ use hypertare_plan::{Interface, Link, LinkKind};
 
 use super::store::Store;
 use super::{journal, keeper};
-use crate::host::cgroup::{self, Scope};
 use crate::net::route::Routes;
 use crate::net::{Links, forwarding};
+use crate::process::cgroup::{self, Scope};
 
 /// From netback's having made an interface to its being in the run's network namespace: on a user's
 /// host somebody has to bring it there.

@@ -1,25 +1,15 @@
-"""How long work is asked to take, and may."""
+"""How long work is asked to take, and what it may take beyond its own limit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypertare.design.planner.pairs import Pair
-from hypertare.study import (
-    BurnSettings,
-    CommandSettings,
-    ForkSettings,
-    PingSettings,
-    StreamSettings,
-    Study,
-    TouchSettings,
-)
-
-SETTLE_S = 10.0
-"""Time that a phase may take beyond what its tasks are asked to do, on a slow emulated guest."""
+from hypertare.study import Study
+from hypertare.workloads.pair import Pair
+from hypertare.workloads.workload import SETTLE_S, WorkloadSettings
 
 _BUSY_S = 50.0
-"""What is added to that where the machine's clock is this host's."""
+"""What is added to a limit where the machine's clock is this host's."""
 
 
 def settling_s(working: Sequence[Pair]) -> float:
@@ -27,38 +17,14 @@ def settling_s(working: Sequence[Pair]) -> float:
     return SETTLE_S * (len(working) - 1)
 
 
-def expected_seconds(settings: object) -> float | None:
+def expected_seconds(settings: WorkloadSettings) -> float | None:
     """How long a workload is asked to take; none if only a trial can tell."""
-    match settings:
-        case CommandSettings():
-            return settings.expected
-        case ForkSettings():
-            return None
-        case TouchSettings():
-            return settings.duration_s
-    return float(getattr(settings, "duration", 0.0))
+    return settings.expected_s
 
 
-def patience_s(study: Study, settings: object) -> float:
+def patience_s(study: Study, settings: WorkloadSettings) -> float:
     """By the wall clock an emulated machine is as slow as its host is busy: with six runnable threads a
     CPU, streams of a second took eleven to begin and end.
     """
     slow = study.machine == "emulated" and study.clock == "wall"
-    timed = isinstance(settings, StreamSettings | PingSettings | BurnSettings)
-    return _BUSY_S if slow and timed else 0.0
-
-
-def time_limit_s(settings: object) -> float:
-    """What the user said of a command and its like, for the others what they are asked to do and some
-    more.
-    """
-    match settings:
-        case CommandSettings() | ForkSettings() | TouchSettings():
-            return settings.limit
-        case StreamSettings():
-            return settings.duration + settings.omit + SETTLE_S
-        case PingSettings():
-            return settings.duration + settings.timeout + SETTLE_S
-        case BurnSettings():
-            return settings.duration + SETTLE_S
-    raise AssertionError(f"unknown workload settings: {settings!r}")
+    return _BUSY_S if slow and settings.kind.is_timed else 0.0

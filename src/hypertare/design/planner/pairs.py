@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hypertare.design import routers
 from hypertare.design.design import Variant, numbered
@@ -17,36 +16,7 @@ from hypertare.design.planner.addresses import (
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.design.routers import networks
 from hypertare.study import BASELINE, Study
-
-
-@dataclass(frozen=True)
-class End:
-    """Where traffic begins or ends."""
-
-    node: str
-    address: str
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A system under test with the two ends of its traffic, of several that work at once.
-
-    The near end is the system under test itself, unless that is a router, and the far one its peer.
-    `interfaces` are those of the system under test that the traffic passes. `mark` tells its tasks
-    from those of the others.
-    """
-
-    rank: int
-    node: str
-    near: End
-    far: End
-    interfaces: tuple[str, ...]
-    mark: str
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """The ends that are not under test."""
-        return tuple(end.node for end in (self.near, self.far) if end.node != self.node)
+from hypertare.workloads.pair import End, Pair
 
 
 def pairs(study: Study, variant: Variant, on: Surroundings) -> list[Pair]:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from hypertare.design import routers
 from hypertare.design.design import Plot, Variant, numbered
 from hypertare.design.planner.addresses import HOST, PEER
-from hypertare.design.planner.pairs import Pair, nodes_of
+from hypertare.design.planner.pairs import nodes_of
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.protocol import plan
 from hypertare.study import Study
+from hypertare.workloads.pair import Pair
 
 
 def probes_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from hypertare.design import routers
 from hypertare.design.design import Plot
@@ -43,9 +44,7 @@ def routed(
             way=variant.index,
             settings=settings,
             cpus=() if is_placed_by_others(variant, under) else sut_cpus(study.sut.cpus, on),
-            nics=lambda side, variant=variant: router_nic(
-                cells[variant.node].sut.nic, variant, side, on
-            ),
+            nics=partial(router_nic, cells[variant.node].sut.nic, variant, on=on),
         )
         for variant in plot.variants
         for rank, node in enumerate(variant.nodes)

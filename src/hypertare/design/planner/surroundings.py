@@ -14,12 +14,22 @@ from hypertare.protocol import plan
 
 
 class Bootable(Protocol):
-    """What a guest boots from."""
+    """What a guest or a machine boots from, and what tells it from others."""
 
     @property
     def kernel(self) -> Path: ...
     @property
     def initramfs(self) -> Path: ...
+    @property
+    def further(self) -> tuple[Path, ...]: ...
+    @property
+    def hypervisor(self) -> Path | None: ...
+    @property
+    def kernel_name(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def programs(self) -> str: ...
 
 
 class Startable(Protocol):

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from hypertare.design.design import Plot, Variant
 from hypertare.design.planner.knobs import knob_settings
-from hypertare.design.planner.limits import SETTLE_S, patience_s, settling_s
-from hypertare.design.planner.pairs import Pair, pairs
+from hypertare.design.planner.limits import patience_s, settling_s
+from hypertare.design.planner.pairs import pairs
 from hypertare.design.planner.probes import probes_of
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.design.planner.tasks import make_tasks
 from hypertare.protocol import plan
 from hypertare.protocol.phase import PHASE
 from hypertare.study import Study
+from hypertare.workloads.pair import Pair
+from hypertare.workloads.workload import SETTLE_S
 
 
 def make_trial(

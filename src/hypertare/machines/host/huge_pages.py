@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
-from hypertare.protocol.plan import HUGE_PAGE as SIZE
+from hypertare.protocol.plan import HUGE_PAGE
 
 _FOLDER = "/sys/kernel/mm/hugepages/hugepages-2048kB"
 
@@ -49,7 +49,7 @@ def _count(host: Host, name: str) -> int | None:
 
 def needed(memory: int) -> int:
     """Pages for a guest of that many bytes."""
-    return -(-memory // SIZE)
+    return -(-memory // HUGE_PAGE)
 
 
 def set_total(host: Host, total: int) -> None:

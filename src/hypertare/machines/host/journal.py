@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
@@ -109,7 +110,7 @@ def read(host: Host) -> Before:
         ) from None
 
 
-def _state(found: dict | None) -> kvm.State | None:
+def _state(found: dict[str, Any] | None) -> kvm.State | None:
     if found is None:
         return None
     device = found["device"]

@@ -10,7 +10,7 @@ from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
 from hypertare.machines.host import huge_pages, journal, kvm
 from hypertare.machines.host.needs import Needs
-from hypertare.protocol.plan import Paging
+from hypertare.protocol.plan import HUGE_PAGE, Paging
 
 _GLANCE_S = 0.2
 
@@ -108,7 +108,7 @@ class Lending:
         if got.free < count:
             self._huge_pages_back()
             raise MachineError(
-                f"of {count} pages of 2 MB ({human_size(count * huge_pages.SIZE)}) the kernel found "
+                f"of {count} pages of 2 MB ({human_size(count * HUGE_PAGE)}) the kernel found "
                 f"{got.free}: memory lies in pieces.",
                 "As root: echo 1 > /proc/sys/vm/compact_memory, or set them aside at boot with "
                 f"hugepages={found.total + count} on the kernel's command line.",

@@ -111,10 +111,11 @@ class Loan:
 
 def _answer(guardian: subprocess.Popen[bytes], limit_s: float) -> Answer:
     """The next answer; that there is none is one, too."""
-    assert guardian.stdout is not None
+    answers = guardian.stdout
+    assert answers is not None
     # Ends the wait for the answer, not the guardian: that still has to put things back.
     found: list[bytes] = []
-    reader = threading.Thread(target=lambda: found.append(guardian.stdout.readline()), daemon=True)
+    reader = threading.Thread(target=lambda: found.append(answers.readline()), daemon=True)
     reader.start()
     reader.join(limit_s)
     try:

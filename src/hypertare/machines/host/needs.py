@@ -10,6 +10,7 @@ from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
 from hypertare.machines.host import huge_pages, journal, kvm
 from hypertare.protocol import plan
+from hypertare.protocol.plan import HUGE_PAGE
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def _check_paging(host: Host, paging: plan.Paging, allow: Permissions) -> None:
 
 def _check_huge_pages(host: Host, count: int, allow: Permissions) -> None:
     found = huge_pages.find(host)
-    size = human_size(count * huge_pages.SIZE)
+    size = human_size(count * HUGE_PAGE)
     if found is None:
         raise MachineError(
             f'sut.pages = "2M" needs {count} pages of 2 MB, but this host\'s kernel has none of '
@@ -120,9 +121,9 @@ def _check_huge_pages(host: Host, count: int, allow: Permissions) -> None:
         )
     require_root("--allow-huge-pages")
     available = host.memory.get("MemAvailable", 0)
-    if missing * huge_pages.SIZE > available:
+    if missing * HUGE_PAGE > available:
         raise MachineError(
-            f"{missing} more pages of 2 MB ({human_size(missing * huge_pages.SIZE)}) cannot be set "
+            f"{missing} more pages of 2 MB ({human_size(missing * HUGE_PAGE)}) cannot be set "
             f"aside: {human_size(available)} of memory are available.",
             "Give the guests less with sut.memory, or end what takes the memory.",
         )

@@ -166,8 +166,8 @@ def _signature(wanted: Profile) -> list[object]:
 def _open(asked: _Asked, init: bytes, store: Cache) -> Image | None:
     wanted = asked.profile
     source = kernels.find_source(asked.kernel, store)
-    made = source and kernels.open_kernel(source, store)
-    own = source and _found_own(source, wanted, store)
+    made = kernels.open_kernel(source, store) if source else None
+    own = _found_own(source, wanted, store) if source else None
     vmm = _found_vmm(wanted.vmm, store)
     programs = real.find(asked.programs, store) if asked.programs.sets else None
     if source is None or made is None or own is None or (wanted.vmm and vmm is None):
@@ -177,7 +177,7 @@ def _open(asked: _Asked, init: bytes, store: Cache) -> Image | None:
     parts = _Parts(source, wanted, init, tuple(own), vmm, programs)
     entry = store.find("images", parts.key)
     try:
-        return entry and _image(parts, made, entry)
+        return _image(parts, made, entry) if entry else None
     except DamagedError:
         return None
 

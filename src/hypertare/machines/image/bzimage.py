@@ -88,7 +88,9 @@ def has_pvh_entry(vmlinux: bytes) -> bool:
         notes = [note for segment in segments for note in segment.iter_notes()]
     except (ELFError, ValueError, struct.error, IndexError, UnicodeDecodeError):
         return False
-    return any(note["n_name"] == "Xen" and note["n_type"] == _PVH_NOTE for note in notes)
+    # A number, since pyelftools has no name for it.
+    kinds: list[object] = [note["n_type"] for note in notes if note["n_name"] == "Xen"]
+    return _PVH_NOTE in kinds
 
 
 def _ungzip(packed: bytes) -> bytes:

@@ -63,7 +63,7 @@ def find_source(asked: str, cache: Cache) -> KernelSource | None:
     """
     if _package_name(asked):
         entry = fetched(asked, cache)
-        return entry and _from_package(entry)
+        return _from_package(entry) if entry else None
     return _from_host() if asked == "host" else _from_path(Path(asked))
 
 
@@ -91,7 +91,9 @@ def key_of(source: KernelSource) -> str:
 def open_kernel(source: KernelSource, cache: Cache) -> Kernel | None:
     """The kernel of this source when it is already made ready."""
     entry = cache.find("kernels", key_of(source))
-    return entry and Kernel(entry, entry.facts["release"], entry.facts["pvh"] == "yes")
+    if entry is None:
+        return None
+    return Kernel(entry, entry.facts["release"], entry.facts["pvh"] == "yes")
 
 
 def make_kernel(source: KernelSource, cache: Cache, progress: Progress) -> Kernel:

@@ -60,7 +60,7 @@ class _UnavailableError(Exception):
 def find(name: str, source: KernelSource, cache: Cache) -> Built | None:
     """The module, or why there is none, when that is known without building."""
     entry = cache.find("modules", _key(name, source))
-    return entry and Built(name, entry)
+    return Built(name, entry) if entry else None
 
 
 def make(name: str, source: KernelSource, cache: Cache, progress: Progress) -> Built:

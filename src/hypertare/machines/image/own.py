@@ -151,7 +151,11 @@ def _needed_versions(data: bytes) -> dict[str, set[str]]:
     section = ELFFile(BytesIO(data)).get_section_by_name(".gnu.version_r")
     if not isinstance(section, GNUVerNeedSection):
         return {}
-    return {need.name: {one.name for one in versions} for need, versions in section.iter_versions()}
+    return {
+        need.name: {one.name for one in versions}
+        for need, versions in section.iter_versions()
+        if need.name
+    }
 
 
 def _defined_versions(data: bytes) -> set[str]:

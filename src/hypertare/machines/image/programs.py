@@ -168,7 +168,8 @@ class Programs:
 
     @property
     def name(self) -> str:
-        return ", ".join(one.name for one in (*self.sets, *self.choice.own) if one is not SHELL)
+        sets = (one.name for one in self.sets if one is not SHELL)
+        return ", ".join([*sets, *(one.name for one in self.choice.own)])
 
     @property
     def versions(self) -> str:

@@ -183,7 +183,7 @@ def needs_of(name: str, data: bytes) -> Needs:
         file = ELFFile(BytesIO(data))
         dynamic = file.get_section_by_name(".dynamic")
         tags = dynamic.iter_tags("DT_NEEDED") if isinstance(dynamic, DynamicSection) else ()
-        libraries = tuple(tag.needed for tag in tags)
+        libraries = tuple(tag.needed for tag in tags)  # type: ignore[attr-defined]  # set as it runs
         loader = file.get_section_by_name(".interp")
         path = loader.data().rstrip(b"\0").decode() if loader else None
     except (ELFError, ValueError, IndexError, UnicodeDecodeError) as error:

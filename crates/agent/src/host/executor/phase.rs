@@ -13,12 +13,13 @@
 
 use std::time::{Duration, Instant};
 
-use hypertare_plan::{Order, Phase, Probe, Record, Task, Workload};
+use hypertare_plan::{Order, Phase, Probe, Record, Task};
 
 use super::{Asked, Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
 use crate::host::sandbox;
 use crate::probe::{self, Reading, Surroundings};
+use crate::workload;
 
 /// From telling what listens to stop to having its result.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -38,7 +39,7 @@ impl<M: Machine> Executor<M> {
         let (background, foreground): (Vec<_>, Vec<_>) =
             phase.tasks.iter().partition(|task| task.background);
         let (listeners, load): (Vec<_>, Vec<_>) =
-            background.into_iter().partition(|task| listens(task));
+            background.into_iter().partition(|task| workload::listens(&task.workload));
         self.get_ready(trial, phase, &listeners, deadline)?;
         self.begin_inside(trial, phase, true, deadline)?;
         self.get_ready(trial, phase, &load, deadline)?;
@@ -251,11 +252,6 @@ impl<M: Machine> Executor<M> {
 
 fn nodes_of(tasks: &[&Begun]) -> Vec<usize> {
     tasks.iter().map(|one| one.index).collect()
-}
-
-/// Others need it to be ready, and it does nothing of its own.
-fn listens(task: &Task) -> bool {
-    matches!(task.workload, Workload::StreamReceive(_) | Workload::PingReply(_))
 }
 
 /// An order may take as long as the phase, or as any other order.

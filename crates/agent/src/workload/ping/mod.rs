@@ -1,5 +1,6 @@
 //! Request and response: how long a message takes there and back, one at a time.
 
+pub mod alone;
 mod message;
 mod reply;
 mod request;

@@ -13,14 +13,26 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::message::{self, MAX_DATAGRAM};
 use super::wire::{check_length, poll, set_timeouts};
+use crate::values::Definition;
 use crate::workload::clock::STOP_NS;
-use crate::workload::{Context, Outcome, address};
+use crate::workload::{Context, Outcome, WorkloadKind, address};
 
 /// The longest request over TCP.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
 /// Connections served at a time; more are closed at once.
 const MAX_CONNECTIONS: usize = 128;
+
+const VALUES: &[Definition] = &[("replies", "messages", "requests answered")];
+
+impl WorkloadKind for PingReply {
+    const VALUES: &'static [Definition] = VALUES;
+    const LISTENS: bool = true;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        reply(self, context)
+    }
+}
 
 /// Answers requests of up to `message` bytes until told to stop.
 pub fn reply(spec: &PingReply, context: &Context) -> Result<Outcome> {

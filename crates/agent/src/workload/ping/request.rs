@@ -9,11 +9,39 @@ use super::message::MAX_DATAGRAM;
 use super::reply::MAX_MESSAGE;
 use super::round_trips::RoundTrips;
 use super::wire::{Icmp, Tcp, Udp, Wire, check_length, poll};
+use crate::values::Definition;
 use crate::workload::clock::{STOP_NS, from_seconds, now_ns, sleep_until, to_seconds};
-use crate::workload::{Context, Outcome, address};
+use crate::workload::{Context, Outcome, WorkloadKind, address};
 
 /// The ICMP header is as long as UDP's: over both versions of IP this fits.
 const MAX_ECHO: usize = MAX_DATAGRAM;
+
+const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "time over which was counted"),
+    ("requests", "messages", "requests sent"),
+    ("replies", "messages", "answers in time"),
+    ("lost_packets", "messages", "requests without an answer in time"),
+    ("rtt_min_ns", "ns", "least round-trip time"),
+    ("rtt_mean_ns", "ns", "mean round-trip time"),
+    ("rtt_p50_ns", "ns", "median round-trip time"),
+    ("rtt_p90_ns", "ns", "90th percentile of the round-trip time"),
+    ("rtt_p99_ns", "ns", "99th percentile of the round-trip time"),
+    ("rtt_p999_ns", "ns", "99.9th percentile of the round-trip time"),
+    ("rtt_max_ns", "ns", "greatest round-trip time"),
+    (
+        "rtt_jitter_ns",
+        "ns",
+        "mean difference of successive round-trip times (RFC 3550's D, unsmoothed)",
+    ),
+];
+
+impl WorkloadKind for PingRequest {
+    const VALUES: &'static [Definition] = VALUES;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        request(self, context)
+    }
+}
 
 /// Sends requests until `count` of them, after the omitted ones, are done, or `duration_s` has
 /// passed, or it is told to stop: what was measured until then is the outcome. It fails when the

@@ -63,7 +63,7 @@ impl RoundTrips {
         self.last_ns = None;
     }
 
-    /// Values by the names of [`crate::values::PING_REQUEST`], and the histogram `rtt`. What cannot
+    /// Values by the names of [`super::request`], and the histogram `rtt`. What cannot
     /// be told of so few answers is absent.
     pub fn outcome(&self, elapsed_s: f64) -> Outcome {
         let mut outcome = Outcome::default();

@@ -4,21 +4,23 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use hypertare_plan::{Level, Record, StreamProtocol, StreamReceive, StreamSend, TaskResult};
 
-use super::clock::{self, SECOND};
-use super::control::{self, Lines, Order, Request};
+use super::control::{self, Conversation, Order, Request};
 use super::socket::PATIENCE;
-use super::units::{parse_rate, parse_size};
 use super::{Context, check, receive, send, table};
+use crate::alone;
 use crate::emit::Emitter;
+use crate::units::{parse_rate, parse_small_size};
+use crate::workload::clock::{self, SECOND};
+use crate::workload::{Alone, address};
 
 /// Measure a network path with a stream of messages over TCP or UDP.
 ///
@@ -56,7 +58,7 @@ pub struct Args {
     #[arg(long, value_parser = parse_rate)]
     rate: Option<f64>,
     /// Size of a message [default: 128K for TCP, 1448 for UDP]
-    #[arg(long, value_parser = parse_size)]
+    #[arg(long, value_parser = parse_small_size)]
     message: Option<u32>,
     /// Seconds to measure
     #[arg(long, default_value_t = 10.0)]
@@ -68,7 +70,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1.0)]
     interval: f64,
     /// Socket buffers of both ends, for example 4M
-    #[arg(long, value_parser = parse_size)]
+    #[arg(long, value_parser = parse_small_size)]
     socket_buffer: Option<u32>,
     /// Datagrams handed to the kernel at once, at most
     #[arg(long, requires = "udp")]
@@ -81,53 +83,14 @@ pub struct Args {
     json: bool,
 }
 
-pub fn main(args: Args) -> Result<()> {
-    let interrupted = end_on_interrupt();
-    match &args.host {
-        Some(host) => client(&args, find(host)?, &interrupted),
-        None => server(&args, &interrupted),
-    }
-}
-
-/// Set by Ctrl-C or a request to terminate; a second one ends the program at once.
-fn end_on_interrupt() -> Arc<AtomicBool> {
-    static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    extern "C" fn note(signal: libc::c_int) {
-        if let Some(interrupted) = INTERRUPTED.get() {
-            interrupted.store(true, Relaxed);
+impl Alone for Args {
+    fn run(self) -> Result<()> {
+        let interrupted = alone::stop_by_signal()?;
+        match &self.host {
+            Some(host) => client(&self, address::host(host)?, &interrupted),
+            None => server(&self, &interrupted),
         }
-        // SAFETY: signal is safe to call in a handler.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    let interrupted = INTERRUPTED.get_or_init(Arc::default).clone();
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        let handler: extern "C" fn(libc::c_int) = note;
-        // SAFETY: the handler only stores to an atomic and calls signal.
-        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
-    }
-    interrupted
-}
-
-/// A static program has no resolver: addresses, and names that stand in /etc/hosts.
-fn find(host: &str) -> Result<IpAddr> {
-    if let Ok(address) = host.parse() {
-        return Ok(address);
-    }
-    let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
-    find_in(&hosts, host).ok_or_else(|| {
-        anyhow!(
-            "`{host}` is neither an IP address nor a name in /etc/hosts. The agent asks no name \
-             server: give the address (`getent hosts {host}` may tell it)"
-        )
-    })
-}
-
-fn find_in(hosts: &str, host: &str) -> Option<IpAddr> {
-    hosts.lines().find_map(|line| {
-        let mut words = line.split('#').next()?.split_whitespace();
-        let address = words.next()?.parse().ok()?;
-        words.any(|name| name.eq_ignore_ascii_case(host)).then_some(address)
-    })
 }
 
 /// One task of one end in a thread of its own.
@@ -261,9 +224,9 @@ fn client(args: &Args, host: IpAddr, interrupted: &AtomicBool) -> Result<()> {
         .map(|spec| start_receiver("client", spec, emitter.clone()))
         .transpose()?;
     control::write(&connection, &specs.request)?;
-    let there = Lines::new(connection.try_clone()?)?;
+    let there = Conversation::new(connection.try_clone()?)?;
     let patience = clock::from_seconds(args.time + args.omit) + 4 * ANSWER_LIMIT.as_nanos() as u64;
-    relay(there, lines, clock::now() + patience);
+    relay(there, lines, clock::now_ns() + patience);
     let mut talk = Talk { inbox, screen: &mut screen, done: VecDeque::new(), results: Vec::new() };
 
     talk.wait_until(ANSWER_LIMIT, |talk| !talk.done.is_empty())?;
@@ -342,7 +305,7 @@ impl Write for LineSender {
 }
 
 /// Hands on what the server says, until it says no more.
-fn relay(mut there: Lines, lines: Sender<Result<String>>, limit: u64) {
+fn relay(mut there: Conversation, lines: Sender<Result<String>>, limit: u64) {
     thread::spawn(move || {
         loop {
             let line = match there.next(limit, || true) {
@@ -371,11 +334,11 @@ struct Talk<'a> {
 impl Talk<'_> {
     /// Shows what comes until `over`.
     fn wait_until(&mut self, limit: Duration, over: impl Fn(&Self) -> bool) -> Result<()> {
-        let limit = clock::now() + limit.as_nanos() as u64;
+        let limit = clock::now_ns() + limit.as_nanos() as u64;
         while !over(self) {
             match self.inbox.recv_timeout(PATIENCE) {
                 Ok(line) => self.take(&line?)?,
-                Err(RecvTimeoutError::Timeout) if clock::now() < limit => {}
+                Err(RecvTimeoutError::Timeout) if clock::now_ns() < limit => {}
                 Err(_) => bail!("the server did not answer in time"),
             }
         }
@@ -480,7 +443,7 @@ fn server(args: &Args, interrupted: &AtomicBool) -> Result<()> {
                         .with_context(|| format!("client {}", client.ip().to_canonical()))
                 }));
             }
-            Err(_) => clock::sleep_until(clock::now() + SECOND / 50),
+            Err(_) => clock::sleep_once(clock::now_ns() + SECOND / 50),
         }
     }
     stop.store(true, Relaxed);
@@ -523,9 +486,9 @@ fn serve(connection: &TcpStream, client: SocketAddr, stop: &AtomicBool) -> Resul
     notice_when_gone(connection)?;
     connection.set_nodelay(true)?;
     connection.set_write_timeout(Some(ANSWER_LIMIT))?;
-    let mut lines = Lines::new(connection.try_clone()?)?;
+    let mut lines = Conversation::new(connection.try_clone()?)?;
     let going = || !stop.load(Relaxed);
-    let soon = || clock::now() + ANSWER_LIMIT.as_nanos() as u64;
+    let soon = || clock::now_ns() + ANSWER_LIMIT.as_nanos() as u64;
 
     let Some(request) = lines.next_as::<Request>(soon(), going)? else { return Ok(()) };
     let here = connection.local_addr()?.ip().to_canonical();
@@ -568,7 +531,7 @@ fn serve(connection: &TcpStream, client: SocketAddr, stop: &AtomicBool) -> Resul
 /// Tells the sender's result as soon as it has ended, and returns when the client says that all is
 /// over, has gone away, or the server stops.
 fn wait_for_end(
-    lines: &mut Lines,
+    lines: &mut Conversation,
     mut sender: Option<Running>,
     emitter: &Emitter,
     going: impl Fn() -> bool,
@@ -593,20 +556,5 @@ fn wait_for_end(
     match order? {
         None if going() => bail!(GONE),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_looked_up_in_the_hosts_file() {
-        let hosts = "127.0.0.1 localhost\n# 10.0.0.9 gone\n10.0.0.2\tpeer.lan Peer # mine\nbad x\n";
-        assert_eq!(find_in(hosts, "peer"), Some("10.0.0.2".parse().unwrap()));
-        assert_eq!(find_in(hosts, "gone"), None);
-        assert_eq!(find_in(hosts, "x"), None);
-        assert_eq!(find("fd00::2").unwrap(), "fd00::2".parse::<IpAddr>().unwrap());
-        assert!(find("no-such-host.invalid").unwrap_err().to_string().contains("/etc/hosts"));
     }
 }

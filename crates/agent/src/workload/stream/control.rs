@@ -3,7 +3,7 @@
 //! JSON object a line. The other end is not trusted: lines are bounded, what they ask for is
 //! checked, and addresses are taken from the connection, never from what it says.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use anyhow::{Context as _, Result, bail};
@@ -11,9 +11,10 @@ use hypertare_plan::{MAX_LINE, StreamReceive, StreamSend};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::clock;
-use super::socket::PATIENCE;
-use super::{check, socket};
+use super::check;
+use super::socket::{PATIENCE, in_vain};
+use crate::lines::Lines;
+use crate::workload::{address, clock};
 
 /// Raised when the two ends could misunderstand each other.
 pub const VERSION: u32 = 1;
@@ -68,7 +69,7 @@ impl Request {
 }
 
 fn with_address(text: &str, address: IpAddr) -> Result<String> {
-    let port = socket::parse_address(text)?.port();
+    let port = address::of_port(text)?.port();
     Ok(SocketAddr::new(address, port).to_string())
 }
 
@@ -78,44 +79,36 @@ pub fn write(mut connection: &TcpStream, message: &impl Serialize) -> Result<()>
     connection.write_all(&line).context("the other end of the control connection is gone")
 }
 
-/// Lines that come over a connection, each with a bound on its length and on its time.
-pub struct Lines {
-    connection: TcpStream,
-    bytes: Vec<u8>,
-}
+/// Lines that come over a connection, each with a bound on its time.
+pub struct Conversation(Lines<TcpStream>);
 
-impl Lines {
+impl Conversation {
     pub fn new(connection: TcpStream) -> Result<Self> {
         connection.set_read_timeout(Some(PATIENCE))?;
-        Ok(Lines { connection, bytes: Vec::new() })
+        Ok(Conversation(Lines::new(connection)))
     }
 
     /// The next line; none when the other end has closed the connection, or when `going` says no.
     pub fn next(&mut self, limit: u64, going: impl Fn() -> bool) -> Result<Option<String>> {
-        let mut chunk = [0; 4096];
-        loop {
-            if let Some(end) = self.bytes.iter().position(|&byte| byte == b'\n') {
-                let rest = self.bytes.split_off(end + 1);
-                let mut line = std::mem::replace(&mut self.bytes, rest);
-                line.pop();
-                return Ok(Some(String::from_utf8(line).context("a line that is no text")?));
-            }
-            if self.bytes.len() > MAX_LINE {
-                bail!("a line of more than {MAX_LINE} bytes came: is that a hypertare agent?");
-            }
-            if !going() {
-                return Ok(None);
-            }
-            if clock::now() > limit {
+        while going() {
+            if clock::now_ns() > limit {
                 bail!("the other end said nothing in time");
             }
-            match self.connection.read(&mut chunk) {
-                Ok(0) => return Ok(None),
-                Ok(length) => self.bytes.extend_from_slice(&chunk[..length]),
-                Err(error) if in_vain(error.kind()) => {}
+            match self.0.read() {
+                Ok(Some(line)) if line.whole => {
+                    return Ok(Some(
+                        String::from_utf8(line.bytes).context("a line that is no text")?,
+                    ));
+                }
+                Ok(_) => return Ok(None),
+                Err(error) if in_vain(&error) => {}
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    bail!("a line of more than {MAX_LINE} bytes came: is that a hypertare agent?")
+                }
                 Err(error) => return Err(error).context("the control connection broke"),
             }
         }
+        Ok(None)
     }
 
     /// The next line, as what it says.
@@ -128,10 +121,6 @@ impl Lines {
         let message = serde_json::from_str(&line).context("the other end sent something else")?;
         Ok(Some(message))
     }
-}
-
-fn in_vain(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 #[cfg(test)]
@@ -186,8 +175,8 @@ mod tests {
     fn endless_and_broken_lines_are_refused() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut lines = Lines::new(listener.accept().unwrap().0).unwrap();
-        let limit = clock::now() + 10 * clock::SECOND;
+        let mut lines = Conversation::new(listener.accept().unwrap().0).unwrap();
+        let limit = clock::now_ns() + 10 * clock::SECOND;
         sender.write_all(b"{\"half\n\xff\xfe\n").unwrap();
         assert!(lines.next_as::<Request>(limit, || true).is_err());
         assert!(lines.next(limit, || true).is_err());

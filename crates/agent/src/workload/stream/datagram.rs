@@ -24,7 +24,7 @@ pub enum Kind {
 
 /// The first word of a flow's headers.
 pub fn owner(flow: u16, stream: u16) -> u64 {
-    MAGIC as u64 | (flow as u64) << 32 | (stream as u64) << 48
+    u64::from(MAGIC) | u64::from(flow) << 32 | u64::from(stream) << 48
 }
 
 /// Whether a first word is of this flow, of whatever stream.

@@ -1,17 +1,16 @@
 //! A stream of messages over TCP or UDP: what arrives, what is lost, what it costs.
 //!
 //! Both ends count the same part of the stream. Over UDP the sender marks the datagrams that count
-//! and numbers them; over TCP each end leaves `omit_s` seconds out. What the values mean:
-//! `values.rs`.
+//! and numbers them; over TCP each end leaves `omit_s` seconds out. What the values mean
+//! is told where they are made.
 //!
 //! - `sender`, `receiver`: the two ends, whatever the protocol; `tcp`, `udp`: each protocol's part
-//! - `pace`: when messages are due; `clock`, `usage`: times
+//! - `pace`: when messages are due
 //! - `datagram`, `sequence`: what arrived, and what did not
-//! - `cli`, `control`, `table`, `units`: the stream as a tool alone
+//! - `cli`, `control`, `table`: the stream as a tool alone
 
 mod check;
 pub mod cli;
-mod clock;
 mod control;
 mod datagram;
 mod pace;
@@ -23,8 +22,6 @@ mod table;
 mod tcp;
 mod tcp_info;
 mod udp;
-mod units;
-mod usage;
 
 #[cfg(test)]
 mod tests;
@@ -33,11 +30,29 @@ use anyhow::Result;
 use hypertare_plan::{StreamProtocol, StreamReceive, StreamSend};
 
 use self::socket::Buffer;
-use super::{Context, Outcome};
+use super::{Context, Outcome, WorkloadKind, address};
+use crate::values::Definition;
+
+impl WorkloadKind for StreamSend {
+    const VALUES: &'static [Definition] = sender::VALUES;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        send(self, context)
+    }
+}
+
+impl WorkloadKind for StreamReceive {
+    const VALUES: &'static [Definition] = receiver::VALUES;
+    const LISTENS: bool = true;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        receive(self, context)
+    }
+}
 
 pub fn send(spec: &StreamSend, context: &Context) -> Result<Outcome> {
     check::send(spec)?;
-    let to = socket::parse_address(&spec.to)?;
+    let to = address::of_port(&spec.to)?;
     let tell = |buffer| warn_of_shortfall(Buffer::Send, spec.socket_buffer, buffer, context);
     match spec.protocol {
         StreamProtocol::Tcp => {
@@ -55,7 +70,7 @@ pub fn send(spec: &StreamSend, context: &Context) -> Result<Outcome> {
 
 pub fn receive(spec: &StreamReceive, context: &Context) -> Result<Outcome> {
     check::receive(spec)?;
-    let on = socket::parse_address(&spec.on)?;
+    let on = address::of_port(&spec.on)?;
     let tell = |buffer| warn_of_shortfall(Buffer::Receive, spec.socket_buffer, buffer, context);
     match spec.protocol {
         StreamProtocol::Tcp => {

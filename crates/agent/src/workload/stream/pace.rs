@@ -8,7 +8,7 @@
 //! messages, groups follow each other no faster than [`HASTE`] times the rate, and what is more
 //! than [`DEBT`] behind is given up (the schedule moves, and `late` tells).
 
-use super::clock::{SECOND, seconds};
+use crate::workload::clock::{SECOND, to_seconds};
 
 /// Least time from one group to the next: a tenth of what iperf3 takes.
 const QUANTUM: u64 = SECOND / 10_000;
@@ -113,7 +113,7 @@ impl Pacer {
 
     /// How far behind its schedule the sender was at worst, in seconds.
     pub fn late_s(&self) -> f64 {
-        seconds(0, self.late)
+        to_seconds(self.late)
     }
 
     fn time_of(&self, message: u64) -> u64 {

@@ -8,11 +8,55 @@ use anyhow::{Result, anyhow, bail};
 use hypertare_plan::{StreamProtocol, StreamReceive, Values};
 use socket2::Socket;
 
-use super::clock::{self, SECOND, seconds};
 use super::sequence::Sequence;
 use super::socket::{self, PATIENCE};
-use super::usage::Usage;
 use super::{Context, Outcome};
+use crate::values::Definition;
+use crate::workload::clock::{self, SECOND, seconds_between};
+use crate::workload::usage::Usage;
+
+pub const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "time over which was counted: first to last arrival"),
+    ("received_bytes", "B", "payload received, duplicates left out"),
+    ("received_packets", "messages", "datagrams received, duplicates left out; reads for TCP"),
+    (
+        "goodput_bps",
+        "b/s",
+        "payload received after the first arrival, over elapsed_s (n arrivals are n - 1 gaps)",
+    ),
+    ("lost_packets", "messages", "sequence numbers below the highest known that never came; UDP"),
+    (
+        "reordered_packets",
+        "messages",
+        "datagrams with a number below one that came before (RFC 4737); UDP",
+    ),
+    ("duplicate_packets", "messages", "further copies of datagrams that had come (RFC 5560); UDP"),
+    ("foreign_packets", "messages", "datagrams or connections that were not of this stream"),
+    ("all_packets", "messages", "every datagram of the stream, whether it counts or not; UDP"),
+    (
+        "socket_drops",
+        "buffers",
+        "dropped for want of room in the socket buffer (SO_RXQ_OVFL's counter); datagrams that \
+         travel as one (UDP_SEGMENT, GRO) may count once; UDP",
+    ),
+    ("socket_buffer_bytes", "B", "SO_RCVBUF as the kernel set it"),
+    ("user_s", "s", "CPU time in user mode of the receiver"),
+    ("system_s", "s", "CPU time in the kernel of the receiver"),
+];
+
+/// Of one interval: differences. A late datagram takes back a loss, so that can be negative.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "what they mean; a test holds them to what is told")
+)]
+pub const INTERVAL_VALUES: &[Definition] = &[
+    ("received_bytes", "B", "payload received, duplicates left out"),
+    ("received_packets", "messages", "datagrams received, duplicates left out; reads for TCP"),
+    ("lost_packets", "messages", "sequence numbers that were skipped, less those that came late"),
+    ("reordered_packets", "messages", "datagrams with a number below one that came before"),
+    ("duplicate_packets", "messages", "further copies of datagrams that had come"),
+    ("socket_drops", "buffers", "dropped for want of room in the socket buffer"),
+];
 
 /// How long what is still under way is waited for after the order to stop, at most.
 const DRAIN_LIMIT: u64 = SECOND / 4;
@@ -135,7 +179,7 @@ impl Received {
     /// Ends the account of CPU time; a second call changes nothing.
     pub fn close(&mut self) {
         if self.began() && self.usage.is_none() {
-            self.usage = Some(Usage::of_thread().since(self.before));
+            self.usage = Some(Usage::of_thread().since(&self.before));
         }
     }
 }
@@ -181,7 +225,7 @@ where
                 })
             })
             .collect();
-        while !(context.stopped() && threads.iter().all(|thread| thread.is_finished())) {
+        while !(context.stopped() && threads.iter().all(thread::ScopedJoinHandle::is_finished)) {
             intervals.watch(arrivals.first_counted.load(Relaxed));
         }
         let panicked = |_| Err(anyhow!("a flow's thread panicked"));
@@ -224,7 +268,7 @@ fn outcome(received: &[Received], intervals: &Intervals, socket_buffer: usize) -
     let first = received.iter().filter_map(|flow| flow.first).min();
     let last = received.iter().map(|flow| flow.last).max().unwrap_or(0);
     let usage = || received.iter().filter_map(|flow| flow.usage);
-    let elapsed_s = first.map_or(0.0, |(begin, _)| seconds(begin, last));
+    let elapsed_s = first.map_or(0.0, |(begin, _)| seconds_between(begin, last));
     let mut outcome = Outcome::default();
     outcome
         .set("elapsed_s", elapsed_s)
@@ -232,8 +276,8 @@ fn outcome(received: &[Received], intervals: &Intervals, socket_buffer: usize) -
         .set("received_packets", total.packets as f64)
         .set("socket_buffer_bytes", socket_buffer as f64)
         .set("foreign_packets", total.foreign as f64)
-        .set("user_s", usage().map(|usage| usage.user_s).sum())
-        .set("system_s", usage().map(|usage| usage.system_s).sum());
+        .set("user_s", usage().map(|usage| usage.user_s()).sum())
+        .set("system_s", usage().map(|usage| usage.system_s()).sum());
     if let Some((_, first_bytes)) = first
         && elapsed_s > 0.0
     {
@@ -302,7 +346,7 @@ impl<'a> Intervals<'a> {
 
     /// Waits a little, and tells the interval that ended meanwhile.
     fn watch(&mut self, first: u64) {
-        let now = clock::now();
+        let now = clock::now_ns();
         self.begin(first);
         let next = match self.times {
             Some((_, _, due)) if self.flowing() => due,
@@ -311,7 +355,7 @@ impl<'a> Intervals<'a> {
         if now >= next {
             self.tell(now);
         } else {
-            clock::sleep_until(next.min(now + PATIENCE.as_nanos() as u64));
+            clock::sleep_once(next.min(now + PATIENCE.as_nanos() as u64));
         }
     }
 
@@ -358,7 +402,7 @@ impl<'a> Intervals<'a> {
                 values.insert("socket_drops".to_owned(), drops as f64);
             }
         }
-        self.context.interval(seconds(zero, before), seconds(zero, now), values);
+        self.context.interval(seconds_between(zero, before), seconds_between(zero, now), values);
         let due = due + (now.saturating_sub(due) / self.step + 1) * self.step;
         self.times = Some((zero, now, due));
         self.last = total;

@@ -12,13 +12,47 @@ use anyhow::{Result, anyhow, bail};
 use hypertare_plan::{StreamSend, Values};
 use socket2::Socket;
 
-use super::clock::{self, seconds};
 use super::datagram::Kind;
 use super::pace::{Due, Pacer};
 use super::socket::PATIENCE;
 use super::tcp_info::{self, TcpInfo};
-use super::usage::Usage;
 use super::{Context, Outcome};
+use crate::values::Definition;
+use crate::workload::clock::{self, seconds_between};
+use crate::workload::usage::Usage;
+
+pub const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "time over which was counted"),
+    ("sent_bytes", "B", "payload handed to the kernel and accepted"),
+    ("sent_packets", "messages", "messages handed to the kernel and accepted"),
+    ("all_packets", "messages", "sent_packets, those before, and what tells the end; UDP"),
+    ("offered_bps", "b/s", "payload rate asked for; absent when as fast as it goes"),
+    ("sent_bps", "b/s", "payload rate achieved"),
+    ("retransmits", "segments", "TCP segments sent again, from TCP_INFO"),
+    ("rtt_s", "s", "smoothed round-trip time at the end, mean over flows, from TCP_INFO"),
+    ("rtt_min_s", "s", "least round-trip time seen by TCP, from TCP_INFO"),
+    ("mss_bytes", "B", "segment size in use, from TCP_INFO"),
+    ("send_errors", "messages", "messages that the kernel refused (ENOBUFS and the like)"),
+    ("late_s", "s", "how far behind its schedule a paced sender was at worst"),
+    ("segmentation", "", "1 when the kernel cut the datagrams (UDP_SEGMENT), else 0; UDP only"),
+    ("socket_buffer_bytes", "B", "SO_SNDBUF as the kernel set it"),
+    ("user_s", "s", "CPU time in user mode of the sender"),
+    ("system_s", "s", "CPU time in the kernel of the sender"),
+];
+
+/// Of one interval: differences, but for the state of TCP at its end.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "what they mean; a test holds them to what is told")
+)]
+pub const INTERVAL_VALUES: &[Definition] = &[
+    ("sent_bytes", "B", "payload handed to the kernel and accepted"),
+    ("sent_packets", "messages", "messages handed to the kernel and accepted"),
+    ("send_errors", "messages", "messages that the kernel refused"),
+    ("retransmits", "segments", "TCP segments sent again, from TCP_INFO"),
+    ("rtt_s", "s", "smoothed round-trip time, mean over flows, from TCP_INFO"),
+    ("cwnd_bytes", "B", "congestion window, sum over flows, from TCP_INFO"),
+];
 
 /// What one call to the kernel brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,7 +112,7 @@ struct Schedule {
 
 impl Schedule {
     fn new(spec: &StreamSend) -> Self {
-        let start = clock::now();
+        let start = clock::now_ns();
         let count_from = start + clock::from_seconds(spec.omit_s);
         Schedule { start, count_from, end: count_from + clock::from_seconds(spec.duration_s) }
     }
@@ -153,9 +187,9 @@ pub fn run<F: SendFlow>(
         );
     }
     intervals.tell(end);
-    let mut outcome = outcome(spec, &tallies, &counted, seconds(begin, end), socket_buffer);
+    let mut outcome = outcome(spec, &tallies, &counted, seconds_between(begin, end), socket_buffer);
     if let Some(segments) = flows.iter().find_map(F::segments) {
-        outcome.set("segmentation", segments as u8 as f64);
+        outcome.set("segmentation", f64::from(u8::from(segments)));
     }
     if let Some(all) = flows.iter().map(F::all).sum::<Option<u64>>() {
         outcome.set("all_packets", all as f64);
@@ -169,9 +203,9 @@ fn panicked<T>(_: Box<dyn std::any::Any + Send>) -> Result<T> {
 
 /// The flow's share of the offered rate; flows take turns.
 fn pacer(spec: &StreamSend, start: u64, index: u32, message: u32) -> Option<Pacer> {
-    let apart_s = message as f64 * 8.0 / spec.rate_bps?;
-    let origin = start + clock::from_seconds(apart_s * index as f64);
-    Some(Pacer::new(origin, apart_s * spec.flows as f64))
+    let apart_s = f64::from(message) * 8.0 / spec.rate_bps?;
+    let origin = start + clock::from_seconds(apart_s * f64::from(index));
+    Some(Pacer::new(origin, apart_s * f64::from(spec.flows)))
 }
 
 /// Moves the stage on time and tells the intervals.
@@ -185,12 +219,12 @@ fn keep_time(
     let going = || stage.get() != OVER && !context.stopped();
     if wait_until(schedule.count_from, going) {
         stage.advance(COUNTING);
-        intervals.begin(clock::now());
+        intervals.begin(clock::now_ns());
         let step = clock::from_seconds(spec.interval_s);
         let mut boundary = schedule.count_from + step;
         // The last interval is told when the flows have ended; a sliver joins the one before.
         while boundary + step / 10 < schedule.end && wait_until(boundary, going) {
-            intervals.tell(clock::now());
+            intervals.tell(clock::now_ns());
             boundary += step;
         }
         wait_until(schedule.end, going);
@@ -201,14 +235,14 @@ fn keep_time(
 /// Whether the time came while it was still going.
 fn wait_until(time: u64, going: impl Fn() -> bool) -> bool {
     loop {
-        let now = clock::now();
+        let now = clock::now_ns();
         if !going() {
             return false;
         }
         if now >= time {
             return true;
         }
-        clock::sleep_until(time.min(now + PATIENCE.as_nanos() as u64));
+        clock::sleep_once(time.min(now + PATIENCE.as_nanos() as u64));
     }
 }
 
@@ -241,7 +275,7 @@ fn drive<F: SendFlow>(
         };
         if kind == Kind::Counted && begun.is_none() {
             // A paced flow's time is its schedule's: a late start is caught up, and so belongs to it.
-            let now = clock::now();
+            let now = clock::now_ns();
             let begin = pacer.as_ref().map_or(now, |pacer| pacer.next_due().min(now));
             begun = Some((begin, Usage::of_thread(), info()));
             pacer.iter_mut().for_each(Pacer::forget_lateness);
@@ -250,7 +284,7 @@ fn drive<F: SendFlow>(
         if let Some(pacer) = &mut pacer
             && sent.messages > 0
         {
-            pacer.sent(sent.messages, clock::now());
+            pacer.sent(sent.messages, clock::now_ns());
         }
         if kind == Kind::Counted {
             bytes += sent.bytes;
@@ -261,16 +295,16 @@ fn drive<F: SendFlow>(
             tally.refused.store(refused, Relaxed);
         }
     }
-    let end = clock::now();
+    let end = clock::now_ns();
     let late_s = pacer.as_ref().map(Pacer::late_s);
     let (begin, usage, before) = begun.unwrap_or((end, Usage::of_thread(), None));
-    let usage = Usage::of_thread().since(usage);
+    let usage = Usage::of_thread().since(&usage);
     Ok(Counted { begin, end, usage, before, after: info(), late_s })
 }
 
 /// How many messages are due, and of which kind; none after having waited for the next.
 fn paced(pacer: &mut Pacer, schedule: Schedule) -> Option<(u64, Kind)> {
-    let now = clock::now();
+    let now = clock::now_ns();
     if now >= schedule.count_from && pacer.next_due() < schedule.count_from {
         // What does not count must not be caught up at the cost of what does: a sender that cannot
         // keep the rate would send it in time that is counted. Nor is the time that its last call
@@ -288,7 +322,7 @@ fn paced(pacer: &mut Pacer, schedule: Schedule) -> Option<(u64, Kind)> {
             // At the end of the schedule only the stage can move on: wait for it, do not spin.
             let time =
                 if now >= schedule.end { now + PATIENCE.as_nanos() as u64 / 50 } else { time };
-            clock::sleep_until(time.min(now + PATIENCE.as_nanos() as u64));
+            clock::sleep_once(time.min(now + PATIENCE.as_nanos() as u64));
             None
         }
     }
@@ -314,8 +348,8 @@ fn outcome(
         .set("sent_bps", total.bytes as f64 * 8.0 / elapsed_s)
         .set("send_errors", total.refused as f64)
         .set("socket_buffer_bytes", socket_buffer as f64)
-        .set("user_s", counted.iter().map(|flow| flow.usage.user_s).sum())
-        .set("system_s", counted.iter().map(|flow| flow.usage.system_s).sum());
+        .set("user_s", counted.iter().map(|flow| flow.usage.user_s()).sum())
+        .set("system_s", counted.iter().map(|flow| flow.usage.system_s()).sum());
     if let Some(rate) = spec.rate_bps {
         let late_s = counted.iter().filter_map(|flow| flow.late_s).fold(0.0, f64::max);
         outcome.set("offered_bps", rate).set("late_s", late_s);
@@ -325,12 +359,12 @@ fn outcome(
         return outcome;
     }
     let before: u64 =
-        counted.iter().filter_map(|flow| flow.before).map(|info| info.retransmits as u64).sum();
-    let retransmits: u64 = after.iter().map(|info| info.retransmits as u64).sum();
+        counted.iter().filter_map(|flow| flow.before).map(|info| u64::from(info.retransmits)).sum();
+    let retransmits: u64 = after.iter().map(|info| u64::from(info.retransmits)).sum();
     outcome
         .set("retransmits", retransmits.saturating_sub(before) as f64)
         .set("rtt_s", mean(after.iter().map(|info| info.rtt_s)))
-        .set("mss_bytes", mean(after.iter().map(|info| info.mss_bytes as f64)));
+        .set("mss_bytes", mean(after.iter().map(|info| f64::from(info.mss_bytes))));
     if let Some(least) = after.iter().filter_map(|info| info.rtt_min_s).reduce(f64::min) {
         outcome.set("rtt_min_s", least);
     }
@@ -404,7 +438,7 @@ impl<'a> Intervals<'a> {
             values.insert("rtt_s".to_owned(), mean(infos.iter().map(|info| info.rtt_s)));
             values.insert("cwnd_bytes".to_owned(), cwnd);
         }
-        self.context.interval(seconds(zero, before), seconds(zero, now), values);
+        self.context.interval(seconds_between(zero, before), seconds_between(zero, now), values);
         self.times = Some((zero, now));
         self.last = total;
     }
@@ -417,17 +451,17 @@ impl<'a> Intervals<'a> {
 }
 
 fn retransmits(infos: &[TcpInfo]) -> u64 {
-    infos.iter().map(|info| info.retransmits as u64).sum()
+    infos.iter().map(|info| u64::from(info.retransmits)).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::stream::clock::SECOND;
+    use crate::workload::clock::SECOND;
 
     #[test]
     fn a_call_that_ends_after_the_boundary_shortens_what_counts() {
-        let now = clock::now();
+        let now = clock::now_ns();
         let schedule =
             Schedule { start: now - SECOND, count_from: now - SECOND / 50, end: now + SECOND };
         let mut pacer = Pacer::new(schedule.start, 1e-3);

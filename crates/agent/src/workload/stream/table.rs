@@ -2,7 +2,7 @@
 
 use hypertare_plan::{Interval, TaskResult, Values};
 
-use super::units;
+use crate::units;
 
 /// What a value is called here, and how it is written; in the order in which they are shown.
 type Column = (&'static str, &'static str, fn(f64) -> String);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_result_tells_what_was_lost() {
-        let result = self::result(&TaskResult {
+        let result = result(&TaskResult {
             node: "server".to_owned(),
             task: "receive".to_owned(),
             values: values(&[
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_failure_is_told_as_one() {
         let error = Some("no sender came".to_owned());
-        let result = self::result(&TaskResult { error, ..TaskResult::default() });
+        let result = result(&TaskResult { error, ..TaskResult::default() });
         assert!(result.contains("failed: no sender came"));
     }
 }

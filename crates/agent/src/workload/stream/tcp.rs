@@ -12,11 +12,11 @@ use hypertare_plan::{StreamReceive, StreamSend};
 use socket2::{SockAddr, Socket, Type};
 
 use super::Context;
-use super::clock::{self, SECOND};
 use super::datagram::{self, HEADER, Kind};
 use super::receiver::{Arrival, Flow, Received, Stop};
 use super::sender::{SendFlow, Sent};
 use super::socket::{self, Buffer, in_vain};
+use crate::workload::clock::{self, SECOND};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -47,7 +47,7 @@ pub struct TcpSender {
 /// Connects every flow. Returns them with the size of their socket buffers.
 pub fn connect(spec: &StreamSend, to: SocketAddr) -> Result<(Vec<TcpSender>, usize)> {
     let message: Arc<[u8]> = vec![0x5a; write_size(spec) as usize].into();
-    let stream = clock::now() as u16;
+    let stream = clock::now_ns() as u16;
     let (mut flows, mut buffer) = (Vec::new(), 0);
     for flow in 0..spec.flows {
         let to = socket::of_flow(to, flow)?;
@@ -69,7 +69,7 @@ pub fn connect(spec: &StreamSend, to: SocketAddr) -> Result<(Vec<TcpSender>, usi
 
 fn write_size(spec: &StreamSend) -> u32 {
     let Some(rate) = spec.rate_bps else { return spec.message };
-    let due = rate / 8.0 / spec.flows as f64 * PACED_WRITE_S;
+    let due = rate / 8.0 / f64::from(spec.flows) * PACED_WRITE_S;
     spec.message.min(due.max(FULL_SEGMENT) as u32)
 }
 
@@ -96,17 +96,17 @@ impl SendFlow for TcpSender {
         if whole {
             self.taken = 0;
         }
-        Ok(Sent { bytes: taken as u64, messages: whole as u64, refused: 0 })
+        Ok(Sent { bytes: taken as u64, messages: u64::from(whole), refused: 0 })
     }
 
     /// Ends this direction; the receiver ends the other once it has read everything.
     fn finish(&mut self, _counted: u64, context: &Context) -> Option<String> {
         self.socket.shutdown(Shutdown::Write).ok()?;
-        let mut limit = clock::now() + DRAIN_LIMIT;
+        let mut limit = clock::now_ns() + DRAIN_LIMIT;
         let mut bytes = [0; 64];
-        while clock::now() < limit {
+        while clock::now_ns() < limit {
             if context.stopped() {
-                limit = limit.min(clock::now() + STOPPED_DRAIN_LIMIT);
+                limit = limit.min(clock::now_ns() + STOPPED_DRAIN_LIMIT);
             }
             match (&*self.socket).read(&mut bytes) {
                 Ok(0) => return None,
@@ -192,7 +192,7 @@ pub fn receive(
                 break;
             }
             Ok(length) => {
-                let now = clock::now();
+                let now = clock::now_ns();
                 all += length as u64;
                 if all == length as u64 {
                     flow.came(now);
@@ -206,7 +206,7 @@ pub fn receive(
                 }
             }
             Err(error) if in_vain(&error) => {
-                if stop.is_due(context, true, clock::now()) {
+                if stop.is_due(context, true, clock::now_ns()) {
                     break;
                 }
             }
@@ -238,9 +238,9 @@ fn accept(listener: &Socket, flow: &Flow, context: &Context) -> Result<Option<So
 }
 
 fn says_hello(mut connection: &Socket, flow: u16, context: &Context) -> bool {
-    let limit = clock::now() + HELLO_LIMIT;
+    let limit = clock::now_ns() + HELLO_LIMIT;
     let (mut hello, mut length) = ([0; HEADER], 0);
-    while length < HEADER && !context.stopped() && clock::now() < limit {
+    while length < HEADER && !context.stopped() && clock::now_ns() < limit {
         match connection.read(&mut hello[length..]) {
             Ok(0) => return false,
             Ok(more) => length += more,

@@ -31,7 +31,7 @@ pub fn read(socket: BorrowedFd) -> io::Result<TcpInfo> {
             libc::IPPROTO_TCP,
             libc::TCP_INFO,
             bytes.as_mut_ptr().cast(),
-            &mut length,
+            &raw mut length,
         )
     };
     if status != 0 {
@@ -42,12 +42,12 @@ pub fn read(socket: BorrowedFd) -> io::Result<TcpInfo> {
 
 fn parse(bytes: &[u8]) -> TcpInfo {
     let mss_bytes = number(bytes, SND_MSS).unwrap_or(0);
-    let micro = |offset| number(bytes, offset).map(|value| value as f64 / 1e6);
+    let micro = |offset| number(bytes, offset).map(|value| f64::from(value) / 1e6);
     TcpInfo {
         mss_bytes,
         rtt_s: micro(RTT).unwrap_or(0.0),
-        rtt_min_s: micro(MIN_RTT).filter(|&rtt| rtt < u32::MAX as f64 / 1e6),
-        cwnd_bytes: number(bytes, SND_CWND).unwrap_or(0) as u64 * mss_bytes as u64,
+        rtt_min_s: micro(MIN_RTT).filter(|&rtt| rtt < f64::from(u32::MAX) / 1e6),
+        cwnd_bytes: u64::from(number(bytes, SND_CWND).unwrap_or(0)) * u64::from(mss_bytes),
         retransmits: number(bytes, TOTAL_RETRANS).unwrap_or(0),
     }
 }

@@ -9,11 +9,9 @@ use std::time::{Duration, Instant};
 
 use hypertare_plan::{Interval, Record, StreamProtocol, StreamReceive, StreamSend};
 
-use super::{Context, Outcome, receive, send};
+use super::{Context, Outcome, receive, receiver, send, sender};
 use crate::emit::Emitter;
-use crate::values::{
-    Definition, STREAM_RECEIVE, STREAM_RECEIVE_INTERVAL, STREAM_SEND, STREAM_SEND_INTERVAL,
-};
+use crate::values::Definition;
 
 /// A first port with `count` free ones from it on, that no other test has.
 fn ports(count: u16) -> u16 {
@@ -135,8 +133,8 @@ fn run(specs: (StreamSend, StreamReceive)) -> (Outcome, Outcome, Log, Log) {
     let (sent, sender_log) = Task::sender(specs.0).end();
     let (received, receiver_log) = receiver.stop();
     let (sent, received) = (sent.unwrap(), received.unwrap());
-    check_names(&sent, STREAM_SEND, &sender_log, STREAM_SEND_INTERVAL);
-    check_names(&received, STREAM_RECEIVE, &receiver_log, STREAM_RECEIVE_INTERVAL);
+    check_names(&sent, sender::VALUES, &sender_log, sender::INTERVAL_VALUES);
+    check_names(&received, receiver::VALUES, &receiver_log, receiver::INTERVAL_VALUES);
     check_sum(&sender_log, "sent_bytes", &sent);
     check_sum(&receiver_log, "received_bytes", &received);
     (sent, received, sender_log, receiver_log)
@@ -145,10 +143,10 @@ fn run(specs: (StreamSend, StreamReceive)) -> (Outcome, Outcome, Log, Log) {
 fn check_names(outcome: &Outcome, values: &[Definition], log: &Log, in_intervals: &[Definition]) {
     let known = |name: &String, known: &[Definition]| known.iter().any(|known| known.0 == name);
     for name in outcome.values.keys() {
-        assert!(known(name, values), "{name} is not in values.rs");
+        assert!(known(name, values), "{name} has no definition");
     }
     for name in log.intervals().iter().flat_map(|interval| interval.values.keys()) {
-        assert!(known(name, in_intervals), "{name} of an interval is not in values.rs");
+        assert!(known(name, in_intervals), "{name} of an interval has no definition");
     }
 }
 

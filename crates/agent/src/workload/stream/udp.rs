@@ -15,12 +15,12 @@ use socket2::{SockAddr, Socket, Type};
 
 use super::Context;
 use super::check::MAX_DATAGRAM;
-use super::clock;
 use super::datagram::{self, HEADER, Kind};
 use super::receiver::{Arrival, Flow, Received, Stop};
 use super::sender::{SendFlow, Sent};
 use super::sequence::Sequence;
 use super::socket::{self, Buffer, in_vain};
+use crate::workload::clock;
 
 /// Datagrams a call when nothing else is asked for: more gains nothing measurable.
 const BATCH: u32 = 64;
@@ -72,7 +72,7 @@ pub fn connect(
     to: SocketAddr,
     context: &Context,
 ) -> Result<(Vec<UdpSender>, usize)> {
-    let stream = (clock::now() >> 10) as u16;
+    let stream = (clock::now_ns() >> 10) as u16;
     let (mut flows, mut buffer) = (Vec::new(), 0);
     for flow in 0..spec.flows {
         let to = socket::of_flow(to, flow)?;
@@ -116,7 +116,7 @@ impl UdpSender {
             vectors: Vec::new(),
             bytes,
             message,
-            batch: batch as u64,
+            batch: u64::from(batch),
             train: 1,
             owner,
             settled: 0,
@@ -195,7 +195,7 @@ impl SendFlow for UdpSender {
             }
             Err(error) if in_vain(&error) => 0,
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                clock::sleep_until(clock::now() + AFTER_REFUSAL);
+                clock::sleep_once(clock::now_ns() + AFTER_REFUSAL);
                 return Ok(Sent { refused: 1, ..Sent::default() });
             }
             Err(error) if self.train > 1 && !is_refusal(&error) => {
@@ -219,7 +219,7 @@ impl SendFlow for UdpSender {
         for _ in 0..END_MARKS {
             // A receiver that is gone needs no mark.
             self.end_marks += u64::from(self.socket.send(&end).is_ok());
-            clock::sleep_until(clock::now() + BETWEEN_END_MARKS.as_nanos() as u64);
+            clock::sleep_once(clock::now_ns() + BETWEEN_END_MARKS.as_nanos() as u64);
         }
         None
     }
@@ -283,7 +283,7 @@ pub fn receive(
             Err(error) if in_vain(&error) => 0,
             Err(error) => return Err(anyhow!("cannot receive: {error}")),
         };
-        let now = clock::now();
+        let now = clock::now_ns();
         if filled > 0 {
             let (bytes, packets) = account.take(intake.datagrams(filled));
             if packets > 0 {
@@ -349,7 +349,7 @@ impl Account {
         for datagram in datagrams {
             let counts = self.counts(datagram);
             bytes += if counts { datagram.len() as u64 } else { 0 };
-            packets += counts as u64;
+            packets += u64::from(counts);
         }
         (bytes, packets)
     }
@@ -548,7 +548,7 @@ mod tests {
         assert_eq!(segment_size(&[20, word, 64, 0], 24), Some(64));
         assert_eq!(segment_size(&[20, word, 64, 0], 0), None);
         assert_eq!(segment_size(&[20, word, 0, 0], 24), None);
-        assert_eq!(segment_size(&[20, word, u32::MAX as u64, 0], 24), None);
+        assert_eq!(segment_size(&[20, word, u64::from(u32::MAX), 0], 24), None);
         assert_eq!(segment_size(&[20, 0, 64, 0], 24), None);
     }
 }

@@ -1,0 +1,106 @@
+//! A guest of Xen.
+
+use std::fs::File;
+use std::time::Instant;
+
+use anyhow::Result;
+use hypertare_plan::{Bench, Domain as DomainPlan, Node, NumberedOrder, Scheduler};
+
+use super::streams::{Orders, Tail};
+use super::{About, Inbox, News, NodeLink};
+use crate::probe::Outside;
+use crate::xen;
+use crate::xen::console::Records;
+use crate::xen::domain::{self, Domain};
+use crate::xen::kit::Kit;
+use crate::xen::store::Ends;
+
+/// What the kernel prints before the reason for its end.
+const PANIC: &str = "Kernel panic - not syncing: ";
+
+/// A guest of Xen.
+pub struct DomainLink {
+    domain: Option<Domain>,
+    scheduler: Option<Scheduler>,
+    orders: Orders,
+    printed: Tail,
+}
+
+impl DomainLink {
+    /// Makes the domain. Its interfaces are joined to their links by the hotplug script.
+    pub fn start(
+        node: &Node,
+        plan: &DomainPlan,
+        bench: &Bench,
+        kit: &Kit,
+        inbox: Inbox,
+    ) -> Result<Self> {
+        let domain = Domain::create(node, plan, bench, kit)?;
+        let console = File::from(domain.console()?);
+        let orders = Orders::new(console.try_clone()?);
+        let printed = Tail::default();
+        let kept = printed.clone();
+        tell_end(domain.id, inbox.clone());
+        std::thread::spawn(move || inbox.read(Records::new(console, |line| kept.push(line))));
+        Ok(DomainLink { domain: Some(domain), scheduler: bench.scheduler, orders, printed })
+    }
+}
+
+/// The console of a guest that has crashed stays open: that it has is seen here.
+fn tell_end(domain: u32, inbox: Inbox) {
+    std::thread::spawn(move || {
+        let mut ends = match Ends::watch() {
+            Ok(ends) => ends,
+            Err(error) => return inbox.tell(News::Gone(format!("{error:#}"))),
+        };
+        loop {
+            if domain::failure(domain).is_some() {
+                return inbox.tell(News::Gone("it has ended".to_owned()));
+            }
+            if let Err(error) = ends.await_next() {
+                return inbox.tell(News::Gone(format!("{error:#}")));
+            }
+        }
+    });
+}
+
+impl NodeLink for DomainLink {
+    fn send(&mut self, order: &NumberedOrder) {
+        self.orders.send(order);
+    }
+
+    fn about(&mut self) -> Result<About> {
+        let joined = self.domain.as_ref().map(Domain::joined).transpose()?.flatten();
+        let vmm = Some(xen::version()?);
+        Ok(About { vmm, joined, scheduler: self.scheduler, ..About::default() })
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.domain.as_ref().map_or(Ok(()), |domain| domain.joined().map(drop))
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        let known = self.domain.as_ref()?.failure()?;
+        let printed = self.printed.lines();
+        let panic = printed.iter().rev().find_map(|line| line.split_once(PANIC));
+        Some(panic.map_or(known.clone(), |(_, why)| format!("{known}: {why}")))
+    }
+
+    fn console(&mut self) -> Vec<String> {
+        self.printed.lines()
+    }
+
+    fn outside(&mut self) -> Option<Outside> {
+        self.domain.as_ref().map(|domain| Outside::Domain(domain.id))
+    }
+
+    fn ended(&mut self, deadline: Instant) -> bool {
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.domain.as_ref().is_none_or(|domain| domain.await_end(left))
+    }
+
+    /// Dropping a domain destroys it.
+    fn kill(&mut self) {
+        self.domain = None;
+    }
+}

@@ -1,0 +1,60 @@
+//! The host agent's ends of nodes, and what is behind each: a [`process`] of this machine, a [`guest`] in
+//! a VMM, a [`domain`] of Xen. Whoever holds a [`NodeLink`] need not know which.
+
+pub mod domain;
+pub mod guest;
+mod inbox;
+pub mod process;
+mod streams;
+
+use std::time::Instant;
+
+use anyhow::Result;
+use hypertare_plan::{Accelerator, Backing, LinkKind, NumberedOrder, Paging, Scheduler};
+
+use crate::probe::Outside;
+
+pub use inbox::{Inbox, News};
+
+/// The host agent's end of a node.
+pub trait NodeLink {
+    /// Hands an order over. Never blocks; that a node is gone is told by its inbox.
+    fn send(&mut self, order: &NumberedOrder);
+
+    /// What is known once the node is set up.
+    fn about(&mut self) -> Result<About>;
+
+    /// Whether it still is what was made, as far as that is no matter of the node itself: asked before
+    /// each trial that needs it.
+    fn check(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// What is known of why the node ended, if more than that it did.
+    fn failure(&mut self) -> Option<String>;
+
+    /// The last lines that the node printed apart from its records.
+    fn console(&mut self) -> Vec<String>;
+
+    /// Where the CPU time that the machine spends for this node is counted; nothing for a host node,
+    /// which has no outside, unless it is Xen's driver domain.
+    fn outside(&mut self) -> Option<Outside>;
+
+    /// Waits until the node has ended; false when it has not by then.
+    fn ended(&mut self, deadline: Instant) -> bool;
+
+    /// Ends it at once.
+    fn kill(&mut self);
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    pub accelerator: Option<Accelerator>,
+    pub vmm: Option<String>,
+    pub vmm_argv: Vec<String>,
+    pub cgroup: Option<String>,
+    pub paging: Option<Paging>,
+    pub backing: Option<Backing>,
+    pub joined: Option<LinkKind>,
+    pub scheduler: Option<Scheduler>,
+}

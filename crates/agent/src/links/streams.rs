@@ -1,0 +1,72 @@
+//! What goes to a node and what comes apart from its records, each on a thread of its own.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder};
+
+/// A line of a console is cut after this many bytes.
+const LONGEST_LINE: u64 = 4096;
+
+/// Orders on their way: written by a thread of their own, so that a node that does not read does not
+/// hold up anybody.
+pub struct Orders(Sender<Vec<u8>>);
+
+impl Orders {
+    pub fn new(mut output: impl Write + Send + 'static) -> Self {
+        let (sender, lines) = channel::<Vec<u8>>();
+        std::thread::spawn(move || {
+            for line in lines {
+                // That the node is gone is seen where its records are read.
+                if output.write_all(&line).and_then(|()| output.flush()).is_err() {
+                    return;
+                }
+            }
+        });
+        Orders(sender)
+    }
+
+    pub fn send(&self, order: &NumberedOrder) {
+        if let Ok(mut line) = serde_json::to_vec(order) {
+            line.push(b'\n');
+            let _ = self.0.send(line);
+        }
+    }
+}
+
+/// The last lines of what a node prints apart from its records.
+#[derive(Clone, Default)]
+pub struct Tail(Arc<Mutex<VecDeque<String>>>);
+
+impl Tail {
+    pub fn follow(input: File) -> Self {
+        let tail = Tail::default();
+        let kept = tail.clone();
+        std::thread::spawn(move || {
+            let mut input = BufReader::new(input);
+            let mut line = Vec::new();
+            while let Ok(1..) =
+                std::io::Read::take(&mut input, LONGEST_LINE).read_until(b'\n', &mut line)
+            {
+                kept.push(String::from_utf8_lossy(line.trim_ascii_end()).into_owned());
+                line.clear();
+            }
+        });
+        tail
+    }
+
+    pub fn push(&self, line: String) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == MAX_CONSOLE_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}

@@ -1,0 +1,6 @@
+//! What a machine of an experiment's own is given so that its guests can have what they are to have:
+//! kernel [`modules`] of its image, KVM in the mode that is asked for ([`kvm_module`]), [`huge_pages`].
+
+pub mod huge_pages;
+pub mod kvm_module;
+pub mod modules;

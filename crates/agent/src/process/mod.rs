@@ -1,0 +1,10 @@
+//! Processes of this machine: started in [`namespaces`] of their own ([`spawn`]), accounted for by a
+//! [`cgroup`] and with [`weights`], told to end by [`signals`], and what becomes of them when memory runs
+//! out ([`shortage`]).
+
+pub mod cgroup;
+pub mod namespaces;
+pub mod shortage;
+pub mod signals;
+pub mod spawn;
+pub mod weights;

@@ -1,0 +1,74 @@
+//! `hypertare-agent command`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use hypertare_plan::Command;
+
+use crate::alone;
+use crate::workload::{Alone, Outcome, command};
+
+/// Execute a program and tell what it took
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A shell command to run first, not measured
+    #[arg(long, value_name = "COMMAND")]
+    prepare: Option<String>,
+    /// Directory to run in
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Print the result record, which also holds the last part of the program's output
+    #[arg(long)]
+    json: bool,
+    /// The program and its arguments, after `--`
+    #[arg(required = true, last = true)]
+    argv: Vec<String>,
+}
+
+impl Alone for Arguments {
+    fn run(self) -> Result<()> {
+        leave_terminal();
+        let context = alone::context("command", alone::stop_by_signal()?, || ());
+        let spec = Command {
+            argv: self.argv,
+            env: own_environment(),
+            cwd: self.cwd,
+            in_files: false,
+            warmup: false,
+            prepare: self.prepare,
+        };
+        let outcome = command::run(&spec, &context)?;
+        if self.json {
+            return alone::print_record(&context, outcome);
+        }
+        io::stdout().write_all(table(&outcome).as_bytes())?;
+        Ok(())
+    }
+}
+
+/// A program that asks the terminal for something fails, as it does in a plan, instead of being
+/// stopped for ever. Ctrl-C still comes: the terminal sends it to the process group.
+fn leave_terminal() {
+    if let Ok(terminal) = std::fs::File::open("/dev/tty") {
+        // SAFETY: takes no argument and touches no memory of this process.
+        unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&terminal), libc::TIOCNOTTY) };
+    }
+}
+
+/// What is not text cannot be in a plan, and is left out.
+fn own_environment() -> std::collections::BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn table(outcome: &Outcome) -> String {
+    command::VALUES
+        .iter()
+        .filter_map(|&(name, unit, _)| Some((name, unit, outcome.values.get(name)?)))
+        .map(|(name, unit, value)| {
+            format!("{name:<22} {value:>14} {unit}").trim_end().to_owned() + "\n"
+        })
+        .collect()
+}

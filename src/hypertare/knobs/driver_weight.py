@@ -1,0 +1,32 @@
+"""`knobs.driver_weight`: the driver domain's weight in the scheduler that it shares with the guests."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from hypertare.knobs.commands import Change, Entry, at_boot
+from hypertare.knobs.knob import KnobKind, Target
+from hypertare.protocol import plan
+
+
+def _typed(change: Change) -> Entry:
+    """Source: xl(1), sched-credit; libxl's domains have it from their configuration, dom0 has none."""
+    apply, undo = change.each(lambda v: f"xl sched-credit -d Domain-0 -w {shlex.quote(v)}")
+    keep, forget = at_boot(change.path, apply)
+    note = "With the scheduler credit2 it is `xl sched-credit2`."
+    return Entry(
+        "host", ("xl sched-credit -d Domain-0",), (apply,), keep, (undo, *forget), note=note
+    )
+
+
+class DriverWeight(KnobKind[int]):
+    name = "driver_weight"
+    place = "driver"
+    commands = {"": _typed}
+
+    def told(self, level: int, target: Target) -> Iterator[plan.Knob]:
+        yield plan.SchedulerWeight(weight=level)
+
+
+DRIVER_WEIGHT = DriverWeight()

@@ -1,0 +1,32 @@
+"""`knobs.guest_weights`: the guests' weights in the scheduler that they share, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypertare.knobs.commands import Change, Entry
+from hypertare.knobs.knob import KnobKind, Target
+from hypertare.protocol import plan
+
+
+def _typed(change: Change) -> Entry:
+    """As the driver domain's, for guests in their order: `cpu_weight` of xl.cfg(5) keeps it."""
+    note = (
+        f"One a guest, in their order: {change.new} (was {change.was}): xl sched-credit -d GUEST -w "
+        "WEIGHT now, and `cpu_weight = WEIGHT` in its configuration for its next start."
+    )
+    return Entry("host", look_first=("xl sched-credit",), note=note)
+
+
+class GuestWeights(KnobKind[tuple[int, ...]]):
+    name = "guest_weights"
+    place = "guest"
+    commands = {"": _typed}
+
+    def told(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
+        """Guests beyond the last weight have none."""
+        for weight in level[target.rank : target.rank + 1]:
+            yield plan.SchedulerWeight(weight=weight, guest=target.guest)
+
+
+GUEST_WEIGHTS = GuestWeights()

@@ -1,0 +1,51 @@
+"""`knobs.interrupt_coalescing`: how long a NIC waits for more before it interrupts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from pydantic import model_validator
+
+from hypertare.base.settings import Settings
+from hypertare.knobs.commands import Change, Entry, commanded, on_or_off, one_line
+from hypertare.knobs.knob import Count, KnobKind, Target
+from hypertare.protocol import plan
+
+
+class CoalescingSettings(Settings):
+    """As in ethtool(8); what is not given stays as it is."""
+
+    rx_usecs: Count | None = None
+    rx_frames: Count | None = None
+    tx_usecs: Count | None = None
+    tx_frames: Count | None = None
+    adaptive_rx: bool | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> CoalescingSettings:
+        if not self.model_fields_set:
+            raise ValueError("nothing is set")
+        return self
+
+
+def _typed(change: Change) -> Entry:
+    name = change.key.replace("_", "-")
+    show = on_or_off if name.startswith("adaptive") else one_line
+    return commanded(
+        "ethtool -c IFACE",
+        lambda _, value: f"ethtool -C IFACE {shlex.quote(name)} {shlex.quote(value)}",
+    )(change.shown(show))
+
+
+class InterruptCoalescing(KnobKind[CoalescingSettings]):
+    name = "interrupt_coalescing"
+    place = "interface"
+    commands = {"*": _typed}
+    for_own_machines = True
+
+    def told(self, level: CoalescingSettings, target: Target) -> Iterator[plan.Knob]:
+        yield plan.InterruptCoalescing(interface=target.interface, **level.model_dump())
+
+
+INTERRUPT_COALESCING = InterruptCoalescing()

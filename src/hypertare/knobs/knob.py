@@ -1,0 +1,59 @@
+"""What a knob is: where it is set, what the agent is told, and what a person types for it.
+
+Each has one file beside this one, and stands in `registry.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import Field
+
+from hypertare.knobs.commands import Maker
+from hypertare.protocol import plan
+
+Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
+Weight = Annotated[int, Field(ge=1, le=65535)]
+"""Of a scheduler: xl(1), sched-credit and sched-credit2."""
+
+Place = Literal["link", "interface", "driver", "guest", "kernel", "below"]
+"""`link`: both ends of each link. `interface`: those of what is under test. `driver`: the driver domain.
+`guest`: each guest that works. `kernel`: the one that the work runs on. `below`: the machine below a guest.
+"""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a knob is set: the node that is told, and which of its interfaces or guests it is about.
+
+    `rank` counts the guests of a trial from 0.
+    """
+
+    node: str
+    interface: str = ""
+    guest: str | None = None
+    rank: int = 0
+
+
+class KnobKind(ABC, Generic[T]):
+    """A knob whose level in a study is a T. `name` is its key in `[knobs]`.
+
+    `commands` say how a person sets it: by the key below its own, `*` for any, or by none where its
+    level is no table.
+    """
+
+    name: ClassVar[str]
+    place: ClassVar[Place]
+    commands: ClassVar[Mapping[str, Maker]]
+
+    for_own_machines: ClassVar[bool] = False
+    """It is set only where what is under test is no part of this host, whose own it is to choose."""
+
+    @abstractmethod
+    def told(self, level: T, target: Target) -> Iterator[plan.Knob]:
+        """What the agent is told to set."""

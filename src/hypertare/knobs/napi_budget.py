@@ -1,0 +1,36 @@
+"""`knobs.napi_budget`: what one softirq may take from all NICs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field
+
+from hypertare.base.settings import Settings
+from hypertare.knobs.commands import sysctls
+from hypertare.knobs.knob import Count, KnobKind, Target
+from hypertare.protocol import plan
+
+
+class NapiBudgetSettings(Settings):
+    """What one softirq may take; without `microseconds` the kernel's limit of time stays."""
+
+    packets: Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
+    microseconds: Count | None = None
+
+
+class NapiBudget(KnobKind[NapiBudgetSettings]):
+    name = "napi_budget"
+    place = "interface"
+    commands = {
+        "packets": sysctls(("net.core.netdev_budget",)),
+        "microseconds": sysctls(("net.core.netdev_budget_usecs",)),
+    }
+    for_own_machines = True
+
+    def told(self, level: NapiBudgetSettings, target: Target) -> Iterator[plan.Knob]:
+        yield plan.NapiBudget(packets=level.packets, microseconds=level.microseconds)
+
+
+NAPI_BUDGET = NapiBudget()

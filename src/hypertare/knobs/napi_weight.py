@@ -1,0 +1,59 @@
+"""`knobs.napi_weight`: packets that a NIC's driver takes in one poll at most."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
+
+from hypertare.knobs.commands import Change, Entry, commanded, into, slug
+from hypertare.knobs.knob import KnobKind, Target
+from hypertare.protocol import plan
+
+PollWeight = Annotated[int, Field(ge=1, le=1024)]
+
+_WEIGHT = "/sys/module/hypertare_napi/parameters/weight"
+
+
+def _typed(change: Change) -> Entry:
+    return _of_virtio(change) if change.system.nic == "virtio-net" else _of_any(change)
+
+
+def _of_virtio(change: Change) -> Entry:
+    """virtio_net reads its parameter when it is loaded, often already from the initramfs."""
+    file = f"/etc/modprobe.d/{slug(change.path)}.conf"
+    return Entry(
+        None,
+        ("cat /sys/module/virtio_net/parameters/napi_weight",),
+        (into(file, f"options virtio_net napi_weight={change.new}"), "update-initramfs -u"),
+        (),
+        (f"rm -f {file}", "update-initramfs -u"),
+        note="From the next boot; it stays. update-initramfs is Debian's (others: dracut -f). At once, "
+        "and for any driver, with hypertare's kernel module: kernel/README.md.",
+    )
+
+
+def _of_any(change: Change) -> Entry:
+    entry = commanded(
+        f"cat {_WEIGHT}",
+        lambda _, value: f"echo {shlex.quote(f'IFACE {value}')} > {_WEIGHT}",
+        note="The driver has no such parameter: load hypertare's kernel module first "
+        "(kernel/README.md says how to build it). Nearly all drivers choose 64.",
+    )(change)
+    return replace(entry, undo=(*entry.undo, "rmmod hypertare_napi"))
+
+
+class NapiWeight(KnobKind[int]):
+    name = "napi_weight"
+    place = "interface"
+    commands = {"": _typed}
+    for_own_machines = True
+
+    def told(self, level: int, target: Target) -> Iterator[plan.Knob]:
+        yield plan.NapiWeight(interface=target.interface, weight=level)
+
+
+NAPI_WEIGHT = NapiWeight()

@@ -1,0 +1,45 @@
+"""`knobs.receive_steering`: the CPUs that take received packets from the one that was interrupted (RPS)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from hypertare.knobs.commands import Change, Entry, commanded
+from hypertare.knobs.knob import KnobKind, Target
+from hypertare.protocol import plan
+
+
+def _typed(change: Change) -> Entry:
+    return commanded(
+        "cat /sys/class/net/IFACE/queues/rx-*/rps_cpus",
+        lambda _, value: (
+            "for q in /sys/class/net/IFACE/queues/rx-*; do "
+            f"echo {shlex.quote(value)} > $q/rps_cpus; done"
+        ),
+        note="The value is a hexadecimal mask of CPUs: CPU 0 is 1, CPU 1 is 2, both are 3.",
+    )(change.shown(_mask))
+
+
+def _mask(cpus: str) -> str:
+    """From `0,2-3` to `d`."""
+    mask = 0
+    for part in cpus.strip("[]() ").split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            continue
+        for cpu in range(int(first), int(last or first) + 1):
+            mask |= 1 << cpu
+    return f"{mask:x}"
+
+
+class ReceiveSteering(KnobKind[tuple[int, ...]]):
+    name = "receive_steering"
+    place = "interface"
+    commands = {"": _typed}
+
+    def told(self, level: tuple[int, ...], target: Target) -> Iterator[plan.Knob]:
+        yield plan.ReceiveSteering(interface=target.interface, cpus=level)
+
+
+RECEIVE_STEERING = ReceiveSteering()

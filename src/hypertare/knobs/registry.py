@@ -1,0 +1,78 @@
+"""Every knob there is: a new one is entered here, in both places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hypertare.base.quantities import Size
+from hypertare.base.settings import Settings
+from hypertare.knobs.busy_poll import BUSY_POLL
+from hypertare.knobs.defer_hard_irqs import DEFER_HARD_IRQS, DeferSettings
+from hypertare.knobs.dev_weight import DEV_WEIGHT, BacklogWeight
+from hypertare.knobs.driver_weight import DRIVER_WEIGHT
+from hypertare.knobs.guest_weights import GUEST_WEIGHTS
+from hypertare.knobs.host_thp import HOST_THP
+from hypertare.knobs.interrupt_coalescing import INTERRUPT_COALESCING, CoalescingSettings
+from hypertare.knobs.interrupt_cpus import INTERRUPT_CPUS
+from hypertare.knobs.knob import Count, KnobKind, Weight
+from hypertare.knobs.ksm import KSM, KsmSettings
+from hypertare.knobs.mtu import MTU, MtuBytes
+from hypertare.knobs.napi_budget import NAPI_BUDGET, NapiBudgetSettings
+from hypertare.knobs.napi_weight import NAPI_WEIGHT, PollWeight
+from hypertare.knobs.offloads import OFFLOADS
+from hypertare.knobs.receive_steering import RECEIVE_STEERING
+from hypertare.knobs.socket_buffers import SOCKET_BUFFERS
+from hypertare.knobs.thp import THP, ThpSettings
+
+KINDS: tuple[KnobKind[Any], ...] = (
+    MTU,
+    OFFLOADS,
+    SOCKET_BUFFERS,
+    RECEIVE_STEERING,
+    INTERRUPT_CPUS,
+    NAPI_WEIGHT,
+    NAPI_BUDGET,
+    DEV_WEIGHT,
+    INTERRUPT_COALESCING,
+    BUSY_POLL,
+    DEFER_HARD_IRQS,
+    DRIVER_WEIGHT,
+    GUEST_WEIGHTS,
+    THP,
+    HOST_THP,
+    KSM,
+)
+"""In the order in which a trial sets them."""
+
+HOST_KNOBS = tuple(kind.name for kind in KINDS if kind.place == "below")
+"""Those of the machine below a guest."""
+
+
+class Knobs(Settings):
+    """Settings applied for each trial and put back after it. Those of a link apply to both its ends."""
+
+    mtu: MtuBytes | None = None
+    offloads: dict[str, bool] = {}
+    socket_buffers: Size | None = None
+    interrupt_cpus: tuple[int, ...] | None = None
+    receive_steering: tuple[int, ...] | None = None
+    napi_weight: PollWeight | None = None
+    napi_budget: NapiBudgetSettings | None = None
+    dev_weight: BacklogWeight | None = None
+    interrupt_coalescing: CoalescingSettings | None = None
+    busy_poll: Count | None = None
+    defer_hard_irqs: DeferSettings | None = None
+    thp: ThpSettings | None = None
+    host_thp: ThpSettings | None = None
+    ksm: KsmSettings | None = None
+    driver_weight: Weight | None = None
+    guest_weights: tuple[Weight, ...] | None = None
+
+    def level(self, kind: KnobKind[Any]) -> Any:
+        """What the study says of it; none where it is left as it is."""
+        return getattr(self, kind.name)
+
+    def given(self) -> Iterator[KnobKind[Any]]:
+        """Those that are set, in the order of `KINDS`."""
+        return (kind for kind in KINDS if self.level(kind) is not None)

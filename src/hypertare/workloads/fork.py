@@ -1,0 +1,68 @@
+"""`fork`: a program is forked, executed and ended, many times."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hypertare.base import paths
+from hypertare.base.quantities import Limit, Size
+from hypertare.protocol import plan
+from hypertare.protocol.phase import Phase
+from hypertare.workloads.pair import Pair
+from hypertare.workloads.response import ELAPSED, Found, Response
+from hypertare.workloads.workload import GivenWork, TaskInputs, Workload, WorkloadSettings
+
+
+class ForkSettings(WorkloadSettings):
+    type: Literal["fork"]
+    count: Annotated[int, Field(ge=1, le=1_000_000_000)] = 300
+    touch: Annotated[Size, Field(ge=0, le=1 << 40)] = 1 << 20
+    limit: Limit = 600.0
+
+    @property
+    def kind(self) -> Workload:
+        return FORK
+
+    @property
+    def expected_s(self) -> float | None:
+        return None
+
+    @property
+    def limit_s(self) -> float:
+        return self.limit
+
+    def given_work(self) -> GivenWork:
+        sizes = ("--count", str(self.count), "--touch", str(self.touch))
+        return GivenWork((paths.AGENT, "fork", *sizes, "--quiet"))
+
+    def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
+        work = plan.Fork(count=self.count, touch=self.touch)
+        return [plan.Task(id=f"fork{pair.mark}", node=pair.node, workload=work)]
+
+
+class Fork(Workload):
+    name = "fork"
+    settings = ForkSettings
+    own_responses = (
+        Response(ELAPSED, "s", "lower", "elapsed time", "most"),
+        Response("fork_rate", "forks/s", "higher", "programs forked, executed and ended over time"),
+        Response("user", "s", "lower", "CPU time in user mode"),
+        Response("system", "s", "lower", "CPU time in the kernel"),
+        Response("minor_faults", "faults", "lower", "minor page faults"),
+    )
+    headline = ELAPSED
+    translates = True
+
+    def measure(self, phase: Phase) -> Found:
+        return {
+            "elapsed": phase.total("fork", "elapsed_s"),
+            "fork_rate": phase.task_rate("fork", "forks"),
+            "user": phase.total("fork", "user_s"),
+            "system": phase.total("fork", "system_s"),
+            "minor_faults": phase.total("fork", "minor_faults"),
+        }
+
+
+FORK = Fork()

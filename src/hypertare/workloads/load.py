@@ -1,0 +1,26 @@
+"""What neighbours do until those who are measured have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypertare.protocol import plan
+from hypertare.protocol.phase import LOAD
+from hypertare.workloads.neighbours import NeighbourSettings
+from hypertare.workloads.pair import Pair
+from hypertare.workloads.stream import StreamSettings
+from hypertare.workloads.workload import TaskInputs
+
+
+def load_tasks(
+    load: NeighbourSettings, pair: Pair, seconds: float, inputs: TaskInputs
+) -> Iterator[plan.Task]:
+    """The tasks of one neighbour, for as many seconds as the others may take."""
+    if load.stream is not None:
+        flow = StreamSettings(type="stream", direction=load.stream, duration=seconds, omit=0.0)
+        for task in flow.tasks(pair, inputs):
+            role = f"{LOAD}-sink" if task.background else f"{LOAD}-stream"
+            yield task.model_copy(update={"id": f"{role}{pair.mark}", "background": True})
+    if load.share is not None:
+        work = plan.Burn(share=load.share, duration_s=seconds)
+        yield plan.Task(id=f"{LOAD}{pair.mark}", node=pair.node, background=True, workload=work)

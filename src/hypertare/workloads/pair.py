@@ -1,0 +1,47 @@
+"""Systems under test with the ends of their traffic, as a workload is told of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class End:
+    """Where traffic begins or ends."""
+
+    node: str
+    address: str
+
+    def at(self, port: int) -> str:
+        """The end's address with a port, as in a URL."""
+        return f"[{self.address}]:{port}" if self.is_ipv6 else f"{self.address}:{port}"
+
+    def everywhere(self, port: int) -> str:
+        """Any address of the family that the end has, with a port."""
+        return f"[::]:{port}" if self.is_ipv6 else f"0.0.0.0:{port}"
+
+    @property
+    def is_ipv6(self) -> bool:
+        return ":" in self.address
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A system under test with the two ends of its traffic, of several that work at once.
+
+    The near end is the system under test itself, unless that is a router, and the far one its peer.
+    `interfaces` are those of the system under test that the traffic passes. `mark` tells its tasks
+    from those of the others.
+    """
+
+    rank: int
+    node: str
+    near: End
+    far: End
+    interfaces: tuple[str, ...]
+    mark: str
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The ends that are not under test."""
+        return tuple(end.node for end in (self.near, self.far) if end.node != self.node)

@@ -1,0 +1,136 @@
+"""`ping`: requests and replies, one after the other."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hypertare.base.quantities import Size, Waiting, Working
+from hypertare.protocol import plan
+from hypertare.protocol.phase import Phase
+from hypertare.workloads.neighbours import NeighbourSettings
+from hypertare.workloads.pair import Pair
+from hypertare.workloads.response import Found, Response, Values
+from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, WorkloadSettings
+
+_PORT = 7000
+
+
+class PingSettings(WorkloadSettings):
+    type: Literal["ping"]
+    protocol: Literal["udp", "tcp", "icmp"] = "udp"
+    direction: Literal["transmit", "receive"] = "transmit"
+    duration: Working = 1.0
+    message: Annotated[Size, Field(ge=16, le=65507)] = 64
+    interval: Waiting = 0.0
+    timeout: Working = 1.0
+    omit: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20
+    neighbours: NeighbourSettings | None = None
+
+    @property
+    def kind(self) -> Workload:
+        return PING
+
+    @property
+    def expected_s(self) -> float | None:
+        return self.duration
+
+    @property
+    def limit_s(self) -> float:
+        return self.duration + self.timeout + SETTLE_S
+
+    @property
+    def load(self) -> NeighbourSettings | None:
+        return self.neighbours
+
+    @property
+    def counts_loss(self) -> bool:
+        return self.protocol != "tcp"
+
+    def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
+        out = self.direction == "transmit"
+        source, sink = (pair.near, pair.far) if out else (pair.far, pair.near)
+        icmp = self.protocol == "icmp"
+        port = _PORT + inputs.port_offset + pair.rank
+        request = plan.PingRequest(
+            protocol=self.protocol,
+            to=sink.address if icmp else sink.at(port),
+            message=self.message,
+            duration_s=self.duration,
+            interval_s=self.interval,
+            timeout_s=self.timeout,
+            omit=self.omit,
+        )
+        asks = plan.Task(id=f"request{pair.mark}", node=source.node, workload=request)
+        if icmp:
+            return [asks]
+        reply = plan.PingReply(
+            protocol=self.protocol, on=sink.everywhere(port), message=self.message
+        )
+        answers = plan.Task(id=f"reply{pair.mark}", node=sink.node, background=True, workload=reply)
+        return [answers, asks]
+
+
+class Ping(Workload):
+    name = "ping"
+    settings = PingSettings
+    own_responses = (
+        Response("rtt_p50", "s", "lower", "median round-trip time", "mean"),
+        Response("rtt_mean", "s", "lower", "mean round-trip time", "mean"),
+        Response("rtt_p99", "s", "lower", "99th percentile of the round-trip time", "most"),
+        Response("rtt_p999", "s", "lower", "99.9th percentile of the round-trip time", "most"),
+        Response("rtt_jitter", "s", "lower", "mean change from one round trip to the next", "mean"),
+        Response("loss", "share", "lower", "messages that never came back or through", "mean"),
+    )
+    headline = "rtt_p50"
+    needs_network = True
+    is_timed = True
+
+    def measure(self, phase: Phase) -> Found:
+        values: Found = {}
+        for name in ("p50", "mean", "p99", "p999", "jitter"):
+            found = phase.total("request", f"rtt_{name}_ns")
+            values[f"rtt_{name}"] = None if found is None else found / 1e9
+        return values | _loss(phase)
+
+    def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
+        """Percentiles come from one histogram of all requests of all guests."""
+        return _percentiles(phase) | _means(phase) | _loss(phase)
+
+
+def _loss(phase: Phase) -> Found:
+    requests = phase.total("request", "requests")
+    lost = phase.total("request", "lost_packets")
+    return {"loss": lost / requests if requests and lost is not None else None}
+
+
+def _percentiles(phase: Phase) -> Found:
+    # Only trials of several guests need the libraries for arrays, which take a second to load.
+    from hypertare.stats.percentile import merge, quantiles
+
+    asked = [r for task, r in phase.results.items() if task.startswith("request")]
+    told = [r.histograms["rtt"] for r in asked if "rtt" in r.histograms]
+    if not any(count for one in told for _, count in one.buckets):
+        return {}
+    middle, high, highest = quantiles(merge(told), (0.5, 0.99, 0.999))
+    return {"rtt_p50": middle / 1e9, "rtt_p99": high / 1e9, "rtt_p999": highest / 1e9}
+
+
+def _means(phase: Phase) -> Found:
+    """Weighted by the replies of each. Jitter is within each one's succession."""
+    asked = [r.values for task, r in phase.results.items() if task.startswith("request")]
+    found: Found = {}
+    for name in ("mean", "jitter"):
+        having = [values for values in asked if f"rtt_{name}_ns" in values]
+        replies = [values.get("replies", 0.0) for values in having]
+        if sum(replies) > 0:
+            total = sum(
+                values[f"rtt_{name}_ns"] * count
+                for values, count in zip(having, replies, strict=True)
+            )
+            found[f"rtt_{name}"] = total / sum(replies) / 1e9
+    return found
+
+
+PING = Ping()

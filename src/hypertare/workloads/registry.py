@@ -1,0 +1,26 @@
+"""Every kind of workload there is: a new one is entered here, in both places."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from hypertare.workloads.burn import BURN, BurnSettings
+from hypertare.workloads.command import COMMAND, CommandSettings
+from hypertare.workloads.fork import FORK, ForkSettings
+from hypertare.workloads.ping import PING, PingSettings
+from hypertare.workloads.stream import STREAM, StreamSettings
+from hypertare.workloads.touch import TOUCH, TouchSettings
+from hypertare.workloads.workload import Workload
+
+KINDS: dict[str, Workload] = {
+    kind.name: kind for kind in (COMMAND, STREAM, PING, BURN, FORK, TOUCH)
+}
+"""By the name that a study's `type` gives, in the order in which errors name them."""
+
+AnyWorkload = Annotated[
+    CommandSettings | StreamSettings | PingSettings | BurnSettings | ForkSettings | TouchSettings,
+    Field(discriminator="type"),
+]
+"""`[workloads.NAME]` of a study."""

@@ -1,0 +1,245 @@
+"""`stream`: payload from one end to the other, over TCP or UDP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from hypertare.base.quantities import OfCapacity, OfferedRate, Size, Waiting, Working
+from hypertare.protocol import plan
+from hypertare.protocol.phase import Phase
+from hypertare.stats import line_rate
+from hypertare.workloads import streams_at_once
+from hypertare.workloads.line_share import OF_LINE
+from hypertare.workloads.neighbours import NeighbourSettings
+from hypertare.workloads.pair import End, Pair
+from hypertare.workloads.response import Found, Response, Values
+from hypertare.workloads.stream_rate import goodput, packet_rate
+from hypertare.workloads.workload import SETTLE_S, Line, TaskInputs, Workload, WorkloadSettings
+
+_PORT = 5201
+_LONGER_HEADER = line_rate.IP[6] - line_rate.IP[4]
+"""Bytes that an IPv6 header has more than one of IPv4: RFC 8200 section 3, RFC 791 section 3.1."""
+
+
+class StreamSettings(WorkloadSettings):
+    type: Literal["stream"]
+    protocol: Literal["tcp", "udp"] = "tcp"
+    direction: Literal["transmit", "receive", "both", "forward"] = "transmit"
+    duration: Working = 2.0
+    omit: Waiting = 0.2
+    flows: Annotated[int, Field(ge=1, le=256)] = 1
+    message: Size | None = None
+    rate: OfferedRate = None
+    socket_buffer: Size | None = None
+    batch: Annotated[int, Field(ge=1)] | None = None
+    segmentation: bool = False
+    interval: Working = 0.25
+    sender_cpus: tuple[int, ...] = ()
+    receiver_cpus: tuple[int, ...] = ()
+    neighbours: NeighbourSettings | None = None
+
+    @property
+    def message_bytes(self) -> int:
+        """128 KiB writes for TCP; for UDP what fills a packet of the usual MTU."""
+        return self.message or (131072 if self.protocol == "tcp" else 1472)
+
+    @model_validator(mode="after")
+    def _fits(self) -> StreamSettings:
+        if self.protocol == "udp" and not 32 <= self.message_bytes <= 65507:
+            raise ValueError("a UDP message must have 32 to 65507 bytes")
+        if self.omit >= self.duration:
+            raise ValueError("'omit' must be shorter than 'duration'")
+        return self
+
+    @property
+    def kind(self) -> Workload:
+        return STREAM
+
+    @property
+    def described(self) -> str:
+        return "stream over TCP" if self.protocol == "tcp" else "stream"
+
+    @property
+    def expected_s(self) -> float | None:
+        return self.duration
+
+    @property
+    def limit_s(self) -> float:
+        return self.duration + self.omit + SETTLE_S
+
+    @property
+    def left_out_s(self) -> float:
+        return self.omit
+
+    @property
+    def load(self) -> NeighbourSettings | None:
+        return self.neighbours
+
+    @property
+    def is_share_of_capacity(self) -> bool:
+        return isinstance(self.rate, OfCapacity)
+
+    @property
+    def counts_loss(self) -> bool:
+        return self.protocol == "udp"
+
+    @property
+    def has_loss_rate(self) -> bool:
+        return self.protocol == "udp"
+
+    def misfit(self, *, routed: bool) -> str | None:
+        """Routers forward, hosts do not."""
+        if routed and self.direction not in ("forward", "both"):
+            return 'routers forward; set direction = "forward" (from a-K to b-K) or "both"'
+        if not routed and self.direction == "forward":
+            return 'only routers forward; set bench.topology = "routers"'
+        return None
+
+    def carried_at_most(self, line: Line) -> float | None:
+        """None where datagrams do not fit into a packet."""
+        try:
+            one_way, packet = self._one_way(line)
+        except ValueError:
+            return None
+        if line.frame_mtu is not None:
+            one_way *= line_rate.on_wire(packet) / line_rate.on_wire(line.frame_mtu)
+        return one_way * (2 if self.direction == "both" else 1)
+
+    def _one_way(self, line: Line) -> tuple[float, int]:
+        """Payload in b/s, and bytes of a packet."""
+        if self.protocol == "tcp":
+            return line_rate.tcp(line.rate_bps, line.mtu, ip=line.ip), line.mtu
+        message = self._message(ipv6=line.ip == 6)
+        bps = line_rate.udp(line.rate_bps, message, line.mtu, ip=line.ip)
+        return bps, message + line_rate.UDP + line_rate.IP[line.ip]
+
+    def _message(self, *, ipv6: bool) -> int:
+        """What fills a packet is less where the header is longer."""
+        if self.protocol == "udp" and self.message is None and ipv6:
+            return self.message_bytes - _LONGER_HEADER
+        return self.message_bytes
+
+    def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
+        out, back = (pair.near, pair.far), (pair.far, pair.near)
+        ways = {"transmit": [out], "forward": [out], "receive": [back], "both": [out, back]}
+        receivers, senders = [], []
+        for index, (source, sink) in enumerate(ways[self.direction]):
+            # Each flow has a port of its own; a baseline's node has those of all pairs.
+            port = _PORT + inputs.port_offset + (2 * pair.rank + index) * self.flows
+            mark = f"-{index}{pair.mark}" if self.direction == "both" else pair.mark
+            receivers.append(self._receiver(sink, port, mark))
+            senders.append(self._sender(source, sink, port, mark, inputs))
+        return receivers + senders
+
+    def _receiver(self, sink: End, port: int, mark: str) -> plan.Task:
+        work = plan.StreamReceive(
+            protocol=self.protocol,
+            on=sink.everywhere(port),
+            flows=self.flows,
+            message=self._message(ipv6=sink.is_ipv6),
+            socket_buffer=self.socket_buffer,
+            batch=self.batch,
+            interval_s=self.interval,
+            omit_s=self.omit,
+        )
+        return plan.Task(
+            id=f"receive{mark}",
+            node=sink.node,
+            background=True,
+            cpus=self.receiver_cpus,
+            workload=work,
+        )
+
+    def _sender(
+        self, source: End, sink: End, port: int, mark: str, inputs: TaskInputs
+    ) -> plan.Task:
+        work = plan.StreamSend(
+            protocol=self.protocol,
+            to=sink.at(port),
+            duration_s=self.duration,
+            flows=self.flows,
+            message=self._message(ipv6=sink.is_ipv6),
+            rate_bps=self._rate_bps(inputs),
+            socket_buffer=self.socket_buffer,
+            batch=self.batch,
+            segmentation=self.segmentation,
+            interval_s=self.interval,
+            omit_s=self.omit,
+        )
+        return plan.Task(id=f"send{mark}", node=source.node, cpus=self.sender_cpus, workload=work)
+
+    def _rate_bps(self, inputs: TaskInputs) -> float | None:
+        """None for as fast as it goes."""
+        if not isinstance(self.rate, OfCapacity):
+            return self.rate
+        # Measured before anything is planned that is a share of it.
+        assert inputs.capacity_bps is not None, "its capacity is not known"
+        return self.rate.share * inputs.capacity_bps
+
+
+class Stream(Workload):
+    name = "stream"
+    settings = StreamSettings
+    own_responses = (
+        Response("goodput", "b/s", "higher", "payload received over time"),
+        Response("packet_rate", "packets/s", "higher", "datagrams received over time"),
+        Response("sent_rate", "b/s", "higher", "payload sent over time"),
+        Response("loss", "share", "lower", "messages that never came back or through", "mean"),
+        Response("reordered", "packets", "lower", "datagrams that came out of order"),
+        Response("retransmits", "segments", "lower", "TCP segments sent again"),
+        Response("tcp_rtt", "s", "lower", "TCP's smoothed round-trip time under load", "mean"),
+        Response(
+            "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
+        ),
+        *OF_LINE,
+        *streams_at_once.RESPONSES,
+    )
+    headline = "goodput"
+    needs_network = True
+    is_timed = True
+    polls = True
+
+    def measure(self, phase: Phase) -> Found:
+        sent = phase.total("send", "sent_packets")
+        received = phase.total("receive", "received_packets")
+        of_datagrams = phase.total("receive", "lost_packets") is not None
+        flows = max(1, sum(task.startswith("send") for task in phase.results))
+        rtt = phase.total("send", "rtt_s")
+        return {
+            "goodput": goodput(phase),
+            "packet_rate": packet_rate(phase) if of_datagrams else None,
+            "sent_rate": phase.total("send", "sent_bps"),
+            # Sent is counted at the sender, received at the receiver: what is between is lost, wherever.
+            "loss": max(0.0, 1 - received / sent)
+            if of_datagrams and sent and received is not None
+            else None,
+            "reordered": phase.total("receive", "reordered_packets") if of_datagrams else None,
+            "retransmits": phase.total("send", "retransmits"),
+            "tcp_rtt": None if rtt is None else rtt / flows,
+        }
+
+    def beside_others(self, parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
+        """Goodput is over the common interval, where that is not too favourable."""
+        return streams_at_once.with_common_rates(parts, phase)
+
+    def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
+        """What is counted of all streams is counted so; goodput is the sum of the guests' own."""
+        values = self.measure(phase) | {"goodput": joined.get("goodput")}
+        return values | streams_at_once.measure(parts, phase)
+
+    def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
+        received = phase.total("receive", "received_bytes")
+        return {"cpu_per_gigabyte": machine_cpu / (received / 1e9)} if received else {}
+
+    def why_not(self, phase: Phase) -> str:
+        if phase.guests and streams_at_once.common_of(phase) is None:
+            return (
+                "its guests' streams never ran all at the same time; give them more time with "
+                "'duration'"
+            )
+        return super().why_not(phase)
+
+
+STREAM = Stream()

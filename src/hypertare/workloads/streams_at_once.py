@@ -1,0 +1,64 @@
+"""What streams of several guests have together, and of each the goodput beside the others. Pure."""
+
+from __future__ import annotations
+
+from hypertare.protocol.phase import Phase
+from hypertare.stats import fairness
+from hypertare.workloads import stream_rate
+from hypertare.workloads.common_interval import Common, common, flow
+from hypertare.workloads.response import Found, Response, Values
+
+RESPONSES = (
+    Response("fair_rate", "b/s", "higher", "goodput of a guest on average"),
+    Response("least_rate", "b/s", "higher", "goodput of the guest that got least"),
+    Response("most_rate", "b/s", "higher", "goodput of the guest that got most"),
+    Response("jain_goodput", "index", "higher", "Jain's index of the guests' goodput"),
+    Response("overlap", "share", "higher", "share of the longest stream's time in which all ran"),
+)
+
+
+def common_of(phase: Phase) -> Common | None:
+    """Over the streams of all guests that do not only disturb."""
+    told = {task: i for task, i in phase.intervals.items() if task.startswith("receive")}
+    flows = {
+        task: flow(intervals, stream_rate.first_bytes(phase, task))
+        for task, intervals in told.items()
+    }
+    known = {task: pieces for task, pieces in flows.items() if pieces}
+    return common(known) if len(known) == len(flows) else None
+
+
+def with_common_rates(parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
+    """By guest, with the lower of its goodput and of its rate in the common interval.
+
+    Over its own time a stream that had the line to itself for a while looks too well. Over the common
+    interval one that starves may, for that is when it came; its own rate knows its silence.
+    """
+    found = common_of(phase)
+    return {guest: _with_rate(values, guest, found, phase) for guest, values in parts.items()}
+
+
+def _with_rate(values: Values, guest: int, found: Common | None, phase: Phase) -> Values:
+    others = {name: value for name, value in values.items() if name != "goodput"}
+    mine = [
+        min(rate, own)
+        for task, rate in (found.rates if found else {}).items()
+        if task.endswith(f".{guest}")
+        if (own := stream_rate.of_stream(phase, task)) is not None
+    ]
+    return {**others, "goodput": sum(mine)} if mine else others
+
+
+def measure(parts: dict[int, Values], phase: Phase) -> Found:
+    """By response, where several guests' streams ran at the same time; `parts` are by guest."""
+    found = common_of(phase)
+    rates = [values["goodput"] for values in parts.values() if "goodput" in values]
+    if found is None or len(rates) < 2 or len(rates) < len(parts):
+        return {}
+    return {
+        "fair_rate": sum(rates) / len(rates),
+        "least_rate": min(rates),
+        "most_rate": max(rates),
+        "jain_goodput": fairness.jain(rates),
+        "overlap": found.share,
+    }

@@ -1,0 +1,213 @@
+"""What a workload is: its settings in a study, and what is measured of it.
+
+Each kind has one file beside this one, and stands in `registry.py`. What depends on a study's settings
+is a method of them; what does not, of the kind. Nothing else asks which kind a workload is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from hypertare.base.settings import Settings
+from hypertare.protocol import plan
+from hypertare.protocol.phase import Phase
+from hypertare.stats.line_rate import Version
+from hypertare.workloads import counters
+from hypertare.workloads.neighbours import NeighbourSettings
+from hypertare.workloads.pair import Pair
+from hypertare.workloads.response import ELAPSED, Found, Response, Values
+
+SETTLE_S = 10.0
+"""Time that a phase may take beyond what its tasks are asked to do, on a slow emulated guest."""
+
+
+@dataclass(frozen=True)
+class TaskInputs:
+    """What the machine gives to a workload's tasks, beside the pairs that work.
+
+    `port_offset` is added to every port. Commands start in `cwd`, which is in their own view of the
+    files where `in_files`. `warmup`: the trial is not counted. `capacity_bps` is what the workload
+    carries at most in b/s, where the run has measured it.
+    """
+
+    environment: dict[str, str]
+    cwd: Path | None = None
+    in_files: bool = False
+    warmup: bool = False
+    port_offset: int = 0
+    capacity_bps: float | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a limited rate in b/s, and the largest packet on it in bytes.
+
+    `frame_mtu`: bytes of the packet whose time each frame takes, where frames are counted and not
+    bytes.
+    """
+
+    rate_bps: float
+    mtu: int
+    ip: Version
+    frame_mtu: int | None = None
+
+
+@dataclass(frozen=True)
+class GivenWork:
+    """The same work as a command line: run after `prepare`, with the programs of an image where
+    `in_image`.
+    """
+
+    argv: tuple[str, ...]
+    prepare: str | None = None
+    in_image: bool = False
+
+
+class WorkloadSettings(Settings):
+    """What every workload may have: factors that are varied for it alone.
+
+    A factor that the study has too takes these levels here.
+    """
+
+    factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    type: str
+
+    @property
+    @abstractmethod
+    def kind(self) -> Workload: ...
+
+    @property
+    @abstractmethod
+    def expected_s(self) -> float | None:
+        """How long it is asked to take; none if only a trial can tell."""
+
+    @property
+    @abstractmethod
+    def limit_s(self) -> float:
+        """How long it may take."""
+
+    @abstractmethod
+    def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
+        """What the nodes of a pair do in a trial."""
+
+    @property
+    def described(self) -> str:
+        """What it is, in an error."""
+        return self.type
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The user's command line that it runs, if it does."""
+        return ()
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Programs that its node must have beside the agent."""
+        return ()
+
+    @property
+    def load(self) -> NeighbourSettings | None:
+        """What the other guests do while the first one is measured; none where all are measured."""
+        return None
+
+    @property
+    def asked_pages(self) -> plan.Pages | None:
+        """The pages that it asks the kernel for."""
+        return None
+
+    @property
+    def is_share_of_capacity(self) -> bool:
+        """Whether its rate is a share of what the machine carries, which must be measured first."""
+        return False
+
+    @property
+    def counts_loss(self) -> bool:
+        """Whether it is known what was lost on the way."""
+        return False
+
+    @property
+    def has_loss_rate(self) -> bool:
+        """Whether there is a rate, to be searched for, at which it begins to lose."""
+        return False
+
+    @property
+    def left_out_s(self) -> float:
+        """Seconds at its beginning that are not counted."""
+        return 0.0
+
+    def misfit(self, *, routed: bool) -> str | None:
+        """Why the nodes of this topology cannot carry it out."""
+        return None
+
+    def carried_at_most(self, line: Line) -> float | None:
+        """Payload in b/s that a line carries of it at most; none where that is not known."""
+        return None
+
+    def given_work(self) -> GivenWork | None:
+        """Itself as a command line; none where it does as much as fits into a time."""
+        return None
+
+
+class Workload(ABC):
+    """A kind of workload.
+
+    `own_responses` are what its tasks tell; counters of the nodes stand beside them in `responses`.
+    `headline` is the one that decides when a workload has been measured precisely enough, and leads
+    a report.
+    """
+
+    name: ClassVar[str]
+    settings: ClassVar[type[WorkloadSettings]]
+    own_responses: ClassVar[tuple[Response, ...]]
+    headline: ClassVar[str]
+
+    needs_network: ClassVar[bool] = False
+    needs_files: ClassVar[bool] = False
+    """It runs programs of this host, where its nodes see them."""
+    warms_up: ClassVar[bool] = False
+    """It finds cold caches after a boot, which its first trials there are not counted for."""
+    is_timed: ClassVar[bool] = False
+    """It is told how long to work, and begins and ends by the clock."""
+    polls: ClassVar[bool] = False
+    """It is asked how the nodes under test took packets from their NICs."""
+    translates: ClassVar[bool] = False
+    """It is asked what translating addresses cost."""
+
+    @property
+    def responses(self) -> tuple[Response, ...]:
+        """All that a trial of it may have."""
+        polling = counters.POLLING if self.polls else ()
+        translation = counters.TRANSLATION if self.translates else ()
+        return (*self.own_responses, *counters.CPU, *polling, *translation)
+
+    @property
+    def has_elapsed(self) -> bool:
+        """Whether there is an elapsed time that modelled page walks can be added to."""
+        return any(response.name == ELAPSED for response in self.own_responses)
+
+    @abstractmethod
+    def measure(self, phase: Phase) -> Found:
+        """What the tasks of one guest tell, or of a system under test that was alone."""
+
+    def beside_others(self, parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
+        """What each guest has, with what is known only beside the others; `parts` are by guest."""
+        return parts
+
+    def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
+        """What guests that work at once have together, beside and in place of what is joined as each
+        response says.
+        """
+        return {}
+
+    def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
+        """What the CPU time of the whole machine, in seconds, tells of it."""
+        return {}
+
+    def why_not(self, phase: Phase) -> str:
+        """Why a trial that ended in good order has not its leading response."""
+        return f"the trial ended without its {self.headline}"

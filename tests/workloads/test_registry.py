@@ -1,0 +1,55 @@
+"""Every kind of workload says what a plan and a report need of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import TypeAdapter
+
+from hypertare.protocol.phase import Phase
+from hypertare.workloads.pair import End, Pair
+from hypertare.workloads.registry import KINDS, AnyWorkload
+from hypertare.workloads.workload import TaskInputs, Workload, WorkloadSettings
+
+NEEDED = {"command": {"command": ["true"]}}
+PAIR = Pair(0, "guest1", End("guest1", "10.0.0.2"), End("peer", "10.0.0.1"), ("eth0",), "")
+INPUTS = TaskInputs(environment={}, cwd=Path("/"))
+EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def settings_of(kind: Workload) -> WorkloadSettings:
+    raw = {"type": kind.name, **NEEDED.get(kind.name, {})}
+    found: WorkloadSettings = TypeAdapter(AnyWorkload).validate_python(raw)
+    return found
+
+
+@EVERY
+def test_settings_and_kind_know_each_other(kind: Workload) -> None:
+    assert settings_of(kind).kind is kind
+    assert get_args(kind.settings.model_fields["type"].annotation) == (kind.name,)
+
+
+@EVERY
+def test_its_tasks_end_before_its_limit(kind: Workload) -> None:
+    settings = settings_of(kind)
+    assert 0 <= (settings.expected_s or 0.0) < settings.limit_s
+    tasks = settings.tasks(PAIR, INPUTS)
+    assert any(not task.background for task in tasks)
+    assert {task.node for task in tasks} == {"guest1", *(["peer"] if kind.needs_network else [])}
+
+
+@EVERY
+def test_what_it_measures_is_declared_and_its_headline_first_of_all(kind: Workload) -> None:
+    names = [response.name for response in kind.responses]
+    assert len(set(names)) == len(names)
+    assert kind.own_responses[0].name == kind.headline
+    assert set(kind.measure(Phase({}, {}))) <= set(names)
+
+
+@EVERY
+def test_ports_are_moved_by_what_the_machine_draws(kind: Workload) -> None:
+    settings = settings_of(kind)
+    moved = settings.tasks(PAIR, TaskInputs(environment={}, cwd=Path("/"), port_offset=7))
+    assert (moved != settings.tasks(PAIR, INPUTS)) == kind.needs_network
