@@ -17,7 +17,7 @@ import pytest
 
 from hypertare.design.planner import Surroundings
 from hypertare.design.profiles import DOMAIN, GUEST_INITRAMFS, GUEST_KERNEL
-from hypertare.engine.campaign import Observer
+from hypertare.engine.notes import Observer
 from hypertare.engine.prepare import prepare
 from hypertare.engine.session import carry_out
 from hypertare.machines import local

@@ -227,14 +227,14 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
     import json as json_module
 
     from hypertare.design.planner import expected_seconds
-    from hypertare.engine.campaign import expected_run_s
+    from hypertare.engine.expected import expected_run_s
 
     design, study = prepared.design, prepared.study
     blocks = (study.design.min_trials, study.design.max_trials)
     boots: tuple[int, ...] = ()
     jobs = (manner and manner.jobs) or 1
     if prepared.emulated:
-        from hypertare.engine.batch_campaign import expected_boots, expected_boots_s
+        from hypertare.engine.expected import expected_boots, expected_boots_s
 
         boots = expected_boots(study, design)
         least, most = (expected_boots_s(study, design, count, jobs) for count in boots)

@@ -11,20 +11,23 @@ from typing import Any
 from hypertare.base import paths
 from hypertare.design.planner import Surroundings
 from hypertare.engine import capacity, walks
-from hypertare.engine.batch_campaign import BatchCampaign
-from hypertare.engine.batch_laboratory import BatchLaboratory
-from hypertare.engine.campaign import Campaign, Observer
+from hypertare.engine.asked_in_boots import AskedInBoots
+from hypertare.engine.asked_on_benches import AskedOnBenches
+from hypertare.engine.campaign import Campaign
 from hypertare.engine.ending import Ending, sum_up
-from hypertare.engine.laboratory import BenchLaboratory, Laboratory
+from hypertare.engine.laboratory import Asking, Laboratory
 from hypertare.engine.manner import Manner
 from hypertare.engine.new_run import create
+from hypertare.engine.notes import Notes, Observer
+from hypertare.engine.numbers import first_beside_cells
 from hypertare.engine.prepare import Prepared, programs_of
+from hypertare.engine.waves import Waves
 from hypertare.machines.emulated import EmulatedMachine
 from hypertare.machines.host.loan import Loan
 from hypertare.machines.image import programs as real
 from hypertare.machines.local import LocalMachine
 from hypertare.runs.store import Store
-from hypertare.search.rounds import FIRST, Rounds
+from hypertare.search.rounds import Rounds
 
 
 def carry_out(
@@ -103,7 +106,7 @@ class Session:
                 for replicate in range(capacity.TRIALS[study.clock])
                 if (need.workload, variant.platform) == (workload, platform)
             ]
-            first = max(capacity.FIRST, self.store.next_trial_id)
+            first = first_beside_cells("capacity", self.store.next_trial_id)
             with self.laboratory(workload, platform, first=first) as lab:
                 lab.blocks(blocks, "capacity")
         known = list(self.store.trials())
@@ -116,7 +119,7 @@ class Session:
         if prepared.search is not None and prepared.search.settings.only:
             return True
         with self._machine() as machine:
-            campaign = (BatchCampaign if prepared.emulated else Campaign)(
+            campaign = (Waves if prepared.emulated else Campaign)(
                 prepared.file,
                 prepared.study,
                 prepared.design,
@@ -135,7 +138,7 @@ class Session:
             rounds = Rounds(plan, platform, self.store.trials())
             if not rounds.trials_left:
                 continue
-            first = max(FIRST, self.store.next_trial_id)
+            first = first_beside_cells("search", self.store.next_trial_id)
             with self.laboratory(plan.settings.workload, platform, first=first) as lab:
                 rounds.run(lab)
 
@@ -144,21 +147,12 @@ class Session:
         self, workload: str, platform: str, *, first: int | None = None
     ) -> Iterator[Laboratory]:
         """A laboratory on the study's machine, for whoever decides as answers come what to ask next."""
-        prepared = self.prepared
-        kind: type[Any] = BatchLaboratory if prepared.emulated else BenchLaboratory
+        notes = Notes(self.prepared.file, self.store, self.observer)
+        asking = Asking(workload, platform, notes, self.on, self.prepared.design.seed)
+        backend: type[Any] = AskedInBoots if self.prepared.emulated else AskedOnBenches
         with (
             self._machine() as machine,
-            kind(
-                prepared.file,
-                workload,
-                platform,
-                machine,
-                self.store,
-                self.observer,
-                self.on,
-                prepared.design.seed,
-                first=first,
-            ) as made,
+            Laboratory(backend(asking, machine), first=first) as made,
         ):
             yield made
 

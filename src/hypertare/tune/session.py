@@ -14,11 +14,12 @@ from hypertare.base.errors import InputError, writing
 from hypertare.base.units import human_duration
 from hypertare.design.planner import Surroundings
 from hypertare.engine import prepare as running
-from hypertare.engine.campaign import Observer, expected_trial_s
 from hypertare.engine.ending import Ending, sum_up
+from hypertare.engine.expected import expected_trial_s
 from hypertare.engine.laboratory import Laboratory
 from hypertare.engine.manner import Manner
 from hypertare.engine.new_run import create
+from hypertare.engine.notes import Observer
 from hypertare.engine.session import Session
 from hypertare.findings.tuning import Tuning
 from hypertare.runs.store import Store

@@ -17,8 +17,7 @@ from typing import Literal, Protocol
 from hypertare.base.errors import HypertareError
 from hypertare.base.level import Level
 from hypertare.design.asks import Ask
-from hypertare.design.trials import FinishedTrial
-from hypertare.engine.laboratory import Kind
+from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.runs.summary import Clock
 from hypertare.stats import boots as booting
 from hypertare.stats import practical
