@@ -39,6 +39,9 @@ class AskedInBoots:
     def renew(self) -> None:
         """Every trial has a boot of its own anyway."""
 
+    def close(self) -> None:
+        """No boot outlives its block."""
+
     def measure(
         self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
     ) -> list[list[FinishedTrial]]:

@@ -43,6 +43,11 @@ class AskedOnBenches:
         return [self._block(asks, kind, apart) for asks in many]
 
     def renew(self) -> None:
+        """Where nothing boots, another bench is no other sample: one lasts until another is needed."""
+        if self.benches.plot is not None and self.benches.plot.boots:
+            self.close()
+
+    def close(self) -> None:
         self.benches.down()
         self._blocks_on_bench = 0
 
@@ -50,7 +55,9 @@ class AskedOnBenches:
         """One trial of each, in random order but for the bench that is up."""
         block = self.asking.numbers.new_block()
         several = len(self._grouped(asks, block)) > 1
-        if self._blocks_on_bench >= self._most_blocks or (apart and several):
+        if apart and several:
+            self.close()
+        elif self._blocks_on_bench >= self._most_blocks:
             self.renew()
         answers: dict[int, FinishedTrial] = {}
         for hard, places in self._grouped(asks, block):
@@ -96,7 +103,7 @@ class AskedOnBenches:
         """
         if self._stands(hard, wanted):
             return None
-        self.renew()
+        self.close()
         plot = self._plot(hard, wanted)
         self._boot = self.asking.numbers.new_boot()
         self.asking.notes.observer.bench(self._boot, plot)
@@ -135,7 +142,7 @@ class AskedOnBenches:
         finished = self.asking.answer(self.benches.run(Place(variant, planned, levels), plot))
         if self.benches.lost:
             # The other guests of the bench go with it; the next trial makes it anew.
-            self.renew()
+            self.close()
         return finished
 
 

@@ -80,6 +80,7 @@ class Backend(Protocol):
         self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
     ) -> list[list[FinishedTrial]]: ...
     def renew(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Laboratory:
@@ -114,7 +115,7 @@ class Laboratory:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.renew()
+        self.backend.close()
 
     @property
     def trials(self) -> int:

@@ -23,7 +23,7 @@ from hypertare.engine.notes import Observer
 from hypertare.engine.session import Session
 from hypertare.findings.tuning import Tuning
 from hypertare.runs.store import Store
-from hypertare.study import BASELINE, DesignSettings, Study, StudyFile, put
+from hypertare.study import BASELINE, HOST_KERNEL, DesignSettings, Study, StudyFile, put
 from hypertare.study.tune import PHASE, TuneSettings
 from hypertare.tune import FILE_NAME
 from hypertare.tune import space as spaces
@@ -48,6 +48,14 @@ class Prepared:
     platform: str
     workload: str
     trial_s: float
+
+    @property
+    def design(self) -> DesignSettings:
+        """How closely to look; where nothing boots, boots are not waited for."""
+        design = self.run.study.design
+        if self.run.emulated or self.platform not in HOST_KERNEL:
+            return design
+        return design.model_copy(update={"min_boots": 1})
 
 
 def prepare(file: StudyFile, seed: int) -> Prepared:
@@ -77,8 +85,9 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     file.raw.pop("search", None)
     run = running.prepare(file, seed)
     trial_s = expected_trial_s(run.study, workload)
-    _check_budget(budget, space, run.study.design, trial_s)
-    return Prepared(run, space, aims, budget, platform, workload, trial_s)
+    prepared = Prepared(run, space, aims, budget, platform, workload, trial_s)
+    _check_budget(budget, space, prepared.design, trial_s)
+    return prepared
 
 
 _EXTENT = ("sut.kernel", "sut.cpus", "sut.memory", "sut.paging", "sut.pages")
@@ -261,7 +270,7 @@ def tune(prepared: Prepared, lab: Laboratory) -> Outcome:
         lab,
         prepared.space,
         prepared.aims,
-        prepared.run.study.design,
+        prepared.design,
         purse,
         prepared.run.design.seed,
         prepared.trial_s,
