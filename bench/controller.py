@@ -29,7 +29,9 @@ from hypertare.base.errors import HypertareError
 from hypertare.cli.progress import Watch
 from hypertare.design.design import Plot
 from hypertare.design.trials import FinishedTrial, PlannedTrial
-from hypertare.engine import session
+from hypertare.engine.prepare import prepare
+from hypertare.engine.session import carry_out as carry_out_study
+from hypertare.engine.surroundings import surroundings
 from hypertare.study import StudyFile
 
 CPU_TARGET_PERCENT = 2.0
@@ -160,12 +162,12 @@ def carry_out(file: StudyFile, watch: Watch | Unwatched) -> tuple[str, ...]:
     """Carries a study out; returns why trials failed."""
     from hypertare.findings.summarise import read
 
-    prepared = session.prepare(file, seed=1)
+    prepared = prepare(file, seed=1)
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory) / "run"
         try:
-            on = session.surroundings(prepared, lambda _: None)
-            session.carry_out(prepared, on, folder, watch)
+            on = surroundings(prepared, lambda _: None)
+            carry_out_study(prepared, on, folder, watch)
         except HypertareError as error:
             raise NotMeasured(f"{error.what} {error.do or ''}") from error
         return tuple(trial.reason for trial in read(folder).summary.failed)

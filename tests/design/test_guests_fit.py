@@ -9,7 +9,7 @@ import pytest
 
 from hypertare.base.errors import InputError
 from hypertare.design import pc
-from hypertare.engine.session import check_memory
+from hypertare.engine.prepare import check_memory
 from hypertare.study import Study, StudyFile
 
 GIB = 1 << 30

@@ -12,7 +12,9 @@ import pytest
 from hypertare.design.design import make
 from hypertare.design.planner import Surroundings
 from hypertare.design.trials import FinishedTrial
-from hypertare.engine.campaign import MAX_FAILURES, Campaign, expected_run_s
+from hypertare.engine.campaign import Campaign
+from hypertare.engine.expected import expected_run_s
+from hypertare.engine.open_cells import MAX_FAILURES
 from hypertare.protocol import plan
 from hypertare.protocol.records import (
     BenchReady,

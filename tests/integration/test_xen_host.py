@@ -17,8 +17,9 @@ import pytest
 
 from hypertare.design.planner import Surroundings
 from hypertare.design.profiles import DOMAIN, GUEST_INITRAMFS, GUEST_KERNEL
-from hypertare.engine import session
-from hypertare.engine.campaign import Observer
+from hypertare.engine.notes import Observer
+from hypertare.engine.prepare import prepare
+from hypertare.engine.session import carry_out
 from hypertare.machines import local
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.local import AgentError, LocalMachine
@@ -110,7 +111,7 @@ def test_a_study_on_a_xen_host(
 ) -> None:
     on = Surroundings((0,), "tcg", {("debian", DOMAIN.name): image()}, {})
     monkeypatch.setenv("HYPERTARE_AGENT", str(host.agent))
-    prepared = session.prepare(StudyFile(STUDY, "own-host.toml"), 1)
+    prepared = prepare(StudyFile(STUDY, "own-host.toml"), 1)
     seen: dict[str, set[str]] = {}
 
     def look() -> None:
@@ -118,7 +119,7 @@ def test_a_study_on_a_xen_host(
 
     folder = tmp_path / "run"
     folder.mkdir()
-    session.carry_out(prepared, on, folder, Watcher(look))
+    carry_out(prepared, on, folder, Watcher(look))
     query = "SELECT platform, status, error FROM trial ORDER BY platform"
     assert rows(folder, query) == [(p, "ok", None) for p in ("native", "xen") for _ in range(2)]
     # Guests carry the run's name, and their interfaces are not among the host's.

@@ -7,8 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from hypertare.design.asks import Ask
-from hypertare.design.trials import FinishedTrial, PlannedTrial
-from hypertare.engine.laboratory import Kind
+from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.study import DesignSettings
 from hypertare.study.tune import PHASE
 from hypertare.tune.budget import Budget, Purse

@@ -21,7 +21,8 @@ from hypertare.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from hypertare.engine.session import Manner, Prepared
+    from hypertare.engine.manner import Manner
+    from hypertare.engine.prepare import Prepared
     from hypertare.report.model import Report
     from hypertare.search.plan import SearchPlan
     from hypertare.study import StudyFile
@@ -77,7 +78,11 @@ def run(
     from hypertare.base import paths
     from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
-    from hypertare.engine import session
+    from hypertare.engine.manner import Manner
+    from hypertare.engine.new_run import new_folder
+    from hypertare.engine.prepare import prepare
+    from hypertare.engine.session import carry_out
+    from hypertare.engine.surroundings import surroundings
     from hypertare.machines.host.needs import Permissions
     from hypertare.runs.store import Store
 
@@ -87,18 +92,18 @@ def run(
     else:
         file = asked_study(study)
         file.override(set_ or [], quick)
-    prepared = session.prepare(file, 1 if seed is None else seed)
+    prepared = prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
-    manner = session.Manner(jobs, fresh, allow).checked(prepared)
+    manner = Manner(jobs, fresh, allow).checked(prepared)
     if out is not None and not resume:
         Store.check_vacant(out)
     if dry_run:
         show_design(prepared, json, manner)
         return
     with Watch() as watch:
-        on = session.surroundings(prepared, watch.tell, allow)
-        folder = out or session.new_folder(prepared.study.name, paths.runs_dir())
-        interrupted = session.carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
+        on = surroundings(prepared, watch.tell, allow)
+        folder = out or new_folder(prepared.study.name, paths.runs_dir())
+        interrupted = carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
     finish(folder, interrupted=interrupted, json=outputs.STDOUT if json else None)
 
 
@@ -222,14 +227,14 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
     import json as json_module
 
     from hypertare.design.planner import expected_seconds
-    from hypertare.engine.campaign import expected_run_s
+    from hypertare.engine.expected import expected_run_s
 
     design, study = prepared.design, prepared.study
     blocks = (study.design.min_trials, study.design.max_trials)
     boots: tuple[int, ...] = ()
     jobs = (manner and manner.jobs) or 1
     if prepared.emulated:
-        from hypertare.engine.batch_campaign import expected_boots, expected_boots_s
+        from hypertare.engine.expected import expected_boots, expected_boots_s
 
         boots = expected_boots(study, design)
         least, most = (expected_boots_s(study, design, count, jobs) for count in boots)

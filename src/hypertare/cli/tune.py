@@ -91,7 +91,9 @@ def tune(
     from hypertare.base import paths
     from hypertare.cli.progress import Watch
     from hypertare.cli.report import drawing
-    from hypertare.engine import session
+    from hypertare.engine.manner import Manner
+    from hypertare.engine.new_run import new_folder
+    from hypertare.engine.surroundings import surroundings
     from hypertare.machines.host.needs import Permissions
     from hypertare.report.tuning import show
     from hypertare.runs.store import Store
@@ -109,15 +111,15 @@ def tune(
         _override(file, set_ or [], quick, goal, budget)
     prepared = tuning.prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
-    manner = session.Manner(jobs, fresh, allow).checked(prepared.run)
+    manner = Manner(jobs, fresh, allow).checked(prepared.run)
     if out is not None and not resume:
         Store.check_vacant(out)
     if dry_run:
         show_space(prepared, json)
         return
     with Watch() as watch:
-        on = session.surroundings(prepared.run, watch.tell, allow)
-        folder = out or session.new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
+        on = surroundings(prepared.run, watch.tell, allow)
+        folder = out or new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
         found = tuning.carry_out(prepared, on, folder, watch, manner, resume=resume)
     if found is None:
         print(

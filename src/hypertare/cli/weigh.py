@@ -146,7 +146,11 @@ def weigh(
     from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
     from hypertare.cli.run import finish, show_design
-    from hypertare.engine import session
+    from hypertare.engine.manner import Manner
+    from hypertare.engine.new_run import new_folder
+    from hypertare.engine.prepare import prepare as prepared_of
+    from hypertare.engine.session import carry_out
+    from hypertare.engine.surroundings import surroundings as surroundings_of
     from hypertare.machines.host.needs import Permissions
     from hypertare.runs.store import Store
 
@@ -176,9 +180,9 @@ def weigh(
         prepare=prepare,
     )
     try:
-        prepared = session.prepare(file, seed)
+        prepared = prepared_of(file, seed)
         allow = Permissions(allow_module_reload, allow_huge_pages)
-        manner = session.Manner(allow=allow).checked(prepared)
+        manner = Manner(allow=allow).checked(prepared)
     except InputError as error:
         raise InputError(_as_options(error.what), error.do and _as_options(error.do)) from None
     outputs.check(json=json, html=html)
@@ -188,9 +192,9 @@ def weigh(
         show_design(prepared, outputs.is_stdout(json), manner)
         return
     with Watch() as watch:
-        surroundings = session.surroundings(prepared, watch.tell, allow)
-        folder = out or session.new_folder("weigh", paths.kept_runs_dir())
-        interrupted = session.carry_out(prepared, surroundings, folder, watch, manner=manner)
+        on_machine = surroundings_of(prepared, watch.tell, allow)
+        folder = out or new_folder("weigh", paths.kept_runs_dir())
+        interrupted = carry_out(prepared, on_machine, folder, watch, manner=manner)
     finish(folder, interrupted=interrupted, json=json, html=html)
 
 

@@ -19,9 +19,6 @@ from hypertare.design.planner import Capacity
 from hypertare.design.trials import FinishedTrial
 from hypertare.study import Study, StudyFile
 
-FIRST = 2_000_000
-"""Trials of capacities are numbered from here on: those of the study's cells keep their own numbers."""
-
 TRIALS = {"virtual": 1, "wall": 3}
 """By clock. Every rate of a run is a share of the same figure, so that its error moves no comparison."""
 

@@ -17,10 +17,6 @@ from hypertare.search.search import Measured, Need, Search
 RATE = "search.rate"
 UNPACED = "search.unpaced"
 
-FIRST = 1_000_000
-"""Trials of searches are numbered from here on, so that those of the study's cells, which may go on
-after them in a resumed run, keep their own numbers."""
-
 
 class Lab(Protocol):
     """Who measures: `hypertare.engine.laboratory`, or something made up in a test."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ class StudyFile:
             raise InputError(f"{source}: {_TOO_DEEP}") from None
         _check_tree(self.raw, source)
         self._written = copy.deepcopy(self.raw)
+        self._cells: OrderedDict[str, Study] = OrderedDict()
 
     @classmethod
     def read(cls, path: Path) -> StudyFile:
@@ -150,7 +152,20 @@ class StudyFile:
                 raise InputError(f"{where}: claims: '{claim.text}': {problem}")
 
     def cell(self, levels: Mapping[str, Any]) -> Study:
-        """The study with these factors' levels in their places."""
+        """The study with these factors' levels in their places. The last ones are remembered: a trial
+        asks for its own several times, and one before it had most of them.
+        """
+        # With all that it is made of, for whoever has the study may still change what is in it.
+        key = repr((self.raw, levels))
+        if key in self._cells:
+            self._cells.move_to_end(key)
+        else:
+            self._cells[key] = self._cell(levels)
+            if len(self._cells) > _MOST_CELLS:
+                self._cells.popitem(last=False)
+        return self._cells[key]
+
+    def _cell(self, levels: Mapping[str, Any]) -> Study:
         raw = copy.deepcopy(self.raw)
         for path, level in levels.items():
             put(raw, path, level, f'{self.source}: factor "{path}"')
@@ -162,6 +177,9 @@ class StudyFile:
         except ValidationError as error:
             raise InputError(explain(error, raw, self.text, self.source)) from None
 
+
+_MOST_CELLS = 256
+"""Cells that are remembered, of some ten kilobytes each."""
 
 _DEEPEST = 50
 """Tables and lists in each other; what a study needs is less than ten."""

@@ -10,19 +10,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare.base import interrupt
 from hypertare.base.errors import InputError, writing
 from hypertare.base.response import Response
 from hypertare.base.units import human_duration
 from hypertare.design.planner import Surroundings
-from hypertare.engine import session
-from hypertare.engine.campaign import Observer, expected_trial_s
+from hypertare.engine import prepare as running
+from hypertare.engine.ending import Ending, sum_up
+from hypertare.engine.expected import expected_trial_s
 from hypertare.engine.laboratory import Laboratory
-from hypertare.findings.summarise import summarise
+from hypertare.engine.manner import Manner
+from hypertare.engine.new_run import create
+from hypertare.engine.notes import Observer
+from hypertare.engine.session import Session
 from hypertare.findings.tuning import Tuning
-from hypertare.machines.local import AgentError
 from hypertare.runs.store import Store
-from hypertare.study import BASELINE, DesignSettings, Study, StudyFile, put
+from hypertare.study import BASELINE, HOST_KERNEL, DesignSettings, Study, StudyFile, put
 from hypertare.study.tune import PHASE, TuneSettings
 from hypertare.tune import FILE_NAME
 from hypertare.tune import space as spaces
@@ -39,13 +41,21 @@ _CPU_BY_BYTE = "cpu_per_gigabyte"
 class Prepared:
     """A tuning that was checked as far as can be without starting anything."""
 
-    run: session.Prepared
+    run: running.Prepared
     space: Space
     aims: Aims
     budget: Budget
     platform: str
     workload: str
     trial_s: float
+
+    @property
+    def design(self) -> DesignSettings:
+        """How closely to look; where nothing boots, boots are not waited for."""
+        design = self.run.study.design
+        if self.run.emulated or self.platform not in HOST_KERNEL:
+            return design
+        return design.model_copy(update={"min_boots": 1})
 
 
 def prepare(file: StudyFile, seed: int) -> Prepared:
@@ -73,10 +83,11 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     for key in ("claims", "plots", "published"):
         file.raw[key] = []
     file.raw.pop("search", None)
-    run = session.prepare(file, seed)
+    run = running.prepare(file, seed)
     trial_s = expected_trial_s(run.study, workload)
-    _check_budget(budget, space, run.study.design, trial_s)
-    return Prepared(run, space, aims, budget, platform, workload, trial_s)
+    prepared = Prepared(run, space, aims, budget, platform, workload, trial_s)
+    _check_budget(budget, space, prepared.design, trial_s)
+    return prepared
 
 
 _EXTENT = ("sut.kernel", "sut.cpus", "sut.memory", "sut.paging", "sut.pages")
@@ -196,7 +207,7 @@ def carry_out(
     on: Surroundings,
     folder: Path,
     observer: Observer,
-    manner: session.Manner,
+    manner: Manner,
     *,
     resume: bool = False,
 ) -> Tuning | None:
@@ -204,34 +215,26 @@ def carry_out(
 
     Returns:
         What was found; none when Ctrl-C came first.
+
+    Raises:
+        NotPutBackError: the tuning is whole, but a setting of this host is not as it was before.
     """
     run = prepared.run
     outcome: Outcome | None = None
-    with Store.resume(folder) if resume else session.create(run, on, folder) as store:
-        try:
-            on = session.with_capacities(run, on, store, observer, manner)
-            with session.laboratory(
-                run, prepared.workload, prepared.platform, on, store, observer, manner
-            ) as lab:
+    goes_on = f"hypertare tune --resume --out {folder}"
+    kept = f"`{goes_on}` goes on with them."
+    with Store.resume(folder) if resume else create(run, on, folder) as store:
+        with Ending(store, "the tuning", goes_on, kept) as end:
+            session = Session(run, on, store, observer, manner)
+            session.measure_capacities()
+            with session.laboratory(prepared.workload, prepared.platform) as lab:
                 outcome = tune(prepared, lab)
                 trials = lab.trials
-        except KeyboardInterrupt:
-            interrupt.heard()
-            store.add_event(
-                f"the tuning was interrupted; `hypertare tune --resume --out {folder}` goes on with it"
-            )
-        except AgentError as error:
-            raise AgentError(
-                error.what,
-                "Every trial before is kept: "
-                f"`hypertare tune --resume --out {folder}` goes on with them.",
-            ) from error
-        finally:
-            store.ended(outcome is not None)
-        summary = summarise(store)
-        with writing(folder):
-            (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
+                end.complete = True
+        summary = sum_up(store, folder)
         if outcome is None:
+            if end.left is not None:
+                raise end.left
             return None
         for text in outcome.warnings:
             store.add_event(text)
@@ -252,6 +255,8 @@ def carry_out(
     found = document(outcome, prepared.space, prepared.aims, where, run.study.sut.nic)
     with writing(folder):
         (folder / FILE_NAME).write_text(found.model_dump_json(indent=2) + "\n")
+    if end.left is not None:
+        raise end.left
     return found
 
 
@@ -263,7 +268,7 @@ def tune(prepared: Prepared, lab: Laboratory) -> Outcome:
         lab,
         prepared.space,
         prepared.aims,
-        prepared.run.study.design,
+        prepared.design,
         purse,
         prepared.run.design.seed,
         prepared.trial_s,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from hypertare.base.errors import InputError, MachineError
-from hypertare.engine import session
+from hypertare.engine.manner import Manner
+from hypertare.engine.prepare import Prepared, prepare
 from hypertare.machines.host.needs import Permissions
 from hypertare.study import StudyFile
 
 RELOAD, PAGES = Permissions(module_reload=True), Permissions(huge_pages=True)
 
 
-def prepared(sut: str = "", top: str = "", factors: str = "") -> session.Prepared:
+def prepared(sut: str = "", top: str = "", factors: str = "") -> Prepared:
     text = f'name = "p"\nquestion = "?"\n{top}\n[sut]\n{sut}\n[factors]\n{factors}\n'
     text += '[workloads.b]\ntype = "burn"\n'
-    return session.prepare(StudyFile(text, "p.toml"), 1)
+    return prepare(StudyFile(text, "p.toml"), 1)
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +37,10 @@ def test_what_the_study_needs_may_be_allowed_by_root(
     allow: Permissions, sut: str, factors: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = prepared(sut, factors=factors)
-    assert session.Manner(allow=allow).checked(study).allow == allow
+    assert Manner(allow=allow).checked(study).allow == allow
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(MachineError, match="only root may do; nothing was changed"):
-        session.Manner(allow=allow).checked(study)
+        Manner(allow=allow).checked(study)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +53,11 @@ def test_what_the_study_needs_may_be_allowed_by_root(
 )
 def test_what_has_nothing_to_do_is_refused(allow: Permissions, sut: str, says: str) -> None:
     with pytest.raises(InputError, match="has nothing to do") as raised:
-        session.Manner(allow=allow).checked(prepared(sut))
+        Manner(allow=allow).checked(prepared(sut))
     assert says in str(raised.value)
 
 
 @pytest.mark.parametrize("allow", [RELOAD, PAGES])
 def test_an_emulated_machine_needs_none(allow: Permissions) -> None:
     with pytest.raises(InputError, match="for this host's own KVM"):
-        session.Manner(allow=allow).checked(prepared(top='machine = "emulated"'))
+        Manner(allow=allow).checked(prepared(top='machine = "emulated"'))

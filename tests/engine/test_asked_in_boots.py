@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from hypertare.design.asks import Ask
 from hypertare.design.trials import FinishedTrial
-from hypertare.engine.batch_laboratory import BatchLaboratory
+from hypertare.engine.asked_in_boots import AskedInBoots
+from hypertare.engine.laboratory import Asking, Laboratory
+from hypertare.engine.notes import Notes
 from hypertare.study import StudyFile
-from tests.engine.test_batch_campaign import ON, TEXT, Journal, MadeUp, Nobody
+from tests.engine.test_waves import ON, TEXT, Journal, MadeUp, Nobody
 
 PLAIN = TEXT.replace("[factors]", "[spare]").split("[spare]")[0]
 HALF = Ask({"workloads.work.share": "50%"}, {"share": "50%"})
@@ -16,11 +18,10 @@ WHOLE = Ask({}, {"share": "100%"})
 OTHER = Ask({"sut.nic": "pcnet"}, {"nic": "pcnet"})
 
 
-def laboratory(machine: MadeUp, journal: Journal, text: str = PLAIN) -> BatchLaboratory:
-    file = StudyFile(text, "tiny.toml")
-    return BatchLaboratory(
-        file, "work", "native", machine, journal, Nobody(), ON, 1, clock=lambda: 0.0
-    )
+def laboratory(machine: MadeUp, journal: Journal, text: str = PLAIN) -> Laboratory:
+    notes = Notes(StudyFile(text, "tiny.toml"), journal, Nobody())
+    asking = Asking("work", "native", notes, ON, 1)
+    return Laboratory(AskedInBoots(asking, machine), clock=lambda: 0.0)
 
 
 def rates(answers: list[FinishedTrial]) -> list[float]:

@@ -14,7 +14,8 @@ from hypertare.base.errors import InputError
 from hypertare.design.design import make
 from hypertare.design.planner import Surroundings
 from hypertare.design.trials import FinishedTrial
-from hypertare.engine.batch_campaign import BatchCampaign, expected_boots, expected_boots_s
+from hypertare.engine.expected import expected_boots, expected_boots_s
+from hypertare.engine.waves import Waves
 from hypertare.machines.batch import Batch
 from hypertare.machines.emulated import Output
 from hypertare.protocol.records import (
@@ -106,12 +107,10 @@ class Nobody:
         return lambda *_: None
 
 
-def campaign(machine: MadeUp, journal: Journal, text: str = TEXT) -> BatchCampaign:
+def campaign(machine: MadeUp, journal: Journal, text: str = TEXT) -> Waves:
     file = StudyFile(text, "tiny.toml")
     study = file.study()
-    return BatchCampaign(
-        file, study, make(study, 1), machine, journal, Nobody(), ON, clock=lambda: 0.0
-    )
+    return Waves(file, study, make(study, 1), machine, journal, Nobody(), ON, clock=lambda: 0.0)
 
 
 def test_cells_are_measured_until_they_are_precise() -> None:

@@ -1,0 +1,179 @@
+"""Asked blocks on a machine that takes one trial after the other, on benches that stand.
+
+A block begins with the settings that fit the bench that stands, so that two settings that need two
+benches run as ABBA: half as many boots, and a steady drift cancels.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from hypertare.base.level import Cell
+from hypertare.design.asks import Ask
+from hypertare.design.design import MAX_GUESTS, Plot, Variant, is_hard, name_nodes
+from hypertare.design.trials import FinishedTrial, Kind
+from hypertare.engine.benches import Benches, Machine
+from hypertare.engine.laboratory import Asking, levels_of
+from hypertare.machines.batch import Place
+from hypertare.study import BASELINE, GUEST_ONLY
+
+
+class AskedOnBenches:
+    """Measures asked blocks, in the order `measure` -> `_block` -> `_stand` (the bench that the
+    settings need) -> `_trial`.
+    """
+
+    retakes = False
+
+    def __init__(
+        self, asking: Asking, machine: Machine, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.asking = asking
+        self.benches = Benches(machine, asking.notes, asking.on, clock)
+        self._warmup = asking.warmup
+        self._most_blocks = asking.notes.study.design.blocks_per_boot
+        self._blocks_on_bench = 0
+        self._boot = 0
+
+    def measure(
+        self, many: Sequence[Sequence[Ask]], kind: Kind, *, apart: bool
+    ) -> list[list[FinishedTrial]]:
+        """The answers of each block, in the order of its asks."""
+        return [self._block(asks, kind, apart) for asks in many]
+
+    def renew(self) -> None:
+        """Where nothing boots, another bench is no other sample: one lasts until another is needed."""
+        if self.benches.plot is not None and self.benches.plot.boots:
+            self.close()
+
+    def close(self) -> None:
+        self.benches.down()
+        self._blocks_on_bench = 0
+
+    def _block(self, asks: Sequence[Ask], kind: Kind, apart: bool) -> list[FinishedTrial]:
+        """One trial of each, in random order but for the bench that is up."""
+        block = self.asking.numbers.new_block()
+        several = len(self._grouped(asks, block)) > 1
+        if apart and several:
+            self.close()
+        elif self._blocks_on_bench >= self._most_blocks:
+            self.renew()
+        answers: dict[int, FinishedTrial] = {}
+        for hard, places in self._grouped(asks, block):
+            wanted = _distinct(_guest_only(levels_of(asks[place])) for place in places)
+            for place in places:
+                error = self._stand(hard, wanted)
+                answers[place] = self._trial(asks[place], block, kind, error)
+        self._blocks_on_bench += 1
+        return [answers[place] for place in range(len(asks))]
+
+    def _grouped(self, asks: Sequence[Ask], block: int) -> list[tuple[Cell, list[int]]]:
+        """Places of the asks by the bench that they need, in random order but for the bench that is up."""
+        groups: list[tuple[Cell, list[Cell], list[int]]] = []
+        for place in self.asking.shuffled(len(asks), block):
+            hard, own = _hard(levels_of(asks[place])), _guest_only(levels_of(asks[place]))
+            for known, owns, places in groups:
+                if _same(known, hard) and (_among(own, owns) or len(owns) < MAX_GUESTS):
+                    if not _among(own, owns):
+                        owns.append(own)
+                    places.append(place)
+                    break
+            else:
+                groups.append((hard, [own], [place]))
+        groups.sort(key=lambda group: not self._stands(group[0], group[1]))
+        return [(hard, places) for hard, _, places in groups]
+
+    # --- the bench
+
+    def _stands(self, hard: Cell, wanted: Sequence[Cell]) -> bool:
+        if self.benches.plot is None or not _same(self.benches.plot.levels, hard):
+            return False
+        there = [variant.levels for variant in self._variants(self.benches.plot)]
+        return all(_among(own, there) for own in wanted)
+
+    def _variants(self, plot: Plot) -> list[Variant]:
+        return [v for v in plot.variants if v.platform == self.asking.platform]
+
+    def _stand(self, hard: Cell, wanted: Sequence[Cell]) -> str | None:
+        """Makes the bench that these settings need, unless it is up, and warms it up.
+
+        Returns:
+            Why it could not be had.
+        """
+        if self._stands(hard, wanted):
+            return None
+        self.close()
+        plot = self._plot(hard, wanted)
+        self._boot = self.asking.numbers.new_boot()
+        self.asking.notes.observer.bench(self._boot, plot)
+        failure = self.benches.make(plot, self._boot)
+        return self._warm_up(plot) if failure is None else failure.error
+
+    def _plot(self, hard: Cell, wanted: Sequence[Cell]) -> Plot:
+        platform = self.asking.platform
+        others = [Variant(platform, own) for own in wanted if platform != BASELINE]
+        guests = self.asking.notes.file.cell(hard).bench_guests
+        return Plot(hard, tuple(name_nodes([Variant(BASELINE), *others], guests)))
+
+    def _warm_up(self, plot: Plot) -> str | None:
+        """All warm-ups of a bench are one block."""
+        for variant in self._variants(plot):
+            for _ in range(self._warmup):
+                levels = {**plot.levels, **variant.levels}
+                warm = self._trial(Ask(levels, levels), self.asking.numbers.block, "warmup", None)
+                if self.benches.plot is None:
+                    return warm.error
+        self.asking.numbers.new_block()
+        return None
+
+    # --- a trial
+
+    def _trial(self, ask: Ask, block: int, kind: Kind, error: str | None) -> FinishedTrial:
+        """One trial; with `error`, one that could not even begin."""
+        planned = self.asking.planned(ask, block, self._boot, kind)
+        plot, levels = self.benches.plot, levels_of(ask)
+        if error is not None or plot is None:
+            self.asking.notes.observer.begin(planned)
+            place = Place(Variant(planned.platform), planned, levels)
+            return self.asking.answer(self.benches.fail(place, str(error)))
+        own = _guest_only(levels)
+        variant = next(v for v in self._variants(plot) if _same(v.levels, own))
+        finished = self.asking.answer(self.benches.run(Place(variant, planned, levels), plot))
+        if self.benches.lost:
+            # The other guests of the bench go with it; the next trial makes it anew.
+            self.close()
+        return finished
+
+
+def _is_guest_only(path: str) -> bool:
+    table, _, name = path.partition(".")
+    return table == "sut" and name in GUEST_ONLY
+
+
+def _guest_only(levels: Cell) -> Cell:
+    return {path: level for path, level in levels.items() if _is_guest_only(path)}
+
+
+def _hard(levels: Cell) -> Cell:
+    return {
+        path: level for path, level in levels.items() if is_hard(path) and not _is_guest_only(path)
+    }
+
+
+def _same(one: Cell, other: Cell) -> bool:
+    return sorted((p, repr(v)) for p, v in one.items()) == sorted(
+        (p, repr(v)) for p, v in other.items()
+    )
+
+
+def _among(one: Cell, others: Iterable[Cell]) -> bool:
+    return any(_same(one, other) for other in others)
+
+
+def _distinct(cells: Iterable[Cell]) -> list[Cell]:
+    found: list[Cell] = []
+    for cell in cells:
+        if not _among(cell, found):
+            found.append(cell)
+    return found

@@ -1,0 +1,106 @@
+"""Benches that stand on a machine, one at a time: trials run on them one after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hypertare.design import planner
+from hypertare.design.design import Plot
+from hypertare.design.trials import FinishedTrial
+from hypertare.engine.notes import Notes
+from hypertare.machines.batch import Place, Told
+from hypertare.protocol import plan
+from hypertare.protocol.records import BenchReady, Record, TrialEnd
+
+
+class Machine(Protocol):
+    """A machine that takes one step after the other."""
+
+    def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]: ...
+    def run(self, trial: plan.Trial) -> list[Record]: ...
+    def teardown(self) -> list[Record]: ...
+
+
+@dataclass(frozen=True)
+class NotMade:
+    """Why a bench could not be had; `node` is to blame, where one is."""
+
+    error: str
+    node: str | None
+    records: tuple[Record, ...]
+
+
+class Benches:
+    """Makes benches and runs trials on the one that stands: `plot`, absent where none does.
+
+    `lost`: the last trial lost one of its nodes, so that the bench is of no more use.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        notes: Notes,
+        on: planner.Surroundings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.machine = machine
+        self.notes = notes
+        self.on = on
+        self.clock = clock
+        self.plot: Plot | None = None
+        self.lost = False
+
+    def make(self, plot: Plot, boot: int) -> NotMade | None:
+        """Makes the bench of a plot, where none stands."""
+        file = self.notes.file
+        study = file.cell(plot.levels)
+        cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
+        bench = planner.make_bench(study, plot, cells, self.on)
+        records = self.machine.make_bench(bench, planner.boot_limit_s(study))
+        self.notes.bench(boot, records)
+        ready = records[-1]
+        assert isinstance(ready, BenchReady)
+        if ready.error is not None:
+            return NotMade(ready.error, ready.node, tuple(records))
+        self.plot = plot
+        return None
+
+    def run(self, place: Place, plot: Plot) -> FinishedTrial:
+        """One trial on the bench that stands.
+
+        Args:
+            place: the trial.
+            plot: what of the bench is still of interest.
+        """
+        planned = place.planned
+        trial = planner.make_trial(
+            planned.id,
+            self.notes.file.cell(place.levels),
+            planned.workload,
+            place.variant,
+            plot,
+            self.on,
+            warmup=planned.kind == "warmup",
+        )
+        self.notes.observer.begin(planned)
+        began = self.clock()
+        records = self.machine.run(trial)
+        seconds = self.clock() - began
+        self.notes.pass_on(records)
+        end = records[-1]
+        assert isinstance(end, TrialEnd)
+        self.lost = end.lost is not None
+        return self.notes.trial(Told(place, tuple(records), end.error, seconds))
+
+    def fail(self, place: Place, error: str, records: Sequence[Record] = ()) -> FinishedTrial:
+        """A trial that could not begin."""
+        return self.notes.trial(Told(place, tuple(records), error, 0.0))
+
+    def down(self) -> None:
+        """Removes the bench, where one stands."""
+        if self.plot is not None:
+            self.plot, self.lost = None, False
+            self.notes.pass_on(self.machine.teardown())

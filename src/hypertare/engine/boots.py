@@ -1,0 +1,63 @@
+"""Whole boots: nothing can enter an emulated machine once it runs, so each is decided on before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import Protocol
+
+from hypertare.design.trials import FinishedTrial
+from hypertare.engine.notes import Notes
+from hypertare.machines import batch as batches
+from hypertare.machines.batch import Batch, Place
+from hypertare.machines.emulated import Output
+
+
+class BatchMachine(Protocol):
+    """A machine that carries out whole boots, `jobs` of them at once."""
+
+    @property
+    def jobs(self) -> int: ...
+    def run(self, batches: Sequence[Batch]) -> Generator[Output, None, None]: ...
+
+
+class Boots:
+    """Runs batches and writes down what they told, in the order in which they were asked for."""
+
+    def __init__(self, machine: BatchMachine, notes: Notes) -> None:
+        self.machine = machine
+        self.notes = notes
+
+    @property
+    def jobs(self) -> int:
+        return self.machine.jobs
+
+    def outputs(self, boots: Sequence[Batch]) -> closing[Generator[Output, None, None]]:
+        """To be used in a `with`: however it ends, also by Ctrl-C, no machine goes on."""
+        return closing(self.machine.run(boots))
+
+    def take_in(
+        self,
+        batch: Batch,
+        output: Output,
+        *,
+        bench_known: bool = False,
+        stored: Callable[[Place], FinishedTrial | None] = lambda _: None,
+    ) -> Iterator[tuple[Place, FinishedTrial]]:
+        """Writes down what a boot told, trial by trial.
+
+        Args:
+            batch: what was asked for.
+            output: what came out.
+            bench_known: what its bench told is in the journal already.
+            stored: trials that are in the journal already.
+        """
+        bench, trials = batches.tell(batch, output)
+        if bench_known:
+            self.notes.pass_on(bench)
+        else:
+            self.notes.bench(batch.boot, bench)
+        for told in trials:
+            self.notes.pass_on(told.records)
+            known = stored(told.place)
+            yield told.place, known or self.notes.trial(told, output.fingerprint)

@@ -1,0 +1,75 @@
+"""How a run ends: by itself, by Ctrl-C, or because its machine is gone. What it has is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from hypertare.base import interrupt
+from hypertare.base.errors import writing
+from hypertare.findings.summarise import summarise
+from hypertare.machines.host.loan import NotPutBackError
+from hypertare.machines.local import AgentError
+from hypertare.runs.store import Store
+from hypertare.runs.summary import Summary
+
+
+@dataclass
+class Ending:
+    """Takes what ends a run early, and notes in its file how it ended. Use as a context manager.
+
+    Ctrl-C and settings of this host that could not be put back end the block, and stand here then:
+    whoever asks sums up first. `complete`, set inside, says that nothing planned is missing.
+
+    Args:
+        store: the run's file.
+        what: the run, in a sentence.
+        goes_on: the command that goes on with it.
+        kept: what follows `Every trial before is kept: ` when the agent is gone.
+
+    Raises:
+        AgentError: the agent is gone; it says what can be done with what there is.
+    """
+
+    store: Store
+    what: str
+    goes_on: str
+    kept: str
+    complete: bool = False
+    interrupted: bool = False
+    left: NotPutBackError | None = None
+
+    def __enter__(self) -> Ending:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        try:
+            return self._takes(error)
+        finally:
+            self.store.ended(self.complete)
+
+    def _takes(self, error: BaseException | None) -> bool:
+        if isinstance(error, KeyboardInterrupt):
+            self.interrupted = True
+            interrupt.heard()
+            self.store.add_event(f"{self.what} was interrupted; `{self.goes_on}` goes on with it")
+        elif isinstance(error, NotPutBackError):
+            self.left = error
+            self.store.add_event(str(error))
+        elif isinstance(error, AgentError):
+            raise AgentError(error.what, f"Every trial before is kept: {self.kept}") from error
+        return self.interrupted or self.left is not None
+
+
+def sum_up(store: Store, folder: Path) -> Summary:
+    """Writes `summary.json`, of an interrupted run too."""
+    summary = summarise(store)
+    with writing(folder):
+        (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")
+    return summary

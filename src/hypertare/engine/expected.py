@@ -1,0 +1,94 @@
+"""Seconds and boots that a run is expected to take before any of it was seen. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from hypertare.design import pc, planner
+from hypertare.design.design import Design, Plot
+from hypertare.machines.batch import seed_of
+from hypertare.study import Study
+
+_BOOT_S = 6.0
+_BENCH_S = 0.2
+"""Of a bench on which nothing boots."""
+
+_TRIAL_OVERHEAD_S = 0.3
+_UNKNOWN_COMMAND_S = 2.0
+
+_HOST_PER_VIRTUAL_S = 3.0
+"""Seconds of the host that a second of virtual time at work takes."""
+
+
+def expected_trial_s(study: Study, workload: str) -> float:
+    """Seconds of one trial."""
+    expected = planner.expected_seconds(study.workloads[workload])
+    return (_UNKNOWN_COMMAND_S if expected is None else expected) + _TRIAL_OVERHEAD_S
+
+
+def visits(study: Study, design: Design, plot: Plot, blocks: float) -> float:
+    """Benches that so many blocks of a plot take: a part of one where blocks are left of another."""
+    if not plot.boots and len(design.plots) == 1:
+        return min(1.0, blocks)
+    return blocks / study.design.blocks_per_boot
+
+
+def bench_s(plot: Plot) -> float:
+    """Seconds that making a plot's bench takes."""
+    return _BOOT_S if plot.boots else _BENCH_S
+
+
+def expected_run_s(study: Study, design: Design, blocks: int) -> float:
+    """Seconds of a run that takes this many blocks of every cell."""
+    seconds = 0.0
+    for plot in design.plots:
+        boots = math.ceil(visits(study, design, plot, blocks))
+        seconds += boots * bench_s(plot)
+        for cell in design.cells:
+            warms_up = study.workloads[cell.workload].kind.warms_up
+            times = blocks + (boots * study.design.warmup if warms_up else 0)
+            seconds += times * len(plot.variants) * expected_trial_s(study, cell.workload)
+    return seconds
+
+
+# --- of an emulated machine
+
+
+def boots_of_plot(study: Study) -> tuple[int, int]:
+    """Boots of each plot: the first wave's, and the most that there can be."""
+    settings = study.design
+    most = math.ceil(settings.max_trials / settings.blocks_per_boot)
+    least = math.ceil(settings.min_trials / settings.blocks_per_boot)
+    return min(max(least, settings.min_boots), most), most
+
+
+def expected_boots(study: Study, design: Design) -> tuple[int, int]:
+    """The least and the most boots of PCs of a whole run."""
+    least, most = boots_of_plot(study)
+    each = sum(_machines(design, kind) for kind in pc.classes(study))
+    return least * each, most * each
+
+
+def _machines(design: Design, kind: pc.PcClass) -> int:
+    """PCs of a class that differ: the baseline's may be the same one in several plots."""
+    if kind.has_guests:
+        return len(design.plots)
+    return len({seed_of(design.seed, plot.levels, 0) for plot in design.plots})
+
+
+def expected_boots_s(study: Study, design: Design, boots: int, jobs: int) -> float:
+    """Seconds of this host that so many boots take."""
+    return math.ceil(boots / jobs) * boot_s(study, design)
+
+
+def boot_s(study: Study, design: Design) -> float:
+    """Seconds of this host that the boot of one PC with its trials takes."""
+    a_round = sum(
+        expected_trial_s(study, cell.workload) * len(plot.variants)
+        for plot in design.plots
+        for cell in design.cells
+    ) / len(design.plots)
+    kinds = pc.classes(study)
+    boots = sum(kind.boot_s + kind.guest_boot_s * study.bench_guests for kind in kinds)
+    trials = _HOST_PER_VIRTUAL_S * study.design.blocks_per_boot * a_round
+    return (boots + trials) / len(kinds)

@@ -1,0 +1,97 @@
+"""A run's directory and its file, as they are begun."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+
+from hypertare import __version__
+from hypertare.base import paths
+from hypertare.base.errors import MachineError
+from hypertare.design import pc, planner
+from hypertare.design.planner import Surroundings
+from hypertare.doctor import quick
+from hypertare.engine.prepare import Prepared, on_users_xen
+from hypertare.machines import environment
+from hypertare.runs.store import Meta, Store
+from hypertare.runs.summary import MachineState
+from hypertare.study import BASELINE
+from hypertare.workloads.responses import HEADLINE, of_clock, of_workload
+
+
+def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
+    """Starts the file of a run in its directory."""
+    study = prepared.study
+    meta = Meta(
+        hypertare=__version__,
+        study=study.name,
+        question=study.question,
+        study_text=prepared.file.text,
+        settings=prepared.file.raw,
+        folder=str(prepared.file.folder),
+        argv=tuple(sys.argv),
+        seed=prepared.design.seed,
+        machine=_machine_state(prepared, on),
+        clock=study.clock,
+        accelerator=on.accelerator if on.images and not on_users_xen(study) else None,
+        versions=environment.versions(paths.agent_binary(), next(iter(on.images.values()), None)),
+        platforms=study.sut.platforms,
+        baseline=BASELINE,
+        responses={
+            name: tuple(
+                of_clock(one, study.clock)
+                for one in of_workload(work.type, walked=name in study.walked)
+            )
+            for name, work in study.workloads.items()
+        },
+        headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
+        threshold=study.design.threshold,
+        published=prepared.published,
+    )
+    store = Store.create(folder, meta)
+    # A busy host cannot change what is measured in virtual time.
+    for text in quick.warnings() if study.clock == "wall" else ():
+        store.add_event(text)
+    for text in planner.warnings(study):
+        store.add_event(text)
+    return store
+
+
+def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:
+    """The emulated machine is the study's own; nothing of this host is in its numbers."""
+    if not prepared.emulated:
+        return environment.machine_state()
+    study, image = prepared.study, next(iter(on.images.values()))
+    return MachineState(
+        kind="emulated",
+        hostname="emulated",
+        cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}",
+        cpus=study.sut.cpus,
+        memory=pc.memory(study, on.programs),
+        kernel=getattr(image, "kernel_release", "unknown"),
+        architecture="x86_64",
+        distribution="none: the agent is its init",
+    )
+
+
+def new_folder(name: str, base: Path) -> Path:
+    """Makes a run directory: study, date, time, and a number where several begin in one second.
+
+    Raises:
+        MachineError: it cannot be made.
+    """
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    for number in range(1, 1000):
+        folder = base / (f"{name}-{stamp}" if number == 1 else f"{name}-{stamp}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise MachineError(
+                f"The run directory {folder} cannot be made: {error.strerror}.",
+                "Give another place with `--out`.",
+            ) from error
+        return folder
+    raise MachineError(f"There is no free name for a run in {base}.", "Give one with `--out`.")

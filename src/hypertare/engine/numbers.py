@@ -1,0 +1,59 @@
+"""The numbers of a run's trials, blocks and boots.
+
+What a trial is stands in its `kind` alone. Numbers only have to be free: in virtual time the cells'
+trials are counted from 0 again when a run goes on, so whatever is asked for beside them begins far
+above, from where no run's cells can come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from hypertare.design.trials import Kind, PlannedTrial
+from hypertare.machines.batch import Place
+
+_BESIDE_CELLS: dict[Kind, int] = {"search": 1_000_000, "capacity": 2_000_000}
+
+
+def first_beside_cells(kind: Kind, next_free: int) -> int:
+    """Where the numbers of trials begin that are not of the design's cells.
+
+    Args:
+        kind: theirs.
+        next_free: what is above every number that the run has given.
+    """
+    return max(_BESIDE_CELLS[kind], next_free)
+
+
+@dataclass
+class Numbers:
+    """The next ones; all count from 0, or from where an earlier part of the run ended."""
+
+    trial: int = 0
+    block: int = 0
+    boot: int = 0
+
+    @classmethod
+    def after(cls, trials: Iterable[PlannedTrial]) -> Numbers:
+        """Those that follow the numbers of these trials."""
+        known = [(one.id, one.block, one.boot) for one in trials]
+        if not known:
+            return cls()
+        trial, block, boot = (max(numbers) + 1 for numbers in zip(*known, strict=True))
+        return cls(trial, block, boot)
+
+    def placed(self, place: Place) -> Place:
+        return replace(place, planned=self.numbered(place.planned))
+
+    def numbered(self, planned: PlannedTrial) -> PlannedTrial:
+        self.trial += 1
+        return replace(planned, id=self.trial - 1)
+
+    def new_block(self) -> int:
+        self.block += 1
+        return self.block - 1
+
+    def new_boot(self) -> int:
+        self.boot += 1
+        return self.boot - 1

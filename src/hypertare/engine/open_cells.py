@@ -1,0 +1,253 @@
+"""The cells of a design while they are measured: which are open, and what is given up.
+
+It decides and measures nothing: trials enter as they end, and cells close when each of their live
+variants is precise enough or at its limit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypertare.base.level import Cell
+from hypertare.base.level import key as series_key
+from hypertare.design.design import Design, Plot, Variant
+from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
+from hypertare.engine.expected import expected_trial_s
+from hypertare.findings.stopping import Watched
+from hypertare.machines.batch import Place
+from hypertare.study import BASELINE, Study
+from hypertare.workloads import responses
+
+MAX_FAILURES = 3
+"""Failures in a row after which a variant is given up in a cell; the others go on."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A cell of the design: a plot and an easy cell, by index."""
+
+    plot: int
+    cell: int
+
+
+class OpenCells:
+    """What is known of each cell. `warn` hears what is left out, and why."""
+
+    def __init__(self, study: Study, design: Design, warn: Callable[[str], None]) -> None:
+        # Loaded before anything runs: Ctrl-C in the middle of it leaves numpy behind in pieces, and
+        # then nothing could be summed up.
+        import hypertare.stats.ratio
+        import hypertare.stats.stop  # noqa: F401
+
+        self.study = study
+        self.design = design
+        self.warn = warn
+        self._done: set[Key] = set()
+        self._failures: Counter[tuple[Key, str]] = Counter()
+        self._abandoned: set[tuple[Key, str]] = set()
+        self._seconds: dict[tuple[str, str], _Mean] = defaultdict(_Mean)
+        self._watched = {
+            Key(plot, cell): self._watch(design.plots[plot])
+            for plot in range(len(design.plots))
+            for cell in range(len(design.cells))
+        }
+        self._by_cell: dict[object, list[tuple[Key, Variant]]] = {}
+
+    def _watch(self, plot: Plot) -> Watched:
+        baseline = next((v.node for v in plot.variants if v.platform == BASELINE), "")
+        subjects = [variant.node for variant in plot.variants if _is_subject(variant, plot)]
+        boots_at_all = plot.boots or self.study.machine == "emulated"
+        min_boots = self.study.design.min_boots if boots_at_all else 1
+        return Watched(self.study, baseline, subjects, min_boots)
+
+    # --- what is open
+
+    def open(self, plot: int | None = None) -> list[Key]:
+        """The open cells, of one plot or of all."""
+        return [key for key in self._watched if key not in self._done and plot in (None, key.plot)]
+
+    def is_open(self, key: Key) -> bool:
+        return key not in self._done
+
+    def warms_up(self, key: Key) -> bool:
+        """A command finds its programs in no cache after a boot; streams and pings leave their own
+        beginnings out (`omit`).
+        """
+        return self.study.workloads[self.design.cells[key.cell].workload].kind.warms_up
+
+    def live_plot(self, index: int) -> Plot:
+        """The plot without the variants that were given up in every cell that is still open."""
+        plot, open_keys = self.design.plots[index], self.open(index)
+        live = [
+            variant
+            for variant in plot.variants
+            if any((key, variant.node) not in self._abandoned for key in open_keys)
+        ]
+        return Plot(plot.levels, tuple(live))
+
+    def has_subjects(self, index: int, live: Plot) -> bool:
+        """Whether there is anything left to measure on a plot's bench."""
+        return any(_is_subject(variant, self.design.plots[index]) for variant in live.variants)
+
+    def places(self, key: Key, block: int, boot: int, kind: Kind, *order: int) -> Iterator[Place]:
+        """One trial of every variant that is not given up, in random order; not yet numbered."""
+        plot, easy = self.design.plots[key.plot], self.design.cells[key.cell]
+        variants = {
+            _identity(variant.platform, variant.levels): variant for variant in plot.variants
+        }
+        names = {name for variant in plot.variants for name in variant.levels}
+        for planned in self.design.block(plot, easy, block, boot, *order):
+            own = {name: level for name, level in planned.cell.items() if name in names}
+            variant = variants[_identity(planned.platform, own)]
+            if (key, variant.node) not in self._abandoned:
+                yield place_of(key, variant, replace(planned, kind=kind))
+
+    # --- what was measured
+
+    def enter(self, place: Place, finished: FinishedTrial) -> None:
+        """Takes a trial that has just ended: it counts for the decision about its cell, and too many
+        failures in a row give its variant up.
+        """
+        self.count(place.key, place.variant, finished)
+        self._count_failure(place.key, place.variant, finished)
+
+    def count(self, key: Key, variant: Variant, finished: FinishedTrial) -> None:
+        """Lets a trial count for the decision about its cell."""
+        planned = finished.planned
+        if planned.kind != "measured":
+            return
+        watched = self._watched[key]
+        watched.begin(planned.block)
+        if finished.counts:
+            headline = responses.HEADLINE[self.study.workloads[planned.workload].type]
+            value = finished.values.get(headline)
+            watched.add(variant.node, planned.block, planned.boot, value)
+
+    def _count_failure(self, key: Key, variant: Variant, finished: FinishedTrial) -> None:
+        planned = finished.planned
+        if finished.error is None:
+            self._failures[key, variant.node] = 0
+            return
+        self._failures[key, variant.node] += 1
+        where = f"{planned.workload} on {variant.platform}"
+        if planned.platform == BASELINE and planned.kind == "warmup":
+            # What fails natively fails everywhere, or means nothing where it does not.
+            self._done.add(key)
+            self.warn(f"{where} fails natively, so {planned.workload} was left out")
+        elif self._failures[key, variant.node] >= MAX_FAILURES:
+            self._abandoned.add((key, variant.node))
+            self.warn(f"{where} was given up after {MAX_FAILURES} failures in a row")
+            if variant.platform == BASELINE:
+                self._done.add(key)
+
+    def decide(self, key: Key) -> None:
+        """Closes a cell when each of its live variants is precise enough or at its limit."""
+        from hypertare.stats.stop import Decision
+
+        watched, plot = self._watched[key], self.design.plots[key.plot]
+        live = [
+            variant.node
+            for variant in plot.variants
+            if _is_subject(variant, plot) and (key, variant.node) not in self._abandoned
+        ]
+        if watched.attempts >= self.study.design.max_trials + MAX_FAILURES or all(
+            watched.decide(node) is not Decision.CONTINUE for node in live
+        ):
+            self._done.add(key)
+
+    def close(self, keys: Sequence[Key]) -> None:
+        """Nothing can be measured of these any more."""
+        self._done.update(keys)
+
+    def resume(self, trials: Sequence[FinishedTrial]) -> None:
+        """Lets what an interrupted run left count."""
+        of_block = {
+            trial.planned.block: places[0][0]
+            for trial in trials
+            if len(places := self._places_of(trial.planned)) == 1
+        }
+        for trial in trials:
+            places = self._places_of(trial.planned)
+            wanted = of_block.get(trial.planned.block, places[0][0] if places else None)
+            for key, variant in places:
+                if key == wanted:
+                    self.count(key, variant, trial)
+        for key in self.open():
+            if self._watched[key].attempts:
+                self.decide(key)
+
+    def _places_of(self, planned: PlannedTrial) -> list[tuple[Key, Variant]]:
+        """Where a stored trial may stand in the design; one of the baseline in several plots, where they
+        differ in their guests only.
+        """
+        if not self._by_cell:
+            for key in self._watched:
+                plot, easy = self.design.plots[key.plot], self.design.cells[key.cell]
+                for variant in plot.variants:
+                    cell = self.design.trial(plot, variant, easy, 0, 0).cell
+                    place = variant.platform, series_key(cell)
+                    self._by_cell.setdefault(place, []).append((key, variant))
+        return self._by_cell.get((planned.platform, series_key(planned.cell)), [])
+
+    # --- time
+
+    def took(self, place: Place, finished: FinishedTrial) -> None:
+        """Learns how long a trial of a workload takes on a node."""
+        if finished.error is None:
+            self._seconds[place.planned.workload, place.variant.node].add(finished.elapsed_s)
+
+    @property
+    def any_timed(self) -> bool:
+        return bool(self._seconds)
+
+    def blocks_left(self, key: Key) -> int:
+        """At most."""
+        return max(0, self.study.design.max_trials - self._watched[key].attempts)
+
+    def block_s(self, key: Key) -> float:
+        """Seconds that one block of a cell takes."""
+        workload = self.design.cells[key.cell].workload
+        return sum(
+            self._expected(workload, variant.node)
+            for variant in self.design.plots[key.plot].variants
+            if (key, variant.node) not in self._abandoned
+        )
+
+    def _expected(self, workload: str, node: str) -> float:
+        seen = self._seconds.get((workload, node))
+        return expected_trial_s(self.study, workload) if seen is None else seen.mean
+
+
+class _Mean:
+    """Of numbers as they come."""
+
+    def __init__(self) -> None:
+        self._sum = 0.0
+        self._count = 0
+
+    def add(self, value: float) -> None:
+        self._sum += value
+        self._count += 1
+
+    @property
+    def mean(self) -> float:
+        return self._sum / self._count
+
+
+def place_of(key: Key, variant: Variant, planned: PlannedTrial) -> Place:
+    """A trial of a cell, with the levels that are put into the study for it."""
+    levels = {factor: level for factor, level in planned.cell.items() if factor != "workload"}
+    return Place(variant, planned, levels, key)
+
+
+def _is_subject(variant: Variant, plot: Plot) -> bool:
+    """Whether it is measured for its own sake, as a baseline is where it is alone."""
+    alone = all(other.platform == BASELINE for other in plot.variants)
+    return variant.platform != BASELINE or alone
+
+
+def _identity(platform: str, levels: Cell) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    return platform, tuple(sorted((name, repr(level)) for name, level in levels.items()))

@@ -1,0 +1,224 @@
+"""Checks a study against itself and this machine, before anything is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypertare.base.errors import InputError
+from hypertare.base.host_files import Host
+from hypertare.base.units import human_size
+from hypertare.design import pc
+from hypertare.design.design import Design, make
+from hypertare.design.planner import Surroundings, files_memory, sut_cpus
+from hypertare.design.profiles import EMULATED
+from hypertare.engine import walks
+from hypertare.machines import batch
+from hypertare.machines.image import bird
+from hypertare.machines.image import programs as real
+from hypertare.machines.image.cache import Cache
+from hypertare.machines.image.kernel import find_source
+from hypertare.machines.image.programs import Choice
+from hypertare.search import plan as searches
+from hypertare.search.plan import SearchPlan
+from hypertare.study import BASELINE, Study, StudyFile, published
+from hypertare.study.programs import is_own
+from hypertare.study.published import Point
+from hypertare.walk.processors import Description
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A study that was checked as far as can be without starting anything."""
+
+    file: StudyFile
+    study: Study
+    design: Design
+    cpus: tuple[int, ...]
+    workdir: Path | None
+    search: SearchPlan | None = None
+    processors: tuple[Description, ...] = ()
+    published: tuple[Point, ...] = ()
+
+    @property
+    def emulated(self) -> bool:
+        return self.study.machine == "emulated"
+
+
+def prepare(file: StudyFile, seed: int) -> Prepared:
+    """Checks a study against itself and this machine.
+
+    Raises:
+        InputError: something in it is wrong or does not fit this machine.
+    """
+    study = file.study()
+    design = make(study, seed)
+    cpus = tuple(sorted(os.sched_getaffinity(0)))
+    if study.machine == "emulated":
+        levels = study.factors.get("sut.cpus", (study.sut.cpus,))
+        cpus = tuple(range(max(study.sut.cpus, *map(int, levels), 1)))
+    on = Surroundings(cpus, "tcg", {}, {}, daemon=bird.ON_EMULATED)
+    workdir = _workdir(file, study)
+    for plot in design.plots:
+        cell = file.cell(plot.levels)
+        check_memory(cell)
+        sut_cpus(cell.sut.cpus, on)
+        if study.machine == "emulated":
+            batch.check_nics(file, plot, on)
+        if workdir is not None:
+            _check_size(workdir, cell.sut.memory)
+    _check_devices(study)
+    for name, settings in study.workloads.items():
+        if settings.argv and study.needs_files:
+            _check_command(name, settings.argv, workdir)
+        elif settings.argv:
+            _check_in_image(name, settings.programs, real.choose(programs_of(file, study)))
+    _check_kernels(study)
+    processors = tuple(study.walk.descriptions(file.folder)) if study.walk else ()
+    walks.needs(file, study)
+    return Prepared(
+        file,
+        study,
+        design,
+        cpus,
+        workdir,
+        searches.plan(file, study),
+        processors,
+        tuple(_published(file, study)),
+    )
+
+
+def _published(file: StudyFile, study: Study) -> Iterator[Point]:
+    for wanted in study.published:
+        yield from published.read(wanted, file.folder, BASELINE, tuple(study.workloads))
+
+
+def check_memory(study: Study, host: Host | None = None) -> None:
+    """Whether the guests of a bench fit into this host.
+
+    Raises:
+        InputError: they do not; it says how many would.
+    """
+    # What is this host's is not what Xen has left: see `host.xen`.
+    if on_users_xen(study) or not {"guest", "xen"} & set(study.sut.platforms):
+        return
+    available = (host or Host()).memory.get("MemAvailable")
+    guests = pc.guests_memory(study, study.bench_guests)
+    needed = pc.memory(study) if study.machine == "emulated" else guests
+    if available is None or needed <= available:
+        return
+    fits = max(0, (available - (needed - guests)) // pc.guests_memory(study, 1))
+    raise InputError(
+        f"{study.bench_guests} guests of {human_size(study.sut.memory)} need "
+        f"{human_size(needed)}, but this host has {human_size(available)} of memory available: "
+        f"{fits} fit.",
+        "Ask for fewer with sut.guests, or for less memory each with sut.memory.",
+    )
+
+
+def on_users_xen(study: Study) -> bool:
+    return study.machine == "local" and "xen" in study.sut.platforms
+
+
+def _workdir(file: StudyFile, study: Study) -> Path | None:
+    if not study.needs_files:
+        return None
+    workdir = (file.folder / (study.sut.workdir or ".")).resolve()
+    if not workdir.is_dir():
+        raise InputError(f"the work directory {workdir} is not there", "Choose one: --workdir DIR.")
+    return workdir
+
+
+def _check_size(workdir: Path, memory: int) -> None:
+    """The work directory is held in memory twice: as it was, and as the trial changes it."""
+    room = files_memory(memory) // 2
+    size = 0
+    for folder, _, names in os.walk(workdir, onerror=None):
+        for name in names:
+            try:
+                size += (Path(folder) / name).lstat().st_size
+            except OSError:
+                continue
+            if size > room:
+                raise InputError(
+                    f"the work directory {workdir} is too large: every platform holds it in memory "
+                    f"twice, and {human_size(memory)} of memory leave room for {human_size(room)}.",
+                    "Choose a smaller one with --workdir DIR, or more memory with --memory.",
+                )
+
+
+def _check_devices(study: Study) -> None:
+    for device in study.sut.devices:
+        try:
+            mode = device.stat().st_mode
+        except OSError as error:
+            raise InputError(
+                f"sut.devices: {device} cannot be shown to commands: {error.strerror}.",
+                "Name one that is there, or leave it out.",
+            ) from None
+        if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
+            raise InputError(
+                f"sut.devices: {device} is no device.", "Files and directories are shown anyway."
+            )
+
+
+def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> None:
+    program = argv[0]
+    found = (
+        os.access((workdir or Path.cwd()) / program, os.X_OK)
+        if "/" in program
+        else shutil.which(program) is not None
+    )
+    if not found:
+        raise InputError(
+            f"{name}: there is no program '{program}'.",
+            f"Searched in PATH: {os.environ.get('PATH', '')}"
+            if "/" not in program
+            else f"Searched from the work directory {workdir}.",
+        )
+
+
+def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
+    """The study's programs; paths are relative to its file, and absolute here."""
+    names = study.sut.programs
+    return tuple(str(file.folder / name) if is_own(name) else name for name in names)
+
+
+def _check_in_image(name: str, programs: tuple[str, ...], chosen: Choice) -> None:
+    """An emulated machine does not see this host's files."""
+    held = (*EMULATED.programs, *chosen.commands)
+    for program in programs:
+        folder, _, word = program.rpartition("/")
+        if word in held or (chosen.sets and folder not in _PROGRAM_FOLDERS):
+            continue
+        raise InputError(
+            f"{name}: the emulated machine has no program '{program}': its image holds "
+            f"{', '.join(held)} and no other.",
+            "Put a set of programs into it (sut.programs, for example "
+            '["build"]: docs/programs.md), leave the workload out, give it a command of those, for '
+            'example command = ["hypertare-agent", "burn", "--time", "1"], or take '
+            'machine = "local".',
+        )
+
+
+_PROGRAM_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
+"""What lies elsewhere may be what the commands make."""
+
+
+def _check_kernels(study: Study) -> None:
+    """Raises:
+    InputError, MachineError: a kernel that is to be on this host is not.
+    """
+    if study.machine == "emulated" or {"guest", "xen"} & set(study.sut.platforms):
+        for asked in kernels(study):
+            # The distribution's may have to be fetched first.
+            if asked.partition(":")[0] != "debian":
+                find_source(asked, Cache())
+
+
+def kernels(study: Study) -> list[str]:
+    return [str(kernel) for kernel in study.factors.get("sut.kernel", (study.sut.kernel,))]
