@@ -189,6 +189,11 @@ class Started:
         assert "Traceback" not in ran.out + ran.err, ran.err
         return ran
 
+    def said(self) -> str:
+        """What it has said so far on its standard error."""
+        # The process writes where this file's own place is: it is left alone.
+        return Path(self._err.name).read_text(errors="replace")
+
     @property
     def output(self) -> bytes:
         """Standard output as it is."""

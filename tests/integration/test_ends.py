@@ -12,6 +12,7 @@ from tests.integration.lab import Lab, Started, Traces, summary, trials
 
 pytestmark = pytest.mark.runs
 END_LIMIT_S = 5.0
+ANSWER = "hypertare: ending this trial; Ctrl-C again drops it"
 
 STUDY = """
 name = "ends"
@@ -66,6 +67,36 @@ def test_an_interrupted_run_ends_in_order(lab: Lab, number: signal.Signals, plat
     assert not summary(run)["complete"]
     assert summary(run)["ended"]
     assert len(trials(run)) >= 6
+    lab.assert_nothing_left(before)
+
+
+def test_ctrl_c_is_answered_at_once_and_the_trial_is_kept(lab: Lab) -> None:
+    study(lab, "container", sleep=4, trials=200)
+    started = begin(lab)
+    run = lab.work / "run"
+    started.until(lambda: lab.find(r"^sleep 4"), "a trial to be under way")
+    had = len(trials(run))
+    started.process.send_signal(signal.SIGINT)
+    started.until(lambda: ANSWER in started.said(), "an answer")
+    assert len(trials(run)) == had
+    ran = started.end()
+    assert ran.status == 130 and "hypertare run --resume --out run" in ran.err, ran
+    *_, last = trials(run)
+    assert len(trials(run)) == had + 1 and last[5] == "ok"
+
+
+def test_a_second_ctrl_c_drops_the_trial(lab: Lab) -> None:
+    study(lab, "container", sleep=600, trials=200)
+    before = Traces.now()
+    started = begin(lab)
+    started.until(lambda: lab.find(r"^sleep 600"), "a trial to be under way")
+    before.agents.update(started.agents())
+    started.process.send_signal(signal.SIGINT)
+    started.until(lambda: ANSWER in started.said(), "an answer")
+    started.process.send_signal(signal.SIGINT)
+    ran = started.end()
+    assert ran.status == 130 and ran.seconds < 300, ran
+    assert trials(lab.work / "run") == []
     lab.assert_nothing_left(before)
 
 

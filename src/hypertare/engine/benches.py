@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hypertare.base import interrupt
 from hypertare.design import planner
 from hypertare.design.design import Plot
 from hypertare.design.trials import FinishedTrial
@@ -69,12 +70,21 @@ class Benches:
         return None
 
     def run(self, place: Place, plot: Plot) -> FinishedTrial:
-        """One trial on the bench that stands.
+        """One trial on the bench that stands, to its end, also when Ctrl-C comes meanwhile.
 
         Args:
             place: the trial.
             plot: what of the bench is still of interest.
         """
+        with interrupt.finishing("this trial"):
+            try:
+                return self._run(place, plot)
+            except BaseException:
+                # The machine is still at it and would answer nothing else: its end is the bench's.
+                self.plot = None
+                raise
+
+    def _run(self, place: Place, plot: Plot) -> FinishedTrial:
         planned = place.planned
         trial = planner.make_trial(
             planned.id,
