@@ -213,7 +213,7 @@ shift = 2
 [workloads.stream]
 type = "stream"
 direction = "both"
-duration = 0.05
+duration = 0.3
 omit = 0.02
 interval = "10ms"
 [factors]
