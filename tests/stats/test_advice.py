@@ -49,6 +49,18 @@ def test_no_trend_in_noise() -> None:
     assert sum(seen is not None and seen.p < 0.05 for seen in found) <= 0.07 * 400
 
 
+def test_a_trend_of_ten_thousand() -> None:
+    """Half a spread over the whole run, outliers on the way; and none where there is none."""
+    rng = np.random.default_rng(3)
+    noise = rng.standard_normal(10_001)
+    noise[::97] += 50.0
+    rising = trend(100 + noise + np.linspace(0.0, 0.5, len(noise)))
+    assert rising is not None and rising.p < 1e-6
+    assert rising.change == pytest.approx(0.005, rel=0.2)
+    found = [trend(rng.standard_normal(1001)) for _ in range(60)]
+    assert sum(seen is not None and seen.p < 0.05 for seen in found) <= 8
+
+
 @pytest.mark.parametrize("values", [[1.0, 2.0, 3.0, 4.0, 5.0], [2.0] * 9])
 def test_no_trend_to_tell(values: list[float]) -> None:
     assert trend(values) is None
