@@ -452,7 +452,7 @@ def _vmm_commands(store: Store) -> dict[str, str]:
 
 def _commands(meta: Meta, path: Path) -> Iterator[str]:
     if meta.argv:
-        again = list(meta.argv)
+        again = ["hypertare", *meta.argv[1:]]
         if "--seed" not in again:
             place = again.index("--") if "--" in again else len(again)
             again[place:place] = ["--seed", str(meta.seed)]
