@@ -394,13 +394,8 @@ _FARTHEST = 1e6
 
 
 def _times_worse(cost: float, estimate: Estimate) -> float:
-    """The ratio that a cost came from, the way round in which above 1 is worse.
-
-    Two trials may leave so wide an interval that its end is a loss of all to the last digit.
-    """
-    left = 1 + cost if estimate.better == "lower" else 1 - cost
-    near = min(max(left, 1 / _FARTHEST), _FARTHEST)
-    return near if estimate.better == "lower" else 1 / near
+    """Two trials may leave so wide an interval that its end is a loss of all to the last digit."""
+    return min(max(verdict.times_worse(cost, estimate.better), 1 / _FARTHEST), _FARTHEST)
 
 
 def _mean_row(report: Report, estimate: Estimate, divisor: float) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hypertare.base.level import Cell, Level
+from hypertare.base.response import Better
 from hypertare.design.trials import FinishedTrial
 from hypertare.report import units
 from hypertare.runs.store import Meta
@@ -206,7 +207,11 @@ def _overall_of(platform: str, judged: Sequence[Estimate], wording: Wording) -> 
     counted = f"{len(judged)} comparison{'s' if len(judged) != 1 else ''}"
     parts = []
     for verdict in ("costs", "gains"):
-        found = sorted((one for one in judged if one.verdict == verdict), key=_times_worse)
+        # Where there is no ratio, as if there were no cost.
+        found = sorted(
+            (one for one in judged if one.verdict == verdict),
+            key=lambda one: times_worse(one.cost or 0.0, one.better),
+        )
         if not found:
             continue
         of = f"all {counted}" if len(found) == len(judged) > 1 else f"{len(found)} of {counted}"
@@ -227,12 +232,11 @@ def _end(estimate: Estimate, wording: Wording) -> str:
     return f"{cost_text(estimate)[0]} {word(estimate.response)} in {place}"
 
 
-def _times_worse(estimate: Estimate) -> float:
-    """How many times as much time, or as little throughput: what costs of all responses have in
-    common. Where there is no ratio, as if there were no cost.
+def times_worse(cost: float, better: Better) -> float:
+    """The ratio that a cost came from, the way round in which above 1 is worse: how many times as much
+    time, or as little throughput; what costs of all responses have in common.
     """
-    cost = estimate.cost or 0.0
-    if estimate.better == "lower":
+    if better == "lower":
         return 1 + cost
     return 1 / (1 - cost) if cost < 1 else math.inf
 
