@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hypertare.report.library import charting_library
 from tests.integration.lab import TRIALS, Lab, cache, rows, until
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -177,6 +178,7 @@ class Room:
 
 def _own_cache(lab: Lab) -> None:
     """One in which all is found that was fetched and built, and nobody else writes."""
+    charting_library()  # bundled by a machine's first report, which may be this room's
     mine = lab.home / "cache"
     mine.mkdir()
     for path in cache().iterdir():
