@@ -10,7 +10,7 @@ from pathlib import Path
 import polars
 import pytest
 
-from hypertare.report import exports
+from hypertare.report import data, markdown
 from hypertare.report.model import Report
 from hypertare.runs.summary import JudgedClaim, Summary
 from tests import factory
@@ -25,9 +25,9 @@ def _values(frame: polars.DataFrame) -> dict[tuple[int, str], float]:
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_every_value_of_every_trial_comes_back(report: Report, kind: str) -> None:
     if kind == "csv":
-        frame = polars.read_csv(io.StringIO(exports.csv(report)))
+        frame = polars.read_csv(io.StringIO(data.csv(report)))
     else:
-        frame = polars.read_parquet(io.BytesIO(exports.parquet(report)))
+        frame = polars.read_parquet(io.BytesIO(data.parquet(report)))
     expected = {
         (trial.planned.id, name): value
         for trial in report.trials
@@ -44,7 +44,7 @@ def test_factors_are_columns_with_types(tmp_path: Path) -> None:
     cells = ({"workload": "build", "sut.cpus": 1, "x": "a"}, {"workload": "build", "sut.cpus": 2})
     mixed = ({"workload": "build", "sut.cpus": 1, "x": 5},)
     script = factory.Script(2, cells=(*cells, *mixed), fail=frozenset())
-    frame = exports.frame(read(factory.write(tmp_path / "run", script)))
+    frame = data.frame(read(factory.write(tmp_path / "run", script)))
     assert frame.schema["sut.cpus"] == polars.Int64
     assert frame.schema["x"] == polars.String
     assert set(frame["x"]) == {"a", "5", None}
@@ -52,18 +52,18 @@ def test_factors_are_columns_with_types(tmp_path: Path) -> None:
 
 def test_a_run_without_trials_exports(tmp_path: Path) -> None:
     report = read(factory.write(tmp_path / "run", factory.Script(cells=())))
-    assert exports.frame(report).is_empty()
-    assert exports.csv(report).startswith("trial,block,boot,platform")
-    assert exports.parquet(report)
-    assert exports.markdown(report)
+    assert data.frame(report).is_empty()
+    assert data.csv(report).startswith("trial,block,boot,platform")
+    assert data.parquet(report)
+    assert markdown.render(report)
 
 
 def test_json_is_the_summary(report: Report) -> None:
-    assert Summary.model_validate_json(exports.json(report)) == report.summary
+    assert Summary.model_validate_json(data.json(report)) == report.summary
 
 
 def test_markdown_holds_verdicts_and_tables_and_escapes(tmp_path: Path, report: Report) -> None:
-    text = exports.markdown(report)
+    text = markdown.render(report)
     assert "guest e1000 costs +" in text
     widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
     assert widths == {8}
@@ -71,7 +71,7 @@ def test_markdown_holds_verdicts_and_tables_and_escapes(tmp_path: Path, report: 
     assert f"{report.summary.started:%d %B %Y}, seed {report.summary.seed}, " in told
     assert all(f"{name} {version}" in told for name, version in report.summary.versions.items())
     script = factory.Script(2, study="<img src=x>|a*b*", fail=frozenset({0}), failure="a|b\n# c")
-    hostile = exports.markdown(read(factory.write(tmp_path / "run", script)))
+    hostile = markdown.render(read(factory.write(tmp_path / "run", script)))
     assert "<img" not in hostile.replace("\\<img", "")
     assert "\n# c" not in hostile
     assert "a\\|b" in hostile
@@ -80,11 +80,11 @@ def test_markdown_holds_verdicts_and_tables_and_escapes(tmp_path: Path, report: 
 def test_markdown_holds_judged_claims(report: Report) -> None:
     claim = JudgedClaim(text="guests | cost", judgement="holds", evidence="by 3 to 5 %")
     judged = replace(report, summary=report.summary.model_copy(update={"claims": (claim,)}))
-    assert "| guests \\| cost | holds | by 3 to 5 % |" in exports.markdown(judged)
+    assert "| guests \\| cost | holds | by 3 to 5 % |" in markdown.render(judged)
 
 
 def test_json_has_no_nan(report: Report) -> None:
     def refuse(name: str) -> float:
         raise AssertionError(name)
 
-    json.loads(exports.json(report), parse_constant=refuse)
+    json.loads(data.json(report), parse_constant=refuse)

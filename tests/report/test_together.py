@@ -12,9 +12,10 @@ from rich.console import Console
 
 from hypertare.findings.compare import compare
 from hypertare.findings.summarise import read as found
-from hypertare.report import comparison, exports, foretold, html, plots, terminal, together
-from hypertare.report import together_cpu as cpu
+from hypertare.report import comparison, data, html, markdown, plots, terminal
 from hypertare.report.model import Report
+from hypertare.report.tables import guests, guests_cpu, laws
+from hypertare.report.tables.table import Row
 from tests import made_crowd
 from tests.report.conftest import read
 from tests.report.vega_lite import check
@@ -30,71 +31,71 @@ def crowd(run: Path) -> Report:
     return read(run)
 
 
-def rows(report: Report) -> dict[tuple[str, str], tuple[str, ...]]:
-    groups = together.groups(report.summary)
-    return {row.cells[:2]: row.cells[2:] for row in together.rows(groups)}  # type: ignore[misc]
+def rows(report: Report) -> dict[tuple[str, str], Row]:
+    return {row.cells[:2]: row for row in guests.rows(guests.groups(report.summary))}  # type: ignore[misc]
 
 
 def test_efficiency_and_fairness_of_every_setting(crowd: Report) -> None:
     """Published: 873 of 938 Mb/s are 0.93; Jain's index of eight receivers is 0.483."""
     found = rows(crowd)
     assert len(found) == 16
-    goodput, efficiency, ends, alone, index, note = found["xen receive driver weight 256", "8"]
+    eight = found["xen receive driver weight 256", "8"]
+    goodput, efficiency, ends, alone, index = eight.cells[2:]
     assert goodput.endswith(" Mb/s") and abs(float(goodput.split()[0]) - 873) < 20
     assert efficiency.startswith("0.9") and " to " in efficiency
     assert ends.startswith("4.") and ends.endswith(" Mb/s")
     assert float(alone.split()[0]) == pytest.approx(873 / 8 / 900, rel=0.05)
     assert " to " in alone
     assert float(index.split()[0]) == pytest.approx(0.483, abs=0.01)
-    assert note == ""
-    assert found["xen transmit driver weight 256", "1"][2:5] == ("–", "–", "–")
+    assert eight.note == ""
+    assert found["xen transmit driver weight 256", "1"].cells[4:7] == ("–", "–", "–")
 
 
 @pytest.mark.parametrize(("overlap", "note"), [(0.54, "all ran in only 54 % of"), (0.81, "")])
 def test_guests_that_hardly_ran_at_once_are_noted(crowd: Report, overlap: float, note: str) -> None:
-    group = next(one for one in together.groups(crowd.summary) if one.guests == 8)
+    group = next(one for one in guests.groups(crowd.summary) if one.guests == 8)
     known = group.responses["goodput"].model_copy(update={"estimate": overlap})
-    (row,) = together.rows([replace(group, responses={**group.responses, "overlap": known})])
-    assert row.cells[-1].startswith(note) and bool(row.note) == bool(note)
+    (row,) = guests.rows([replace(group, responses={**group.responses, "overlap": known})])
+    assert row.note.startswith(note) and bool(row.note) == bool(note)
 
 
 def test_the_baseline_and_round_trips_are_no_rows(crowd: Report) -> None:
-    groups = together.groups(crowd.summary)
+    groups = guests.groups(crowd.summary)
     assert {group.platform for group in groups} == {"xen"}
-    assert together.workloads(groups) == "transmit, receive (virtual)"
+    assert guests.workloads(groups) == "transmit, receive (virtual)"
 
 
 def test_cpu_of_guests_and_driver_domain(crowd: Report) -> None:
-    groups = together.groups(crowd.summary)
-    told = {row.cells[:2]: row.cells[2:] for row in cpu.rows(groups)}
-    efficiency, _, index, guests, driver, _ = told["xen transmit driver weight 256", "8"]
+    groups = guests.groups(crowd.summary)
+    told = {row.cells[:2]: row.cells[2:] for row in guests_cpu.rows(groups)}
+    efficiency, _, index, shares, driver = told["xen transmit driver weight 256", "8"]
     # Natively 33 % of a CPU, under Xen 64 % and 21 %.
     assert float(efficiency.split()[0]) == pytest.approx(0.33 / 0.85, abs=0.02)
     assert float(index.split()[0]) > 0.99
-    assert guests.endswith("%") and float(driver.split()[0]) == pytest.approx(64, abs=2)
+    assert shares.endswith("%") and float(driver.split()[0]) == pytest.approx(64, abs=2)
 
 
 def test_predictability_is_told_with_its_error(crowd: Report) -> None:
-    told = list(foretold.rows(crowd.summary.predictability))
+    told = list(laws.rows(crowd.summary.predictability))
     verdicts = {row.cells[:2]: (row.cells[2], row.cells[3], row.cells[7]) for row in told}
     receive = "xen receive driver weight 256"
     assert verdicts[receive, "least rate, fair rate"] == ("1, 2, 4", "8", "not predictable (±10 %)")
     mended = "xen receive driver weight 2048"
     assert verdicts[mended, "least rate, fair rate"][2] == "predictable (±10 %)"
     assert all(row.cells[6].count("%") == 1 for row in told)
-    assert foretold.workloads(crowd.summary.predictability) == "transmit, receive (virtual)"
+    assert laws.workloads(crowd.summary.predictability) == "transmit, receive (virtual)"
 
 
 def test_a_law_without_enough_numbers_says_so(tmp_path: Path) -> None:
     report = read(made_crowd.write(tmp_path / "run", guests=(1, 2)))
-    told = [row for row in foretold.rows(report.summary.predictability) if row.cells[-1]]
+    told = [row for row in laws.rows(report.summary.predictability) if row.note]
     assert told and all("needs 3 numbers of guests" in row.note for row in told)
 
 
 def test_terminal_page_and_markdown_say_the_same(crowd: Report) -> None:
     out = io.StringIO()
     Console(file=out, width=200).print(terminal.render(crowd))
-    page, text = html.render(crowd), exports.markdown(crowd)
+    page, text = html.render(crowd), markdown.render(crowd)
     for said in (out.getvalue(), page, text):
         assert "guests at once of transmit, receive (virtual)" in said.lower()
         assert "predictability of transmit, receive (virtual)" in said.lower()
@@ -149,7 +150,7 @@ def test_distributions_of_round_trips(crowd: Report) -> None:
 
 
 def test_exports_have_the_guests(crowd: Report) -> None:
-    table = exports.frame(crowd)
+    table = data.frame(crowd)
     of_guests = table.filter(
         polars.col("guest").is_not_null(),
         polars.col("response") == "goodput",

@@ -8,7 +8,8 @@ import pytest
 
 from hypertare.base.level import Level
 from hypertare.protocol.records import Histogram, ProbeValues
-from hypertare.report import charts, published, totals, translation
+from hypertare.report import charts, translation
+from hypertare.report.tables import published, totals
 from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Wording
 from hypertare.runs.summary import Estimate, Published, Total
@@ -77,7 +78,7 @@ FOUND = summary(
 
 def test_lines_have_their_parts_and_exits_and_what_is_the_same_stands_once() -> None:
     rows = [row.cells for row in totals.rows(totals.lines(FOUND, WORDING))]
-    ratio = ("1.25", "1.20 to 1.30", "")
+    ratio = ("1.25", "1.20 to 1.30")
     nested = "build nested guest shared cache"
     assert rows == [
         (f"{nested} 6M", "3,414", "2 s", "500 ms", "2.50 s", *ratio),
@@ -88,8 +89,9 @@ def test_lines_have_their_parts_and_exits_and_what_is_the_same_stands_once() -> 
 
 def test_the_baseline_alone_is_shown() -> None:
     lines = totals.lines(summary(total("native", "nested", 0.4, "6M", threads=3)), WORDING)
-    ((name, *_, note),) = [row.cells for row in totals.rows(lines)]
-    assert name == "build nested native shared cache 6M" and note.startswith("3 threads")
+    (row,) = totals.rows(lines)
+    assert row.cells[0] == "build nested native shared cache 6M"
+    assert row.note.startswith("3 threads")
 
 
 def theirs(cache: str, ratio: float | None = 1.25) -> Published:
@@ -125,7 +127,7 @@ def test_bars_are_parts_of_native_and_published_stands_beside_its_line() -> None
 def test_published_figures_stand_beside_ours_and_the_source_once() -> None:
     rows = list(published.rows([theirs("6M"), theirs("none"), theirs("2M", None)]))
     assert [row.cells[2:5] for row in rows] == [("1.60", "1.25", "exact")] * 2
-    assert [row.cells[-1] for row in rows] == ["Somebody, 2010", ""]
+    assert [row.note for row in rows] == ["Somebody, 2010", ""]
 
 
 def probe(name: str, values: dict[str, float], codes: dict[int, int] | None = None) -> ProbeValues:

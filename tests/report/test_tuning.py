@@ -10,6 +10,7 @@ from rich.console import Console
 
 from hypertare.findings.tuning import Tuning
 from hypertare.report import tuning, tuning_html
+from hypertare.report.tables import tuning as tables
 from tests.report.browser import PAYLOADS, Page
 from tests.report.vega_lite import charts_of, check
 from tests.tune.made_tuning import made
@@ -56,10 +57,10 @@ def test_the_page_says_what_the_terminal_says(page: Page, file: Path, found: Tun
     out = io.StringIO()
     tuning.show(found, Console(file=out, width=200))
     assert found.verdict in text and found.verdict in " ".join(out.getvalue().split())
-    for table in tuning.tables(found):
+    for table in tables.tables(found):
         assert table.title in text
-        for cells, _ in table.rows:
-            assert " ".join(filter(None, cells)) in text
+        for row in table.rows:
+            assert " ".join(filter(None, row.cells)) in text
     for step in found.steps:
         for _, words in tuning.lines(step):
             assert all(" ".join(line.split()) in text for line in words)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hypertare.findings.compare import compare
 from hypertare.findings.summarise import read as read_run
-from hypertare.report import comparison, exports, html, terminal
+from hypertare.report import comparison, data, html, markdown, terminal
 from hypertare.report.model import Report
 from hypertare.workloads.responses import meaning
 from tests import factory
@@ -47,7 +47,7 @@ def test_it_is_two_sentences() -> None:
 
 def test_the_meaning_stands_with_the_numbers(virtual: Report, report: Report) -> None:
     said = meaning("virtual")
-    shown = (printed, exports.markdown, lambda one: markup.unescape(html.render(one)))
+    shown = (printed, markdown.render, lambda one: markup.unescape(html.render(one)))
     for show in shown:
         assert said in show(virtual).replace("\\", "")
         assert said not in show(report).replace("\\", "")
@@ -88,7 +88,7 @@ def test_axes_have_the_mark(virtual: Report) -> None:
 
 
 def test_exports_have_it_in_their_unit(virtual: Report) -> None:
-    units = exports.frame(virtual).filter(polars.col("unit").is_not_null())["unit"]
+    units = data.frame(virtual).filter(polars.col("unit").is_not_null())["unit"]
     assert len(units) and all(unit.endswith(" (virtual)") for unit in units)
 
 

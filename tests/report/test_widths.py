@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hypertare.findings.compare import compare
 from hypertare.findings.summarise import read
-from hypertare.report import comparison, terminal
+from hypertare.report import comparison, terminal, terminal_tables
 from hypertare.report.model import Report
 from tests import factory
 
@@ -80,7 +80,7 @@ def test_a_row_is_in_columns_where_they_fit_and_else_below_its_name(width: int) 
     )
 
     def show(console: Console) -> None:
-        line = terminal.columns(rows)
+        line = terminal_tables.columns(rows)
         console.print(line(rows[0], ""))
         console.print(line(rows[1], ""))
 

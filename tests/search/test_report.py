@@ -13,7 +13,7 @@ from rich.console import Console
 from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.compare import compare
 from hypertare.findings.summarise import read, summarise
-from hypertare.report import comparison, exports, html, terminal
+from hypertare.report import comparison, html, markdown, terminal
 from hypertare.report.model import Report, gather
 from hypertare.runs.store import Store
 from hypertare.search.rounds import Rounds
@@ -81,7 +81,7 @@ def test_terminal_page_and_markdown_say_the_same(report: Report) -> None:
     terminal.show(report, Console(file=out, width=80, highlight=False))
     shown = [" ".join(line.split()) for line in out.getvalue().splitlines()]
     assert max(map(len, out.getvalue().splitlines())) <= 80
-    markdown, page = exports.markdown(report), html.render(report)
+    written_out, page = markdown.render(report), html.render(report)
     for found in report.summary.loss_free:
         assert found.lower and found.upper
         name = f"native napi weight {found.cell['knobs.napi_weight']}"
@@ -90,7 +90,7 @@ def test_terminal_page_and_markdown_say_the_same(report: Report) -> None:
         rate, unit, other = line.removeprefix(f"{name} {goal} ").split()[:3]
         assert float(rate) * 1e6 == pytest.approx(found.lower.rate, rel=0.01) and unit == "Mb/s"
         assert float(other) * 1e6 == pytest.approx(found.upper.rate, rel=0.01)
-        assert f"| {name} | {goal} | {rate} Mb/s | {other} |" in markdown
+        assert f"| {name} | {goal} | {rate} Mb/s | {other} |" in written_out
         assert f'<td>{name}</td><td class="number">{goal}</td>' in page
         assert f'{rate} Mb/s</td><td class="number">{other}</td>' in page
     assert 'id="loss-free"' in page
@@ -123,13 +123,13 @@ def test_two_runs_are_compared_by_what_they_found(tmp_path: FilePath) -> None:
 def test_what_was_not_found_says_why(tmp_path: FilePath) -> None:
     lab = MadeUpLab({1: Path(lambda sent, _: sent / 2), 64: Path(lambda sent, _: sent)})
     Rounds(planned(), "native", []).run(lab)
-    markdown = exports.markdown(written(tmp_path / "run", lab.journal))
-    assert "the lowest rate of the search loses already" in markdown
-    assert "the sender cannot send faster" in markdown
+    told = markdown.render(written(tmp_path / "run", lab.journal))
+    assert "the lowest rate of the search loses already" in told
+    assert "the sender cannot send faster" in told
 
 
 def test_a_run_without_a_search_shows_none(tmp_path: FilePath) -> None:
     with Store.open(factory.write(tmp_path / "run", factory.Script(4))) as store:
         found = gather(store, summarise(store))
     assert found.summary.loss_free == ()
-    assert "oss-free" not in exports.markdown(found) and "loss-free" not in html.render(found)
+    assert "oss-free" not in markdown.render(found) and "loss-free" not in html.render(found)

@@ -134,7 +134,7 @@ def _print(found: Report, format: Format, every: bool) -> None:
         show(found, every=every)
         return
     from hypertare.base.errors import InputError
-    from hypertare.report import exports
+    from hypertare.report import data, markdown
 
     if format is Format.parquet:
         if sys.stdout.isatty():
@@ -142,11 +142,11 @@ def _print(found: Report, format: Format, every: bool) -> None:
                 "Parquet is binary and would garble the terminal.",
                 "Redirect it: `hypertare report RUN --format parquet > trials.parquet`.",
             )
-        sys.stdout.buffer.write(exports.parquet(found))
+        sys.stdout.buffer.write(data.parquet(found))
         return
     exporters = {
-        Format.json: exports.json,
-        Format.csv: exports.csv,
-        Format.markdown: exports.markdown,
+        Format.json: data.json,
+        Format.csv: data.csv,
+        Format.markdown: markdown.render,
     }
     sys.stdout.write(exporters[format](found))

@@ -13,7 +13,7 @@ from typing import Any
 from hypertare.report import units, verdict
 from hypertare.report.every_trial import Column, EveryTrial
 from hypertare.report.model import CpuTime, EcdfPoint, Polls, Report, SeriesPoint
-from hypertare.report.totals import Bar
+from hypertare.report.tables.totals import Bar
 from hypertare.report.translation import Part
 from hypertare.report.vega import (
     FEW_TICKS,

@@ -12,7 +12,7 @@ from rich.text import Text
 from hypertare.findings.compare import Change, Comparison
 from hypertare.findings.summarise import Found
 from hypertare.report import units, verdict
-from hypertare.report.terminal import columns, plain
+from hypertare.report.terminal_tables import columns, plain
 from hypertare.report.verdict import Wording
 from hypertare.study.search import LOSS_FREE_RATE
 from hypertare.workloads.responses import VIRTUAL, meaning

@@ -6,35 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypertare.base.level import Level
 from hypertare.base.units import human_size
-from hypertare.report import charts, every_trial, page, plots, totals, translation, units, verdict
+from hypertare.report import charts, every_trial, page, plots, translation, units, verdict
 from hypertare.report.every_trial import EveryTrial
-from hypertare.report.findings import findings
 from hypertare.report.model import Failure, Report
 from hypertare.report.page import Chart
+from hypertare.report.tables import noise, platforms, totals
+from hypertare.report.tables.found import tables
 from hypertare.report.vega import Spec
-from hypertare.runs.summary import Estimate, PlatformState
+from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import mark_of, meaning
 
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A table of what was found of settings; `texts` are its columns that hold text."""
-
-    id: str
-    name: str
-    title: str
-    note: str
-    head: tuple[str, ...]
-    texts: tuple[int, ...]
-    rows: tuple[tuple[tuple[str, ...], bool], ...]
-
-
-@dataclass(frozen=True)
-class Row:
+class EstimateRow:
     """An estimate as a table shows it."""
 
     platform: str
@@ -55,7 +42,7 @@ class Group:
     name: str
     title: str
     note: str
-    rows: tuple[Row, ...]
+    rows: tuple[EstimateRow, ...]
     chart: Chart | None
 
 
@@ -94,13 +81,13 @@ def render(report: Report) -> str:
         overview=overview,
         sections=sections,
         plots=asked,
-        findings=list(_findings(report)),
-        noise=list(_noise(report)),
+        findings=list(tables(report)),
+        noise=noise.table(report),
         failures=report.failures,
         failed_share=f"{len(report.failures)} of {len(report.trials)}",
-        marks={"costs": "▲", "gains": "▼", "same": "=", "failed": "✗", "unknown": "?"},
+        marks=verdict.MARKS,
         environment=list(_environment(report)),
-        platforms=list(_platforms(report)),
+        platforms=platforms.table(report.summary),
         output=_output,
     )
 
@@ -115,7 +102,7 @@ def _plots(report: Report) -> Iterator[Chart]:
     if bars:
         head = ("workload", "setting", "part", "native is 1 (virtual)")
         shown = ((b.workload, b.name, b.part, units.significant(b.ratio, 4)) for b in bars)
-        note = f"{totals.NOTE} Crosses: published ratios, each from measurements of one's own."
+        note = f"{totals.FORM.note} Crosses: published ratios, each from measurements of one's own."
         yield Chart("totals-plot", "Against native", note, charts.totals(bars), head, tuple(shown))
     for number, one in enumerate(plots.drawn(report)):
         yield Chart(f"plot{number}", one.plot.title, one.note, one.chart, one.head, one.rows)
@@ -138,14 +125,6 @@ def _translations(report: Report, kind: str) -> Iterator[Chart]:
         chart = charts.parts(translation.largest(parts), unit, report)
         title = f"{translation.TITLES[kind]}: {workload}"
         yield Chart(f"{kind}-{workload}", title, translation.NOTES[kind], chart, head, rows)
-
-
-def _findings(report: Report) -> Iterator[Finding]:
-    """Tables of what was found of settings, in the words of the modules that say it."""
-    for words, found in findings(report):
-        title = f"{words.TITLE} of {words.workloads(found)}"
-        rows = tuple((row.cells, row.sure) for row in words.rows(found))
-        yield Finding(words.ID, words.TITLE, title, words.NOTE, words.HEAD, words.TEXTS, rows)
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
@@ -181,19 +160,6 @@ def _overview(report: Report) -> Chart | None:
         head,
         rows,
     )
-
-
-def _noise(report: Report) -> Iterator[tuple[str, ...]]:
-    for floor in report.summary.noise:
-        low, high = 100 * floor.cost_low, 100 * floor.cost_high
-        yield (
-            report.wording.label(floor.cell),
-            verdict.word(floor.response),
-            str(floor.n),
-            f"{units.significant(100 * floor.cost)} %",
-            f"{units.significant(low)} to {units.significant(high)}",
-            floor.pairs,
-        )
 
 
 def _sections(report: Report) -> Iterator[Section]:
@@ -235,12 +201,12 @@ def _groups(
         )
 
 
-def _row(report: Report, estimate: Estimate) -> Row:
+def _row(report: Report, estimate: Estimate) -> EstimateRow:
     platform = report.wording.platform(estimate.platform, estimate.cell)
     mean, interval = verdict.mean_text(estimate, estimate.unit)
     baseline = estimate.platform == report.meta.baseline
     change, around = ("", "") if baseline else verdict.cost_text(estimate)
-    return Row(
+    return EstimateRow(
         platform,
         charts.colours(report.platforms)[platform],
         estimate.n,
@@ -353,43 +319,6 @@ def _environment(report: Report) -> Iterator[tuple[str, str]]:
     yield "distribution", machine.distribution
     yield "hypertare", report.summary.hypertare
     yield from sorted(report.summary.versions.items())
-
-
-def _platforms(report: Report) -> Iterator[tuple[str, ...]]:
-    for state in report.summary.platforms:
-        interfaces = "; ".join(
-            f"{name}: " + ", ".join(_setting(key, value) for key, value in settings.items())
-            for name, settings in state.interfaces.items()
-        )
-        yield (
-            state.platform,
-            state.node,
-            _below(state),
-            state.accelerator or "–",
-            str(state.cpus),
-            human_size(state.memory),
-            _mapping(state),
-            state.kernel,
-            state.clocksource,
-            interfaces or "–",
-        )
-
-
-def _below(state: PlatformState) -> str:
-    """What runs a guest: `Xen 4.17.5, credit2, route`."""
-    return ", ".join(filter(None, (state.vmm, state.scheduler, state.joined))) or "–"
-
-
-def _mapping(state: PlatformState) -> str:
-    """How a guest's memory is mapped: `shadow page tables, 4K`."""
-    tables = f"{state.paging} page tables" if state.paging else ""
-    return ", ".join(filter(None, (tables, state.pages))) or "–"
-
-
-def _setting(key: str, value: Level | None) -> str:
-    if isinstance(value, bool):
-        return f"{key} {'on' if value else 'off'}"
-    return f"{key} {'unknown' if value is None else value}"
 
 
 def _interval_name(report: Report) -> str:

@@ -1,6 +1,6 @@
 """Everything that a report shows, gathered once from a run's store and summary.
 
-After `gather` nothing is read any more: terminal, HTML and exports are functions of a `Report`.
+After `gather` nothing is read any more: terminal, page, Markdown and data are functions of a `Report`.
 """
 
 from __future__ import annotations

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 from hypertare.base.units import human_size
 from hypertare.report import units, verdict
-from hypertare.report.findings import findings
 from hypertare.report.model import Failure, Report
-from hypertare.report.searches import Row
+from hypertare.report.tables.found import tables
+from hypertare.report.tables.table import Table
+from hypertare.report.terminal_tables import Fitting, columns, plain
 from hypertare.report.verdict import Sentence, Tone
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import MODELLED, meaning
@@ -29,18 +27,9 @@ _STYLES: dict[Tone, str] = {
     "failed": "bold red",
     "unknown": "yellow",
 }
-_MARKS: dict[Tone, str] = {
-    "costs": "▲",
-    "gains": "▼",
-    "same": "=",
-    "failed": "✗",
-    "unknown": "?",
-}
 _JUDGEMENTS = {"holds": "green", "fails": "red", "undecided": "yellow", "not judged": "dim"}
 _MOST_FAILURES = 5
 _MOST_WARNINGS = 8
-_LEAST_NAME = 16
-_NOTHING = ("", "–")
 
 
 def show(report: Report, console: Console | None = None, *, every: bool = False) -> None:
@@ -61,8 +50,8 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts: list[RenderableType] = [_head(report), *map(_sentence, report.sentences)]
     parts += _tables(report, shown)
     parts += _left_out(report, shown)
-    for words, found in findings(report):
-        parts += _found(words, found)
+    for table in tables(report):
+        parts += _found(table)
     parts += _claims(report)
     parts += _failures(report)
     parts += _warnings(report)
@@ -85,9 +74,11 @@ def _head(report: Report) -> RenderableType:
 
 
 def _sentence(sentence: Sentence) -> RenderableType:
-    line = Table.grid(padding=(0, 1))
+    line = Grid.grid(padding=(0, 1))
     style = _STYLES[sentence.tone]
-    line.add_row(Text(_MARKS[sentence.tone], style=style), Text(plain(sentence.text), style=style))
+    line.add_row(
+        Text(verdict.MARKS[sentence.tone], style=style), Text(plain(sentence.text), style=style)
+    )
     return line
 
 
@@ -139,59 +130,6 @@ def _left_out(report: Report, shown: Sequence[Estimate]) -> Iterator[RenderableT
         yield Text(f"\nalso measured: {listed} (hypertare report RUN --all)", style="dim")
 
 
-def columns(rows: Sequence[Sequence[str]]) -> Callable[[Sequence[str], str], RenderableType]:
-    """Lines whose columns are as wide as the widest of all rows, of which the first is the header. Where
-    the figures leave no room for names, a line is a paragraph: no figure is ever cut off.
-    """
-    head = rows[0]
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-
-    def line(cells: Sequence[str], style: str) -> RenderableType:
-        return _Line(head, cells, widths, style)
-
-    return line
-
-
-@dataclass(frozen=True)
-class _Line:
-    head: Sequence[str]
-    cells: Sequence[str]
-    widths: Sequence[int]
-    style: str
-
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        first, *rest = self.widths
-        left = options.max_width - sum(rest) - 2 * len(rest)
-        if left >= min(first, _LEAST_NAME):
-            yield self._beside(min(first, left))
-        elif self.cells != self.head:
-            yield from _below(self.head, self.cells, self.style)
-
-    def _beside(self, first: int) -> Table:
-        grid = Table.grid(padding=(0, 2, 0, 0), expand=False)
-        grid.add_column(width=first, overflow="fold")
-        for width in self.widths[1:]:
-            grid.add_column(width=width, justify="right", no_wrap=True)
-        coloured = len(self.cells) - 2
-        grid.add_row(
-            *(
-                Text(cell, self.style if place >= coloured else "")
-                for place, cell in enumerate(self.cells)
-            )
-        )
-        return grid
-
-
-def _below(head: Sequence[str], cells: Sequence[str], style: str) -> Iterator[RenderableType]:
-    """A row whose values stand below its name, each with its column's."""
-    name, *values = cells
-    indent = len(name) - len(name.lstrip())
-    told = zip(head[1:], values, strict=True)
-    listed = ", ".join(f"{column} {value}" for column, value in told if value not in _NOTHING)
-    yield Padding(Text(name.strip(), style=style), (0, 0, 0, indent), expand=False)
-    yield Padding(Text(listed, style=style), (0, 0, 0, indent + 2), expand=False)
-
-
 def _response(report: Report, response: str, estimate: Estimate) -> Text:
     unit = f"{estimate.unit}, " if units.counted(estimate.unit) else ""
     title = plain(report.wording.title(estimate.cell, response))
@@ -208,54 +146,13 @@ def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     return (f"  {plain(platform)}", str(estimate.n), value, interval, change, around)
 
 
-def _found(words: Any, found: Sequence[Any]) -> Iterator[RenderableType]:
-    """A table of what was found of settings; `words` is the module that says it."""
+def _found(table: Table) -> Iterator[RenderableType]:
     yield Text()
-    yield Text(plain(f"{words.TITLE.lower()} of {words.workloads(found)}"), style="bold")
-    rows = list(words.rows(found))
-    yield Padding(_Fitting(words.HEAD[:-1], rows, words.TEXTS), (0, 0, 0, 2), expand=False)
+    yield Text(plain(table.title[0].lower() + table.title[1:]), style="bold")
+    yield Padding(Fitting(table), (0, 0, 0, 2), expand=False)
     # Notes stand below, where they have room.
-    for note in filter(None, (row.note for row in rows)):
+    for note in table.noted():
         yield Padding(Text(plain(note), style="dim"), (0, 0, 0, 2), expand=False)
-
-
-class _Fitting:
-    """A table where there is room for it, else a paragraph for each row: no figure is ever cut off."""
-
-    def __init__(self, head: Sequence[str], rows: Sequence[Row], texts: Sequence[int]) -> None:
-        self.head, self.rows, self.texts = head, rows, texts
-
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        if self._least() <= options.max_width:
-            yield self._table()
-            return
-        for row in self.rows:
-            cells = [plain(cell) for cell in row.cells[:-1]]
-            yield from _below(self.head, cells, "" if row.sure else "yellow")
-
-    def _table(self) -> Table:
-        table = Table(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
-        for place, name in enumerate(self.head):
-            left = place in self.texts
-            least = _LEAST_NAME if place == 0 else None
-            side: Any = "left" if left else "right"
-            table.add_column(name, justify=side, no_wrap=not left, min_width=least)
-        for row in self.rows:
-            table.add_row(*map(plain, row.cells[:-1]), style="" if row.sure else "yellow")
-        return table
-
-    def _least(self) -> int:
-        """Cells of text may be folded between words, figures may not."""
-        columns = zip(self.head, *(row.cells[:-1] for row in self.rows), strict=True)
-        widths = [
-            max(
-                cell_len(part)
-                for cell in cells
-                for part in (cell.split() if place in self.texts else [cell])
-            )
-            for place, cells in enumerate(columns)
-        ]
-        return max(widths[0], _LEAST_NAME) + sum(widths[1:]) + 2 * (len(widths) - 1)
 
 
 def _claims(report: Report) -> list[RenderableType]:
@@ -314,8 +211,3 @@ def _warnings(report: Report) -> list[RenderableType]:
         more = f"and {len(report.warnings) - _MOST_WARNINGS} more, in report.html"
         lines.append(Padding(Text(more), (0, 0, 0, 2), expand=False))
     return lines
-
-
-def plain(text: str) -> str:
-    """Without control characters: a guest's line must not move the reader's cursor."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.splitlines()))

@@ -7,7 +7,8 @@ from typing import Any
 
 from hypertare.base.words import percent, span
 from hypertare.findings.tuning import EffectFound, Tuning
-from hypertare.report import charts, tuning
+from hypertare.report import charts
+from hypertare.report.tables import tuning
 from hypertare.report.vega import (
     FEW_TICKS,
     Spec,

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hypertare.base.words import level_text, percent
-from hypertare.findings.tuning import KnobTried, Tuning
+from hypertare.findings.tuning import Tuning
 from hypertare.report import page, tuning, tuning_charts
 from hypertare.report.page import Chart
-from hypertare.report.tuning import Tabled
+from hypertare.report.tables import tuning as tables
+from hypertare.report.tables.table import Table
 from hypertare.report.verdict import word
 from hypertare.workloads.responses import meaning
 
@@ -19,9 +20,7 @@ from hypertare.workloads.responses import meaning
 class Part:
     """A part of the page: a table with its charts."""
 
-    id: str
-    name: str
-    table: Tabled
+    table: Table
     charts: tuple[Chart, ...]
 
 
@@ -44,7 +43,7 @@ def render(found: Tuning) -> str:
         parts=parts,
         facts=_facts(found),
         meaning=meaning(found.clock),
-        knobs=[_knob(knob) for knob in found.knobs],
+        knobs=tables.knobs(found),
         where=tuning.WHERE,
         lines=tuning.lines,
         level_text=level_text,
@@ -62,25 +61,25 @@ def _facts(found: Tuning) -> list[tuple[str, str]]:
 
 
 def _parts(found: Tuning) -> Iterator[Part]:
-    for number, response in enumerate(tuning.responses(found)):
-        table = tuning.effects(found, response)
+    for response in tables.responses(found):
+        table = tables.effects(found, response)
         chart = Chart(
-            f"effects{number}",
+            table.id,
             f"Effects on {word(response)}",
             "Each knob from its default to the level named, over the levels of the others, with its "
             "interval. Grey: no difference shown.",
             tuning_charts.effects(found, response),
             *_figures(table),
         )
-        yield Part(chart.id, word(response), table, (chart,))
+        yield Part(table, (chart,))
     if found.tried:
-        table = tuning.tried(found)
-        yield Part("search", "Search", table, tuple(_search(found, table)))
+        table = tables.tried(found)
+        yield Part(table, tuple(_search(found, table)))
     if found.confirmation is not None:
-        yield Part("confirmation", "Confirmation", tuning.confirmation(found), (_duels(found),))
+        yield Part(tables.confirmation(found), (_duels(found),))
 
 
-def _search(found: Tuning, table: Tabled) -> Iterator[Chart]:
+def _search(found: Tuning, table: Table) -> Iterator[Chart]:
     if any(one.cpu is not None for one in found.tried):
         yield Chart(
             "front",
@@ -93,7 +92,7 @@ def _search(found: Tuning, table: Tabled) -> Iterator[Chart]:
         )
     if found.looks:
         rows = tuple(
-            (str(number), look.phase, tuning.settings(look.setting), percent(look.throughput))
+            (str(number), look.phase, tables.settings(look.setting), percent(look.throughput))
             for number, look in enumerate(found.looks, start=1)
         )
         yield Chart(
@@ -120,16 +119,6 @@ def _duels(found: Tuning) -> Chart:
     )
 
 
-def _figures(table: Tabled) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    return table.head, tuple(cells for cells, _ in table.rows)
-
-
-def _knob(knob: KnobTried) -> tuple[str, str, str, str]:
-    refused = "; ".join(f"{level}: {reason}" for level, reason in knob.refused.items())
-    return (knob.path, level_text(knob.default), _levels(knob), refused)
-
-
-def _levels(knob: KnobTried) -> str:
-    if knob.low is not None and knob.high is not None:
-        return f"{knob.low} to {knob.high}"
-    return ", ".join(map(level_text, knob.levels))
+def _figures(table: Table) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    head = tuple(column.name for column in table.columns)
+    return head, tuple(row.cells for row in table.rows)

@@ -38,6 +38,15 @@ Bounds = Sequence[float | None]
 
 Tone = Literal["costs", "gains", "same", "failed", "unknown"]
 
+MARKS: Mapping[Tone, str] = {
+    "costs": "▲",
+    "gains": "▼",
+    "same": "=",
+    "failed": "✗",
+    "unknown": "?",
+}
+"""What says a tone without its colour."""
+
 
 @dataclass(frozen=True)
 class Sentence:

@@ -1,4 +1,4 @@
-"""What several guests at once carry, as rows of a table; everywhere the same words."""
+"""What several guests at once carry."""
 
 from __future__ import annotations
 
@@ -8,37 +8,33 @@ from dataclasses import dataclass
 
 from hypertare.base.level import Level, key
 from hypertare.report import units, verdict
-from hypertare.report.searches import Row
+from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.runs.summary import Estimate, Summary
 from hypertare.study.factors import GUESTS
 from hypertare.workloads.responses import VIRTUAL
 
-ID = "together"
-TITLE = "Guests at once"
-NOTE = (
+FORM = Form(
+    "together",
+    "Guests at once",
     "Goodput of all guests, and of those that got least and most: over the time in which all of them ran, "
     "or over a guest's own where that is less. A note says where all ran in less than 80 % of the longest "
     "one's time; below 50 % in a trial no claim is decided by it. "
     "Efficiency: goodput over native's; 1 loses nothing. Of one alone: what a guest gets on average, over "
     "what it gets without others. Jain's index: 1 where all get the same, 1 over their number where one "
-    "gets everything."
-)
-HEAD = (
-    *(
-        "setting",
-        "guests",
-        "goodput",
-        "efficiency",
-        "least to most",
-        "of one alone",
-        "Jain's index",
+    "gets everything.",
+    (
+        text("setting"),
+        Column("guests"),
+        Column("goodput"),
+        Column("efficiency"),
+        Column("least to most"),
+        Column("of one alone"),
+        Column("Jain's index"),
     ),
-    "note",
 )
+
 LITTLE_OVERLAP = 0.8
 """Of the longest stream's time: with less, goodput and Jain's index leave much of it out."""
-TEXTS = (0, len(HEAD) - 1)
-"""Columns that hold text; the others hold numbers."""
 
 Responses = Mapping[str, Estimate]
 
@@ -73,6 +69,10 @@ def groups(summary: Summary) -> list[Group]:
     ]
 
 
+def table(found: Sequence[Group]) -> Table:
+    return FORM.table(workloads(found), rows(found))
+
+
 def rows(found: Sequence[Group]) -> Iterator[Row]:
     for one in found:
         known = one.responses
@@ -85,9 +85,8 @@ def rows(found: Sequence[Group]) -> Iterator[Row]:
                 _ends(known),
                 _of_alone(known.get("goodput")),
                 index(known.get("jain_goodput")),
-                _apart(known.get("overlap")),
             ),
-            True,
+            note=_apart(known.get("overlap")),
         )
 
 

@@ -1,36 +1,37 @@
-"""What laws foretell of more guests, as rows of a table; everywhere the same words."""
+"""What laws foretell of more guests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from hypertare.report import verdict
-from hypertare.report.searches import Row
+from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.report.units import quantity
 from hypertare.report.verdict import word
 from hypertare.runs.summary import Predictability, Prediction
 from hypertare.workloads.responses import VIRTUAL
 
-ID = "predictability"
-TITLE = "Predictability"
-NOTE = (
+FORM = Form(
+    "predictability",
+    "Predictability",
     "Each law is fitted to some numbers of guests and foretells another, which it has not seen. The error "
     "is predicted over measured, less 1, with its interval; a setting is predictable where the whole "
-    "interval lies within the bound."
+    "interval lies within the bound.",
+    (
+        text("setting"),
+        text("law"),
+        text("fitted to"),
+        Column("foretells"),
+        Column("predicted"),
+        Column("measured"),
+        Column("error"),
+        text("so it is"),
+    ),
 )
-HEAD = (
-    "setting",
-    "law",
-    "fitted to",
-    "foretells",
-    "predicted",
-    "measured",
-    "error",
-    "so it is",
-    "note",
-)
-TEXTS = (0, 1, 2, 7, 8)
-"""Columns that hold text; the others hold numbers."""
+
+
+def table(found: Sequence[Predictability]) -> Table:
+    return FORM.table(workloads(found), rows(found))
 
 
 def rows(found: Sequence[Predictability]) -> Iterator[Row]:
@@ -40,7 +41,7 @@ def rows(found: Sequence[Predictability]) -> Iterator[Row]:
         judged = f"{one.verdict} (±{100 * one.most:g} %)"
         law = f"{word(one.response)}, {one.law}"
         if one.reason is not None:
-            yield Row((setting, law, fitted, *("–",) * 4, one.verdict, one.reason), False)
+            yield Row((setting, law, fitted, *("–",) * 4, one.verdict), False, one.reason)
         for foretold in one.predictions:
             yield Row(
                 (
@@ -52,9 +53,9 @@ def rows(found: Sequence[Predictability]) -> Iterator[Row]:
                     quantity(foretold.measured, one.unit.removesuffix(VIRTUAL)),
                     _error(foretold),
                     judged,
-                    foretold.doubt or "",
                 ),
                 one.verdict != "undecided",
+                foretold.doubt or "",
             )
 
 

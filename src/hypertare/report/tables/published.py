@@ -1,24 +1,34 @@
-"""What others have published beside what this run found, as rows of a table."""
+"""What others have published beside what this run found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from hypertare.report import verdict
-from hypertare.report.searches import Row
+from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.report.units import significant
 from hypertare.runs.summary import Published
 from hypertare.study.walk import PROCESSOR
 
-ID = "published"
-TITLE = "Published, and here"
-NOTE = (
+FORM = Form(
+    "published",
+    "Published, and here",
     "Ratios to native, each from measurements of one's own: other machines, kernels and programs. "
-    "Compare which is larger, not the digits."
+    "Compare which is larger, not the digits.",
+    (
+        text("setting"),
+        text("response"),
+        Column("published"),
+        Column("here"),
+        Column("interval"),
+        text("on"),
+    ),
+    notes="source",
 )
-HEAD = ("setting", "response", "published", "here", "interval", "on", "source")
-TEXTS = (0, 1, 5, 6)
-"""Columns that hold text; the others hold numbers."""
+
+
+def table(found: Sequence[Published]) -> Table:
+    return FORM.table(workloads(found), rows(found))
 
 
 def rows(found: Sequence[Published]) -> Iterator[Row]:
@@ -37,9 +47,8 @@ def rows(found: Sequence[Published]) -> Iterator[Row]:
                 significant(one.ratio, 3),
                 _interval(one),
                 ", ".join(one.on.values()),
-                source,
             ),
-            True,
+            note=source,
         )
 
 

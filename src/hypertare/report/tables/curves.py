@@ -1,4 +1,4 @@
-"""What settings do as more is offered to them, as rows of a table; everywhere the same words."""
+"""What settings do as more is offered to them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,27 @@ from collections.abc import Iterator, Sequence
 
 from hypertare.base.level import Level
 from hypertare.report import verdict
-from hypertare.report.searches import Row
+from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.report.units import quantity
 from hypertare.runs.summary import Curve
 
-ID = "load"
-TITLE = "Under growing load"
-NOTE = (
+FORM = Form(
+    "load",
+    "Under growing load",
     "The highest goodput, the offered rate at which it is reached, and what is left of it at the "
-    "highest rate. Livelock: work goes into packets that are then thrown away."
+    "highest rate. Livelock: work goes into packets that are then thrown away.",
+    (
+        text("setting"),
+        Column("peak"),
+        Column("at"),
+        Column("at most load"),
+        text("so it"),
+    ),
 )
-HEAD = ("setting", "peak", "at", "at most load", "so it", "note")
-TEXTS = (0, 4, 5)
-"""Columns that hold text; the others hold numbers."""
+
+
+def table(found: Sequence[Curve]) -> Table:
+    return FORM.table(workloads(found), rows(found))
 
 
 def rows(found: Sequence[Curve]) -> Iterator[Row]:
@@ -31,7 +39,6 @@ def rows(found: Sequence[Curve]) -> Iterator[Row]:
                 _level(one.peak_at),
                 f"{100 * share:.0f} %",
                 one.kind,
-                "",
             ),
             one.kind != "undecided",
         )

@@ -1,37 +1,32 @@
-"""Loss-free rates as rows of a table; terminal, HTML and Markdown show the same words."""
+"""Loss-free rates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hypertare.report import verdict
+from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.report.units import measured, quantity
 from hypertare.runs.summary import LossFreeRate
 
-ID = "loss-free"
-TITLE = "Loss-free rates"
-NOTE = (
+FORM = Form(
+    "loss-free",
+    "Loss-free rates",
     "The highest rate that loses no more than the goal, searched by MLRsearch: it holds up to the "
-    "first rate, and not at the second."
+    "first rate, and not at the second.",
+    (
+        text("setting"),
+        Column("goal"),
+        Column("up to"),
+        Column("not at"),
+        Column("loss there"),
+        Column("trials"),
+    ),
 )
-HEAD = ("setting", "goal", "up to", "not at", "loss there", "trials", "note")
-TEXTS = (0, len(HEAD) - 1)
-"""Columns that hold text; the others hold numbers."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line about a setting; `sure` where what was looked for was found."""
-
-    cells: tuple[str, ...]
-    sure: bool
-
-    @property
-    def note(self) -> str:
-        """The note with what it is about, for where it stands apart; empty where there is none."""
-        setting, about, *_, note = self.cells
-        return f"{setting}, {about}: {note}" if note else ""
+def table(found: Sequence[LossFreeRate]) -> Table:
+    return FORM.table(workloads(found), rows(found))
 
 
 def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
@@ -43,9 +38,9 @@ def rows(found: Sequence[LossFreeRate]) -> Iterator[Row]:
                 *_bounds(one),
                 quantity(one.upper.loss, "share") if one.upper else "–",
                 str(one.trials),
-                "; ".join(_notes(one)),
             ),
             one.state == "found",
+            "; ".join(_notes(one)),
         )
 
 

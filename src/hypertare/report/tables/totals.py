@@ -1,4 +1,4 @@
-"""Elapsed time and modelled page walks as rows of a table and as one picture; everywhere the same words."""
+"""Elapsed time and modelled page walks, as a table and as bars of one picture."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hypertare.base.level import Level, key
-from hypertare.report.searches import Row
+from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.report.units import number, quantity, significant
 from hypertare.report.verdict import EXACT, Wording
 from hypertare.runs.summary import Published, Summary, Total
 
-ID = "totals"
-TITLE = "Elapsed time and page walks (virtual)"
-NOTE = (
+FORM = Form(
+    "totals",
+    "Elapsed time and page walks (virtual)",
     "In virtual time page walks are free. elapsed was measured without them; walks is what a model of "
     "the processor's TLBs, walk caches and caches adds for the same program's own accesses (the kernel's "
     "are in neither), in cycles that are as long as its instructions; total is their sum; ratio "
-    "is to the same sum of native, with its interval."
+    "is to the same sum of native, with its interval.",
+    (
+        text("setting"),
+        Column("exits"),
+        Column("elapsed"),
+        Column("walks"),
+        Column("total"),
+        Column("ratio"),
+        Column("95 %"),
+    ),
 )
-HEAD = ("setting", "exits", "elapsed", "walks", "total", "ratio", "95 %", "note")
-TEXTS = (0, len(HEAD) - 1)
-"""Columns that hold text; the others hold numbers."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,10 @@ def _name(total: Total, wording: Wording) -> str:
     return f"{named} {wording.platform(total.platform, total.cell)}"
 
 
+def table(found: Sequence[Line]) -> Table:
+    return FORM.table(workloads(found), rows(found))
+
+
 def rows(found: Sequence[Line]) -> Iterator[Row]:
     """What is to be known of a workload stands once, with its first line."""
     said: set[str] = set()
@@ -91,7 +101,7 @@ def rows(found: Sequence[Line]) -> Iterator[Row]:
         threads = 1 if line.workload in said else line.total.threads
         said.add(line.workload)
         note = f"{threads} threads: other hosts may count a few walks more or less"
-        yield Row((*_cells(line), note if threads > 1 else ""), True)
+        yield Row(_cells(line), note=note if threads > 1 else "")
 
 
 def _cells(line: Line) -> tuple[str, ...]:

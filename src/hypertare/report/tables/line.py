@@ -1,4 +1,4 @@
-"""How much of a line of a limited rate streams filled, as rows of a table; everywhere the same words."""
+"""How much of a line of a limited rate streams filled."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ from collections.abc import Iterator, Sequence
 
 from hypertare.base.level import key
 from hypertare.report import units, verdict
-from hypertare.report.searches import Row
-from hypertare.report.together import around, value
+from hypertare.report.tables.guests import around, value
+from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.runs.summary import Estimate, Summary
 from hypertare.workloads.line_share import SHARE, THEORETICAL
 from hypertare.workloads.responses import VIRTUAL
 
-ID = "line"
-TITLE = "Of the line"
-NOTE = (
+FORM = Form(
+    "line",
+    "Of the line",
     "Goodput of all guests together beside what the line carries at most: its rate less what headers, "
-    "frames and the gaps between them take. 1 fills the line."
+    "frames and the gaps between them take. 1 fills the line.",
+    (text("setting"), Column("goodput"), Column("theoretical"), Column("of the line")),
 )
-HEAD = ("setting", "goodput", "theoretical", "of the line", "note")
-TEXTS = (0, 4)
-"""Columns that hold text; the others hold numbers."""
 
 
-def lines(summary: Summary) -> list[tuple[Estimate, Estimate, Estimate]]:
+def filled(summary: Summary) -> list[tuple[Estimate, Estimate, Estimate]]:
     """Goodput, theoretical goodput and share of each platform in each cell with a line, in the order of
     the estimates.
     """
@@ -37,6 +35,10 @@ def lines(summary: Summary) -> list[tuple[Estimate, Estimate, Estimate]]:
     ]
 
 
+def table(found: Sequence[tuple[Estimate, Estimate, Estimate]]) -> Table:
+    return FORM.table(workloads(found), rows(found))
+
+
 def rows(found: Sequence[tuple[Estimate, Estimate, Estimate]]) -> Iterator[Row]:
     for goodput, theoretical, share in found:
         most = units.quantity(
@@ -44,7 +46,7 @@ def rows(found: Sequence[tuple[Estimate, Estimate, Estimate]]) -> Iterator[Row]:
         )
         part = around(share.estimate, share.low, share.high, 2)
         setting = verdict.setting(goodput.platform, goodput.cell)
-        yield Row((setting, value(goodput), most, part, ""), True)
+        yield Row((setting, value(goodput), most, part))
 
 
 def workloads(found: Sequence[tuple[Estimate, Estimate, Estimate]]) -> str:

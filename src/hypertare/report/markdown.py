@@ -1,0 +1,112 @@
+"""A report as Markdown, for a document or a merge request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from hypertare.report import plots, verdict
+from hypertare.report.model import Report
+from hypertare.report.tables.found import tables
+from hypertare.report.tables.table import Column, Table, text
+from hypertare.runs.summary import Estimate
+from hypertare.workloads.responses import meaning
+
+
+def render(report: Report) -> str:
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    summary = report.summary
+    yield f"# {_text(summary.study)}"
+    yield ""
+    yield _text(summary.question)
+    yield ""
+    if said := meaning(summary.clock):
+        yield _text(said)
+        yield ""
+    for sentence in report.sentences:
+        yield f"- {verdict.MARKS[sentence.tone]} {_text(sentence.text)}"
+    for label in report.cells():
+        estimates = report.estimates(label)
+        if estimates:
+            yield ""
+            yield f"## {_text(label)}"
+            yield ""
+            yield from _grid(_columns(report), (_row(report, one) for one in estimates))
+    yield from _plots(report)
+    for table in tables(report):
+        yield from _found(table)
+    yield from _claims(report)
+    if report.warnings:
+        yield ""
+        yield "## Warnings"
+        yield ""
+        yield from (f"- {_text(warning)}" for warning in report.warnings)
+    yield from ("", "## How", "")
+    yield from (f"- {_text(line)}" for line in _how(report))
+
+
+def _claims(report: Report) -> Iterator[str]:
+    if not report.summary.claims:
+        return
+    yield from ("", "## Claims", "")
+    claims = ((one.text, one.judgement, one.evidence) for one in report.summary.claims)
+    yield from _grid((text("claim"), text("judgement"), text("evidence")), claims)
+
+
+def _how(report: Report) -> Iterator[str]:
+    """What these figures are of: without it nobody could tell whether they still hold."""
+    summary, machine = report.summary, report.summary.machine
+    yield (
+        f"{summary.started:%d %B %Y}, seed {summary.seed}, "
+        f"{len(report.trials)} trials, {len(report.failures)} of them failed"
+    )
+    yield (
+        f"{machine.kind} machine, {machine.cpus} x {machine.cpu}, Linux {machine.kernel}, "
+        f"{summary.clock} clock, accelerator {summary.accelerator or 'none'}"
+    )
+    yield ", ".join(f"{name} {version}" for name, version in summary.versions.items())
+    if report.meta.argv:
+        yield report.commands[0]
+
+
+def _plots(report: Report) -> Iterator[str]:
+    """The figures of the plots that the study asks for."""
+    for one in plots.drawn(report):
+        yield from ("", f"## {_text(one.plot.title)}", "", _text(one.note), "")
+        yield from _grid(tuple(map(text, one.head)), one.rows)
+
+
+def _found(table: Table) -> Iterator[str]:
+    yield from ("", f"## {_text(table.title)}", "", _text(table.note), "")
+    yield from _grid(table.wide.columns, (row.cells for row in table.wide.rows))
+
+
+def _columns(report: Report) -> tuple[Column, ...]:
+    interval = Column(f"{report.meta.confidence * 100:g} % interval")
+    named = (text("response"), text("platform"))
+    return (*named, Column("n"), Column("mean"), interval, Column("change"), interval)
+
+
+def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
+    mean, interval = verdict.mean_text(estimate, estimate.unit)
+    baseline = estimate.platform == report.meta.baseline
+    change, around = ("", "") if baseline else verdict.cost_text(estimate)
+    platform = report.wording.platform(estimate.platform, estimate.cell)
+    named = (verdict.word(estimate.response), platform)
+    return (*named, str(estimate.n), mean, interval, change, around)
+
+
+def _grid(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(column.name for column in columns)} |"
+    yield f"|{'|'.join('---' if column.is_text else '---:' for column in columns)}|"
+    for cells in rows:
+        yield f"| {' | '.join(map(_text, cells))} |"
+
+
+def _text(text: str) -> str:
+    """Text that Markdown takes for nothing else: what a guest says draws no table and no image."""
+    for character in "\\`*_[]<>|":
+        text = text.replace(character, f"\\{character}")
+    return " ".join(text.split())

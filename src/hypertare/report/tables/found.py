@@ -1,0 +1,35 @@
+"""The tables of what a run found of settings, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypertare.report.model import Report
+from hypertare.report.tables import (
+    curves,
+    guests,
+    guests_cpu,
+    laws,
+    line,
+    loss_free,
+    published,
+    totals,
+)
+from hypertare.report.tables.table import Table
+
+
+def tables(report: Report) -> Iterator[Table]:
+    """Without those that have nothing to show."""
+    summary = report.summary
+    groups = guests.groups(summary)
+    every = (
+        guests.table(groups),
+        guests_cpu.table(groups),
+        line.table(line.filled(summary)),
+        laws.table(summary.predictability),
+        totals.table(totals.lines(summary, report.wording)),
+        published.table(summary.published),
+        curves.table(summary.curves),
+        loss_free.table(summary.loss_free),
+    )
+    return (table for table in every if table.rows)

@@ -1,0 +1,44 @@
+"""What the baseline differed by from itself: no cost below that can be told from noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypertare.report import units, verdict
+from hypertare.report.model import Report
+from hypertare.report.tables.table import Column, Row, Table, text
+
+
+def table(report: Report) -> Table:
+    baseline = report.meta.baseline
+    return Table(
+        "noise",
+        "Noise floor",
+        "Noise floor",
+        f"{baseline} against itself: the least cost that this run could have shown, and the bounds of "
+        f"what {baseline} cost against itself.",
+        (
+            text("cell"),
+            text("response"),
+            Column("pairs"),
+            Column("least cost"),
+            Column("bounds, %"),
+            text("paired from"),
+        ),
+        tuple(_rows(report)),
+    )
+
+
+def _rows(report: Report) -> Iterator[Row]:
+    for floor in report.summary.noise:
+        low, high = 100 * floor.cost_low, 100 * floor.cost_high
+        yield Row(
+            (
+                report.wording.label(floor.cell),
+                verdict.word(floor.response),
+                str(floor.n),
+                f"{units.significant(100 * floor.cost)} %",
+                f"{units.significant(low)} to {units.significant(high)}",
+                floor.pairs,
+            )
+        )

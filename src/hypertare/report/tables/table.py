@@ -1,0 +1,75 @@
+"""What a table is: its columns, its rows, and what they are about. How it looks is its renderer's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """`is_text`: it may be broken between words and begins at the left; figures do neither."""
+
+    name: str
+    is_text: bool = False
+
+
+def text(name: str) -> Column:
+    return Column(name, is_text=True)
+
+
+@dataclass(frozen=True)
+class Row:
+    """`sure`: whether what was looked for was found. `note`: what the figures alone do not say."""
+
+    cells: tuple[str, ...]
+    sure: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """`note` says what the columns mean; `notes` is what the notes of rows are called."""
+
+    id: str
+    name: str
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: str = "note"
+
+    @property
+    def has_notes(self) -> bool:
+        return any(row.note for row in self.rows)
+
+    @property
+    def wide(self) -> Table:
+        """With the notes of rows, where there are any, as a last column."""
+        if not self.has_notes:
+            return self
+        rows = (Row((*row.cells, row.note), row.sure) for row in self.rows)
+        columns = (*self.columns, text(self.notes))
+        return Table(self.id, self.name, self.title, self.note, columns, tuple(rows))
+
+    def noted(self) -> Iterator[str]:
+        """The notes with what they are about, for where they stand below."""
+        for row in self.rows:
+            if row.note:
+                yield f"{', '.join(row.cells[:2])}: {row.note}"
+
+
+@dataclass(frozen=True)
+class Form:
+    """A table that every run may have, before it has rows."""
+
+    id: str
+    name: str
+    note: str
+    columns: tuple[Column, ...]
+    notes: str = "note"
+
+    def table(self, about: str, rows: Iterable[Row]) -> Table:
+        """`about`: the workloads that it is of."""
+        title = f"{self.name} of {about}"
+        return Table(self.id, self.name, title, self.note, self.columns, tuple(rows), self.notes)

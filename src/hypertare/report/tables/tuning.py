@@ -1,0 +1,163 @@
+"""What a tuning found: effects, the search, the confirmation, the knobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypertare.base.level import Level
+from hypertare.base.words import level_text, percent, span
+from hypertare.findings.tuning import EffectFound, KnobTried, Tried, Tuning
+from hypertare.report.tables.table import Column, Row, Table, text
+from hypertare.report.units import quantity
+from hypertare.report.verdict import word
+
+
+def tables(found: Tuning, most: int | None = None) -> Iterator[Table]:
+    """Effects by response, the search, the confirmation: what there is of them.
+
+    Args:
+        most: settings of the search, and effects twice as many; all where none.
+    """
+    for response in responses(found):
+        yield effects(found, response, most)
+    if found.tried:
+        yield tried(found, most)
+    if found.confirmation is not None:
+        yield confirmation(found)
+
+
+def responses(found: Tuning) -> list[str]:
+    """Those of which effects were looked for."""
+    return list(dict.fromkeys(effect.response for effect in found.effects))
+
+
+def effects(found: Tuning, response: str, most: int | None = None) -> Table:
+    chosen = effects_of(found, response)[: None if most is None else 2 * most]
+    figures = (
+        (named(one), percent(one.change), span(one.low, one.high), f"{one.p:.2g}") for one in chosen
+    )
+    rows = (Row(cells, one.shown) for cells, one in zip(figures, chosen, strict=True))
+    confidence = f"{100 * found.effects[0].confidence:g} % interval"
+    return Table(
+        f"effects{responses(found).index(response)}",
+        word(response),
+        f"What matters for {word(response)} ({found.design})",
+        "",
+        (
+            text("knob, from its default to"),
+            Column("change"),
+            Column(confidence),
+            Column("p (Holm)"),
+        ),
+        tuple(rows),
+    )
+
+
+def effects_of(found: Tuning, response: str) -> list[EffectFound]:
+    """Each knob's, and of two knobs together what was shown."""
+    every = (effect for effect in found.effects if effect.response == response)
+    return [effect for effect in every if effect.shown or len(effect.knobs) == 1]
+
+
+def named(effect: EffectFound) -> str:
+    names = " x ".join(
+        f"{path} = {level_text(far)}"
+        for path, (_, far) in zip(effect.knobs, effect.levels, strict=True)
+    )
+    others = "".join(f" or {' x '.join(alias)}" for alias in effect.aliases)
+    return names + others
+
+
+def tried(found: Tuning, most: int | None = None) -> Table:
+    best = sorted(found.tried, key=lambda one: (not one.knee, not one.front, -one.throughput))
+    rows = (
+        Row(
+            (
+                changed(one, found),
+                percent(one.throughput),
+                "" if one.cpu is None else percent(one.cpu),
+                str(one.n),
+                place(one),
+            )
+        )
+        for one in best[:most]
+    )
+    return Table(
+        "search",
+        "Search",
+        "Best of the search (it chose by these figures, so they flatter)",
+        "",
+        (
+            text("setting"),
+            Column(word(found.throughput)),
+            Column(word(found.cpu or "")),
+            Column("blocks"),
+            text(""),
+        ),
+        tuple(rows),
+    )
+
+
+def place(one: Tried) -> str:
+    return "knee" if one.knee else "front" if one.front else ""
+
+
+def changed(one: Tried, found: Tuning) -> str:
+    """The setting, by what is not its default."""
+    default = {knob.path: knob.default for knob in found.knobs}
+    return settings({p: v for p, v in one.setting.items() if v != default.get(p)})
+
+
+def settings(setting: dict[str, Level]) -> str:
+    return (
+        ", ".join(f"{path} = {level_text(level)}" for path, level in setting.items()) or "default"
+    )
+
+
+def confirmation(found: Tuning) -> Table:
+    confirmed = found.confirmation
+    assert confirmed is not None
+    rows = (
+        Row(
+            (
+                word(change.response),
+                quantity(change.default, change.unit),
+                quantity(change.winner, change.unit),
+                percent(change.change),
+                "" if change.low is None or change.high is None else span(change.low, change.high),
+                change.verdict,
+            )
+        )
+        for change in confirmed.changes
+    )
+    return Table(
+        "confirmation",
+        "Confirmation",
+        f"Confirmation: {confirmed.blocks} fresh blocks, winner beside default",
+        "",
+        (
+            text("response"),
+            Column("default"),
+            Column("winner"),
+            Column("change"),
+            Column(f"{100 * confirmed.confidence:g} % interval"),
+            text(""),
+        ),
+        tuple(rows),
+    )
+
+
+def knobs(found: Tuning) -> Table:
+    columns = (text("knob"), text("default"), text("tried"), text("refused here"))
+    return Table("knobs", "Knobs", "Knobs", "", columns, tuple(map(_knob, found.knobs)))
+
+
+def _knob(knob: KnobTried) -> Row:
+    refused = "; ".join(f"{level}: {reason}" for level, reason in knob.refused.items())
+    return Row((knob.path, level_text(knob.default), _levels(knob), refused))
+
+
+def _levels(knob: KnobTried) -> str:
+    if knob.low is not None and knob.high is not None:
+        return f"{knob.low} to {knob.high}"
+    return ", ".join(map(level_text, knob.levels))

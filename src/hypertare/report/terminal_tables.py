@@ -1,0 +1,122 @@
+"""Tables in a terminal: each takes the width that there is, and no figure is ever cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from hypertare.report.tables.table import Row, Table
+
+_LEAST_NAME = 16
+_NOTHING = ("", "–")
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Callable[[Sequence[str], str], RenderableType]:
+    """Lines whose columns are as wide as the widest of all rows, of which the first is the header. Where
+    the figures leave no room for names, a line is a paragraph: no figure is ever cut off.
+    """
+    head = rows[0]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+
+    def line(cells: Sequence[str], style: str) -> RenderableType:
+        return _Line(head, cells, widths, style)
+
+    return line
+
+
+@dataclass(frozen=True)
+class _Line:
+    head: Sequence[str]
+    cells: Sequence[str]
+    widths: Sequence[int]
+    style: str
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        first, *rest = self.widths
+        left = options.max_width - sum(rest) - 2 * len(rest)
+        if left >= min(first, _LEAST_NAME):
+            yield self._beside(min(first, left))
+        elif self.cells != self.head:
+            yield from _below(self.head, self.cells, self.style)
+
+    def _beside(self, first: int) -> Grid:
+        grid = Grid.grid(padding=(0, 2, 0, 0), expand=False)
+        grid.add_column(width=first, overflow="fold")
+        for width in self.widths[1:]:
+            grid.add_column(width=width, justify="right", no_wrap=True)
+        coloured = len(self.cells) - 2
+        grid.add_row(
+            *(
+                Text(cell, self.style if place >= coloured else "")
+                for place, cell in enumerate(self.cells)
+            )
+        )
+        return grid
+
+
+def _below(head: Sequence[str], cells: Sequence[str], style: str) -> Iterator[RenderableType]:
+    """A row whose values stand below its name, each with its column's."""
+    name, *values = cells
+    indent = len(name) - len(name.lstrip())
+    told = zip(head[1:], values, strict=True)
+    listed = ", ".join(f"{column} {value}" for column, value in told if value not in _NOTHING)
+    yield Padding(Text(name.strip(), style=style), (0, 0, 0, indent), expand=False)
+    yield Padding(Text(listed, style=style), (0, 0, 0, indent + 2), expand=False)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A table where there is room for it, else a paragraph for each row. `unsure` is the style of rows
+    that are not sure.
+    """
+
+    table: Table
+    unsure: str = "yellow"
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        if self._least() <= options.max_width:
+            yield self._grid()
+            return
+        head = [column.name for column in self.table.columns]
+        for row in self.table.rows:
+            yield from _below(head, [plain(cell) for cell in row.cells], self._style(row))
+
+    def _grid(self) -> Grid:
+        grid = Grid(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
+        for place, column in enumerate(self.table.columns):
+            grid.add_column(
+                column.name,
+                justify="left" if column.is_text else "right",
+                no_wrap=not column.is_text,
+                min_width=_LEAST_NAME if place == 0 else None,
+            )
+        for row in self.table.rows:
+            grid.add_row(*map(plain, row.cells), style=self._style(row))
+        return grid
+
+    def _style(self, row: Row) -> str:
+        return "" if row.sure else self.unsure
+
+    def _least(self) -> int:
+        """Cells of text may be folded between words, figures may not."""
+        cells = zip(*(row.cells for row in self.table.rows), strict=True)
+        widths = [
+            max(
+                cell_len(part)
+                for cell in (column.name, *found)
+                for part in (cell.split() if column.is_text else [cell])
+            )
+            for column, found in zip(self.table.columns, cells, strict=True)
+        ]
+        return max(widths[0], _LEAST_NAME) + sum(widths[1:]) + 2 * (len(widths) - 1)
+
+
+def plain(text: str) -> str:
+    """Without control characters: a guest's line must not move the reader's cursor."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.splitlines()))
