@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agent::vmm::argv::{model, wants_vnet_header};
 use agent::vmm::boot::await_hello;
+use agent::vmm::guest_command_line::{model, wants_vnet_header};
 use agent::vmm::qemu::{Quit, Spec, Tap, Vmm};
 use anyhow::Result;
 use hypertare_plan::{

@@ -24,7 +24,7 @@ use hypertare_plan::Accelerator;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::argv::{PROGRAM, SANDBOX};
+use super::command_line::{PROGRAM, SANDBOX};
 use super::initramfs::concatenate;
 use crate::boot_contract::is_own_machine;
 use crate::capabilities::narrow_bounding_set;

@@ -1,11 +1,12 @@
-//! Guests' VMMs, seen from outside: [`qemu`] runs one ([`argv`] is its command line, [`initramfs`] what
+//! Guests' VMMs, seen from outside: [`qemu`] runs one ([`guest_command_line`] is how, of what [`command_line`] has for all, [`initramfs`] what
 //! it boots, [`qmp`] how it is asked, [`console`] what it prints, [`jail`] what keeps it from this host,
 //! [`backing`] and [`paging`] how its memory is mapped); [`boot`] does that for one guest alone.
 
-pub mod argv;
 pub mod backing;
 pub mod boot;
+pub mod command_line;
 pub mod console;
+pub mod guest_command_line;
 pub mod initramfs;
 pub mod jail;
 pub mod paging;

@@ -25,9 +25,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::argv::{self, CHANNEL_FD, FIRST_TAP_FD, INITRAMFS_FD, KERNEL_FD, PROGRAM, QMP_FD};
 use super::backing;
+use super::command_line::PROGRAM;
 use super::console::Tail;
+use super::guest_command_line::{self, CHANNEL_FD, FIRST_TAP_FD, INITRAMFS_FD, KERNEL_FD, QMP_FD};
 use super::initramfs::concatenate;
 use super::jail::{self, Jail, NO_SANDBOX};
 use super::paging;
@@ -46,7 +47,7 @@ const READER_LIMIT: Duration = Duration::from_secs(2);
 /// From the end of QEMU's connections to the end of its process.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// An interface and the TAP behind it, opened as [`argv::wants_vnet_header`] says.
+/// An interface and the TAP behind it, opened as [`guest_command_line::wants_vnet_header`] says.
 pub struct Tap<'a> {
     pub interface: &'a Interface,
     pub fd: OwnedFd,
@@ -116,7 +117,7 @@ impl Vmm {
         if jail.wants_sandbox() && !has_sandbox {
             missing.push(NO_SANDBOX.to_owned());
         }
-        let words = argv::argv(&spec, has_sandbox)?;
+        let words = guest_command_line::words(&spec, has_sandbox)?;
         let argv = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (channel, qemus_channel) = UnixStream::pair()?;
         let (qmp, qemus_qmp) = UnixStream::pair()?;

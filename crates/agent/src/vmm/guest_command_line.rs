@@ -1,42 +1,21 @@
-//! QEMU's command line: everything that decides how a guest runs stands here, and the record of a
-//! node shows it. No protection is switched off and nothing is skipped to look faster.
+//! The command line of a guest's QEMU: everything that decides how it runs stands here, and the record of
+//! its node shows it.
 //!
-//! - `q35` with the devices removed that a guest without disks, screen and keyboard has no use for.
-//! - `-no-reboot` with `panic=-1`: a guest that panics or restarts ends its QEMU, and is noticed.
-//! - `reboot=t` (a triple fault) is the fastest way for a guest to end QEMU in good order.
-//! - Mitigations against speculative execution are left to the guest's kernel: switching them off
-//!   saves some of the emulated instructions of a boot (within the noise of a boot's 2 s), but
-//!   natively they are on, and a user's guest has them too. `Guest::kernel_args` may say otherwise.
-//! - Under TCG the CPU is [`TCG_CPU`], the fastest that still runs what the host's programs use.
-//! - Under TCG the TSC is the host's own clock, so it is `reliable`; without that the kernel may
-//!   distrust it on a busy host and fall back to reading an emulated device. Likewise its test of
-//!   the timer interrupt fails on a busy host. KVM guests have paravirtual means for both.
-//! - NICs have no option ROM: nobody boots from them.
 //! - Huge pages from the machine's pool are claimed when QEMU starts, and come when they are touched.
 //! - `vhost=off` is said aloud: the packets of every model are then moved by QEMU itself.
-//! - `-sandbox` denies all system calls that QEMU can do without: see [`super::jail`].
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{Accelerator, Guest, Interface, NicModel, Pages};
 
+use super::command_line::{
+    self, CommandLine, KERNEL_ARGUMENTS, Plugged, TCG_CPU, TCG_KERNEL_ARGUMENTS, escape, is_mac,
+    nic,
+};
 use super::qemu::Spec;
-use crate::boot_contract::{MODULES_PARAMETER, PORT, SHARE_TAG};
-
-pub const PROGRAM: &str = "qemu-system-x86_64";
-
-/// All that TCG can emulate, so that programs built for this host's CPU run, less what it is slow
-/// at. `erms` and `fsrm` promise that `rep movsb` is fast, but TCG executes it byte by byte: a
-/// kernel that believes them takes three times as long to copy from and to programs, and fork and
-/// exec take 1.5 times as long. `la57` adds a level to every page walk. AVX2 makes libc's memcpy
-/// twice as slow, yet programs may need it, and it stays.
-pub const TCG_CPU: &str = "max,-erms,-fsrm,-la57";
-
-/// All that QEMU's filter of system calls can deny.
-pub const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+use crate::boot_contract::SHARE_TAG;
 
 /// Numbers of the descriptors that QEMU inherits; those of the TAPs follow.
 pub const QMP_FD: i32 = 3;
@@ -45,38 +24,9 @@ pub const KERNEL_FD: i32 = 5;
 pub const INITRAMFS_FD: i32 = 6;
 pub const FIRST_TAP_FD: i32 = 7;
 
-/// A PC without the devices that nobody here has a use for.
-pub const MACHINE: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off";
-
 /// Memory is the object that is named so: of huge pages from the machine's pool. Transparent ones, or
 /// none, need no object: see [`super::backing`].
 const FROM_POOL: &str = ",memory-backend=ram";
-
-/// What every kernel here is told; under TCG also [`TCG_KERNEL_ARGUMENTS`].
-pub const KERNEL_ARGUMENTS: [&str; 5] =
-    ["console=ttyS0", "quiet", "panic=-1", "reboot=t", "cryptomgr.notests"];
-pub const TCG_KERNEL_ARGUMENTS: [&str; 2] = ["tsc=reliable", "no_timer_check"];
-
-/// How a model is called, driven and attached.
-pub struct Nic {
-    pub device: &'static str,
-    pub driver: &'static str,
-    /// It can take and give frames with checksum and segmentation left to others.
-    vnet_header: bool,
-}
-
-pub fn nic(model: NicModel) -> Nic {
-    let (device, driver, vnet_header) = match model {
-        NicModel::VirtioNet => ("virtio-net-pci", "virtio_net", true),
-        NicModel::E1000 => ("e1000", "e1000", false),
-        NicModel::E1000e => ("e1000e", "e1000e", true),
-        NicModel::Vmxnet3 => ("vmxnet3", "vmxnet3", true),
-        // QEMU's model is an 8139C+, which 8139too does not drive.
-        NicModel::Rtl8139 => ("rtl8139", "8139cp", false),
-        NicModel::Pcnet => ("pcnet", "pcnet32", false),
-    };
-    Nic { device, driver, vnet_header }
-}
 
 /// The model of a guest's interface.
 pub fn model(interface: &Interface) -> NicModel {
@@ -90,11 +40,10 @@ pub fn wants_vnet_header(model: NicModel) -> bool {
 
 /// The command line, the program included. Kernel and archives are under [`KERNEL_FD`] and
 /// [`INITRAMFS_FD`].
-pub fn argv(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
-    let mut line = Line(vec![PROGRAM.into()]);
-    line.option("-name", [escape(&spec.node.name), ",debug-threads=on".into()]);
+pub fn words(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
+    let mut line = CommandLine::new(&spec.node.name, ",debug-threads=on");
     if has_sandbox {
-        line.option("-sandbox", [SANDBOX]);
+        line.sandbox();
     }
     machine(&mut line, spec.guest)?;
     console_and_control(&mut line);
@@ -104,24 +53,15 @@ pub fn argv(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
     if let Some(root) = spec.share {
         share(&mut line, root);
     }
-    line.option("-kernel", [format!("/proc/self/fd/{KERNEL_FD}")]);
-    line.option("-initrd", [format!("/proc/self/fd/{INITRAMFS_FD}")]);
-    line.option("-append", [kernel_arguments(spec)?]);
-    Ok(line.0)
+    line.kernel(
+        &format!("/proc/self/fd/{KERNEL_FD}"),
+        &format!("/proc/self/fd/{INITRAMFS_FD}"),
+        &kernel_arguments(spec)?,
+    );
+    Ok(line.words())
 }
 
-struct Line(Vec<OsString>);
-
-impl Line {
-    fn option<S: AsRef<OsStr>>(&mut self, name: &str, parts: impl IntoIterator<Item = S>) {
-        let mut value = OsString::new();
-        parts.into_iter().for_each(|part| value.push(part));
-        self.0.push(name.into());
-        self.0.push(value);
-    }
-}
-
-fn machine(line: &mut Line, guest: &Guest) -> Result<()> {
+fn machine(line: &mut CommandLine, guest: &Guest) -> Result<()> {
     if guest.cpus == 0 {
         bail!("a guest needs at least one CPU");
     }
@@ -129,18 +69,11 @@ fn machine(line: &mut Line, guest: &Guest) -> Result<()> {
         Accelerator::Kvm => ("kvm", "host"),
         Accelerator::Tcg => ("tcg,thread=multi", TCG_CPU),
     };
-    let cpu = guest.cpu_model.as_deref().unwrap_or(default_cpu);
-    line.0.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
-    line.option("-display", ["none"]);
-    line.option(
-        "-machine",
-        [MACHINE, if guest.pages == Some(Pages::Huge) { FROM_POOL } else { "" }],
-    );
-    line.option("-accel", [accelerator]);
-    line.option("-cpu", [cpu]);
-    line.option("-smp", [format!("cpus={0},sockets=1,cores={0},threads=1", guest.cpus)]);
-    line.option("-m", [format!("{}B", guest.memory)]);
-    if guest.pages == Some(Pages::Huge) {
+    let from_pool = guest.pages == Some(Pages::Huge);
+    line.pc(if from_pool { FROM_POOL } else { "" });
+    line.processors(accelerator, guest.cpu_model.as_deref().unwrap_or(default_cpu), guest.cpus);
+    line.memory(guest.memory);
+    if from_pool {
         let pool = "hugetlb=on,hugetlbsize=2M";
         line.option(
             "-object",
@@ -150,22 +83,25 @@ fn machine(line: &mut Line, guest: &Guest) -> Result<()> {
     Ok(())
 }
 
-fn console_and_control(line: &mut Line) {
+fn console_and_control(line: &mut CommandLine) {
     line.option("-chardev", ["stdio,id=console,signal=off"]);
-    line.option("-serial", ["chardev:console"]);
     line.option("-chardev", [format!("socket,id=qmp,fd={QMP_FD}")]);
     line.option("-mon", ["chardev=qmp,mode=control"]);
-    line.option("-device", ["virtio-serial-pci,max_ports=2"]);
     line.option("-chardev", [format!("socket,id=channel,fd={CHANNEL_FD}")]);
-    line.option("-device", [format!("virtserialport,chardev=channel,name={PORT}")]);
+    line.console_and_port("channel", "");
 }
 
-fn network(line: &mut Line, index: usize, interface: &Interface) -> Result<()> {
+fn network(line: &mut CommandLine, index: usize, interface: &Interface) -> Result<()> {
     let fd = FIRST_TAP_FD + i32::try_from(index)?;
-    let device = nic(model(interface)).device;
-    let mac = mac(interface)?;
-    line.option("-netdev", [format!("tap,id=net{index},fd={fd},vhost=off")]);
-    line.option("-device", [format!("{device},netdev=net{index},mac={mac},romfile=")]);
+    line.nic(
+        index,
+        &Plugged {
+            model: model(interface),
+            mac: mac(interface)?,
+            netdev: &format!("tap,fd={fd},vhost=off"),
+            more: "",
+        },
+    );
     Ok(())
 }
 
@@ -182,14 +118,8 @@ fn mac(interface: &Interface) -> Result<&str> {
     Ok(mac)
 }
 
-pub fn is_mac(text: &str) -> bool {
-    let octets: Vec<&str> = text.split(':').collect();
-    let is_octet = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
-    octets.len() == 6 && octets.iter().all(is_octet)
-}
-
 /// `remap` keeps files of different file systems apart, should they share an inode number.
-fn share(line: &mut Line, root: &Path) {
+fn share(line: &mut CommandLine, root: &Path) {
     let path = escape(root);
     let options = ",security_model=none,readonly=on,multidevs=remap";
     line.option("-fsdev", [OsStr::new("local,id=share,path="), &path, OsStr::new(options)]);
@@ -201,39 +131,12 @@ fn kernel_arguments(spec: &Spec) -> Result<String> {
     if spec.guest.accelerator == Accelerator::Tcg {
         words.extend(TCG_KERNEL_ARGUMENTS.map(str::to_owned));
     }
-    words.push(format!("{MODULES_PARAMETER}{}", modules(spec).join(",")));
+    let drivers = spec.taps.iter().map(|tap| nic(model(tap.interface)).driver);
+    let files: &[&str] =
+        if spec.share.is_some() { &["9pnet_virtio", "9p", "overlay"] } else { &[] };
+    words.push(command_line::modules(drivers.chain(files.iter().copied())));
     words.extend(spec.guest.kernel_args.iter().cloned());
-    if let Some(word) = words.iter().find(|word| word.contains(['\n', '\0'])) {
-        bail!("kernel argument {word:?} holds a character that the kernel does not take");
-    }
-    Ok(words.join(" "))
-}
-
-/// What this guest needs, and no more: each module costs it milliseconds and memory.
-fn modules(spec: &Spec) -> Vec<&'static str> {
-    let mut modules = vec!["virtio_pci", "virtio_console"];
-    for tap in &spec.taps {
-        let driver = nic(model(tap.interface)).driver;
-        if !modules.contains(&driver) {
-            modules.push(driver);
-        }
-    }
-    if spec.share.is_some() {
-        modules.extend(["9pnet_virtio", "9p", "overlay"]);
-    }
-    modules
-}
-
-/// QEMU separates options by commas; a doubled one stands for itself.
-fn escape(value: impl AsRef<OsStr>) -> OsString {
-    let mut escaped = Vec::new();
-    for &byte in value.as_ref().as_bytes() {
-        escaped.push(byte);
-        if byte == b',' {
-            escaped.push(byte);
-        }
-    }
-    OsString::from_vec(escaped)
+    command_line::kernel_arguments(&words)
 }
 
 #[cfg(test)]
@@ -292,7 +195,7 @@ mod tests {
             .iter()
             .map(|interface| Tap { interface, fd: File::open("/dev/null").unwrap().into() })
             .collect();
-        let words = argv(&Spec { node, guest, taps, share }, true)?;
+        let words = words(&Spec { node, guest, taps, share }, true)?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
     }
 
@@ -314,15 +217,15 @@ mod tests {
             -smp cpus=2,sockets=1,cores=2,threads=1\n\
             -m 268435456B\n\
             -chardev stdio,id=console,signal=off\n\
-            -serial chardev:console\n\
             -chardev socket,id=qmp,fd=3\n\
             -mon chardev=qmp,mode=control\n\
-            -device virtio-serial-pci,max_ports=2\n\
             -chardev socket,id=channel,fd=4\n\
+            -serial chardev:console\n\
+            -device virtio-serial-pci,max_ports=2\n\
             -device virtserialport,chardev=channel,name=hypertare\n\
-            -netdev tap,id=net0,fd=7,vhost=off\n\
+            -netdev tap,fd=7,vhost=off,id=net0\n\
             -device virtio-net-pci,netdev=net0,mac=52:54:00:77:00:01,romfile=\n\
-            -netdev tap,id=net1,fd=8,vhost=off\n\
+            -netdev tap,fd=8,vhost=off,id=net1\n\
             -device rtl8139,netdev=net1,mac=52:54:00:77:00:02,romfile=\n\
             -fsdev local,id=share,path=/a,,b,security_model=none,readonly=on,multidevs=remap\n\
             -device virtio-9p-pci,fsdev=share,mount_tag=root\n\

@@ -1,0 +1,178 @@
+//! A command line of QEMU, with what all our machines have in common: a guest's
+//! ([`super::guest_command_line`]) and a whole emulated PC's ([`crate::emulated`]). No protection is
+//! switched off and nothing is skipped to look faster.
+//!
+//! - `q35` with the devices removed that a machine without disks, screen and keyboard has no use for.
+//! - `-no-reboot` with `panic=-1`: a machine that panics or restarts ends its QEMU, and is noticed.
+//! - `reboot=t` (a triple fault) is the fastest way for a machine to end QEMU in good order.
+//! - Mitigations against speculative execution are left to the kernel: switching them off saves some of
+//!   the emulated instructions of a boot (within the noise of a boot's 2 s), but natively they are on,
+//!   and a user's guest has them too.
+//! - Under TCG the CPU is [`TCG_CPU`], the fastest that still runs what the host's programs use.
+//! - Under TCG the TSC is the host's own clock, so it is `reliable`; without that the kernel may
+//!   distrust it on a busy host and fall back to reading an emulated device. Likewise its test of
+//!   the timer interrupt fails on a busy host. KVM guests have paravirtual means for both.
+//! - NICs have no option ROM: nobody boots from them.
+//! - `-sandbox` denies all system calls that QEMU can do without: see [`super::jail`].
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use anyhow::{Result, bail};
+use hypertare_plan::NicModel;
+
+use crate::boot_contract::{MODULES_PARAMETER, PORT};
+
+pub const PROGRAM: &str = "qemu-system-x86_64";
+
+/// All that TCG can emulate, so that programs built for this host's CPU run, less what it is slow
+/// at. `erms` and `fsrm` promise that `rep movsb` is fast, but TCG executes it byte by byte: a
+/// kernel that believes them takes three times as long to copy from and to programs, and fork and
+/// exec take 1.5 times as long. `la57` adds a level to every page walk. AVX2 makes libc's memcpy
+/// twice as slow, yet programs may need it, and it stays.
+pub const TCG_CPU: &str = "max,-erms,-fsrm,-la57";
+
+/// All that QEMU's filter of system calls can deny.
+pub const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
+/// A PC without the devices that nobody here has a use for.
+const MACHINE: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off";
+
+/// What every kernel here is told; under TCG also [`TCG_KERNEL_ARGUMENTS`].
+pub const KERNEL_ARGUMENTS: [&str; 5] =
+    ["console=ttyS0", "quiet", "panic=-1", "reboot=t", "cryptomgr.notests"];
+pub const TCG_KERNEL_ARGUMENTS: [&str; 2] = ["tsc=reliable", "no_timer_check"];
+
+/// What every machine's kernel loads: the way that orders come in and records go out.
+const MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
+
+/// How a model is called, driven and attached.
+pub struct Nic {
+    pub device: &'static str,
+    pub driver: &'static str,
+    /// It can take and give frames with checksum and segmentation left to others.
+    pub vnet_header: bool,
+}
+
+pub fn nic(model: NicModel) -> Nic {
+    let (device, driver, vnet_header) = match model {
+        NicModel::VirtioNet => ("virtio-net-pci", "virtio_net", true),
+        NicModel::E1000 => ("e1000", "e1000", false),
+        NicModel::E1000e => ("e1000e", "e1000e", true),
+        NicModel::Vmxnet3 => ("vmxnet3", "vmxnet3", true),
+        // QEMU's model is an 8139C+, which 8139too does not drive.
+        NicModel::Rtl8139 => ("rtl8139", "8139cp", false),
+        NicModel::Pcnet => ("pcnet", "pcnet32", false),
+    };
+    Nic { device, driver, vnet_header }
+}
+
+pub fn is_mac(text: &str) -> bool {
+    let octets: Vec<&str> = text.split(':').collect();
+    let is_octet = |part: &&str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+    octets.len() == 6 && octets.iter().all(is_octet)
+}
+
+/// Where a NIC is plugged in, and what is said of it beside that.
+pub struct Plugged<'a> {
+    pub model: NicModel,
+    pub mac: &'a str,
+    pub netdev: &'a str,
+    pub more: &'a str,
+}
+
+pub struct CommandLine(Vec<OsString>);
+
+impl CommandLine {
+    /// The program and the machine's name, with options of that (`,debug-threads=on`).
+    pub fn new(name: &str, more: &str) -> Self {
+        let mut line = Self(vec![PROGRAM.into()]);
+        line.option("-name", [escape(name), more.into()]);
+        line
+    }
+
+    pub fn option<S: AsRef<OsStr>>(&mut self, name: &str, parts: impl IntoIterator<Item = S>) {
+        let mut value = OsString::new();
+        parts.into_iter().for_each(|part| value.push(part));
+        self.0.push(name.into());
+        self.0.push(value);
+    }
+
+    pub fn sandbox(&mut self) {
+        self.option("-sandbox", [SANDBOX]);
+    }
+
+    /// A PC with nothing on it but what is named; `more` are options of its board.
+    pub fn pc(&mut self, more: &str) {
+        self.0.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
+        self.option("-display", ["none"]);
+        self.option("-machine", [MACHINE, more]);
+    }
+
+    pub fn processors(&mut self, accelerator: &str, model: &str, count: u32) {
+        self.option("-accel", [accelerator]);
+        self.option("-cpu", [model]);
+        self.option("-smp", [format!("cpus={count},sockets=1,cores={count},threads=1")]);
+    }
+
+    pub fn memory(&mut self, bytes: u64) {
+        self.option("-m", [format!("{bytes}B")]);
+    }
+
+    /// What the kernel prints goes to the character device `console`, and our own [`PORT`] is on the
+    /// character device that is named; `more` are options of the card with the port.
+    pub fn console_and_port(&mut self, chardev: &str, more: &str) {
+        self.option("-serial", ["chardev:console"]);
+        self.option("-device", [format!("virtio-serial-pci,max_ports=2{more}")]);
+        self.option("-device", [format!("virtserialport,chardev={chardev},name={PORT}")]);
+    }
+
+    pub fn nic(&mut self, index: usize, plugged: &Plugged) {
+        let Plugged { model, mac, netdev, more } = plugged;
+        self.option("-netdev", [format!("{netdev},id=net{index}")]);
+        let device = nic(*model).device;
+        self.option("-device", [format!("{device},netdev=net{index},mac={mac},romfile={more}")]);
+    }
+
+    pub fn kernel(&mut self, kernel: &str, archives: &str, arguments: &str) {
+        self.option("-kernel", [kernel]);
+        self.option("-initrd", [archives]);
+        self.option("-append", [arguments]);
+    }
+
+    pub fn words(self) -> Vec<OsString> {
+        self.0
+    }
+}
+
+/// The parameter that names the modules to load: what this machine needs, and no more, each once. Each
+/// costs milliseconds of its boot, and memory.
+pub fn modules<'a>(needed: impl IntoIterator<Item = &'a str>) -> String {
+    let mut modules: Vec<&str> = MODULES.into();
+    for module in needed {
+        if !modules.contains(&module) {
+            modules.push(module);
+        }
+    }
+    format!("{MODULES_PARAMETER}{}", modules.join(","))
+}
+
+/// A kernel's command line.
+pub fn kernel_arguments(words: &[String]) -> Result<String> {
+    if let Some(word) = words.iter().find(|word| word.contains(['\n', '\0'])) {
+        bail!("kernel argument {word:?} holds a character that the kernel does not take");
+    }
+    Ok(words.join(" "))
+}
+
+/// QEMU separates options by commas; a doubled one stands for itself.
+pub fn escape(value: impl AsRef<OsStr>) -> OsString {
+    let mut escaped = Vec::new();
+    for &byte in value.as_ref().as_bytes() {
+        escaped.push(byte);
+        if byte == b',' {
+            escaped.push(byte);
+        }
+    }
+    OsString::from_vec(escaped)
+}
