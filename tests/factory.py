@@ -90,6 +90,7 @@ class Script:
     claims: tuple[dict[str, object], ...] = ()
     warnings: tuple[str, ...] = ("The CPU frequency governor is `powersave`: numbers vary more.",)
     text: str = ""
+    factors: dict[str, list[object]] = field(default_factory=dict)
     clock: Clock = "wall"
 
 
@@ -99,7 +100,11 @@ def meta(script: Script) -> Meta:
         study=script.study,
         question=script.question,
         study_text='[study]\nname = "first-look"\n',
-        settings={"design": {"precision": 0.02}, "claims": list(script.claims)},
+        settings={
+            "design": {"precision": 0.02},
+            "claims": list(script.claims),
+            "factors": script.factors,
+        },
         folder="/",
         argv=("hypertare", "run", script.study, "--seed", str(script.seed)),
         seed=script.seed,

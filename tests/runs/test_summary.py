@@ -49,6 +49,7 @@ def test_a_summary_fits_the_schema(tmp_path: Path, complete: bool) -> None:
 HEADINGS = {
     "Summary": "Run",
     "Estimate": "Estimate",
+    "LevelChange": "Change of a level",
     "NoiseFloor": "Noise floor",
     "FailedTrial": "Failed trial",
     "Curve": "Curve",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -41,6 +41,15 @@ def report(
             help="Write the report as one HTML file, too; - prints it instead.",
         ),
     ] = None,
+    baseline_level: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FACTOR=LEVEL",
+            help="Compare a factor's other levels with this one, not with the study's first. May be "
+            "repeated.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Show what a run found, or a tuning."""
     from hypertare.base.errors import InputError
@@ -55,7 +64,7 @@ def report(
     if format is Format.table and (tuning := _tuning(run)) is not None:
         _show_tuning(tuning, html)
         return
-    found = load(run)
+    found = load(run, _references(baseline_level or []))
     if html is not None:
         from hypertare.report import html as pages
 
@@ -108,14 +117,35 @@ def _show_tuning(found: Tuning, html: Path | None) -> None:
         show(found)
 
 
-def load(run: Path) -> Report:
-    """Reads everything that a report of a run shows."""
+def _references(asked: Sequence[str]) -> dict[str, str]:
+    """By factor, the level that the others are compared with, as a study has it.
+
+    Raises:
+        InputError: one is not given as FACTOR=LEVEL.
+    """
+    from hypertare.base.errors import InputError
+
+    for one in asked:
+        if "=" not in one:
+            raise InputError(
+                f"--baseline-level {one}: write a factor and its level.",
+                "For example: --baseline-level bench.mtu=9000",
+            )
+    return {factor: level for factor, _, level in (one.partition("=") for one in asked)}
+
+
+def load(run: Path, references: Mapping[str, str] | None = None) -> Report:
+    """Reads everything that a report of a run shows.
+
+    Args:
+        references: see `hypertare.findings.summarise.summarise`.
+    """
     from hypertare.findings.summarise import summarise
     from hypertare.report.model import gather
     from hypertare.runs.store import Store
 
     with Store.open(run) as store:
-        return gather(store, summarise(store))
+        return gather(store, summarise(store, references))
 
 
 @contextmanager

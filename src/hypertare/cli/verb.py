@@ -6,6 +6,9 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+AS_IT_IS = "hypertare.as_it_is"
+"""In a context's `meta`: whether what is to be run stands behind `--`."""
+
 
 class Verb(TyperCommand):
     """A command whose options and arguments are not empty where they are given. Left to themselves, an
@@ -13,6 +16,7 @@ class Verb(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[AS_IT_IS] = "--" in args
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         for parameter in self.params:
             # Of a command's own words some may be empty; they come as a list.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hypertare.cli.options import HugePages, ModuleReload
+from hypertare.cli.verb import AS_IT_IS
 from hypertare.stats.practical import THRESHOLD
 
 if TYPE_CHECKING:
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 
 
 def weigh(
+    context: typer.Context,
     command: Annotated[
         list[str],
         typer.Argument(
             metavar="COMMAND",
-            help="The command with its arguments, after --. Pipes and && need bash -c '...'.",
+            help="One command with its arguments, after --; or without -- several, each in quotes, which "
+            "are compared. Those go to a shell.",
             show_default=False,
         ),
     ],
@@ -58,6 +61,22 @@ def weigh(
     prepare: Annotated[
         str | None,
         typer.Option(metavar="CMD", help="Shell command before each run, not measured."),
+    ] = None,
+    setup: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CMD",
+            help="As --prepare, and before it: each run begins with a fresh copy of the directory.",
+        ),
+    ] = None,
+    cleanup: Annotated[str | None, typer.Option(metavar="CMD", hidden=True)] = None,
+    parameter_list: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=V[,V...]",
+            help="Compare the command with each value for {NAME}. May be repeated.",
+            show_default=False,
+        ),
     ] = None,
     workdir: Annotated[
         Path | None,
@@ -140,6 +159,10 @@ def weigh(
     hypertare weigh --cpus 1,2 --time-limit 10m -- bash -c 'make -j$(nproc)'
 
     hypertare weigh --on native,container --prepare 'make clean' -- make
+
+    hypertare weigh 'gzip -kc data' 'pigz -kc data'
+
+    hypertare weigh --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'
     """
     from hypertare.base import paths
     from hypertare.base.errors import InputError
@@ -154,8 +177,14 @@ def weigh(
     from hypertare.machines.host.needs import Permissions
     from hypertare.runs.store import Store
 
+    if cleanup is not None:
+        raise InputError(
+            "--cleanup has nothing to do: what a command writes is in memory and forgotten.",
+            "Leave it out.",
+        )
+    commands = commands_of(command, context.meta[AS_IT_IS], parameter_list or [])
     file = study_file(
-        command,
+        commands,
         platforms=_platforms(on),
         varied={
             "cpus": _counts(cpus),
@@ -177,7 +206,7 @@ def weigh(
             "time_limit": time_limit,
             "threshold": threshold,
         },
-        prepare=prepare,
+        prepare=" && ".join(filter(None, (setup, prepare))) or None,
     )
     try:
         prepared = prepared_of(file, seed)
@@ -198,8 +227,47 @@ def weigh(
     finish(folder, interrupted=interrupted, json=json, html=html)
 
 
+Command = str | list[str]
+
+
+def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> list[Command]:
+    """One command as it stands, or several that a shell reads, each with every value of every parameter.
+
+    Raises:
+        InputError: a parameter is not given as NAME=VALUES, or no command names it.
+    """
+    if as_it_is and not parameters:
+        return [words]
+    import shlex
+
+    made = [words] if as_it_is else [[word] for word in words]
+    for parameter in parameters:
+        made = _with_values(made, parameter)
+    told = [shlex.join(command) if as_it_is else command[0] for command in made]
+    return list(dict.fromkeys(told))
+
+
+def _with_values(commands: Sequence[list[str]], parameter: str) -> list[list[str]]:
+    from hypertare.base.errors import InputError
+
+    name, equals, values = parameter.partition("=")
+    place = f"{{{name}}}"
+    if not name or not equals or not _words(values):
+        raise InputError(
+            f"--parameter-list {parameter}: write a name and its values.",
+            "For example: --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'",
+        )
+    if not any(place in word for command in commands for word in command):
+        raise InputError(f"--parameter-list {parameter}: no command holds {place}.")
+    return [
+        [word.replace(place, value) for word in command]
+        for command in commands
+        for value in _words(values)
+    ]
+
+
 def study_file(
-    command: list[str],
+    commands: Sequence[Command],
     *,
     platforms: list[str],
     varied: Mapping[str, Sequence[object]],
@@ -207,21 +275,22 @@ def study_file(
     design: dict[str, object],
     prepare: str | None,
 ) -> StudyFile:
-    """The study that weighs one command: weigh is nothing but a study made on the spot.
+    """The study that weighs commands: weigh is nothing but a study made on the spot.
 
     Args:
+        commands: one, or several that are compared: then they are the levels of a factor.
         varied: settings of `sut`, each a factor where it has several levels; none is left as it is.
     """
     from hypertare.study import StudyFile
 
     if "native" not in platforms:
         platforms = ["native", *platforms]
-    workload: dict[str, object] = {"type": "command", "command": command}
+    workload: dict[str, object] = {"type": "command", "command": commands[0]}
     if prepare is not None:
         workload["prepare"] = prepare
     raw: dict[str, object] = {
         "name": "weigh",
-        "question": f"What does virtualisation cost `{_shown(command)}`?",
+        "question": _question(commands),
         "sut": {
             "platforms": platforms,
             **{name: levels[0] for name, levels in varied.items() if levels},
@@ -230,9 +299,12 @@ def study_file(
         "workloads": {"command": workload},
         "design": design,
     }
-    raw["factors"] = {
+    factors: dict[str, list[Any]] = {
         f"sut.{name}": list(levels) for name, levels in varied.items() if len(levels) > 1
     }
+    if len(commands) > 1:
+        factors["workloads.command.command"] = list(commands)
+    raw["factors"] = factors
     return StudyFile.of(raw, "weigh")
 
 
@@ -258,10 +330,17 @@ def _setting(found: re.Match[str]) -> str:
     return f"--{found[1]} {found[2]}" if found[2] else f"--{found[1]}"
 
 
-def _shown(command: list[str]) -> str:
+def _question(commands: Sequence[Command]) -> str:
+    shown = [f"`{_shown(command)}`" for command in commands]
+    if len(shown) == 1:
+        return f"What does virtualisation cost {shown[0]}?"
+    return f"Which is faster, on every platform: {' or '.join(shown)}?"
+
+
+def _shown(command: Command) -> str:
     import shlex
 
-    return shlex.join(command)
+    return command if isinstance(command, str) else shlex.join(command)
 
 
 def _words(text: str) -> list[str]:

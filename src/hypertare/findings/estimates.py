@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
 
 from hypertare.base.level import key
 from hypertare.base.response import Response
@@ -18,13 +17,14 @@ from hypertare.design.trials import FinishedTrial
 from hypertare.findings import advice
 from hypertare.findings.advice import Judged
 from hypertare.findings.doubt import doubt
+from hypertare.findings.ruling import Compared, Comparison, Rules, ends_of, judged
 from hypertare.findings.series import Series, baseline_of, series
-from hypertare.runs.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState, Verdict
-from hypertare.stats import boots, fairness, noise, practical, ratio, slow_down
+from hypertare.runs.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState
+from hypertare.stats import boots, fairness, noise, ratio, slow_down
 from hypertare.stats.boots import Booted
 from hypertare.stats.comparisons import by_chance
 from hypertare.stats.interval import p_value
-from hypertare.stats.practical import THRESHOLD, Reason, Ruling
+from hypertare.stats.practical import THRESHOLD
 from hypertare.stats.slow_down import Side
 from hypertare.study.factors import GUESTS
 
@@ -40,40 +40,6 @@ class Estimates:
     noise: tuple[NoiseFloor, ...]
     failed: tuple[FailedTrial, ...]
     warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How a run is judged: see `estimate`."""
-
-    baseline: str
-    confidence: float
-    threshold: float
-    clock: Clock
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A response of one platform against the baseline: in logs, or as a difference."""
-
-    scale: Literal["log", "difference"]
-    mean: Booted
-    blocks: int
-    size: float
-    """What the difference is measured against for its practical size, in the response's unit."""
-
-
-class _Compared(TypedDict, total=False):
-    """The fields of an estimate that compare."""
-
-    cost: float
-    cost_low: float | None
-    cost_high: float | None
-    difference: float
-    difference_low: float | None
-    difference_high: float | None
-    verdict: Verdict
-    reason: Reason | None
 
 
 @dataclass(frozen=True)
@@ -251,7 +217,7 @@ def _estimate(
 ) -> Estimate:
     virtual = rules.clock == "virtual"
     compared = comparison is None or comparison.mean.interval.constant
-    low, high = _ends(value, virtual)
+    low, high = ends_of(value.interval, virtual)
     if response.is_index and low is not None and high is not None:
         low, high = max(fairness.least(max(1, len(one.guests))), low), min(1.0, high)
     return Estimate(
@@ -268,83 +234,8 @@ def _estimate(
         confidence=rules.confidence,
         exact=virtual and value.interval.constant and compared,
         blocks=comparison.blocks if comparison else None,
-        **(_judged(comparison, response, floor, rules, many) if comparison else _Compared()),
+        **(judged(comparison, response, floor, rules, many) if comparison else Compared()),
     )
-
-
-def _judged(
-    comparison: Comparison,
-    response: Response,
-    floor: noise.Floor | None,
-    rules: Rules,
-    many: bool,
-) -> _Compared:
-    mean = comparison.mean
-    low, high = _ends(mean, rules.clock == "virtual")
-    if comparison.scale == "log":
-        cost = ratio.cost(mean.interval.estimate, response.better)
-        ends: tuple[float | None, float | None] = (None, None)
-        if low is not None and high is not None:
-            ends = ratio.cost_bounds(low, high, response.better)
-        gate = floor.least if floor and floor.pairs == "same block" else 0.0
-        ruling = _ruling(comparison, cost, ends, gate, rules, many)
-        return {
-            "cost": cost,
-            "cost_low": ends[0],
-            "cost_high": ends[1],
-            "verdict": ruling.verdict,
-            "reason": ruling.reason,
-        }
-    ruling = _difference_ruling(comparison, response, low, high, rules, many)
-    return {
-        "difference": mean.interval.estimate,
-        "difference_low": low,
-        "difference_high": high,
-        "verdict": ruling.verdict,
-        "reason": ruling.reason,
-    }
-
-
-def _difference_ruling(
-    comparison: Comparison,
-    response: Response,
-    low: float | None,
-    high: float | None,
-    rules: Rules,
-    many: bool,
-) -> Ruling:
-    """A difference matters as a share of the largest value seen on either side."""
-    size = comparison.size or 1.0
-    sign = (1 if response.better == "lower" else -1) / size
-    ends: tuple[float | None, float | None] = (None, None)
-    if low is not None and high is not None:
-        ends = (min(sign * low, sign * high), max(sign * low, sign * high))
-    return _ruling(comparison, sign * comparison.mean.interval.estimate, ends, 0.0, rules, many)
-
-
-def _ruling(
-    comparison: Comparison,
-    loss: float,
-    ends: tuple[float | None, float | None],
-    gate: float,
-    rules: Rules,
-    many: bool,
-) -> Ruling:
-    interval = comparison.mean.interval
-    sure = interval.constant and (
-        rules.clock == "virtual" or practical.unanimous(interval.n, rules.confidence)
-    )
-    return practical.rule(
-        loss, ends[0], ends[1], threshold=rules.threshold, floor=gate, sure=sure, many=many
-    )
-
-
-def _ends(mean: Booted, virtual: bool) -> tuple[float | None, float | None]:
-    """The interval; in virtual time what never varies is its own."""
-    interval = mean.interval
-    if interval.constant and virtual:
-        return interval.estimate, interval.estimate
-    return interval.low, interval.high
 
 
 def _failed(trial: FinishedTrial) -> FailedTrial:

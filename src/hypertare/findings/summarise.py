@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,19 +21,24 @@ from hypertare.runs.summary import Estimate, LossFreeRate, PlatformState, Publis
 from hypertare.study import StudyFile
 
 if TYPE_CHECKING:
+    from hypertare.findings.ruling import Rules
     from hypertare.study.claims import Claim
 
 
-def summarise(store: Store) -> Summary:
+def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summary:
     """What the trials that are there say. An interrupted run's summary says that it is incomplete.
 
+    Args:
+        references: by factor, the level that the others are compared with; else the study's first.
+
     Raises:
-        InputError: the run's file is damaged.
+        InputError: the run's file is damaged, or has not what is to be compared with.
     """
     from hypertare.findings.cell_order import in_order
     from hypertare.findings.claims import judge
     from hypertare.findings.curves import curves
     from hypertare.findings.estimates import estimate
+    from hypertare.findings.levels import level_changes
     from hypertare.findings.predictability import predictability
     from hypertare.findings.totals import joined, totals
     from hypertare.search import rates
@@ -89,6 +94,7 @@ def summarise(store: Store) -> Summary:
         platforms=platforms,
         estimates=estimates,
         guests=found.guests,
+        levels=level_changes(trials, _factors(meta, trials, references or {}), *_asked(meta)),
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
         predictability=foretold,
@@ -125,6 +131,40 @@ def read(path: Path) -> Found:
 def responses_of(meta: Meta) -> dict[str, Response]:
     """All responses by name; those of two workloads that share a name share unit and direction."""
     return {response.name: response for some in meta.responses.values() for response in some}
+
+
+def _factors(
+    meta: Meta, trials: Sequence[FinishedTrial], references: Mapping[str, str]
+) -> dict[str, tuple[Level, ...]]:
+    """The levels that are compared, by factor, the reference first."""
+    from hypertare.base.words import did_you_mean, level_text
+    from hypertare.findings.levels import factors_of, referenced
+
+    factors = factors_of(meta.settings, trials)
+    for factor in references:
+        if factor not in factors:
+            known = ", ".join(factors) or "none"
+            raise InputError(
+                f"This run has no factor '{factor}' with several levels.{did_you_mean(factor, factors)}",
+                f"It has: {known}.",
+            )
+    try:
+        return referenced(factors, references)
+    except ValueError as error:
+        factor = str(error)
+        raise InputError(
+            f"{factor} has no level {references[factor]} in this run.",
+            f"It has: {', '.join(map(level_text, factors[factor]))}.",
+        ) from None
+
+
+def _asked(meta: Meta) -> tuple[dict[str, Response], Rules]:
+    """By workload the response that is the question, and how a run is judged."""
+    from hypertare.findings.ruling import Rules
+
+    known = responses_of(meta)
+    leading = {workload: known[name] for workload, name in meta.headline.items() if name in known}
+    return leading, Rules(meta.baseline, meta.confidence, meta.threshold, meta.clock)
 
 
 def _published(meta: Meta, file: StudyFile, estimates: Sequence[Estimate]) -> Iterator[Published]:

@@ -151,7 +151,7 @@ def nics_of(bench: plan.Bench) -> tuple[Nic, ...]:
 
 
 MOST_NICS = 184
-"""Of QEMU's PC: eight functions of each of its 23 free slots (`place` in the agent's emulated/command_line.rs)."""
+"""Of QEMU's PC: eight functions of each of its 23 free slots (`place` in the agent's `emulated`)."""
 
 
 def check_nics(file: StudyFile, plot: Plot, on: planner.Surroundings) -> None:

@@ -25,7 +25,7 @@ from hypertare.protocol.records import (
     Record,
     TaskResult,
 )
-from hypertare.report import verdict
+from hypertare.report import factors, verdict
 from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.store import Meta, Store
@@ -283,6 +283,7 @@ def _sentences(
         and estimate.response == meta.headline.get(str(estimate.cell.get("workload")))
     ]
     ordered = in_order(leading, meta, wording, trials)
+    yield from factors.sentences(summary, wording)
     overall = verdict.overall(ordered, wording)
     if overall:
         yield overall

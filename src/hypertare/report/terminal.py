@@ -11,8 +11,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hypertare.base.units import human_size
-from hypertare.report import units, verdict
+from hypertare.report import factors, units, verdict
 from hypertare.report.model import Failure, Report
+from hypertare.report.tables import levels
 from hypertare.report.tables.found import tables
 from hypertare.report.tables.table import Table
 from hypertare.report.terminal_tables import Fitting, columns, plain
@@ -51,7 +52,8 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts += _tables(report, shown)
     parts += _left_out(report, shown)
     for table in tables(report):
-        parts += _found(table)
+        if table.id != levels.FORM.id or not factors.are_all_told(report.summary):
+            parts += _found(table)
     parts += _claims(report)
     parts += _failures(report)
     parts += _warnings(report)

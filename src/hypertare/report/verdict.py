@@ -81,7 +81,7 @@ class Wording:
             factors = frozenset(trial.planned.cell)
             shared[workload] = shared.get(workload, factors) & factors
             for factor, level in trial.planned.cell.items():
-                levels.setdefault((workload, factor), set()).add(_level(level))
+                levels.setdefault((workload, factor), set()).add(shown(level))
         # What is modelled of a trial, or searched by several, may have factors that no trial has.
         beyond = [estimate.cell for estimate in summary.estimates]
         goals = [
@@ -90,7 +90,7 @@ class Wording:
         for cell in (*beyond, *goals):
             for factor, level in cell.items():
                 workload = str(cell.get("workload", ""))
-                levels.setdefault((workload, factor), set()).add(_level(level))
+                levels.setdefault((workload, factor), set()).add(shown(level))
         return cls(
             titles={
                 (workload, response.name): response.title
@@ -140,7 +140,7 @@ def named(factor: str, level: Level) -> str:
     are said of anything."""
     if isinstance(level, str) and level[:1].isalpha() and level not in _OF_ANYTHING:
         return level
-    return f"{factor.rpartition('.')[2].replace('_', ' ')} {_level(level)}"
+    return f"{factor.rpartition('.')[2].replace('_', ' ')} {shown(level)}"
 
 
 def setting(platform: str, cell: Cell, left_out: Sequence[str] = ()) -> str:
@@ -154,7 +154,8 @@ def workloads(cells: Iterable[Cell]) -> str:
     return ", ".join(dict.fromkeys(str(cell.get("workload")) for cell in cells))
 
 
-def _level(level: Level) -> str:
+def shown(level: Level) -> str:
+    """A level as tables and sentences have it."""
     if isinstance(level, bool):
         return "on" if level else "off"
     return f"{level:g}" if isinstance(level, float) else str(level)
@@ -383,11 +384,14 @@ def least(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Se
 
 
 def _basis(estimate: Estimate, wording: Wording) -> str:
-    accelerator = wording.accelerators.get(estimate.platform)
+    return basis(estimate.platform, estimate.blocks, estimate.n, wording)
+
+
+def basis(platform: str, blocks: int | None, n: int, wording: Wording) -> str:
+    """What a figure rests on: `, n = 12 blocks, accelerator tcg`."""
+    accelerator = wording.accelerators.get(platform)
     parts = [
-        f"n = {estimate.blocks} block{'s' if estimate.blocks != 1 else ''}"
-        if estimate.blocks
-        else f"n = {estimate.n}",
+        f"n = {blocks} block{'s' if blocks != 1 else ''}" if blocks else f"n = {n}",
         f"accelerator {accelerator}" if accelerator else "",
         "virtual time" if wording.clock == "virtual" else "",
     ]

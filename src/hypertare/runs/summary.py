@@ -81,6 +81,44 @@ class Estimate(Part):
     doubt: str | None = None
 
 
+class LevelChange(Part):
+    """What a level of a factor changes on a platform, against another level of it.
+
+    `cost` with its interval is a share of the response at `against`, a positive one is a loss, as of an
+    `Estimate`; where a value of zero or below forbids a ratio it is a `difference` in `unit`. It comes
+    from `blocks` blocks of each side. With several factors it is the mean over the `settings` of the
+    others; `cell` holds what these have alike.
+
+    `cost_change` is how much more of the baseline is lost at this level than at the other, as a
+    difference of costs: absent for the baseline itself.
+    """
+
+    factor: str
+    level: Level
+    against: Level
+    platform: str
+    cell: dict[str, Level]
+    response: str
+    unit: str
+    better: Better
+    settings: int
+    blocks: int
+    confidence: float = 0.95
+    exact: bool = False
+    cost: float | None = None
+    cost_low: float | None = None
+    cost_high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    verdict: Verdict | None = None
+    reason: Reason | None = None
+    cost_change: float | None = None
+    cost_change_low: float | None = None
+    cost_change_high: float | None = None
+    doubt: str | None = None
+
+
 class NoiseFloor(Part):
     """Native against native. `cost` is the least cost that this run could have shown, `cost_low`
     and `cost_high` bound what native cost against itself, over `n` pairs of trials of the same
@@ -311,6 +349,7 @@ class Summary(Part):
     platforms: tuple[PlatformState, ...]
     estimates: tuple[Estimate, ...]
     guests: tuple[Estimate, ...] = ()
+    levels: tuple[LevelChange, ...] = ()
     noise: tuple[NoiseFloor, ...] = ()
     curves: tuple[Curve, ...] = ()
     predictability: tuple[Predictability, ...] = ()

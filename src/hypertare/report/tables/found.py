@@ -10,6 +10,7 @@ from hypertare.report.tables import (
     guests,
     guests_cpu,
     laws,
+    levels,
     line,
     loss_free,
     published,
@@ -23,6 +24,7 @@ def tables(report: Report) -> Iterator[Table]:
     summary = report.summary
     groups = guests.groups(summary)
     every = (
+        levels.table(summary.levels, report.wording),
         guests.table(groups),
         guests_cpu.table(groups),
         line.table(line.filled(summary)),

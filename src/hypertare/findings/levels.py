@@ -1,0 +1,293 @@
+"""What the levels of a factor change, within each platform: the answer to "A or B". Pure.
+
+A factor's effect is that of a level against its reference, the first level that the study names unless
+another is asked for. With several factors it is the mean over the settings of the others: what a
+combination does beside that is not in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypertare.base.level import Level, key, same
+from hypertare.base.response import Response
+from hypertare.base.words import level_text
+from hypertare.design.trials import FinishedTrial
+from hypertare.findings.doubt import doubt
+from hypertare.findings.ruling import Comparison, Rules, ends_of, judged
+from hypertare.findings.series import Series, baseline_of, series
+from hypertare.runs.summary import LevelChange
+from hypertare.stats import boots, ratio
+from hypertare.stats.boots import Booted
+from hypertare.stats.comparisons import by_chance
+from hypertare.stats.contrast import Side, contrast, pooled
+from hypertare.stats.interval import Interval, p_value, welch
+
+Levels = Mapping[str, Sequence[Level]]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A platform in one setting of all other factors, at the reference and at another level."""
+
+    reference: Series
+    other: Series
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A change before its verdict, which depends on how many others there are."""
+
+    change: LevelChange
+    comparison: Comparison
+    response: Response
+
+    @property
+    def p(self) -> float | None:
+        interval = self.comparison.mean.interval
+        return p_value(interval) if interval.freedom > 0 else None
+
+
+def level_changes(
+    trials: Sequence[FinishedTrial],
+    factors: Levels,
+    leading: Mapping[str, Response],
+    rules: Rules,
+) -> tuple[LevelChange, ...]:
+    """By factor, platform, workload and level, in the order of the study.
+
+    Args:
+        factors: the levels of each factor by its path, the reference first.
+        leading: by workload, the response that is the question.
+    """
+    every = series(trials)
+    drafts = [
+        draft
+        for factor, levels in factors.items()
+        for pairs in _groups(every, factor, levels)
+        if (draft := _draft(pairs, factor, every, leading, rules)) is not None
+    ]
+    chance = by_chance([("levels", draft.p) for draft in drafts], rules.confidence)
+    return tuple(
+        _with_verdict(draft, rules, many) for draft, many in zip(drafts, chance, strict=True)
+    )
+
+
+def factors_of(
+    settings: Mapping[str, Any], trials: Sequence[FinishedTrial]
+) -> dict[str, tuple[Level, ...]]:
+    """The levels that were measured of each factor by its path, in the order of the study's tables."""
+    asked: dict[str, Sequence[Level]] = dict(settings.get("factors", {}))
+    for workload in settings.get("workloads", {}).values():
+        asked.update(workload.get("factors", {}))
+    found: dict[str, dict[str, Level]] = {}
+    for trial in trials:
+        for factor, level in trial.planned.cell.items():
+            if factor in asked:
+                found.setdefault(factor, {}).setdefault(repr(level), level)
+    return {
+        factor: tuple(sorted(measured.values(), key=lambda one: _place(one, asked[factor])))
+        for factor, measured in found.items()
+        if len(measured) > 1
+    }
+
+
+def _place(level: Level, levels: Sequence[Level]) -> int:
+    """What the study writes otherwise than it was measured comes last."""
+    return next((i for i, one in enumerate(levels) if same(one, level)), len(levels))
+
+
+def referenced(factors: Levels, references: Mapping[str, str]) -> dict[str, tuple[Level, ...]]:
+    """The factors with the level that is asked for as the reference in front.
+
+    Raises:
+        KeyError: there is no such factor.
+        ValueError: a factor has no such level.
+    """
+    found = {factor: tuple(levels) for factor, levels in factors.items()}
+    for factor, level in references.items():
+        levels = found[factor]
+        place = next((i for i, one in enumerate(levels) if level_text(one) == level), None)
+        if place is None:
+            raise ValueError(factor)
+        found[factor] = (levels[place], *levels[:place], *levels[place + 1 :])
+    return found
+
+
+def _groups(every: Sequence[Series], factor: str, levels: Sequence[Level]) -> Iterator[list[_Pair]]:
+    """Of each platform, workload and level all pairs that differ in nothing else."""
+    known = {(one.platform, key(one.cell)): one for one in every if factor in one.cell and one.good}
+    places = dict.fromkeys((one.platform, str(one.cell.get("workload"))) for one in known.values())
+    for platform, workload in places:
+        at_reference = [
+            one
+            for one in known.values()
+            if (one.platform, str(one.cell.get("workload"))) == (platform, workload)
+            and same(one.cell[factor], levels[0])
+        ]
+        for level in levels[1:]:
+            found = (
+                (one, known.get((platform, key({**one.cell, factor: level}))))
+                for one in at_reference
+            )
+            pairs = [_Pair(one, other) for one, other in found if other is not None]
+            if pairs:
+                yield pairs
+
+
+def _draft(
+    pairs: Sequence[_Pair],
+    factor: str,
+    every: Sequence[Series],
+    leading: Mapping[str, Response],
+    rules: Rules,
+) -> _Draft | None:
+    first = pairs[0]
+    workload = str(first.reference.cell.get("workload"))
+    response = leading.get(workload)
+    pairs = [pair for pair in pairs if response and _has(pair, response.name)]
+    if response is None or not pairs:
+        return None
+    comparison = _compare(pairs, response.name, rules)
+    change = LevelChange(
+        factor=factor,
+        level=first.other.cell[factor],
+        against=first.reference.cell[factor],
+        platform=first.reference.platform,
+        cell=_common(pairs, factor),
+        response=response.name,
+        unit=response.unit,
+        better=response.better,
+        settings=len(pairs),
+        blocks=comparison.blocks,
+        confidence=rules.confidence,
+        exact=rules.clock == "virtual" and comparison.mean.interval.constant,
+        doubt=_doubt(pairs, response.name),
+    )
+    return _Draft(_with_points(change, pairs, response, every, rules), comparison, response)
+
+
+def _with_verdict(draft: _Draft, rules: Rules, many: bool) -> LevelChange:
+    found = judged(draft.comparison, draft.response, None, rules, many)
+    return draft.change.model_copy(update=dict(found))
+
+
+# --- one level against another
+
+
+def _compare(pairs: Sequence[_Pair], response: str, rules: Rules) -> Comparison:
+    """In logs where all values allow it, as for costs (`hypertare.stats.ratio`)."""
+    values = [
+        v for pair in pairs for one in (pair.reference, pair.other) for v in _values(one, response)
+    ]
+    is_ratio = all(value > 0 for value in values)
+    parts = [
+        contrast(
+            _side(pair.reference, response, is_ratio),
+            _side(pair.other, response, is_ratio),
+            rules.confidence,
+        )
+        for pair in pairs
+    ]
+    blocks = sum(part.n for part in parts)
+    mean = Booted(pooled(parts, rules.confidence), 1, None, False)
+    if is_ratio:
+        return Comparison("log", mean, blocks, 1.0)
+    return Comparison("difference", mean, blocks, max(map(abs, values)))
+
+
+def _side(one: Series, response: str, logs: bool) -> Side:
+    """By boot and round: the first block of a cell in a boot stands beside the first of any other."""
+    booted = {trial.planned.block: trial.planned.boot for trial in one.trials}
+    blocks = one.by_block(response)
+    rounds: dict[int, int] = {}
+    values: dict[tuple[int, int], list[float]] = {}
+    for block in sorted(blocks):
+        boot = booted[block]
+        number = rounds[boot] = rounds.get(boot, -1) + 1
+        values[boot, number] = [math.log(v) if logs else v for v in blocks[block]]
+    return Side(values, {place: place[0] for place in values})
+
+
+def _values(one: Series, response: str) -> list[float]:
+    return one.values(response)[0]
+
+
+def _has(pair: _Pair, response: str) -> bool:
+    return bool(_values(pair.reference, response) and _values(pair.other, response))
+
+
+def _common(pairs: Sequence[_Pair], factor: str) -> dict[str, Level]:
+    """What all settings have alike."""
+    first, *others = (pair.reference.cell for pair in pairs)
+    return {
+        name: level
+        for name, level in first.items()
+        if name != factor and all(name in cell and same(cell[name], level) for cell in others)
+    }
+
+
+def _doubt(pairs: Sequence[_Pair], response: str) -> str | None:
+    sides = (side for pair in pairs for side in (pair.reference, pair.other))
+    return next((why for side in sides if (why := doubt(response, side.good))), None)
+
+
+# --- what a level changes of the cost
+
+
+def _with_points(
+    change: LevelChange,
+    pairs: Sequence[_Pair],
+    response: Response,
+    every: Sequence[Series],
+    rules: Rules,
+) -> LevelChange:
+    """How much more of the baseline is lost at this level than at the reference."""
+    found = [_points(pair, response, every, rules) for pair in pairs]
+    parts = [part for part in found if part is not None]
+    if not parts or len(parts) < len(found):
+        return change
+    mean = pooled(parts, rules.confidence)
+    low, high = ends_of(mean, rules.clock == "virtual")
+    return change.model_copy(
+        update={"cost_change": mean.estimate, "cost_change_low": low, "cost_change_high": high}
+    )
+
+
+def _points(
+    pair: _Pair, response: Response, every: Sequence[Series], rules: Rules
+) -> Interval | None:
+    """The difference of two costs, each from trials paired with the baseline's of the same block.
+
+    Standard errors by the delta method: of exp(x) it is exp(x) times that of x.
+    """
+    costs = [_cost(one, response, every, rules) for one in (pair.reference, pair.other)]
+    if costs[0] is None or costs[1] is None:
+        return None
+    return welch(costs[0], costs[1], rules.confidence)
+
+
+def _cost(
+    one: Series, response: Response, every: Sequence[Series], rules: Rules
+) -> Interval | None:
+    bases = [] if one.platform == rules.baseline else baseline_of(one, every, rules.baseline)
+    if len(bases) != 1:
+        return None
+    mine, its = one.by_block(response.name), bases[0].by_block(response.name)
+    pairs = ratio.pair({block: its.get(block, []) for block in mine}, mine)
+    if pairs.logs is None or not pairs.blocks:
+        return None
+    booted = one.boots()
+    log = boots.mean(
+        pairs.logs, [booted[block] for block in pairs.blocks], rules.confidence
+    ).interval
+    return replace(
+        log,
+        estimate=ratio.cost(log.estimate, response.better),
+        error=math.exp(log.estimate) * log.error,
+        low=None,
+        high=None,
+    )

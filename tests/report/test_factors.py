@@ -1,0 +1,112 @@
+"""The answer to "A or B" in reports: sentences, table, another reference."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hypertare.base.errors import InputError
+from hypertare.cli.report import load
+from hypertare.report import factors, html, markdown, terminal
+from hypertare.report.model import Report
+from hypertare.runs.summary import LevelChange
+from tests import factory
+
+DIRECTION = "workloads.tcp.direction"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a platform costs does not depend on the direction."""
+    script = factory.Script(factors={DIRECTION: ["receive", "transmit"]}, fail=frozenset())
+    return factory.write(tmp_path_factory.mktemp("factors") / "run", script)
+
+
+@pytest.fixture(scope="module")
+def report(run: Path) -> Report:
+    return load(run)
+
+
+def test_each_platform_has_its_answer(report: Report) -> None:
+    told = [one.text for one in factors.sentences(report.summary, report.wording)]
+    assert [text.split(":")[0] for text in told] == ["native", "container", "guest"]
+    # Two NICs of the guest: the mean of both.
+    assert "over 2 settings" in told[2]
+    native = next(text for text in told if text.startswith("native: "))
+    assert "transmit against receive: no difference shown in goodput" in native
+    assert "95 % interval" in native and "n = 7 blocks" in native
+
+
+def test_terminal_page_and_markdown_say_the_same(report: Report) -> None:
+    out = io.StringIO()
+    terminal.show(report, Console(file=out, width=200))
+    first = next(iter(factors.sentences(report.summary, report.wording))).text
+    assert first in out.getvalue() and first in html.render(report)
+    assert "What each factor changes of tcp" in html.render(report)
+    assert "| native | transmit against receive | goodput in tcp" in markdown.render(report)
+    # What the sentences have told stands in no table of the terminal.
+    assert "what each factor changes" not in out.getvalue()
+
+
+def test_another_level_may_lead(run: Path) -> None:
+    turned = load(run, {DIRECTION: "transmit"}).summary.levels
+    assert {(one.level, one.against) for one in turned} == {("receive", "transmit")}
+    with pytest.raises(InputError, match="no level sideways"):
+        load(run, {DIRECTION: "sideways"})
+    with pytest.raises(InputError, match=r"no factor 'workloads\.tcp\.directoin'.*Did you mean"):
+        load(run, {"workloads.tcp.directoin": "receive"})
+
+
+def change(platform: str, cost: float, verdict: str, **more: object) -> LevelChange:
+    return LevelChange.model_validate(
+        {
+            "factor": "bench.mtu",
+            "level": 9000,
+            "against": 1500,
+            "platform": platform,
+            "cell": {"workload": "tcp"},
+            "response": "goodput",
+            "unit": "b/s",
+            "better": "higher",
+            "settings": 1,
+            "blocks": 8,
+            "cost": cost,
+            "cost_low": cost - 0.03,
+            "cost_high": cost + 0.03,
+            "verdict": verdict,
+            **more,
+        }
+    )
+
+
+def said(report: Report, *changes: LevelChange) -> list[str]:
+    summary = report.summary.model_copy(update={"levels": changes})
+    return [one.text for one in factors.sentences(summary, report.wording)]
+
+
+def test_how_the_cost_changes_is_told_where_it_is_sure(report: Report) -> None:
+    sure = {"cost_change": -0.08, "cost_change_low": -0.15, "cost_change_high": -0.01}
+    (told,) = said(report, change("guest", -0.12, "gains", **sure))
+    assert told == (
+        "guest: mtu 9000 against 1500: +12.0 % goodput (95 % interval +9.0 to +15.0), n = 8 blocks, "
+        "accelerator tcg; its cost is 8.0 points lower"
+    )
+    (told,) = said(report, change("guest", -0.12, "gains", **{**sure, "cost_change_high": 0.01}))
+    assert "points" not in told
+
+
+def test_where_platforms_disagree_it_says_so(report: Report) -> None:
+    told = said(report, change("native", -0.2, "gains"), change("guest", 0.1, "costs"))
+    assert told[-1] == "which is better depends on the platform: mtu 9000 on native, 1500 on guest"
+    told = said(report, change("native", -0.2, "gains"), change("guest", -0.1, "gains"))
+    assert not any("depends" in text for text in told)
+
+
+def test_of_many_the_largest_are_told(report: Report) -> None:
+    many = [change(f"guest{n}", -0.01 * n, "gains") for n in range(2, 12)]
+    told = said(report, *many, change("native", 0.0, "no difference shown"))
+    assert told[0] == "levels: 10 of 11 comparisons show a difference"
+    assert len(told) == 1 + factors.MOST and told[1].startswith("guest11")
