@@ -212,10 +212,10 @@ def study_file(
     Args:
         varied: settings of `sut`, each a factor where it has several levels; none is left as it is.
     """
-    from hypertare.study import StudyFile
+    from hypertare.study import BASELINE, StudyFile
 
-    if "native" not in platforms:
-        platforms = ["native", *platforms]
+    if BASELINE not in platforms:
+        platforms = [BASELINE, *platforms]
     workload: dict[str, object] = {"type": "command", "command": command}
     if prepare is not None:
         workload["prepare"] = prepare
@@ -268,20 +268,19 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-_PLATFORMS = ("native", "container", "guest")
-"""Those that see this host's files."""
-
-
 def _platforms(text: str) -> list[str]:
+    """Of those that see this host's files."""
     from hypertare.base.errors import InputError
     from hypertare.base.words import did_you_mean
+    from hypertare.platforms.registry import KINDS
 
+    allowed = [kind.name for kind in KINDS.values() if kind.sees_host_files]
     words = _words(text)
     for word in words:
-        if word not in _PLATFORMS:
+        if word not in allowed:
             raise InputError(
-                f"--on: '{word}' is not allowed here.{did_you_mean(word, _PLATFORMS)}",
-                f"Allowed: {', '.join(_PLATFORMS)}.",
+                f"--on: '{word}' is not allowed here.{did_you_mean(word, allowed)}",
+                f"Allowed: {', '.join(allowed)}.",
             )
     return words
 
