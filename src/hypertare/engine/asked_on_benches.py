@@ -16,7 +16,7 @@ from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.benches import Benches, Machine
 from hypertare.engine.laboratory import Asking, levels_of
 from hypertare.machines.batch import Place
-from hypertare.platforms.registry import BASELINE, is_own_setting
+from hypertare.platforms.registry import BASELINE, find, is_own_setting
 
 
 class AskedOnBenches:
@@ -112,7 +112,7 @@ class AskedOnBenches:
 
     def _plot(self, hard: Cell, wanted: Sequence[Cell]) -> Plot:
         platform = self.asking.platform
-        others = [Variant(platform, own) for own in wanted if platform != BASELINE]
+        others = [] if find(platform).is_baseline else [Variant(platform, own) for own in wanted]
         guests = self.asking.notes.file.cell(hard).bench_guests
         return Plot(hard, tuple(name_nodes([Variant(BASELINE), *others], guests)))
 

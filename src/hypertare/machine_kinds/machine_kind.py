@@ -1,7 +1,7 @@
 """What a kind of machine is, as a study and its design see it.
 
 Each has one file beside this one, and stands in `registry.py`. Nothing else asks which one a machine is:
-it asks for one of these facts. How one is run is in `hypertare.engine.machines`.
+it asks for one of these facts. How one is run is in `hypertare.engine.runners`.
 """
 
 from __future__ import annotations
