@@ -8,7 +8,8 @@ import pytest
 
 from hypertare.base.errors import InputError
 from hypertare.engine.runners.registry import RUNNERS
-from hypertare.machine_kinds.machine_kind import Clock, MachineKind
+from hypertare.machine_kinds.clock import CLOCKS, ClockName
+from hypertare.machine_kinds.machine_kind import MachineKind
 from hypertare.machine_kinds.registry import KINDS, USUAL, MachineName, find
 from hypertare.platforms.registry import BASELINE
 from hypertare.study import Study, StudyFile
@@ -24,6 +25,11 @@ def study(machine: str | None) -> Study:
 def test_studies_may_name_each() -> None:
     assert tuple(KINDS) == get_args(MachineName)
     assert study(None).machine == USUAL
+
+
+def test_studies_may_name_each_clock() -> None:
+    assert tuple(CLOCKS) == get_args(ClockName)
+    assert {clock for kind in KINDS.values() for clock in kind.clocks} == set(CLOCKS)
 
 
 def test_what_is_none_is_said() -> None:
@@ -42,7 +48,7 @@ def test_it_gives_what_a_study_does_not_say(kind: MachineKind) -> None:
 @EVERY
 def test_it_has_clocks_of_its_own_and_no_others(kind: MachineKind) -> None:
     raw = {"name": "x", "question": "?", "workloads": {"fork": {"type": "fork"}}}
-    for clock in get_args(Clock):
+    for clock in get_args(ClockName):
         file = StudyFile.of({**raw, "machine": kind.name, "clock": clock}, "x")
         if clock in kind.clocks:
             assert file.study().clock == clock

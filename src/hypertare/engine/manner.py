@@ -29,7 +29,7 @@ class Manner:
         Raises:
             InputError: it does not fit the study's machine and clock.
         """
-        alone = prepared.study.clock == "wall"
+        alone = not prepared.study.clock_kind.repeats
         if alone and ((self.jobs or 1) > 1 or self.fresh):
             raise InputError(
                 "--jobs and --fresh are for virtual time: by the wall clock, trials that run at the "

@@ -51,7 +51,7 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
     )
     store = Store.create(folder, meta)
     # A busy host cannot change what is measured in virtual time.
-    for text in quick.warnings() if study.clock == "wall" else ():
+    for text in () if study.clock_kind.repeats else quick.warnings():
         store.add_event(text)
     for text in planner.warnings(study):
         store.add_event(text)

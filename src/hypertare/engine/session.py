@@ -96,7 +96,7 @@ class Session:
                 [need.ask(variant, replicate)]
                 for need in missing
                 for variant in need.plot.variants
-                for replicate in range(capacity.TRIALS[study.clock])
+                for replicate in range(capacity.replicates(study))
                 if (need.workload, variant.platform) == (workload, platform)
             ]
             first = first_beside_cells("capacity", self.store.next_trial_id)

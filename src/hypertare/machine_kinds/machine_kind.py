@@ -6,19 +6,18 @@ it asks for one of these facts. How one is run is in `hypertare.engine.runners`.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
+from hypertare.machine_kinds.clock import ClockName
 from hypertare.platforms.registry import PlatformName
 from hypertare.protocol.plan import NicModel
-
-Clock = Literal["wall", "virtual"]
 
 
 class MachineKind:
     """A kind of machine; what is said here holds unless its own file says otherwise."""
 
     name: ClassVar[str]
-    clocks: ClassVar[tuple[Clock, ...]]
+    clocks: ClassVar[tuple[ClockName, ...]]
     """The first is the one that it has unless told otherwise."""
     usual_platforms: ClassVar[tuple[PlatformName, ...]]
     """Those that a study has if it names none."""

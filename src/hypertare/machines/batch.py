@@ -19,6 +19,7 @@ from hypertare.design import pc, planner
 from hypertare.design.design import Plot, Variant
 from hypertare.design.pc import Nic, Pc
 from hypertare.design.trials import PlannedTrial
+from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.protocol.plan import Seam
@@ -71,7 +72,7 @@ class Batch:
     @property
     def machine(self) -> object:
         """Equal for batches that are one machine: in virtual time those that differ in nothing."""
-        if self.pc.clock != "virtual":
+        if not CLOCKS[self.pc.clock].repeats:
             return id(self)
         return self.pc, hashlib.sha256(self.steps).hexdigest()
 

@@ -45,7 +45,7 @@ def fits_the_machine(study: Study) -> None:
             f"sut.memory is {human_size(study.sut.memory)}, but an emulated machine needs "
             f"{human_size(LEAST_EMULATED)}: its kernel would not fit, or end in a loop"
         )
-    if study.clock == "virtual" and study.sut.cpus != 1:
+    if study.clock_kind.counts_instructions and study.sut.cpus != 1:
         raise ValueError(
             f"sut.cpus is {study.sut.cpus}, but virtual time has one count of instructions: "
             "several CPUs would take turns and not work at the same time. Ask for one CPU, or "
@@ -141,7 +141,7 @@ def walks_can_be_joined(study: Study) -> None:
     """Modelled walks are added to elapsed virtual time."""
     if study.walk is None:
         return
-    if study.clock != "virtual":
+    if not study.clock_kind.counts_instructions:
         raise ValueError(
             "[walk] is for virtual time: by the wall clock a processor's page walks are in the "
             "elapsed time already"

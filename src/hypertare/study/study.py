@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from hypertare.base.settings import Settings
 from hypertare.knobs.registry import Knobs
-from hypertare.machine_kinds.machine_kind import Clock, MachineKind
+from hypertare.machine_kinds.clock import CLOCKS, Clock, ClockName
+from hypertare.machine_kinds.machine_kind import MachineKind
 from hypertare.machine_kinds.registry import KINDS as MACHINES
 from hypertare.machine_kinds.registry import USUAL as USUAL_MACHINE
 from hypertare.machine_kinds.registry import MachineName
@@ -51,7 +52,7 @@ class Study(Settings):
     question: str
     description: str = ""
     machine: MachineName = USUAL_MACHINE
-    clock: Clock = "wall"
+    clock: ClockName = "wall"
     sut: Sut = Sut()
     emulated: Emulated = Emulated()
     bench: BenchSettings = BenchSettings()
@@ -91,6 +92,10 @@ class Study(Settings):
     @property
     def machine_kind(self) -> MachineKind:
         return MACHINES[self.machine]
+
+    @property
+    def clock_kind(self) -> Clock:
+        return CLOCKS[self.clock]
 
     @property
     def platforms(self) -> tuple[Platform, ...]:
