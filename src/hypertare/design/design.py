@@ -55,7 +55,7 @@ class Variant:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Names of its nodes, in the order in which they are made."""
-        if self.kind.is_baseline:
+        if self.kind.is_host:
             return (self.node,)
         return numbered(self.node, self.guests)
 
@@ -169,7 +169,7 @@ def make(study: Study, seed: int) -> Design:
 def name_nodes(variants: Sequence[Variant], guests: int) -> Iterator[Variant]:
     """Variants with their places on a bench of so many guests each."""
     for index, variant in enumerate(variants):
-        node = "host" if variant.kind.is_baseline else f"{variant.platform}{index}"
+        node = "host" if variant.kind.is_host else f"{variant.platform}{index}"
         yield Variant(variant.platform, variant.levels, node, index, guests)
 
 

@@ -9,6 +9,7 @@ from hypertare.protocol import plan
 class Native(Platform):
     name = "native"
     is_baseline = True
+    is_host = True
     is_seen_from_outside = False
     settings_typed_at = "host"
     kernel_typed_at = "host"

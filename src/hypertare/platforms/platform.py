@@ -57,7 +57,9 @@ class Platform(ABC):
     name: ClassVar[str]
 
     is_baseline: ClassVar[bool] = False
-    """All others are compared with it. It is the node `host`, which does the work of all guests."""
+    """All others are compared with it."""
+    is_host: ClassVar[bool] = False
+    """It is the node `host` itself, whose one kernel does the work of all guests."""
 
     # --- kernel
     has_own_kernel: ClassVar[bool] = False

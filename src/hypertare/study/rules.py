@@ -174,7 +174,7 @@ def routing_can_be_had(study: Study) -> None:
             f"bench.routing has {len(routing)} of them for {study.bench_guests} routers: give one "
             "each, or one word for all"
         )
-    if study.speaks_ospf and all(platform.is_baseline for platform in study.platforms):
+    if study.speaks_ospf and all(platform.is_host for platform in study.platforms):
         raise ValueError(
             "bench.routing = 'ospf' is for routers that are containers or guests: natively one "
             "kernel is all of them and knows every network. Add a platform to sut.platforms"

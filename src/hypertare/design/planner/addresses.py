@@ -64,7 +64,7 @@ def model_of(variant: Variant, nic: plan.NicModel, study: Study) -> plan.NicMode
 def router_nic(study: Study, variant: Variant, side: Network, on: Surroundings) -> routers.Nic:
     """The baseline's interfaces are all on one node, the others' are two on each."""
     name = f"eth{side.index}"
-    if variant.kind.is_baseline:
+    if variant.kind.is_host:
         name = f"sut{side.rank}" if study.machine_kind.boots_whole_pcs else side.link
     model = model_of(variant, study.sut.nic, study)
     return routers.Nic(name, mac_of(variant, side.rank, study, on), model)

@@ -41,7 +41,7 @@ def routed(
         routers.router(
             node,
             kind_of(variant.kind, cells[variant.node], on),
-            range(1, count + 1) if variant.kind.is_baseline else (rank + 1,),
+            range(1, count + 1) if variant.kind.is_host else (rank + 1,),
             way=variant.index,
             settings=settings,
             cpus=() if is_placed_by_others(variant, under) else sut_cpus(study.sut.cpus, on),
@@ -71,7 +71,7 @@ def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node
         node: (variant, rank + 1)
         for variant in plot.variants
         for rank, node in enumerate(variant.nodes)
-        if not variant.kind.is_baseline and study.bench.routing_of(rank + 1) == "ospf"
+        if not variant.kind.is_host and study.bench.routing_of(rank + 1) == "ospf"
     }
 
     def learn(node: plan.Node) -> plan.Node:
