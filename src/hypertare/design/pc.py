@@ -137,16 +137,21 @@ def memory(study: Study, programs: int = 0) -> int:
 
     `programs` is what those in its image take, in bytes: a host of guests has the archive of them.
     """
-    hosts = [platform for platform in study.platforms if platform.pc.has_guests]
-    return max([study.sut.memory, *(_with_guests(platform, study, programs) for platform in hosts)])
+    needs = [_needed(platform, study, programs) for platform in study.platforms]
+    return max(study.sut.memory, *needs)
 
 
-def _with_guests(platform: Platform, study: Study, programs: int) -> int:
-    """Bytes of a PC with all guests of a platform."""
+def _needed(platform: Platform, study: Study, programs: int) -> int:
+    """Bytes of a platform's PC with all its guests, beside what the work itself takes."""
     kind = platform.pc
-    host = kind.own_memory + (study.sut.driver_memory if kind.has_driver_domain else 0)
-    host += UNPACKING * programs if kind.unpacks_programs else 0
-    return host + study.bench_guests * _guest_memory(platform, study)
+    needed = kind.own_memory
+    if kind.has_driver_domain:
+        needed += study.sut.driver_memory
+    if kind.unpacks_programs:
+        needed += UNPACKING * programs
+    if kind.has_guests:
+        needed += study.bench_guests * _guest_memory(platform, study)
+    return needed
 
 
 def _guest_memory(platform: Platform, study: Study) -> int:
