@@ -41,14 +41,14 @@ ksm = true
 """
 
 
-def on(accelerator: plan.Accelerator = "tcg", chance: int | None = 1) -> planner.Surroundings:
+def on(accelerator: plan.Accelerator = "tcg") -> planner.Surroundings:
     image = SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))
     return planner.Surroundings(
         cpus=(0,),
         accelerator=accelerator,
         images={("debian", "guest"): image, ("debian", "kvm"): image},
         environment={},
-        chance=planner.Chance(chance) if chance is not None else None,
+        chance=planner.Chance(1),
     )
 
 
@@ -103,7 +103,7 @@ def test_only_guests_of_kvm_are_asked_for_its_counters() -> None:
     local = 'name = "x"\nquestion = "?"\n[sut]\nplatforms = ["native", "guest"]\n'
     text = local + '[workloads.fork]\ntype = "fork"\n'
     for accelerator, asked in (("tcg", False), ("kvm", True)):
-        made = trial("fork", "guest", text, on(accelerator, None))  # type: ignore[arg-type]
+        made = trial("fork", "guest", text, on(accelerator))  # type: ignore[arg-type]
         assert ((work(made).node, "kvm") in probes(made)) == asked
 
 
@@ -132,7 +132,7 @@ def test_natively_this_host_keeps_its_huge_pages() -> None:
     text = 'name = "x"\nquestion = "?"\n[workloads.f]\ntype = "fork"\n[knobs]\nthp = "never"\n'
     study = StudyFile(text, "x").study()
     assert any("knobs.thp is for guests" in warning for warning in planner.warnings(study))
-    assert trial("f", "native", text, on(chance=None)).knobs == ()
+    assert trial("f", "native", text, on()).knobs == ()
 
 
 @pytest.mark.parametrize(

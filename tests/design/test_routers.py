@@ -12,7 +12,6 @@ import pytest
 from hypertare.base.errors import InputError
 from hypertare.design import planner, routers
 from hypertare.design.design import Plot, Variant, make
-from hypertare.design.pc import class_of
 from hypertare.design.routers import Network, all_sides, networks
 from hypertare.machines.batch import nics_of
 from hypertare.machines.image import bird
@@ -55,8 +54,8 @@ def made(
     study = file.study()
     plot = make(study, 1).plots[0]
     variants = plot.variants
-    if on.chance is not None:
-        variants = tuple(v for v in variants if class_of(v.platform).name == kind)
+    if study.machine_kind.boots_whole_pcs:
+        variants = tuple(v for v in variants if v.kind.pc.name == kind)
     plot = replace(plot, variants=variants)
     return study, plot, planner.make_bench(study, plot, {v.node: study for v in variants}, on)
 

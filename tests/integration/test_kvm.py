@@ -8,14 +8,13 @@ from typing import Literal
 import pytest
 
 from hypertare.base import paths
-from hypertare.design import pc
 from hypertare.design.pc import Pc
-from hypertare.design.planner import INNER_CPU
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.machines.batch import Batch
 from hypertare.machines.emulated import EmulatedMachine, Output
 from hypertare.machines.image.build import build
 from hypertare.machines.image.cache import Cache
+from hypertare.platforms.guest import INNER_CPU, KVM_HOST
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, NodeReady, ProbeValues
 from hypertare.runs.store import Store
@@ -104,8 +103,8 @@ def batch(nodes: tuple[plan.Node, ...], cpu_model: str | None = None) -> Batch:
     machine = Pc(
         *("virtual", 3, 1, 768 << 20, 1, "debian", 120, 200.0),
         cpu_model=cpu_model,
-        profile=pc.KVM.profile,
-        modules=pc.KVM.modules,
+        profile=KVM_HOST.profile,
+        modules=KVM_HOST.modules,
     )
     return Batch(0, machine, bench, (), ())
 
@@ -118,7 +117,7 @@ def said(output: Output) -> str:
 @pytest.mark.timeout(900)
 def test_what_a_kvm_host_cannot_give_is_said(tmp_path: Path) -> None:
     """A processor without nested paging, too few huge pages, and a module in use."""
-    images = {("debian", pc.KVM.profile): build("debian", pc.KVM.profile)}
+    images = {("debian", KVM_HOST.profile): build("debian", KVM_HOST.profile)}
     machine = EmulatedMachine(paths.agent_binary(), images, jobs=3, cache=Cache(tmp_path / "cache"))
     mixed = (guest("one", "nested", "4K", 128 << 20), guest("two", "shadow", "4K", 128 << 20))
     with machine:

@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.probes.probe import ProbeKind
 from hypertare.probes.registry import KINDS, USUAL, ChosenProbe, measure, responses
 from hypertare.protocol import plan
@@ -34,7 +35,7 @@ def test_somebody_is_asked(kind: ProbeKind) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("platform", ["native", "container", "guest", "xen"])
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_what_it_gives_is_declared(kind: ProbeKind, platform: str) -> None:
     declared = {response.name for response in kind.responses}
     assert set(kind.measure(NOTHING, platform, ("guest1",))) <= declared

@@ -26,6 +26,7 @@ from hypertare.design import planner
 from hypertare.design.design import make
 from hypertare.machines.batch import Place, parts
 from hypertare.machines.batch import make as make_batch
+from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.protocol import plan, records
 from hypertare.protocol.phase import PHASE, Phase
 from hypertare.report import model
@@ -466,7 +467,7 @@ def test_every_value_that_responses_read_is_one_that_the_agent_reports(
         assert value in reported[ROLES[role]], f"{value} of {ROLES[role]}"
 
 
-@pytest.mark.parametrize("platform", ["native", "container", "guest", "xen"])
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_every_value_that_is_read_of_a_probe_is_one_that_it_has(
     platform: str, monkeypatch: MonkeyPatch
 ) -> None:
@@ -483,7 +484,7 @@ def test_every_value_that_is_read_of_a_probe_is_one_that_it_has(
     packets.account((), "guest1")
     modes = {("stat", value) for values in model._MODES.values() for value in values}
     probed = phase.probed | modes  # type: ignore[attr-defined]
-    assert len(probed) > (40 if platform == "guest" else 5)
+    assert len(probed) > (40 if PLATFORMS[platform].is_counted_by_kvm else 5)
     # What a kernel has for each CPU as well is one definition for both.
     unknown = {(p, v) for p, v in probed if not {(p, v), (p, f"*{v}")} & known}
     assert not unknown

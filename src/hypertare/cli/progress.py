@@ -54,7 +54,7 @@ class Watch:
         self._plain(text)
 
     def bench(self, boot: int, plot: Plot) -> None:
-        guests = sum(variant.platform == "guest" for variant in plot.variants)
+        guests = sum(variant.kind.uses_accelerator for variant in plot.variants)
         what = f"starting {guests} guest{'s' * (guests != 1)}" if guests else "making the bench"
         levels = ", ".join(f"{name} = {level}" for name, level in plot.levels.items())
         self._bar.update(self._task, description=f"{what} {levels}".strip())

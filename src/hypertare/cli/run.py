@@ -233,7 +233,7 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
     blocks = (study.design.min_trials, study.design.max_trials)
     boots: tuple[int, ...] = ()
     jobs = (manner and manner.jobs) or 1
-    if prepared.emulated:
+    if study.machine_kind.boots_whole_pcs:
         from hypertare.engine.expected import expected_boots, expected_boots_s
 
         boots = expected_boots(study, design)

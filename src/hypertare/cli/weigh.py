@@ -281,10 +281,10 @@ def study_file(
         commands: one, or several that are compared: then they are the levels of a factor.
         varied: settings of `sut`, each a factor where it has several levels; none is left as it is.
     """
-    from hypertare.study import StudyFile
+    from hypertare.study import BASELINE, StudyFile
 
-    if "native" not in platforms:
-        platforms = ["native", *platforms]
+    if BASELINE not in platforms:
+        platforms = [BASELINE, *platforms]
     workload: dict[str, object] = {"type": "command", "command": commands[0]}
     if prepare is not None:
         workload["prepare"] = prepare
@@ -347,20 +347,19 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-_PLATFORMS = ("native", "container", "guest")
-"""Those that see this host's files."""
-
-
 def _platforms(text: str) -> list[str]:
+    """Of those that see this host's files."""
     from hypertare.base.errors import InputError
     from hypertare.base.words import did_you_mean
+    from hypertare.platforms.registry import KINDS
 
+    allowed = [kind.name for kind in KINDS.values() if kind.sees_host_files]
     words = _words(text)
     for word in words:
-        if word not in _PLATFORMS:
+        if word not in allowed:
             raise InputError(
-                f"--on: '{word}' is not allowed here.{did_you_mean(word, _PLATFORMS)}",
-                f"Allowed: {', '.join(_PLATFORMS)}.",
+                f"--on: '{word}' is not allowed here.{did_you_mean(word, allowed)}",
+                f"Allowed: {', '.join(allowed)}.",
             )
     return words
 

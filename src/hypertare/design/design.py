@@ -20,10 +20,15 @@ from typing import Any
 from hypertare.base.errors import InputError
 from hypertare.base.level import Cell
 from hypertare.design.trials import PlannedTrial
-from hypertare.study import BASELINE, GUEST_ONLY, HOST_KERNEL, Study, combinations
+from hypertare.machine_kinds.registry import KINDS as MACHINES
+from hypertare.platforms.platform import Platform
+from hypertare.platforms.registry import KINDS as PLATFORMS
+from hypertare.platforms.registry import has_own
+from hypertare.study import Study, combinations
 from hypertare.study.factors import GUESTS
 
-HARD_TABLES = ("sut", "bench", "emulated")
+_OF_MACHINES = (table for kind in MACHINES.values() for table in kind.own_tables)
+HARD_TABLES = ("sut", "bench", *_OF_MACHINES)
 """Tables of a study whose settings need a new bench, but for what guests of one bench may differ in."""
 
 MAX_GUESTS = 4
@@ -44,9 +49,13 @@ class Variant:
     guests: int = 1
 
     @property
+    def kind(self) -> Platform:
+        return PLATFORMS[self.platform]
+
+    @property
     def nodes(self) -> tuple[str, ...]:
         """Names of its nodes, in the order in which they are made."""
-        if self.platform == BASELINE:
+        if self.kind.is_host:
             return (self.node,)
         return numbered(self.node, self.guests)
 
@@ -73,7 +82,7 @@ class Plot:
     @property
     def boots(self) -> bool:
         """Whether a kernel of its own boots on its bench on this host."""
-        return any(variant.platform not in HOST_KERNEL for variant in self.variants)
+        return any(variant.kind.has_own_kernel for variant in self.variants)
 
 
 @dataclass(frozen=True)
@@ -135,11 +144,14 @@ def make(study: Study, seed: int) -> Design:
     Raises:
         InputError: a factor fits nothing in this study.
     """
-    hard, guest_only = _bench_factors(study)
-    guests = [Variant("guest", levels) for levels in combinations(guest_only)]
-    others = [Variant(platform) for platform in study.sut.platforms if platform != "guest"]
-    if "guest" not in study.sut.platforms:
-        guests = []
+    hard, side_by_side = _bench_factors(study)
+    others = [Variant(kind.name) for kind in study.platforms if not kind.own_settings]
+    guests = [
+        Variant(kind.name, levels)
+        for kind in study.platforms
+        if kind.own_settings
+        for levels in combinations(_of_platform(side_by_side, kind))
+    ]
     groups = [guests[i : i + MAX_GUESTS] for i in range(0, len(guests), MAX_GUESTS)] or [[]]
     plots = [
         Plot(levels, tuple(name_nodes([*others, *group], study.bench_guests)))
@@ -157,29 +169,27 @@ def make(study: Study, seed: int) -> Design:
 def name_nodes(variants: Sequence[Variant], guests: int) -> Iterator[Variant]:
     """Variants with their places on a bench of so many guests each."""
     for index, variant in enumerate(variants):
-        node = "host" if variant.platform == BASELINE else f"{variant.platform}{index}"
+        node = "host" if variant.kind.is_host else f"{variant.platform}{index}"
         yield Variant(variant.platform, variant.levels, node, index, guests)
 
 
-_FACTOR_TABLES = {
-    "local": ("sut", "bench", "workloads", "knobs"),
-    "emulated": ("sut", "bench", "emulated", "workloads", "knobs"),
-}
+def _of_platform(factors: dict[str, Any], kind: Platform) -> dict[str, Any]:
+    return {path: levels for path, levels in factors.items() if has_own(kind, path)}
 
 
 def _bench_factors(study: Study) -> tuple[dict[str, Any], dict[str, Any]]:
     """The factors that need another bench, and those that make another guest of the same one."""
+    tables = ("sut", "bench", *study.machine_kind.own_tables, "workloads", "knobs")
     hard: dict[str, Any] = {}
-    guest_only: dict[str, Any] = {}
+    side_by_side: dict[str, Any] = {}
     for path, levels in study.factors.items():
-        table, _, key = path.partition(".")
-        if path == "sut.platforms" or table not in _FACTOR_TABLES[study.machine]:
+        if path == "sut.platforms" or path.partition(".")[0] not in tables:
             raise InputError(
                 f'factors: "{path}" cannot be a factor.',
                 "A factor is a key of sut, bench, workloads.NAME or knobs, for example sut.nic.",
             )
-        if table == "sut" and key in GUEST_ONLY and study.machine == "local":
-            guest_only[path] = levels
+        if study.makes_variants(path):
+            side_by_side[path] = levels
         elif is_hard(path):
             hard[path] = levels
-    return hard, guest_only
+    return hard, side_by_side

@@ -25,7 +25,6 @@ def theoretical(study: Study, workload: str) -> float | None:
         rate_bps=rate,
         mtu=study.knobs.mtu or study.bench.mtu,
         ip=6 if study.bench.family == "ipv6" else 4,
-        # An emulated machine's NICs count frames: each takes the time of a full one.
-        frame_mtu=study.bench.mtu if study.machine == "emulated" else None,
+        frame_mtu=study.bench.mtu if study.machine_kind.line_counts_frames else None,
     )
     return study.workloads[workload].carried_at_most(line)

@@ -1,7 +1,6 @@
 """The PC that an emulated machine is. Pure.
 
-Platforms that need another hypervisor, image or CPU need a PC of another **class**, and a boot of
-their own; those of one class share a boot.
+Platforms of one **class** share a boot (`hypertare.platforms.pc_class`).
 """
 
 from __future__ import annotations
@@ -9,57 +8,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hypertare.platforms.pc_class import PC, PcClass
+from hypertare.platforms.platform import Platform
 from hypertare.stats.line_rate import on_wire
 from hypertare.study import Study
-
-_XEN_MEMORY = 96 << 20
-"""An allowance for Xen itself and its tables; not measured. Up to 8 guests boot with it."""
-_DOMAIN_OVERHEAD = 4 << 20
-"""An allowance a guest, beside its memory: page tables, grant tables, its console; not measured."""
-_KVM_HOST_MEMORY = 640 << 20
-"""Of a host of KVM, without its guests: its image is there twice while it is unpacked."""
-_VMM_OVERHEAD = 96 << 20
-"""Of QEMU, a guest, beside its memory."""
-
-
-@dataclass(frozen=True)
-class PcClass:
-    """What a PC must be for a platform.
-
-    `profile` is its image's. A boot takes about `boot_s` seconds of this host, and `guest_boot_s` more a
-    guest. Where it `has_guests`, the node `host` moves their packets (it is Xen's driver domain, or
-    KVM's host) and is no baseline. `modules` are those that its kernel loads beside what its devices
-    need.
-    """
-
-    name: str
-    profile: str
-    boot_s: float
-    guest_boot_s: float = 0.0
-    has_guests: bool = False
-    modules: tuple[str, ...] = ()
-
-
-PC = PcClass("pc", "emulated", boot_s=4.5)
-XEN = PcClass("xen", "xen", boot_s=9.0, guest_boot_s=8.0, has_guests=True)
-KVM = PcClass(
-    "kvm", "kvm", boot_s=10.0, guest_boot_s=8.0, has_guests=True, modules=("bridge", "tun")
-)
 
 _OF_A_SWITCH = ("bridge", "veth")
 """What peers beyond a line stand behind."""
 
-_CLASSES = {"xen": XEN, "guest": KVM}
-
-
-def class_of(platform: str) -> PcClass:
-    """The class of PC that a platform needs. The baseline's has no guest, not even an idle one."""
-    return _CLASSES.get(platform, PC)
-
 
 def classes(study: Study) -> list[PcClass]:
     """Those that a study's platforms need."""
-    return list(dict.fromkeys(class_of(platform) for platform in study.sut.platforms))
+    return list(dict.fromkeys(platform.pc for platform in study.platforms))
 
 
 @dataclass(frozen=True)
@@ -140,12 +100,11 @@ def make(kind: PcClass, study: Study, seed: int, nics: tuple[Nic, ...], programs
         host_limit_s=study.emulated.host_limit,
         nics=nics,
         cpu_model=study.sut.cpu_model,
-        # A host's own kernel is not under test: its guests' has them.
-        kernel_args=() if kind is KVM else study.sut.kernel_args,
+        kernel_args=study.sut.kernel_args if kind.takes_kernel_args else (),
         profile=kind.profile,
         modules=kind.modules + (() if study.bench.line_rate is None else _OF_A_SWITCH),
-        driver_memory=study.sut.driver_memory if kind is XEN else None,
-        scheduler=study.sut.scheduler if kind is XEN else None,
+        driver_memory=study.sut.driver_memory if kind.has_driver_domain else None,
+        scheduler=study.sut.scheduler if kind.has_driver_domain else None,
         line=_line(study),
     )
 
@@ -178,21 +137,34 @@ def memory(study: Study, programs: int = 0) -> int:
 
     `programs` is what those in its image take, in bytes: a host of guests has the archive of them.
     """
-    platforms, one = study.sut.platforms, study.sut.memory
-    needs = [one]
-    if "xen" in platforms:
-        guests = guests_memory(study, study.bench_guests)
-        needs.append(_XEN_MEMORY + study.sut.driver_memory + guests)
-    if "guest" in platforms:
-        host = _KVM_HOST_MEMORY + UNPACKING * programs
-        needs.append(host + study.bench_guests * (one + _VMM_OVERHEAD))
-    return max(needs)
+    needs = [_needed(platform, study, programs) for platform in study.platforms]
+    return max(study.sut.memory, *needs)
+
+
+def _needed(platform: Platform, study: Study, programs: int) -> int:
+    """Bytes of a platform's PC with all its guests, beside what the work itself takes."""
+    kind = platform.pc
+    needed = kind.own_memory
+    if kind.has_driver_domain:
+        needed += study.sut.driver_memory
+    if kind.unpacks_programs:
+        needed += UNPACKING * programs
+    if kind.has_guests:
+        needed += study.bench_guests * _guest_memory(platform, study)
+    return needed
+
+
+def _guest_memory(platform: Platform, study: Study) -> int:
+    """Bytes of a guest, with its peers where those are guests too."""
+    peers = 0
+    if platform.has_guests_as_peers and study.bench.peers_are_guests:
+        peers = 2 if study.routed else 1
+    return (1 + peers) * (study.sut.memory + platform.pc.guest_overhead)
 
 
 def guests_memory(study: Study, count: int) -> int:
-    """Bytes of so many guests, with their peers where those are guests too."""
-    if "xen" not in study.sut.platforms:
-        return count * study.sut.memory
-    ends = 2 if study.routed else 1
-    each = 1 + ends if study.bench.peers == "guest" else 1
-    return count * each * (study.sut.memory + _DOMAIN_OVERHEAD)
+    """Bytes that so many guests take of what a host has for them."""
+    for platform in study.platforms:
+        if platform.under_hypervisor:
+            return count * _guest_memory(platform, study)
+    return count * study.sut.memory

@@ -16,7 +16,7 @@ from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.engine.benches import Benches, Machine
 from hypertare.engine.laboratory import Asking, levels_of
 from hypertare.machines.batch import Place
-from hypertare.study import BASELINE, GUEST_ONLY
+from hypertare.platforms.registry import BASELINE, find, is_own_setting
 
 
 class AskedOnBenches:
@@ -112,7 +112,7 @@ class AskedOnBenches:
 
     def _plot(self, hard: Cell, wanted: Sequence[Cell]) -> Plot:
         platform = self.asking.platform
-        others = [Variant(platform, own) for own in wanted if platform != BASELINE]
+        others = [] if find(platform).is_baseline else [Variant(platform, own) for own in wanted]
         guests = self.asking.notes.file.cell(hard).bench_guests
         return Plot(hard, tuple(name_nodes([Variant(BASELINE), *others], guests)))
 
@@ -146,18 +146,13 @@ class AskedOnBenches:
         return finished
 
 
-def _is_guest_only(path: str) -> bool:
-    table, _, name = path.partition(".")
-    return table == "sut" and name in GUEST_ONLY
-
-
 def _guest_only(levels: Cell) -> Cell:
-    return {path: level for path, level in levels.items() if _is_guest_only(path)}
+    return {path: level for path, level in levels.items() if is_own_setting(path)}
 
 
 def _hard(levels: Cell) -> Cell:
     return {
-        path: level for path, level in levels.items() if is_hard(path) and not _is_guest_only(path)
+        path: level for path, level in levels.items() if is_hard(path) and not is_own_setting(path)
     }
 
 

@@ -19,8 +19,13 @@ from hypertare.design.planner import Capacity
 from hypertare.design.trials import FinishedTrial
 from hypertare.study import Study, StudyFile
 
-TRIALS = {"virtual": 1, "wall": 3}
-"""By clock. Every rate of a run is a share of the same figure, so that its error moves no comparison."""
+_TRIALS = 3
+"""Every rate of a run is a share of the same figure, so that its error moves no comparison."""
+
+
+def replicates(study: Study) -> int:
+    """How many are taken of a capacity."""
+    return 1 if study.clock_kind.repeats else _TRIALS
 
 
 @dataclass(frozen=True)

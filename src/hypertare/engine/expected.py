@@ -7,6 +7,7 @@ import math
 from hypertare.design import pc, planner
 from hypertare.design.design import Design, Plot
 from hypertare.machines.batch import seed_of
+from hypertare.platforms.pc_class import PcClass
 from hypertare.study import Study
 
 _BOOT_S = 6.0
@@ -69,7 +70,7 @@ def expected_boots(study: Study, design: Design) -> tuple[int, int]:
     return least * each, most * each
 
 
-def _machines(design: Design, kind: pc.PcClass) -> int:
+def _machines(design: Design, kind: PcClass) -> int:
     """PCs of a class that differ: the baseline's may be the same one in several plots."""
     if kind.has_guests:
         return len(design.plots)

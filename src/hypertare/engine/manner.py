@@ -29,7 +29,7 @@ class Manner:
         Raises:
             InputError: it does not fit the study's machine and clock.
         """
-        alone = prepared.study.clock == "wall"
+        alone = not prepared.study.clock_kind.repeats
         if alone and ((self.jobs or 1) > 1 or self.fresh):
             raise InputError(
                 "--jobs and --fresh are for virtual time: by the wall clock, trials that run at the "
@@ -51,7 +51,7 @@ def _check_allowed(option: str, wanted: str, prepared: Prepared) -> None:
     InputError: there is nothing for it to do.
     MachineError: this is not root.
     """
-    if prepared.emulated:
+    if not prepared.study.machine_kind.is_this_host:
         raise InputError(
             f"{option} is for this host's own KVM; the emulated machine brings a KVM host of its own, "
             "whose settings the run chooses anyway.",
@@ -59,9 +59,8 @@ def _check_allowed(option: str, wanted: str, prepared: Prepared) -> None:
         )
     key, _, value = wanted.replace('"', "").partition(" = ")
     levels = prepared.study.factors.get(key, (getattr(prepared.study.sut, key.partition(".")[2]),))
-    if "guest" not in prepared.study.sut.platforms or not (
-        value in levels if value else any(level is not None for level in levels)
-    ):
+    guests = any(platform.translates_twice for platform in prepared.study.platforms)
+    if not guests or not (value in levels if value else any(level is not None for level in levels)):
         raise InputError(
             f"{option} has nothing to do: the study has no guest with {wanted}.",
             f"Leave {option} out, or set {wanted}{'' if value else ' to nested or shadow'}.",

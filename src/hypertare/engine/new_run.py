@@ -9,13 +9,13 @@ from pathlib import Path
 from hypertare import __version__
 from hypertare.base import paths
 from hypertare.base.errors import MachineError
-from hypertare.design import pc, planner
+from hypertare.design import planner
 from hypertare.design.planner import Surroundings
 from hypertare.doctor import quick
 from hypertare.engine.prepare import Prepared, on_users_xen
+from hypertare.engine.runners.registry import RUNNERS
 from hypertare.machines import environment
 from hypertare.runs.store import Meta, Store
-from hypertare.runs.summary import MachineState
 from hypertare.study import BASELINE
 from hypertare.workloads.responses import HEADLINE, of_clock, of_workload
 
@@ -32,7 +32,7 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         folder=str(prepared.file.folder),
         argv=tuple(sys.argv),
         seed=prepared.design.seed,
-        machine=_machine_state(prepared, on),
+        machine=RUNNERS[study.machine_kind].state(prepared, on),
         clock=study.clock,
         accelerator=on.accelerator if on.images and not on_users_xen(study) else None,
         versions=environment.versions(paths.agent_binary(), next(iter(on.images.values()), None)),
@@ -51,28 +51,11 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
     )
     store = Store.create(folder, meta)
     # A busy host cannot change what is measured in virtual time.
-    for text in quick.warnings() if study.clock == "wall" else ():
+    for text in () if study.clock_kind.repeats else quick.warnings():
         store.add_event(text)
     for text in planner.warnings(study):
         store.add_event(text)
     return store
-
-
-def _machine_state(prepared: Prepared, on: Surroundings) -> MachineState:
-    """The emulated machine is the study's own; nothing of this host is in its numbers."""
-    if not prepared.emulated:
-        return environment.machine_state()
-    study, image = prepared.study, next(iter(on.images.values()))
-    return MachineState(
-        kind="emulated",
-        hostname="emulated",
-        cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}",
-        cpus=study.sut.cpus,
-        memory=pc.memory(study, on.programs),
-        kernel=getattr(image, "kernel_release", "unknown"),
-        architecture="x86_64",
-        distribution="none: the agent is its init",
-    )
 
 
 def new_folder(name: str, base: Path) -> Path:

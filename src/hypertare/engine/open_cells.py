@@ -18,7 +18,7 @@ from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.engine.expected import expected_trial_s
 from hypertare.findings.stopping import Watched
 from hypertare.machines.batch import Place
-from hypertare.study import BASELINE, Study
+from hypertare.study import Study
 from hypertare.workloads import responses
 
 MAX_FAILURES = 3
@@ -57,9 +57,9 @@ class OpenCells:
         self._by_cell: dict[object, list[tuple[Key, Variant]]] = {}
 
     def _watch(self, plot: Plot) -> Watched:
-        baseline = next((v.node for v in plot.variants if v.platform == BASELINE), "")
+        baseline = next((v.node for v in plot.variants if v.kind.is_baseline), "")
         subjects = [variant.node for variant in plot.variants if _is_subject(variant, plot)]
-        boots_at_all = plot.boots or self.study.machine == "emulated"
+        boots_at_all = plot.boots or self.study.machine_kind.boots_whole_pcs
         min_boots = self.study.design.min_boots if boots_at_all else 1
         return Watched(self.study, baseline, subjects, min_boots)
 
@@ -133,14 +133,14 @@ class OpenCells:
             return
         self._failures[key, variant.node] += 1
         where = f"{planned.workload} on {variant.platform}"
-        if planned.platform == BASELINE and planned.kind == "warmup":
+        if variant.kind.is_baseline and planned.kind == "warmup":
             # What fails natively fails everywhere, or means nothing where it does not.
             self._done.add(key)
             self.warn(f"{where} fails natively, so {planned.workload} was left out")
         elif self._failures[key, variant.node] >= MAX_FAILURES:
             self._abandoned.add((key, variant.node))
             self.warn(f"{where} was given up after {MAX_FAILURES} failures in a row")
-            if variant.platform == BASELINE:
+            if variant.kind.is_baseline:
                 self._done.add(key)
 
     def decide(self, key: Key) -> None:
@@ -245,8 +245,8 @@ def place_of(key: Key, variant: Variant, planned: PlannedTrial) -> Place:
 
 def _is_subject(variant: Variant, plot: Plot) -> bool:
     """Whether it is measured for its own sake, as a baseline is where it is alone."""
-    alone = all(other.platform == BASELINE for other in plot.variants)
-    return variant.platform != BASELINE or alone
+    alone = all(other.kind.is_baseline for other in plot.variants)
+    return alone or not variant.kind.is_baseline
 
 
 def _identity(platform: str, levels: Cell) -> tuple[str, tuple[tuple[str, Any], ...]]:

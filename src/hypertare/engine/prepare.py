@@ -44,10 +44,6 @@ class Prepared:
     processors: tuple[Description, ...] = ()
     published: tuple[Point, ...] = ()
 
-    @property
-    def emulated(self) -> bool:
-        return self.study.machine == "emulated"
-
 
 def prepare(file: StudyFile, seed: int) -> Prepared:
     """Checks a study against itself and this machine.
@@ -58,7 +54,8 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     study = file.study()
     design = make(study, seed)
     cpus = tuple(sorted(os.sched_getaffinity(0)))
-    if study.machine == "emulated":
+    boots_pcs = study.machine_kind.boots_whole_pcs
+    if boots_pcs:
         levels = study.factors.get("sut.cpus", (study.sut.cpus,))
         cpus = tuple(range(max(study.sut.cpus, *map(int, levels), 1)))
     on = Surroundings(cpus, "tcg", {}, {}, daemon=bird.ON_EMULATED)
@@ -67,7 +64,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         cell = file.cell(plot.levels)
         check_memory(cell)
         sut_cpus(cell.sut.cpus, on)
-        if study.machine == "emulated":
+        if boots_pcs:
             batch.check_nics(file, plot, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
@@ -104,11 +101,11 @@ def check_memory(study: Study, host: Host | None = None) -> None:
         InputError: they do not; it says how many would.
     """
     # What is this host's is not what Xen has left: see `host.xen`.
-    if on_users_xen(study) or not {"guest", "xen"} & set(study.sut.platforms):
+    if on_users_xen(study) or not _has_guests(study):
         return
     available = (host or Host()).memory.get("MemAvailable")
     guests = pc.guests_memory(study, study.bench_guests)
-    needed = pc.memory(study) if study.machine == "emulated" else guests
+    needed = pc.memory(study) if study.machine_kind.boots_whole_pcs else guests
     if available is None or needed <= available:
         return
     fits = max(0, (available - (needed - guests)) // pc.guests_memory(study, 1))
@@ -121,7 +118,12 @@ def check_memory(study: Study, host: Host | None = None) -> None:
 
 
 def on_users_xen(study: Study) -> bool:
-    return study.machine == "local" and "xen" in study.sut.platforms
+    there = any(platform.under_hypervisor for platform in study.platforms)
+    return there and study.machine_kind.is_this_host
+
+
+def _has_guests(study: Study) -> bool:
+    return any(platform.has_own_kernel for platform in study.platforms)
 
 
 def _workdir(file: StudyFile, study: Study) -> Path | None:
@@ -213,7 +215,7 @@ def _check_kernels(study: Study) -> None:
     """Raises:
     InputError, MachineError: a kernel that is to be on this host is not.
     """
-    if study.machine == "emulated" or {"guest", "xen"} & set(study.sut.platforms):
+    if study.machine_kind.boots_whole_pcs or _has_guests(study):
         for asked in kernels(study):
             # The distribution's may have to be fetched first.
             if asked.partition(":")[0] != "debian":

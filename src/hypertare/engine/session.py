@@ -6,14 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from hypertare.base import paths
 from hypertare.design.planner import Surroundings
 from hypertare.engine import capacity, walks
-from hypertare.engine.asked_in_boots import AskedInBoots
-from hypertare.engine.asked_on_benches import AskedOnBenches
-from hypertare.engine.campaign import Campaign
 from hypertare.engine.ending import Ending, sum_up
 from hypertare.engine.laboratory import Asking, Laboratory
 from hypertare.engine.manner import Manner
@@ -21,11 +16,9 @@ from hypertare.engine.new_run import create
 from hypertare.engine.notes import Notes, Observer
 from hypertare.engine.numbers import first_beside_cells
 from hypertare.engine.prepare import Prepared, programs_of
-from hypertare.engine.waves import Waves
-from hypertare.machines.emulated import EmulatedMachine
-from hypertare.machines.host.loan import Loan
+from hypertare.engine.runners.registry import RUNNERS
+from hypertare.engine.runners.runner import Runner
 from hypertare.machines.image import programs as real
-from hypertare.machines.local import LocalMachine
 from hypertare.runs.store import Store
 from hypertare.search.rounds import Rounds
 
@@ -103,7 +96,7 @@ class Session:
                 [need.ask(variant, replicate)]
                 for need in missing
                 for variant in need.plot.variants
-                for replicate in range(capacity.TRIALS[study.clock])
+                for replicate in range(capacity.replicates(study))
                 if (need.workload, variant.platform) == (workload, platform)
             ]
             first = first_beside_cells("capacity", self.store.next_trial_id)
@@ -118,17 +111,7 @@ class Session:
         prepared = self.prepared
         if prepared.search is not None and prepared.search.settings.only:
             return True
-        with self._machine() as machine:
-            campaign = (Waves if prepared.emulated else Campaign)(
-                prepared.file,
-                prepared.study,
-                prepared.design,
-                machine,
-                self.store,
-                self.observer,
-                self.on,
-            )
-            return campaign.run()
+        return self._runner.run_cells(prepared, self.on, self.manner, self.store, self.observer)
 
     def run_searches(self) -> None:
         """Searches loss-free rates, one platform after the other, the settings of each side by side."""
@@ -149,16 +132,12 @@ class Session:
         """A laboratory on the study's machine, for whoever decides as answers come what to ask next."""
         notes = Notes(self.prepared.file, self.store, self.observer)
         asking = Asking(workload, platform, notes, self.on, self.prepared.design.seed)
-        backend: type[Any] = AskedInBoots if self.prepared.emulated else AskedOnBenches
         with (
-            self._machine() as machine,
-            Laboratory(backend(asking, machine), first=first) as made,
+            self._runner.backend(asking, self.manner) as backend,
+            Laboratory(backend, first=first) as made,
         ):
             yield made
 
-    def _machine(self) -> Any:
-        agent, manner = paths.agent_binary(), self.manner
-        if not self.prepared.emulated:
-            return LocalMachine(agent, Loan(manner.allow))
-        images = dict(self.on.images)
-        return EmulatedMachine(agent, images, jobs=manner.jobs or 1, fresh=manner.fresh)
+    @property
+    def _runner(self) -> Runner:
+        return RUNNERS[self.prepared.study.machine_kind]

@@ -14,6 +14,7 @@ from hypertare.base.level import Level
 from hypertare.base.response import Response
 from hypertare.design.planner import HOST
 from hypertare.design.trials import FinishedTrial
+from hypertare.machine_kinds.registry import find
 from hypertare.protocol.plan import HUGE_PAGE
 from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.runs.store import Meta, Store
@@ -253,7 +254,7 @@ def _platform_of(node: str, meta: Meta) -> str | None:
 def _is_driver_domain(node: str, ready: NodeReady | None, meta: Meta) -> bool:
     """On an emulated machine under Xen the host is no baseline: that boots without."""
     under_xen = ready is not None and ready.vmm is not None
-    return node == HOST and under_xen and meta.machine.kind == "emulated"
+    return node == HOST and under_xen and find(meta.machine.kind).boots_whole_pcs
 
 
 def _interface(state: InterfaceState) -> dict[str, Level | None]:

@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 from hypertare.base.level import Cell, key
 from hypertare.base.response import ELAPSED
 from hypertare.design.trials import FinishedTrial
+from hypertare.platforms.registry import find
 from hypertare.runs.summary import Estimate, Total
 from hypertare.study import Study, StudyFile
 from hypertare.study.walk import PROCESSOR, SHARED_CACHE
-from hypertare.walk.result import Cost, Pages, Paging, Walked
+from hypertare.walk.result import ONE_STAGE, Cost, Pages, Paging, Walked
 from hypertare.workloads.responses import TOTAL, WALK_CYCLES, WALK_TIME
 
 
@@ -46,8 +47,8 @@ def layout(platform: str, study: Study, workload: str) -> Layout | None:
     own = _own_pages(study, workload)
     if own is None:
         return None
-    if platform != "guest":
-        return Layout("native", own)
+    if not find(platform).translates_twice:
+        return Layout(ONE_STAGE, own)
     paging, backing = study.sut.paging, study.sut.pages
     if paging is None or backing not in ("4K", "2M") or (own, backing) == ("2M", "4K"):
         return None

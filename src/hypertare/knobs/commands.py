@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from hypertare.base.units import parse_size
+from hypertare.machine_kinds.registry import find as find_machine
+from hypertare.platforms.registry import find as find_platform
 
 Where = Literal["host", "guest", "container", "application", "study"]
 """Where a change is made; `study`: only there, for no command does it."""
@@ -37,13 +39,17 @@ class System:
     @property
     def virtual(self) -> bool:
         """Whether a hypervisor gives it its hardware; an emulated machine is such a guest itself."""
-        return self.platform in ("guest", "xen") or self.machine == "emulated"
+        is_guest = find_platform(self.platform).has_own_kernel
+        return is_guest or find_machine(self.machine).is_virtual
 
     @property
     def name(self) -> Where:
-        if self.virtual:
-            return "guest"
-        return "container" if self.platform == "container" else "host"
+        return "guest" if self.virtual else find_platform(self.platform).settings_typed_at
+
+    @property
+    def kernel(self) -> Where:
+        """Where its kernel's settings are changed."""
+        return "guest" if self.virtual else find_platform(self.platform).kernel_typed_at
 
 
 @dataclass(frozen=True)
@@ -162,10 +168,10 @@ def sysctls(
 
         keep = into(file, *(f"{name} = {value(name, change.new)}" for name in names))
         note = None
-        if change.system.name == "container":
+        if change.system.kernel != change.system.name:
             note = "It belongs to the host's kernel: set it on the host, where it is for all."
         return Entry(
-            "host" if note else None,
+            change.system.kernel,
             tuple(f"sysctl {name}" for name in names),
             lines(change.new),
             (keep,),
@@ -192,7 +198,6 @@ def of_memory(file: str, where: Where | None = None, note: str | None = None) ->
         made = commanded(
             f"cat {path}", lambda _, value: f"echo {shlex.quote(value)} > {path}", note=note
         )(change)
-        shared: Where | None = "host" if change.system.name == "container" else None
-        return replace(made, where=where or shared)
+        return replace(made, where=where or change.system.kernel)
 
     return entry

@@ -6,12 +6,14 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.paths import agent_binary
 from hypertare.protocol.plan import Accelerator
@@ -31,6 +33,18 @@ class Choice:
     accelerator: Accelerator
     reason: str
     do: str | None = None
+
+
+def require_qemu() -> None:
+    """Raises:
+    MachineError: it is not there.
+    """
+    if shutil.which(QEMU) is None:
+        raise MachineError(
+            "QEMU is not installed; the platform 'guest' and the machine 'emulated' need it.",
+            "Install it (Debian: apt-get install qemu-system-x86), or leave the guest out: "
+            '--on native,container (weigh) or --set \'sut.platforms=["native","container"]\'.',
+        )
 
 
 def best_accelerator(image: Image, agent: Path | None = None, host: Host | None = None) -> Choice:

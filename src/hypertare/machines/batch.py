@@ -17,8 +17,10 @@ from hypertare.base.errors import InputError
 from hypertare.base.level import Level
 from hypertare.design import pc, planner
 from hypertare.design.design import Plot, Variant
-from hypertare.design.pc import Nic, Pc, PcClass, class_of
+from hypertare.design.pc import Nic, Pc
 from hypertare.design.trials import PlannedTrial
+from hypertare.machine_kinds.clock import CLOCKS
+from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.protocol.plan import Seam
 from hypertare.protocol.records import BenchReady, Console, Record, Teardown, TrialBegin, TrialEnd
@@ -65,12 +67,12 @@ class Batch:
 
     @property
     def kind(self) -> PcClass:
-        return class_of(self.places[0].variant.platform)
+        return self.places[0].variant.kind.pc
 
     @property
     def machine(self) -> object:
         """Equal for batches that are one machine: in virtual time those that differ in nothing."""
-        if self.pc.clock != "virtual":
+        if not CLOCKS[self.pc.clock].repeats:
             return id(self)
         return self.pc, hashlib.sha256(self.steps).hexdigest()
 
@@ -79,7 +81,7 @@ def parts(places: Sequence[Place]) -> list[list[Place]]:
     """The places of a boot by the class of PC that they need, each in their order; guests' first."""
     found: dict[PcClass, list[Place]] = {}
     for place in places:
-        found.setdefault(class_of(place.variant.platform), []).append(place)
+        found.setdefault(place.variant.kind.pc, []).append(place)
     return [
         found[kind] for kind in sorted(found, key=lambda kind: (not kind.has_guests, kind.name))
     ]
@@ -98,7 +100,7 @@ def make(
 
     `seed` moves what chance moves. The variants of other classes are not on the bench.
     """
-    kind = class_of(places[0].variant.platform)
+    kind = places[0].variant.kind.pc
     on = replace(on, chance=planner.Chance(seed))
     study = file.cell(plot.levels)
     plot = _of_class(plot, kind)
@@ -161,7 +163,6 @@ def check_nics(file: StudyFile, plot: Plot, on: planner.Surroundings) -> None:
         InputError: one has not; it says for how many guests it would have.
     """
     study = file.cell(plot.levels)
-    on = replace(on, chance=planner.Chance(0))
     for kind in pc.classes(study):
         own = _of_class(plot, kind)
         cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in own.variants}
@@ -176,7 +177,7 @@ def check_nics(file: StudyFile, plot: Plot, on: planner.Surroundings) -> None:
 
 
 def _of_class(plot: Plot, kind: PcClass) -> Plot:
-    return replace(plot, variants=tuple(v for v in plot.variants if class_of(v.platform) == kind))
+    return replace(plot, variants=tuple(v for v in plot.variants if v.kind.pc == kind))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from hypertare.base.errors import DiffersError, HypertareError, MachineError
 from hypertare.design.pc import Pc
 from hypertare.design.planner.surroundings import Bootable
+from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.machines.batch import Batch
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, DamagedError
@@ -140,7 +141,7 @@ class EmulatedMachine:
     # --- one batch
 
     def _one(self, batch: Batch) -> Output:
-        if batch.pc.clock != "virtual":
+        if not CLOCKS[batch.pc.clock].repeats:
             return self._boot(batch, None)
         parts = self.parts(batch)
         fingerprint = _digest_of(parts)

@@ -46,9 +46,6 @@ def _not_to_be_had(bench: plan.Bench, error: HypertareError) -> BenchReady:
 class LocalMachine:
     """Runs benches and trials on this host. Use as a context manager."""
 
-    kind = "local"
-    clock = "wall"
-
     def __init__(self, agent: Path, loan: Loan | None = None) -> None:
         self.agent = agent
         self.loan = loan or Loan(NOTHING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypertare.base.response import Found, Response
+from hypertare.platforms.registry import find
 from hypertare.probes.probe import ProbeKind
 from hypertare.protocol.phase import Phase
 
@@ -30,7 +31,7 @@ class Kvm(ProbeKind):
     is_optional = True
 
     def measure(self, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
-        if platform != "guest":
+        if not find(platform).is_counted_by_kvm:
             return {}
         names = {
             "exits": "exits",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypertare.base.response import Found, Response
+from hypertare.platforms.registry import find
 from hypertare.probes.probe import ProbeKind
 from hypertare.protocol.phase import Phase
 
@@ -36,7 +37,7 @@ class KvmExits(ProbeKind):
         counted = [
             values for node in nodes if (values := phase.values(node, self.name)) is not None
         ]
-        if platform != "guest" or len(counted) < len(nodes):
+        if not find(platform).is_counted_by_kvm or len(counted) < len(nodes):
             return {}
         reasons = VMX_EXITS if _are_intels(counted) else SVM_EXITS
         found = {f"exits_{reason}": 0.0 for reason in (*reasons, "other")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypertare.base.response import Found, Response
+from hypertare.platforms.registry import find
 from hypertare.probes.probe import HOST, ProbeKind
 from hypertare.protocol.phase import Phase
 
@@ -29,7 +30,7 @@ class Memory(ProbeKind):
 
     def measure(self, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
         """Of the kernel that the work runs on, and of the machine below a guest."""
-        if platform != "guest":
+        if not find(platform).is_backed_by_host:
             return self._thp(phase, (HOST,), "thp")
         guests = self._thp(phase, nodes, "thp")
         return guests | self._thp(phase, (HOST,), "host_thp") | self._ksm(phase)

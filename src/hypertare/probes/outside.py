@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypertare.base.response import Found, Response, whole
+from hypertare.platforms.registry import find
 from hypertare.probes.probe import HOST, ProbeKind
 from hypertare.protocol.phase import Phase
 
@@ -43,7 +44,7 @@ class Outside(ProbeKind):
         """CPU time of the domain that moves the guests' packets: as the hypervisor counts it or, of guests
         of this host, of all QEMU's threads that are no virtual CPUs, and of vhost.
         """
-        if platform == "xen":
+        if find(platform).under_hypervisor:
             used = phase.probe(HOST, self.name, "cpu_s")
             return {"driver_cpu": used, "driver_cpu_share": phase.rate(HOST, self.name, used)}
         if not _has_driver_group(platform, phase):
@@ -62,7 +63,7 @@ class Outside(ProbeKind):
 
 def _has_driver_group(platform: str, phase: Phase) -> bool:
     """Whether what QEMU does beside its virtual CPUs is a group with a weight of its own."""
-    return platform == "guest" and bool(phase.weights)
+    return find(platform).weighted_by == "cgroups" and bool(phase.weights)
 
 
 OUTSIDE = Outside()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hypertare.base.errors import InputError
 from hypertare.base.level import Cell, Level
-from hypertare.study import GUEST_ONLY, Study, StudyFile, combinations
+from hypertare.platforms.registry import find
+from hypertare.study import Study, StudyFile, combinations
 from hypertare.study.search import SearchSettings
 
 _RATE = "rate"
@@ -118,13 +119,6 @@ def _places(file: StudyFile, study: Study, settings: SearchSettings) -> Iterator
             )
         factors = {**study.factors, **study.workloads[settings.workload].factors}
         over = {
-            path: factors[path]
-            for path in settings.over
-            if platform == "guest" or study.machine != "local" or not _guest_only(path)
+            path: factors[path] for path in settings.over if study.reaches(find(platform), path)
         }
         yield from (Setting(platform, levels) for levels in combinations(over))
-
-
-def _guest_only(path: str) -> bool:
-    table, _, key = path.partition(".")
-    return table == "sut" and key in GUEST_ONLY

@@ -1,5 +1,6 @@
 """A study: a question, and everything needed to answer it. Read from TOML; no I/O but that."""
 
+from hypertare.platforms.registry import BASELINE
 from hypertare.study.bench import BenchSettings
 from hypertare.study.builtin import builtin_folder, builtin_names, find
 from hypertare.study.design import DesignSettings
@@ -8,20 +9,10 @@ from hypertare.study.factors import combinations
 from hypertare.study.file import StudyFile, put
 from hypertare.study.rules import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 from hypertare.study.study import Study
-from hypertare.study.sut import (
-    BASELINE,
-    GUEST_ONLY,
-    HOST_KERNEL,
-    MOST_GUESTS,
-    OF_GUESTS,
-    Platform,
-    Sut,
-)
+from hypertare.study.sut import MOST_GUESTS, OF_GUESTS, Sut
 
 __all__ = [
     "BASELINE",
-    "GUEST_ONLY",
-    "HOST_KERNEL",
     "LEAST_DRIVER_DOMAIN",
     "LEAST_EMULATED",
     "MOST_GUESTS",
@@ -29,7 +20,6 @@ __all__ = [
     "BenchSettings",
     "DesignSettings",
     "Emulated",
-    "Platform",
     "Study",
     "StudyFile",
     "Sut",

@@ -54,6 +54,10 @@ class BenchSettings(Settings):
             raise ValueError(f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes, not {self.mtu}")
         return self
 
+    @property
+    def peers_are_guests(self) -> bool:
+        return self.peers != "driver"
+
     def routing_of(self, router: int) -> Routing:
         """How the router of this number, from 1, knows of networks."""
         return self.routing if isinstance(self.routing, str) else self.routing[router - 1]

@@ -43,6 +43,10 @@ Bound = Annotated[float, BeforeValidator(parse_bound)]
 Levels = Annotated[dict[str, Level], BeforeValidator(_levels)]
 
 
+_NO_FACTORS = ("workload", "platform", "guest")
+"""What tells cells apart beside factors; `guest` is the number of one."""
+
+
 class Claim(BaseModel):
     """An expectation about one response of one platform, in every cell that `where` fits.
 
@@ -154,13 +158,13 @@ class Claim(BaseModel):
         for platform in (self.platform, *(one["platform"] for one in named if "platform" in one)):
             if platform not in platforms:
                 return _none("platform", platform, platforms)
-        for number in (self.guest, *(one["guest"] for one in named if "guest" in one)):
+        for number in (self.guest, *(one.get("guest") for one in named)):
             if isinstance(number, int) and number > guests:
                 return f"there is no guest {number}: at most {guests} work at once"
         # A workload without the response has no cell that this is about.
         names = [name for name in names if self.response in responses[name]]
         for path, level in (pair for one in named for pair in one.items()):
-            if path in ("workload", "platform", "guest"):
+            if path in _NO_FACTORS:
                 continue
             places = [factors[name][path] for name in names if path in factors[name]]
             if not places:

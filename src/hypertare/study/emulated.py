@@ -9,9 +9,6 @@ from pydantic import Field
 from hypertare.base.quantities import Duration
 from hypertare.base.settings import Settings
 
-CLOCKS: dict[str, tuple[str, ...]] = {"local": ("wall",), "emulated": ("virtual", "wall")}
-"""By machine; the first is the one that it has unless told otherwise."""
-
 
 class Emulated(Settings):
     """The PC that `machine = "emulated"` is; what is under test on it stands in `sut`.

@@ -18,10 +18,10 @@ from pydantic import ValidationError
 
 from hypertare.base.errors import InputError
 from hypertare.base.words import did_you_mean
+from hypertare.platforms.registry import BASELINE
 from hypertare.study.complaints import explain, key_path, line_with
 from hypertare.study.rules import unknown
 from hypertare.study.study import Study
-from hypertare.study.sut import BASELINE
 
 
 class StudyFile:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from hypertare.base.units import human_size
 from hypertare.knobs.registry import HOST_KNOBS
+from hypertare.platforms.platform import Platform
+from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.protocol.plan import HUGE_PAGE
-from hypertare.study.emulated import CLOCKS
 from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
-from hypertare.study.sut import BASELINE
 from hypertare.workloads.responses import of_workload
 
 if TYPE_CHECKING:
@@ -24,30 +24,28 @@ if TYPE_CHECKING:
 LEAST_EMULATED = 128 << 20
 """Bytes with which the distribution's kernel boots and a stream runs."""
 
-LEAST_DOMAIN = 112 << 20
-"""Bytes with which a guest of Xen boots."""
-
 LEAST_DRIVER_DOMAIN = 384 << 20
 """Bytes with which Xen's driver domain unpacks its image, what its guests boot from in it."""
 
 
 def fits_the_machine(study: Study) -> None:
     """Its clock, memory and CPUs are those that the machine can have."""
-    if study.clock not in CLOCKS[study.machine]:
+    machine = study.machine_kind
+    if study.clock not in machine.clocks:
         raise ValueError(
             f"the machine '{study.machine}' has no {study.clock} clock: "
-            f"it has {' or '.join(CLOCKS[study.machine])}"
+            f"it has {' or '.join(machine.clocks)}"
         )
     _maps_memory(study)
-    if study.machine != "emulated":
+    if not machine.boots_whole_pcs:
         _leaves_this_host_alone(study)
         return
-    if "xen" not in study.sut.platforms and study.sut.memory < LEAST_EMULATED:
+    if _under_hypervisor(study) is None and study.sut.memory < LEAST_EMULATED:
         raise ValueError(
             f"sut.memory is {human_size(study.sut.memory)}, but an emulated machine needs "
             f"{human_size(LEAST_EMULATED)}: its kernel would not fit, or end in a loop"
         )
-    if study.clock == "virtual" and study.sut.cpus != 1:
+    if study.clock_kind.counts_instructions and study.sut.cpus != 1:
         raise ValueError(
             f"sut.cpus is {study.sut.cpus}, but virtual time has one count of instructions: "
             "several CPUs would take turns and not work at the same time. Ask for one CPU, or "
@@ -57,7 +55,7 @@ def fits_the_machine(study: Study) -> None:
 
 def frames_fit_the_line(study: Study) -> None:
     """An emulated line's cards count frames, each as long as one of `bench.mtu`."""
-    limited = study.machine == "emulated" and study.has_line
+    limited = study.machine_kind.line_counts_frames and study.has_line
     if limited and study.largest_mtu > study.bench.mtu:
         raise ValueError(
             f"knobs.mtu goes up to {study.largest_mtu}, but on the emulated machine's line a frame takes "
@@ -96,9 +94,10 @@ def line_can_be_had(study: Study) -> None:
         return
     if not study.needs_network:
         raise ValueError("bench.line_rate is set, but no workload sends anything: leave it out")
-    if study.machine == "emulated" and study.sut.nic != "virtio-net":
+    needed = study.machine_kind.line_nic
+    if needed is not None and study.sut.nic != needed:
         raise ValueError(
-            f"bench.line_rate needs sut.nic = 'virtio-net' on an emulated machine, not "
+            f"bench.line_rate needs sut.nic = '{needed}' on an emulated machine, not "
             f"'{study.sut.nic}': of QEMU's NICs only that one sends by a clock"
         )
     if study.knobs.mtu is not None and study.knobs.mtu > study.bench.mtu:
@@ -110,7 +109,7 @@ def line_can_be_had(study: Study) -> None:
 
 def programs_are_of_an_image(study: Study) -> None:
     """Only an emulated machine has an image to put programs in."""
-    if study.sut.programs and study.machine != "emulated":
+    if study.sut.programs and not study.machine_kind.boots_whole_pcs:
         raise ValueError(
             "sut.programs are put into the image of an emulated machine; on this host commands "
             "find its own programs, and what they work on in sut.workdir"
@@ -127,7 +126,7 @@ def devices_are_of_this_host(study: Study) -> None:
         raise ValueError("sut.devices cannot be a factor: all platforms of a run have the same")
     if not study.sut.devices:
         return
-    if study.machine == "emulated":
+    if not study.machine_kind.is_this_host:
         raise ValueError(
             "sut.devices are of this host; an emulated machine has devices of its own, and its "
             "commands see all of them: leave sut.devices out"
@@ -142,7 +141,7 @@ def walks_can_be_joined(study: Study) -> None:
     """Modelled walks are added to elapsed virtual time."""
     if study.walk is None:
         return
-    if study.clock != "virtual":
+    if not study.clock_kind.counts_instructions:
         raise ValueError(
             "[walk] is for virtual time: by the wall clock a processor's page walks are in the "
             "elapsed time already"
@@ -155,7 +154,7 @@ def walks_can_be_joined(study: Study) -> None:
             raise ValueError(f"walk.workloads: '{name}' has no elapsed time to add walks to")
     if not study.walked:
         raise ValueError("[walk]: no workload has an elapsed time to add walks to")
-    if "guest" in study.sut.platforms:
+    if _has_paging_of_guests(study):
         for path, given in (("paging", study.sut.paging), ("pages", study.sut.pages)):
             if given is None and f"sut.{path}" not in study.factors:
                 raise ValueError(f"[walk] needs to know sut.{path} of the guest: set it")
@@ -175,7 +174,7 @@ def routing_can_be_had(study: Study) -> None:
             f"bench.routing has {len(routing)} of them for {study.bench_guests} routers: give one "
             "each, or one word for all"
         )
-    if study.speaks_ospf and set(study.sut.platforms) == {BASELINE}:
+    if study.speaks_ospf and all(platform.is_host for platform in study.platforms):
         raise ValueError(
             "bench.routing = 'ospf' is for routers that are containers or guests: natively one "
             "kernel is all of them and knows every network. Add a platform to sut.platforms"
@@ -199,24 +198,18 @@ def guests_fit(study: Study) -> None:
             f"knobs.guest_weights has {len(weights)} of them for sut.guests = {guests}: "
             "give one a guest"
         )
-    if "xen" not in study.sut.platforms:
-        if study.bench.peers == "guest":
-            raise ValueError("bench.peers = 'guest' is for the platform xen")
-        if study.bench.driver == "route":
-            raise ValueError("bench.driver = 'route' is for the platform xen")
+    _has_peers_and_driver(study)
+    for platform in study.platforms:
+        if study.sut.memory < platform.least_memory:
+            raise ValueError(
+                f"sut.memory is {human_size(study.sut.memory)}, but {platform.least_memory_of} needs "
+                f"{human_size(platform.least_memory)} to boot"
+            )
+    hypervisors_guest = _under_hypervisor(study)
+    if hypervisors_guest is None:
         return
-    if study.bench.driver == "route" and study.machine != "emulated":
-        raise ValueError(
-            "bench.driver = 'route' needs machine = 'emulated': on a host of your own the driver "
-            "domain's addresses and routes are left alone"
-        )
-    if study.sut.memory < LEAST_DOMAIN:
-        raise ValueError(
-            f"sut.memory is {human_size(study.sut.memory)}, but a guest of Xen needs "
-            f"{human_size(LEAST_DOMAIN)} to boot"
-        )
-    if study.machine != "emulated":
-        _fits_a_users_xen(study)
+    if not study.machine_kind.boots_whole_pcs:
+        _fits_a_users_hypervisor(study, hypervisors_guest)
     elif study.sut.driver_memory < LEAST_DRIVER_DOMAIN:
         raise ValueError(
             f"sut.driver_memory is {human_size(study.sut.driver_memory)}, but Xen's driver domain "
@@ -224,14 +217,41 @@ def guests_fit(study: Study) -> None:
         )
 
 
-def _fits_a_users_xen(study: Study) -> None:
-    """What guests of Xen on this host have not."""
-    if "guest" in study.sut.platforms:
+def _has_peers_and_driver(study: Study) -> None:
+    """Peers that are guests, and a driver domain that routes, are there to be had."""
+    if study.bench.peers_are_guests and not any(p.has_guests_as_peers for p in study.platforms):
+        names = _those(lambda platform: platform.has_guests_as_peers)
+        raise ValueError(f"bench.peers = 'guest' is for the platform {names}")
+    if study.bench.driver != "route":
+        return
+    if _under_hypervisor(study) is None:
+        names = _those(lambda platform: platform.under_hypervisor)
+        raise ValueError(f"bench.driver = 'route' is for the platform {names}")
+    if not study.machine_kind.boots_whole_pcs:
         raise ValueError(
-            "the platforms guest and xen do not stand on one host: under Xen there is no KVM. "
-            "Take machine = 'emulated', or one of them"
+            "bench.driver = 'route' needs machine = 'emulated': on a host of your own the driver "
+            "domain's addresses and routes are left alone"
         )
-    if study.bench.peers == "guest":
+
+
+def _under_hypervisor(study: Study) -> Platform | None:
+    """The platform that needs a hypervisor below the host, where there is one."""
+    return next((platform for platform in study.platforms if platform.under_hypervisor), None)
+
+
+def _those(fact: Callable[[Platform], bool], between: str = " or ") -> str:
+    return between.join(platform.name for platform in PLATFORMS.values() if fact(platform))
+
+
+def _fits_a_users_hypervisor(study: Study, platform: Platform) -> None:
+    """What guests of Xen on this host have not."""
+    other = next((one for one in study.platforms if one.uses_accelerator), None)
+    if other is not None:
+        raise ValueError(
+            f"the platforms {other.name} and {platform.name} do not stand on one host: under Xen there "
+            "is no KVM. Take machine = 'emulated', or one of them"
+        )
+    if study.bench.peers_are_guests:
         raise ValueError(
             "bench.peers = 'guest' needs machine = 'emulated': on a Xen host of your own peers "
             "are processes of its driver domain"
@@ -240,7 +260,7 @@ def _fits_a_users_xen(study: Study) -> None:
         raise ValueError(
             "bench.routing = 'ospf' is not for guests of Xen on this host: take 'static'"
         )
-    if study.needs_files:
+    if study.needs_files and not platform.sees_host_files:
         raise ValueError(
             "guests of Xen do not see this host's files, so commands cannot run in them: leave "
             "out workloads of the type command, or take machine = 'emulated' with sut.programs"
@@ -249,11 +269,16 @@ def _fits_a_users_xen(study: Study) -> None:
 
 def paging_is_a_guests(study: Study) -> None:
     """Natively nothing translates twice."""
-    if "guest" in study.sut.platforms:
+    if _has_paging_of_guests(study):
         return
     for key in ("paging", "pages"):
         if getattr(study.sut, key) is not None:
-            raise ValueError(f"sut.{key} is of guests: add 'guest' to sut.platforms")
+            names = _those(lambda platform: platform.translates_twice, "' or '")
+            raise ValueError(f"sut.{key} is of guests: add '{names}' to sut.platforms")
+
+
+def _has_paging_of_guests(study: Study) -> bool:
+    return any(platform.translates_twice for platform in study.platforms)
 
 
 def factors_of_a_workload_are_its_own(study: Study) -> None:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
 from hypertare.base.settings import Settings
 from hypertare.knobs.registry import Knobs
+from hypertare.machine_kinds.clock import CLOCKS, Clock, ClockName
+from hypertare.machine_kinds.machine_kind import MachineKind
+from hypertare.machine_kinds.registry import KINDS as MACHINES
+from hypertare.machine_kinds.registry import USUAL as USUAL_MACHINE
+from hypertare.machine_kinds.registry import MachineName
+from hypertare.platforms.platform import Platform
+from hypertare.platforms.registry import KINDS as PLATFORMS
+from hypertare.platforms.registry import has_own, is_own_setting
 from hypertare.probes.registry import USUAL, ChosenProbe
 from hypertare.study.bench import BenchSettings
 from hypertare.study.claims import Claim
 from hypertare.study.design import DesignSettings
-from hypertare.study.emulated import CLOCKS, Emulated
+from hypertare.study.emulated import Emulated
 from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
 from hypertare.study.rules import RULES
 from hypertare.study.search import SearchSettings
-from hypertare.study.sut import BASELINE, Sut
+from hypertare.study.sut import Sut
 from hypertare.study.tune import TuneSettings
 from hypertare.study.walk import WalkSettings
 from hypertare.workloads.registry import AnyWorkload
@@ -43,8 +51,8 @@ class Study(Settings):
     name: Annotated[str, AfterValidator(_file_name)]
     question: str
     description: str = ""
-    machine: Literal["local", "emulated"] = "local"
-    clock: Literal["wall", "virtual"] = "wall"
+    machine: MachineName = USUAL_MACHINE
+    clock: ClockName = "wall"
     sut: Sut = Sut()
     emulated: Emulated = Emulated()
     bench: BenchSettings = BenchSettings()
@@ -66,18 +74,43 @@ class Study(Settings):
     @classmethod
     def _of_the_machine(cls, raw: Any) -> Any:
         """What is not said depends on the machine."""
-        if not isinstance(raw, dict) or raw.get("machine") != "emulated":
+        machine = raw.get("machine") if isinstance(raw, dict) else None
+        kind = MACHINES.get(machine) if isinstance(machine, str) else None
+        if kind is None:
             return raw
         sut = raw.get("sut", {})
         if isinstance(sut, dict):
-            sut = {"platforms": [BASELINE], **sut}
-        return {"clock": CLOCKS["emulated"][0], **raw, "sut": sut}
+            sut = {"platforms": kind.usual_platforms, **sut}
+        return {"clock": kind.clocks[0], **raw, "sut": sut}
 
     @model_validator(mode="after")
     def _goes_together(self) -> Study:
         for rule in RULES:
             rule(self)
         return self
+
+    @property
+    def machine_kind(self) -> MachineKind:
+        return MACHINES[self.machine]
+
+    @property
+    def clock_kind(self) -> Clock:
+        return CLOCKS[self.clock]
+
+    @property
+    def platforms(self) -> tuple[Platform, ...]:
+        """In the order of `sut.platforms`."""
+        return tuple(PLATFORMS[name] for name in self.sut.platforms)
+
+    def makes_variants(self, path: str) -> bool:
+        """Whether the levels of a setting stand side by side on one bench: those that only some platforms
+        have, but on a PC that is itself made as the study says.
+        """
+        return is_own_setting(path) and not self.machine_kind.boots_whole_pcs
+
+    def reaches(self, platform: Platform, path: str) -> bool:
+        """Whether a setting makes a difference to a platform."""
+        return has_own(platform, path) or not self.makes_variants(path)
 
     @property
     def walked(self) -> tuple[str, ...]:
@@ -145,7 +178,7 @@ class Study(Settings):
 
     @property
     def needs_files(self) -> bool:
-        """An emulated machine has the programs of its image and no others."""
-        return self.machine == "local" and any(
+        """A machine that is not this host has the programs of its image and no others."""
+        return self.machine_kind.is_this_host and any(
             settings.kind.needs_files for settings in self.workloads.values()
         )

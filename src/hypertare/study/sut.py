@@ -10,19 +10,14 @@ from pydantic import Field, field_validator
 from hypertare.base.quantities import Limit, Memory
 from hypertare.base.settings import Settings
 from hypertare.base.words import did_you_mean
+from hypertare.machine_kinds.registry import KINDS as MACHINES
+from hypertare.machine_kinds.registry import USUAL
+from hypertare.platforms.registry import BASELINE, PlatformName
 from hypertare.protocol.plan import NicModel, Pages, Paging, Scheduler
 from hypertare.study.programs import SETS as PROGRAM_SETS
 from hypertare.study.programs import is_own
 
-Platform = Literal["native", "container", "guest", "xen"]
-BASELINE = "native"
-HOST_KERNEL = (BASELINE, "container")
-"""Platforms on the host's own kernel: nothing boots for them."""
-
 MOST_GUESTS = 64
-GUEST_ONLY = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
-"""Settings of `sut` that only a guest has: as factors they make several guests, not several benches."""
-
 OF_GUESTS = frozenset({"sut.paging", "sut.pages"})
 """What a guest's host is booted with, and the baseline's machine knows nothing of."""
 
@@ -30,7 +25,7 @@ OF_GUESTS = frozenset({"sut.paging", "sut.pages"})
 class Sut(Settings):
     """The system under test, on every platform."""
 
-    platforms: tuple[Platform, ...] = ("native", "container", "guest")
+    platforms: tuple[PlatformName, ...] = MACHINES[USUAL].usual_platforms
     cpus: Annotated[int, Field(ge=1)] = 1
     memory: Memory = 512 << 20
     nic: NicModel = "virtio-net"
@@ -73,9 +68,9 @@ class Sut(Settings):
 
     @field_validator("platforms")
     @classmethod
-    def _baseline_first(cls, platforms: tuple[Platform, ...]) -> tuple[Platform, ...]:
+    def _baseline_first(cls, platforms: tuple[PlatformName, ...]) -> tuple[PlatformName, ...]:
         if len(set(platforms)) != len(platforms):
             raise ValueError("a platform stands twice in the list")
         if BASELINE not in platforms:
-            raise ValueError("'native' must be among the platforms: it is the baseline")
+            raise ValueError(f"'{BASELINE}' must be among the platforms: it is the baseline")
         return platforms

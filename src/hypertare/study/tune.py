@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from hypertare.base.level import Level
 from hypertare.base.quantities import Share
+from hypertare.platforms.registry import PlatformName
 
 Goal = Literal["goodput", "cpu", "balance"]
 BY_GUESTS = "by guests"
@@ -90,7 +91,7 @@ class TuneSettings(Table):
     default: dict[str, Annotated[Level, BeforeValidator(_one_level)]] = {}
     guess: dict[str, Level] = {}
     workload: str | None = None
-    platform: Literal["native", "container", "guest", "xen"] | None = None
+    platform: PlatformName | None = None
     goal: Goal = "goodput"
     throughput: str | None = None
     cpu: str | None = None

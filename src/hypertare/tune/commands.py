@@ -20,7 +20,6 @@ from hypertare.knobs.commands import (
     Entry,
     Maker,
     System,
-    Where,
     at_boot,
     in_bytes,
     one_line,
@@ -87,8 +86,7 @@ def _by_hypervisor(virtual: Maker, otherwise: str) -> Maker:
     def entry(change: Change) -> Entry:
         if change.system.virtual:
             return virtual(change)
-        where: Where = "container" if change.system.platform == "container" else "host"
-        return Entry(where, note=otherwise.format(level=change.new, old=change.was))
+        return Entry(change.system.name, note=otherwise.format(level=change.new, old=change.was))
 
     return entry
 

@@ -23,8 +23,9 @@ from hypertare.engine.new_run import create
 from hypertare.engine.notes import Observer
 from hypertare.engine.session import Session
 from hypertare.findings.tuning import Tuning
+from hypertare.platforms.registry import BASELINE, find
 from hypertare.runs.store import Store
-from hypertare.study import BASELINE, HOST_KERNEL, DesignSettings, Study, StudyFile, put
+from hypertare.study import DesignSettings, Study, StudyFile, put
 from hypertare.study.tune import PHASE, TuneSettings
 from hypertare.tune import FILE_NAME
 from hypertare.tune import space as spaces
@@ -53,7 +54,8 @@ class Prepared:
     def design(self) -> DesignSettings:
         """How closely to look; where nothing boots, boots are not waited for."""
         design = self.run.study.design
-        if self.run.emulated or self.platform not in HOST_KERNEL:
+        machine = self.run.study.machine_kind
+        if machine.boots_whole_pcs or find(self.platform).has_own_kernel:
             return design
         return design.model_copy(update={"min_boots": 1})
 
@@ -130,8 +132,9 @@ def _platform(study: Study, settings: TuneSettings) -> str:
                 "Name one of them, or add it to sut.platforms.",
             )
         return settings.platform
-    # The last one is what the study is about: a guest where there is one.
-    return "guest" if "guest" in study.sut.platforms else study.sut.platforms[-1]
+    # The last one is what the study is about, or one with settings that others have not: a guest.
+    own = (platform.name for platform in study.platforms if platform.own_settings)
+    return next(own, study.sut.platforms[-1])
 
 
 def _workload(study: Study, settings: TuneSettings, space: Space) -> str:
@@ -243,7 +246,7 @@ def carry_out(
             study=run.study.name,
             question=run.study.question,
             machine=store.meta.machine,
-            accelerator=on.accelerator if prepared.platform == "guest" else None,
+            accelerator=on.accelerator if find(prepared.platform).uses_accelerator else None,
             seed=run.design.seed,
             started=summary.started,
             ended=datetime.now(UTC),

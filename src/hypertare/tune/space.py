@@ -11,8 +11,9 @@ from typing import Any
 from hypertare.base.errors import InputError
 from hypertare.base.level import Cell, Level
 from hypertare.design.design import HARD_TABLES, is_hard
+from hypertare.platforms.registry import find
 from hypertare.stats.driver_weight import driver_weight
-from hypertare.study import GUEST_ONLY, Study, StudyFile
+from hypertare.study import Study, StudyFile
 from hypertare.study.tune import BY_GUESTS, Ladder, Range, TuneSettings
 
 Setting = dict[str, Level]
@@ -141,14 +142,15 @@ def varied(study: Study, settings: TuneSettings) -> Mapping[str, Any]:
 
 
 def _check_path(file: StudyFile, study: Study, path: str, platform: str) -> None:
-    table, _, key = path.partition(".")
-    if table not in (*HARD_TABLES, "workloads", "knobs") or path == "sut.platforms":
+    if (
+        path.partition(".")[0] not in (*HARD_TABLES, "workloads", "knobs")
+        or path == "sut.platforms"
+    ):
         raise InputError(
             f'{file.source}: tune.knobs: "{path}" cannot be a knob.',
             "A knob is a key of sut, bench, workloads.NAME or knobs, for example knobs.mtu.",
         )
-    # An emulated machine is itself what a guest is elsewhere.
-    if key in GUEST_ONLY and table == "sut" and platform != "guest" and study.machine == "local":
+    if not study.reaches(find(platform), path):
         raise InputError(f"{file.source}: tune.knobs: only a guest has {path}, not {platform}.")
 
 

@@ -13,6 +13,9 @@ from hypertare.base.level import Cell
 Pages = Literal["4K", "2M"]
 Paging = Literal["native", "shadow", "nested"]
 
+ONE_STAGE: Paging = "native"
+"""Addresses go through one set of page tables."""
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypertare.base.response import Found
+from hypertare.platforms.registry import find
 from hypertare.probes import registry
 from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.stat import STAT
@@ -29,7 +30,7 @@ TRANSLATION = registry.responses("translation")
 
 def machine_cpu(platform: str, phase: Phase) -> float | None:
     """No kernel sees all of a hypervisor's CPUs: it is the sum of its domains, idle ones too."""
-    return OUTSIDE.all_s(phase) if platform == "xen" else STAT.busy_s(phase)
+    return OUTSIDE.all_s(phase) if find(platform).under_hypervisor else STAT.busy_s(phase)
 
 
 def polling(phase: Phase, platform: str, node: str) -> Found:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hypertare.base.response import Found, Response, Values, known, whole
+from hypertare.platforms.registry import find
 from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.stat import STAT
 from hypertare.protocol.phase import LOAD, Phase
@@ -24,9 +25,6 @@ HEADLINE = {name: kind.headline for name, kind in KINDS.items()}
 """By the kind of workload, the response that decides when it is measured precisely enough, and leads a
 report.
 """
-
-_OWN_MACHINE = ("guest", "xen")
-"""Platforms whose system under test has a kernel and counters of its own."""
 
 WALK_CYCLES, WALK_TIME = "modelled_walk_cycles", "modelled_walk_time"
 TOTAL = "estimated_total"
@@ -88,7 +86,7 @@ def measure(
     values |= OUTSIDE.driver_cpu(platform, nodes, phase)
     machine_cpu = counters.machine_cpu(platform, phase)
     values["machine_cpu"] = machine_cpu
-    if platform != "xen":
+    if not find(platform).under_hypervisor:
         values["machine_steal"] = STAT.steal_s(phase)
     if kind.translates:
         values |= counters.translation(phase, platform, nodes)
@@ -122,11 +120,11 @@ def why_not(workload: str, records: Iterable[Record]) -> str:
 def _of_one(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
     """Of a phase that one system under test had for itself, or of one guest's part of it."""
     values: Found = {} if _only_disturbs(phase) else kind.measure(phase)
-    if platform != "native":
+    if find(platform).is_seen_from_outside:
         values["outside_cpu"] = OUTSIDE.cpu_s(platform, phase, node)
         if kind.polls:
             values["outside_cpu_share"] = OUTSIDE.cpu_share(platform, phase, node)
-    if platform in _OWN_MACHINE:
+    if find(platform).has_own_kernel:
         values["own_cpu"] = STAT.busy_s(phase, node)
         values["own_steal"] = STAT.steal_s(phase, node)
     if kind.polls and phase.has_counters_of(node):

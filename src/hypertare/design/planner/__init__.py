@@ -4,7 +4,7 @@ from hypertare.design.planner.addresses import HOST, HUB_INTERFACE
 from hypertare.design.planner.bench import make_bench
 from hypertare.design.planner.knobs import warnings
 from hypertare.design.planner.limits import expected_seconds
-from hypertare.design.planner.nodes import INNER_CPU, boot_limit_s
+from hypertare.design.planner.nodes import boot_limit_s
 from hypertare.design.planner.pairs import pairs
 from hypertare.design.planner.surroundings import (
     Capacity,
@@ -18,7 +18,6 @@ from hypertare.design.planner.trial import make_trial
 __all__ = [
     "HOST",
     "HUB_INTERFACE",
-    "INNER_CPU",
     "Capacity",
     "Chance",
     "Surroundings",

@@ -7,7 +7,7 @@ from hypertare.design.design import Variant
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.design.routers import Network
 from hypertare.protocol import plan
-from hypertare.study import BASELINE, MOST_GUESTS, Study
+from hypertare.study import MOST_GUESTS, Study
 
 LINK = "lan"
 WIRE = "wire"
@@ -28,11 +28,11 @@ HUB_INTERFACE = "sut0"
 """The PC's own NIC, which the kernel may know as `eth0` or `eth1` until it is renamed."""
 
 
-def interface_of(node: str, on: Surroundings) -> str:
+def interface_of(node: str, study: Study) -> str:
     """How a node calls its interface on the link."""
     if node != HOST:
         return "eth0"
-    return HUB_INTERFACE if on.chance else LINK
+    return HUB_INTERFACE if study.machine_kind.boots_whole_pcs else LINK
 
 
 def address_of(index: int, rank: int) -> str:
@@ -44,16 +44,27 @@ def with_prefix(address: str, study: Study) -> str:
     return f"{address}/{24 if study.bench_guests == 1 else 16}"
 
 
-def router_nic(
-    nic: plan.NicModel, variant: Variant, side: Network, on: Surroundings
-) -> routers.Nic:
+def mac_of(variant: Variant, rank: int, study: Study, on: Surroundings) -> str | None:
+    """Of a node under test, where that is not up to the machine: a PC's NICs are all made for the bench,
+    elsewhere those of guests are."""
+    if study.machine_kind.boots_whole_pcs:
+        return on.chance.mac(variant.index, rank)
+    if variant.kind.nic == "modelled":
+        return f"52:54:00:77:{rank:02x}:{variant.index + 2:02x}"
+    return None
+
+
+def model_of(variant: Variant, nic: plan.NicModel, study: Study) -> plan.NicModel | None:
+    """The model of the same NIC, where it has one."""
+    if study.machine_kind.boots_whole_pcs:
+        return None if variant.kind.nic == "paravirtual" else nic
+    return nic if variant.kind.nic == "modelled" else None
+
+
+def router_nic(study: Study, variant: Variant, side: Network, on: Surroundings) -> routers.Nic:
     """The baseline's interfaces are all on one node, the others' are two on each."""
     name = f"eth{side.index}"
-    if variant.platform == BASELINE:
-        name = f"sut{side.rank}" if on.chance else side.link
-    mac = f"52:54:00:77:{side.rank:02x}:{variant.index + 2:02x}"
-    if on.chance:
-        mac = on.chance.mac(variant.index, side.rank)
-    elif variant.platform != "guest":
-        return routers.Nic(name)
-    return routers.Nic(name, mac, None if variant.platform == "xen" else nic)
+    if variant.kind.is_host:
+        name = f"sut{side.rank}" if study.machine_kind.boots_whole_pcs else side.link
+    model = model_of(variant, study.sut.nic, study)
+    return routers.Nic(name, mac_of(variant, side.rank, study, on), model)

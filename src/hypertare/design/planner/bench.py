@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hypertare.design.design import Plot
-from hypertare.design.pc import XEN
 from hypertare.design.planner.hosts import hosts
 from hypertare.design.planner.knobs import has_weights
 from hypertare.design.planner.nodes import host_of_guests
@@ -28,8 +27,8 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
         name=study.name,
         nodes=tuple(nodes),
         links=tuple(links),
-        weights=has_weights(study, on),
-        scheduler=_scheduler(study, plot, on),
+        weights=has_weights(study),
+        scheduler=_scheduler(study, plot),
     )
 
 
@@ -42,6 +41,7 @@ def _files(study: Study, on: Surroundings) -> plan.Files | None:
     )
 
 
-def _scheduler(study: Study, plot: Plot, on: Surroundings) -> plan.Scheduler | None:
+def _scheduler(study: Study, plot: Plot) -> plan.Scheduler | None:
     """What a machine under Xen must have been booted with."""
-    return study.sut.scheduler if host_of_guests(plot, on) is XEN else None
+    under = host_of_guests(study, plot)
+    return study.sut.scheduler if under is not None and under.has_driver_domain else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hypertare.design.design import Plot, Variant, numbered
-from hypertare.design.pc import PcClass
 from hypertare.design.planner.addresses import (
     DRIVER_ADDRESS,
     HOST,
@@ -16,16 +15,19 @@ from hypertare.design.planner.addresses import (
     PEER_INDEX,
     address_of,
     interface_of,
+    mac_of,
+    model_of,
     with_prefix,
 )
 from hypertare.design.planner.links import is_switched, make_links, routes_guests
 from hypertare.design.planner.nodes import (
-    domain,
     host_of_guests,
     is_placed_by_others,
     kind_of,
+    peer_kind,
 )
 from hypertare.design.planner.surroundings import Surroundings, peer_cpus, sut_cpus
+from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.study import Study
 
@@ -34,12 +36,12 @@ def hosts(
     study: Study, plot: Plot, cells: dict[str, Study], files: plan.Files | None, on: Surroundings
 ) -> tuple[list[plan.Node], list[plan.Link]]:
     """Their nodes and links; without a network they stand alone."""
-    under = host_of_guests(plot, on)
+    under = host_of_guests(study, plot)
     cpus = sut_cpus(study.sut.cpus, on)
     nodes = [
         plan.Node(
             name=node,
-            kind=kind_of(variant, cells[variant.node], on),
+            kind=kind_of(variant.kind, cells[variant.node], on),
             cpus=() if is_placed_by_others(variant, under) else cpus,
             interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, rank, on),
             files=files,
@@ -59,7 +61,6 @@ def _driver(study: Study, under: PcClass, on: Surroundings) -> plan.Node:
     """The host of guests. Where it routes them, the PC's own NIC is an interface of its own."""
     if not routes_guests(study, under):
         return plan.Node(name=HOST, kind=plan.Host())
-    assert on.chance is not None
     uplink = plan.Interface(
         name=HUB_INTERFACE,
         link=LINK,
@@ -77,17 +78,12 @@ def _interfaces(
     """Guests have a NIC, and so has every node of an emulated machine."""
     if not study.needs_network:
         return ()
-    guest = variant.platform == "guest"
-    mac = f"52:54:00:77:{rank:02x}:{variant.index + 2:02x}" if guest else None
-    if on.chance:
-        mac = on.chance.mac(variant.index, rank)
-    own = None if variant.platform == "xen" else nic
     interface = plan.Interface(
-        name=interface_of(variant.node, on) if on.chance else "eth0",
+        name=interface_of(variant.node, study) if study.machine_kind.boots_whole_pcs else "eth0",
         link=LINK,
         address=with_prefix(address_of(variant.index, rank), study),
-        mac=mac,
-        nic=own if mac else None,
+        mac=mac_of(variant, rank, study, on),
+        nic=model_of(variant, nic, study),
     )
     return (interface,)
 
@@ -96,21 +92,21 @@ def _peers(
     study: Study, link: plan.Link, under: PcClass | None, on: Surroundings
 ) -> Iterator[plan.Node]:
     """One for each that works at once."""
-    is_guest = under is not None and study.bench.peers == "guest"
     # The far bridge's NIC has the address that a single peer's would have.
     switched = is_switched(study, under)
     first = 1 if switched else 0
+    own_nics = study.machine_kind.boots_whole_pcs
     for rank, name in enumerate(numbered(PEER, study.bench_guests)):
         interface = plan.Interface(
             name="eth0",
             link=link.name,
             address=with_prefix(address_of(PEER_INDEX, rank), study),
-            mac=on.chance.mac(PEER_INDEX, rank + first) if on.chance else None,
-            nic=study.sut.nic if on.chance and not switched else None,
+            mac=on.chance.mac(PEER_INDEX, rank + first) if own_nics else None,
+            nic=study.sut.nic if own_nics and not switched else None,
         )
         yield plan.Node(
             name=name,
-            kind=domain(study, on) if is_guest else plan.Container(),
+            kind=peer_kind(study, under, on),
             cpus=() if under else peer_cpus(study.sut.cpus, on),
             interfaces=(interface,),
         )

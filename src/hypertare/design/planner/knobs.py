@@ -8,11 +8,10 @@ from typing import Any
 from hypertare.design.design import Variant
 from hypertare.design.planner.addresses import HOST
 from hypertare.design.planner.pairs import nodes_of
-from hypertare.design.planner.surroundings import Surroundings
 from hypertare.knobs.knob import KnobKind, Place, Target
 from hypertare.knobs.registry import KINDS, Knobs
 from hypertare.protocol import plan
-from hypertare.study import BASELINE, Study
+from hypertare.study import Study
 from hypertare.workloads.pair import Pair
 
 _PLACES: tuple[Place, ...] = ("link", "interface", "driver", "guest", "kernel", "below")
@@ -20,7 +19,7 @@ _PLACES: tuple[Place, ...] = ("link", "interface", "driver", "guest", "kernel", 
 
 
 def knob_settings(
-    study: Study, variant: Variant, working: Sequence[Pair], own_machine: bool, on: Surroundings
+    study: Study, variant: Variant, working: Sequence[Pair], own_machine: bool
 ) -> list[plan.KnobSetting]:
     """All that is set; `own_machine`: whether what is under test is no part of this host."""
     knobs = _with_mtu(study)
@@ -28,7 +27,7 @@ def knob_settings(
     settings = [
         plan.KnobSetting(node=target.node, knob=told)
         for place in _PLACES
-        for target in _targets(place, study, variant, working, on)
+        for target in _targets(place, study, variant, working)
         for kind in given
         if kind.place == place
         for told in kind.told(knobs.level(kind), target)
@@ -45,9 +44,7 @@ def _with_mtu(study: Study) -> Knobs:
     return knobs
 
 
-def _targets(
-    place: Place, study: Study, variant: Variant, working: Sequence[Pair], on: Surroundings
-) -> list[Target]:
+def _targets(place: Place, study: Study, variant: Variant, working: Sequence[Pair]) -> list[Target]:
     nodes = nodes_of(working)
     match place:
         case "link":
@@ -58,15 +55,15 @@ def _targets(
         case "interface":
             return _interfaces(working)
         case "driver":
-            return [Target(HOST)] if _is_weighted(study, variant, on) else []
+            return [Target(HOST)] if _is_weighted(study, variant) else []
         case "guest":
-            weighted = nodes if _is_weighted(study, variant, on) else ()
+            weighted = nodes if _is_weighted(study, variant) else ()
             return [Target(HOST, guest=guest, rank=rank) for rank, guest in enumerate(weighted)]
         case "kernel":
-            own = (HOST,) if variant.platform in (BASELINE, "container") else nodes
+            own = nodes if variant.kind.has_own_kernel else (HOST,)
             return [Target(node) for node in own]
         case "below":
-            return [Target(HOST)] if variant.platform == "guest" else []
+            return [Target(HOST)] if variant.kind.is_backed_by_host else []
 
 
 def _interfaces(working: Sequence[Pair]) -> list[Target]:
@@ -80,15 +77,21 @@ def _far_interfaces(working: Sequence[Pair]) -> Iterator[Target]:
     return (Target(node, "eth0") for pair in working for node in pair.others)
 
 
-def _is_weighted(study: Study, variant: Variant, on: Surroundings) -> bool:
+def _is_weighted(study: Study, variant: Variant) -> bool:
     """Whether guests share CPUs by weight: in Xen's scheduler, or by their cgroups."""
-    return variant.platform == "xen" or (variant.platform == "guest" and has_weights(study, on))
+    by = variant.kind.weighted_by
+    return by == "hypervisor" or (by == "cgroups" and has_weights(study))
 
 
-def has_weights(study: Study, on: Surroundings) -> bool:
+_WEIGHTS: tuple[Place, ...] = ("driver", "guest")
+"""What is set there is how a host's CPUs are shared out."""
+
+
+def has_weights(study: Study) -> bool:
     """Whether guests of this host have CPU weights, which a bench must be made for."""
-    asked = any(_is_asked(study, kind) for kind in KINDS if kind.place in ("driver", "guest"))
-    return asked and "guest" in study.sut.platforms and on.chance is None
+    asked = any(_is_asked(study, kind) for kind in KINDS if kind.place in _WEIGHTS)
+    there = any(platform.weighted_by == "cgroups" for platform in study.platforms)
+    return asked and there and study.machine_kind.weighs_guests
 
 
 def _is_asked(study: Study, kind: KnobKind[Any]) -> bool:
@@ -103,27 +106,19 @@ def warnings(study: Study) -> list[str]:
 
 def _unlike_the_users(study: Study) -> list[str]:
     """How guests of this host differ from those that people have."""
-    if study.machine != "local" or "guest" not in study.sut.platforms or not study.needs_network:
+    if not study.machine_kind.is_this_host or not study.needs_network:
         return []
-    return [
-        "guests' packets go through QEMU's process (vhost=off, one queue): under libvirt, Proxmox or "
-        "OpenStack the host's kernel moves those of virtio-net (vhost-net), which costs less"
-    ]
+    return [one.unlike_usual for one in study.platforms if one.unlike_usual is not None]
 
 
 def _out_of_reach(study: Study) -> list[str]:
-    own_machines = ("guest", "xen")
-    platforms = [platform for platform in study.sut.platforms if platform not in own_machines]
-    if study.machine != "local" or not platforms:
+    platforms = [platform.name for platform in study.platforms if not platform.has_own_kernel]
+    if not study.machine_kind.is_this_host or not platforms:
         return []
     asked = [kind.name for kind in KINDS if kind.for_own_machines and _is_asked(study, kind)]
     found = [
         f"knobs.{name} is for guests: {' and '.join(platforms)} share this host's, which is left alone"
         for name in asked
     ]
-    if "xen" in study.sut.platforms:
-        found.append(
-            "native is this host's driver domain, which runs under Xen itself: what Xen takes from "
-            "that is in no cost (machine = 'emulated' has a baseline without Xen)"
-        )
-    return found
+    caveats = (platform.caveat_of_baseline for platform in study.platforms)
+    return [*found, *(caveat for caveat in caveats if caveat is not None)]

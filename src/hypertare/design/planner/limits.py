@@ -26,5 +26,5 @@ def patience_s(study: Study, settings: WorkloadSettings) -> float:
     """By the wall clock an emulated machine is as slow as its host is busy: with six runnable threads a
     CPU, streams of a second took eleven to begin and end.
     """
-    slow = study.machine == "emulated" and study.clock == "wall"
+    slow = study.machine_kind.is_slowed_by_host and not study.clock_kind.repeats
     return _BUSY_S if slow and settings.kind.is_timed else 0.0

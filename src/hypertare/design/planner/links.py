@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypertare.design.pc import XEN, PcClass
 from hypertare.design.planner.addresses import FAR_INDEX, HOST_INDEX, LINK, PEER_INDEX, WIRE
+from hypertare.design.planner.nodes import are_guests
 from hypertare.design.planner.surroundings import Surroundings
+from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.study import Study
 
 
 def routes_guests(study: Study, under: PcClass | None) -> bool:
     """Whether the driver domain joins its guests to the network by IP."""
-    return under is XEN and study.bench.driver == "route" and study.needs_network
+    has_driver = under is not None and under.has_driver_domain
+    return has_driver and study.bench.driver == "route" and study.needs_network
 
 
 def make_links(study: Study, under: PcClass | None, on: Surroundings) -> list[plan.Link]:
@@ -24,11 +26,10 @@ def make_links(study: Study, under: PcClass | None, on: Surroundings) -> list[pl
     end, and so have those beyond a line of a limited rate, so that all of them share it.
     """
     mtu, limited = study.largest_mtu, study.bench.line_rate is not None
-    if limited or (under is not None and study.bench.peers == "guest"):
+    if limited or are_guests(study, under):
         return list(line_between(study, LINK, WIRE, 0, under, on))
     if under is None:
-        return [plan.Link(name=LINK, kind="hub" if on.chance else "bridge", mtu=mtu)]
-    assert on.chance is not None
+        return [plan.Link(name=LINK, kind=plain_link(study), mtu=mtu)]
     near = plan.Uplink(mac=on.chance.mac(HOST_INDEX), nic=study.sut.nic)
     lan = plan.Link(name=LINK, kind=_joining(study, under), mtu=mtu, uplink=near)
     return [lan, plan.Link(name=WIRE, kind="hub", mtu=mtu)]
@@ -43,7 +44,7 @@ def line_between(
     or, where the baseline has it, of the system under test itself.
     """
     mtu, rate = study.largest_mtu, study.bench.line_rate
-    if on.chance is None:
+    if not study.machine_kind.boots_whole_pcs:
         assert rate is not None
         yield plan.Link(name=near, mtu=mtu, trunk=plan.Trunk(to=far, rate_bps=round(rate)))
         yield plan.Link(name=far, mtu=mtu)
@@ -59,6 +60,11 @@ def line_between(
     yield plan.Link(name=far, mtu=mtu, uplink=other)
 
 
+def plain_link(study: Study) -> plan.LinkKind:
+    """What joins nodes that no host of guests stands between: a PC's have NICs of its own."""
+    return "hub" if study.machine_kind.boots_whole_pcs else "bridge"
+
+
 def _joining(study: Study, under: PcClass | None) -> plan.LinkKind:
     return "route" if routes_guests(study, under) else "bridge"
 
@@ -67,4 +73,4 @@ def is_switched(study: Study, under: PcClass | None) -> bool:
     """Whether an emulated machine's peers stand behind a bridge with a NIC for all of them."""
     if study.bench.line_rate is not None:
         return True
-    return under is not None and study.bench.peers == "guest"
+    return are_guests(study, under)

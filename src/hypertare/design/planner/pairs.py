@@ -15,14 +15,14 @@ from hypertare.design.planner.addresses import (
 )
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.design.routers import networks
-from hypertare.study import BASELINE, Study
+from hypertare.study import Study
 from hypertare.workloads.pair import End, Pair
 
 
 def pairs(study: Study, variant: Variant, on: Surroundings) -> list[Pair]:
     """Those that work at once in a trial: the first of the bench. A baseline's node is in every one."""
     count = study.sut.guests
-    own = variant.nodes * count if variant.platform == BASELINE else variant.nodes
+    own = variant.nodes * count if variant.kind.is_host else variant.nodes
     found = []
     for rank in range(count):
         ends = _routed_ends if study.routed else _direct_ends
@@ -41,18 +41,18 @@ _Ends = tuple[End, End, tuple[str, ...]]
 
 
 def _direct_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
-    own_rank = 0 if variant.platform == BASELINE else rank
+    own_rank = 0 if variant.kind.is_host else rank
     near = End(node, address_of(variant.index, own_rank))
     far = End(numbered(PEER, variant.guests)[rank], address_of(PEER_INDEX, rank))
-    return near, far, (interface_of(node, on),)
+    return near, far, (interface_of(node, study),)
 
 
 def _routed_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:
     sides = networks(rank + 1, variant.index)
     near, far = (End(side.end, side.end_address(study.bench.family)) for side in sides)
-    shared = variant.platform == BASELINE and study.bench.line_rate is not None
+    shared = variant.kind.is_host and study.bench.line_rate is not None
     own = networks(1, variant.index) if shared else sides
-    names = [router_nic(study.sut.nic, variant, side, on).name for side in own]
-    if shared and on.chance is None:
+    names = [router_nic(study, variant, side, on).name for side in own]
+    if shared and not study.machine_kind.boots_whole_pcs:
         names = [routers.shared_links(side)[0] for side in own]
     return near, far, tuple(names)

@@ -28,7 +28,8 @@ def probes_of(
     wanted = [kind for kind in KINDS if _is_wanted(kind, study)]
     nodes = nodes_of(working)
     machines = nodes if own_machine else []
-    guests = nodes if variant.platform == "guest" else []
+    backed = nodes if variant.kind.is_backed_by_host else []
+    guests = nodes if variant.kind.is_counted_by_kvm and _under_kvm(study, on) else []
     counts_way = machines and any("way" in kind.places for kind in wanted)
     others = _others(variant, working) if counts_way else []
     asked: list[tuple[Place, Sequence[str]]] = [
@@ -37,9 +38,9 @@ def probes_of(
         ("machine", machines),
         ("way", others),
         ("peer", [node for node in others if node != HOST]),
-        ("kernel", [HOST, *guests]),
+        ("kernel", [HOST, *backed]),
         ("processor", [HOST]),
-        ("guest", guests if _under_kvm(study, on) else []),
+        ("guest", guests),
     ]
     found = [
         plan.ProbeRequest(node=node, probe=kind.name)
@@ -60,20 +61,20 @@ def _is_wanted(kind: ProbeKind, study: Study) -> bool:
 def _others(variant: Variant, working: Sequence[Pair]) -> list[str]:
     """Who else may drop a packet: a peer, and the machine that a guest's frames pass through."""
     peers = [node for pair in working for node in pair.others]
-    return [*peers, HOST] if variant.platform in ("guest", "xen") else peers
+    return [*peers, HOST] if variant.kind.packets_moved_by_host else peers
 
 
 def _seen_from_outside(
     study: Study, variant: Variant, plot: Plot, nodes: Sequence[str]
 ) -> list[str]:
     own = [node for node in nodes if node != HOST]
-    return [*own, *_domains(study, variant, plot)] if variant.platform == "xen" else own
+    return [*own, *_domains(study, variant, plot)] if variant.kind.under_hypervisor else own
 
 
 def _domains(study: Study, variant: Variant, plot: Plot) -> list[str]:
     """All of a bench under Xen, those that have nothing to do too: its CPU time is theirs together."""
-    found = [HOST, *(n for v in plot.variants if v.platform == "xen" for n in v.nodes)]
-    if study.needs_network and study.bench.peers == "guest":
+    found = [HOST, *(n for v in plot.variants if v.kind.under_hypervisor for n in v.nodes)]
+    if study.needs_network and study.bench.peers_are_guests:
         count = variant.guests
         sides = [side.end for side in routers.all_sides(count)]
         found += sides if study.routed else numbered(PEER, count)
@@ -81,6 +82,6 @@ def _domains(study: Study, variant: Variant, plot: Plot) -> list[str]:
 
 
 def _under_kvm(study: Study, on: Surroundings) -> bool:
-    """Whether guests are KVM's; those of an emulated machine always are."""
+    """Whether guests are KVM's."""
     accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
-    return study.machine == "emulated" or accelerator == "kvm"
+    return study.machine_kind.guests_have_kvm or accelerator == "kvm"

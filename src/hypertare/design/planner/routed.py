@@ -7,7 +7,6 @@ from functools import partial
 
 from hypertare.design import routers
 from hypertare.design.design import Plot
-from hypertare.design.pc import PcClass
 from hypertare.design.planner.addresses import (
     CORE_RANK,
     FAR_INDEX,
@@ -16,35 +15,37 @@ from hypertare.design.planner.addresses import (
     PEER_INDEX,
     router_nic,
 )
-from hypertare.design.planner.links import line_between
+from hypertare.design.planner.links import line_between, plain_link
 from hypertare.design.planner.nodes import (
-    domain,
+    are_guests,
     host_of_guests,
     is_placed_by_others,
     kind_of,
+    peer_kind,
 )
 from hypertare.design.planner.surroundings import Surroundings, peer_cpus, sut_cpus
 from hypertare.design.routers import Network, networks
+from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
-from hypertare.study import BASELINE, Study
+from hypertare.study import Study
 
 
 def routed(
     study: Study, plot: Plot, cells: dict[str, Study], files: plan.Files | None, on: Surroundings
 ) -> tuple[list[plan.Node], list[plan.Link]]:
     """Their nodes and links."""
-    under = host_of_guests(plot, on)
+    under = host_of_guests(study, plot)
     count = study.bench_guests
     settings = plan.Router(queue=_queue(study))
     nodes = [
         routers.router(
             node,
-            kind_of(variant, cells[variant.node], on),
-            range(1, count + 1) if variant.platform == BASELINE else (rank + 1,),
+            kind_of(variant.kind, cells[variant.node], on),
+            range(1, count + 1) if variant.kind.is_host else (rank + 1,),
             way=variant.index,
             settings=settings,
             cpus=() if is_placed_by_others(variant, under) else sut_cpus(study.sut.cpus, on),
-            nics=partial(router_nic, cells[variant.node].sut.nic, variant, on=on),
+            nics=partial(router_nic, cells[variant.node], variant, on=on),
         )
         for variant in plot.variants
         for rank, node in enumerate(variant.nodes)
@@ -59,7 +60,7 @@ def routed(
     if study.bench.line_rate is not None:
         links = list(_shared_lines(study, under, on))
         nodes = [routers.on_shared_lines(node, count) for node in nodes]
-    return nodes, [*links, *_cores(nodes, ways, under, study.largest_mtu, on)]
+    return nodes, [*links, *_cores(study, nodes, ways, under)]
 
 
 def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node], plan.Node]:
@@ -70,17 +71,18 @@ def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node
         node: (variant, rank + 1)
         for variant in plot.variants
         for rank, node in enumerate(variant.nodes)
-        if variant.platform != BASELINE and study.bench.routing_of(rank + 1) == "ospf"
+        if not variant.kind.is_host and study.bench.routing_of(rank + 1) == "ospf"
     }
 
     def learn(node: plan.Node) -> plan.Node:
         if node.name not in places or on.daemon is None:
             return node
         variant, number = places[node.name]
-        mac, argv = None, on.daemon.here
-        if on.chance:
+        argv = on.daemon.here
+        mac = None
+        if study.machine_kind.boots_whole_pcs:
             mac = on.chance.mac(variant.index, CORE_RANK + number)
-        elif not isinstance(node.kind, plan.Container):
+        elif variant.kind.nic == "modelled":
             mac = f"52:54:00:78:{number:02x}:{variant.index + 2:02x}"
         nic = routers.Nic("eth2", mac, node.interfaces[0].nic)
         core = routers.core_interface(number, variant.index, nic)
@@ -95,29 +97,25 @@ def _learning(study: Study, plot: Plot, on: Surroundings) -> Callable[[plan.Node
 
 
 def _cores(
-    nodes: Sequence[plan.Node],
-    ways: Sequence[int],
-    under: PcClass | None,
-    mtu: int,
-    on: Surroundings,
+    study: Study, nodes: Sequence[plan.Node], ways: Sequence[int], under: PcClass | None
 ) -> Iterator[plan.Link]:
     """Where routers speak with each other: nobody else is on it, nor any other link behind it."""
     used = {interface.link for node in nodes for interface in node.interfaces}
-    hub = on.chance is not None and under is None
+    kind = plain_link(study) if under is None else "bridge"
     for name in map(routers.core, ways):
         if name in used:
-            yield plan.Link(name=name, kind="hub" if hub else "bridge", mtu=mtu)
+            yield plan.Link(name=name, kind=kind, mtu=study.largest_mtu)
 
 
 def _routed_end(
     study: Study, side: Network, ways: Sequence[int], under: PcClass | None, on: Surroundings
 ) -> plan.Node:
-    is_guest = under is not None and study.bench.peers == "guest"
-    mac = on.chance.mac(PEER_INDEX, side.rank) if on.chance else None
-    model = study.sut.nic if on.chance and not is_guest else None
+    own_nics = study.machine_kind.boots_whole_pcs
+    mac = on.chance.mac(PEER_INDEX, side.rank) if own_nics else None
+    model = study.sut.nic if own_nics and not are_guests(study, under) else None
     return routers.end(
         side,
-        domain(study, on) if is_guest else plan.Container(),
+        peer_kind(study, under, on),
         ways=ways,
         cpus=() if under else peer_cpus(study.sut.cpus, on),
         nic=routers.Nic("eth0", mac, model),
@@ -134,16 +132,15 @@ def _routed_links(
     mtu = study.largest_mtu
     for side in routers.all_sides(count):
         if under is None:
-            yield plan.Link(name=side.link, kind="hub" if on.chance else "bridge", mtu=mtu)
+            yield plan.Link(name=side.link, kind=plain_link(study), mtu=mtu)
             continue
-        assert on.chance is not None
         wire = routers.beyond(side)
         near, far = (
             plan.Uplink(mac=on.chance.mac(index, side.rank), nic=study.sut.nic, wire=wire)
             for index in (HOST_INDEX, FAR_INDEX)
         )
         yield plan.Link(name=side.link, mtu=mtu, uplink=near)
-        if study.bench.peers == "guest":
+        if study.bench.peers_are_guests:
             yield plan.Link(name=wire, mtu=mtu, uplink=far)
         else:
             yield plan.Link(name=wire, kind="hub", mtu=mtu)

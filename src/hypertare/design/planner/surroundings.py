@@ -87,7 +87,7 @@ class Surroundings:
     """What the machine gives: chosen once, the same for the whole run.
 
     `cpus`: those that the run may use. `images` by the names of their kernel and profile. `chance` is
-    what an emulated machine's boot leaves to chance; other machines need no help with that.
+    drawn from where a machine's boots do not differ by themselves.
     `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
     copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
     what those of its image take of the memory of the system under test, in bytes. `daemon` is what
@@ -101,7 +101,7 @@ class Surroundings:
     workdir: Path | None = None
     directory: Path | None = None
     programs: int = 0
-    chance: Chance | None = None
+    chance: Chance = Chance(0)
     capacities: tuple[Capacity, ...] = ()
     daemon: Startable | None = None
 

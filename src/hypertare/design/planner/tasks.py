@@ -8,13 +8,14 @@ from hypertare.design.design import Plot
 from hypertare.design.planner.limits import settling_s
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.protocol import plan
+from hypertare.study import Study
 from hypertare.workloads.load import load_tasks
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.workload import TaskInputs, WorkloadSettings
+from hypertare.workloads.workload import TaskInputs
 
 
 def make_tasks(
-    settings: WorkloadSettings,
+    study: Study,
     workload: str,
     working: Sequence[Pair],
     plot: Plot,
@@ -22,7 +23,8 @@ def make_tasks(
     warmup: bool,
 ) -> tuple[Sequence[plan.Task], float]:
     """The tasks of a workload, and the seconds they may take."""
-    inputs = _inputs(workload, plot, on, warmup)
+    settings = study.workloads[workload]
+    inputs = _inputs(study, workload, plot, on, warmup)
     seconds = settings.limit_s + settling_s(working)
     load: list[plan.Task] = []
     if settings.load is not None:
@@ -33,13 +35,13 @@ def make_tasks(
     return [*load, *tasks], seconds
 
 
-def _inputs(workload: str, plot: Plot, on: Surroundings, warmup: bool) -> TaskInputs:
+def _inputs(study: Study, workload: str, plot: Plot, on: Surroundings, warmup: bool) -> TaskInputs:
     return TaskInputs(
         environment=on.environment,
         cwd=on.workdir or on.directory,
         in_files=on.workdir is not None,
         warmup=warmup,
-        port_offset=on.chance.port(0) if on.chance else 0,
+        port_offset=on.chance.port(0) if study.machine_kind.draws_chance else 0,
         capacity_bps=_capacity_bps(workload, plot, on),
     )
 

@@ -41,15 +41,15 @@ def make_trial(
     """
     settings = study.workloads[workload]
     working = pairs(study, variant, on)
-    own_machine = variant.platform in ("guest", "xen") or on.chance is not None
-    tasks, seconds = make_tasks(settings, workload, working, plot, on, warmup)
+    own_machine = variant.kind.has_own_kernel or study.machine_kind.boots_whole_pcs
+    tasks, seconds = make_tasks(study, workload, working, plot, on, warmup)
     phase = plan.Phase(
         name=PHASE,
         tasks=tuple(tasks),
         probes=tuple(probes_of(study, variant, plot, working, own_machine, on)),
         limit_s=seconds + patience_s(study, settings),
     )
-    knobs = knob_settings(study, variant, working, own_machine, on)
+    knobs = knob_settings(study, variant, working, own_machine)
     before = _before(id, study, variant, working, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
 
@@ -61,8 +61,8 @@ def _before(
 
     `offset`: where nothing else varies the moment of a trial's start, this does.
     """
-    if on.chance is None:
-        reached = study.routed or variant.platform in ("guest", "xen")
+    if not study.machine_kind.draws_chance:
+        reached = study.routed or variant.kind.packets_moved_by_host
         reached = reached and study.needs_network
         return _reach(working) if reached else ()
     work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))

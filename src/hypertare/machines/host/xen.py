@@ -15,6 +15,7 @@ from hypertare.machines.image.xen import P2M_LIMIT
 from hypertare.study import Study
 
 TYPE = "/sys/hypervisor/type"
+_UNDER_XEN = "xen"
 CAPABILITIES = "/proc/xen/capabilities"
 _XL_LIMIT_S = 30.0
 _EMULATED = 'or take machine = "emulated", which boots real Xen in QEMU.'
@@ -36,7 +37,7 @@ class Xen:
 
 def is_below(host: Host) -> bool:
     """Whether this host runs under Xen, as driver domain or as a guest."""
-    return host.read(TYPE) == "xen"
+    return host.read(TYPE) == _UNDER_XEN
 
 
 def is_driver_domain(host: Host) -> bool:

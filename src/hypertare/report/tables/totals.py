@@ -10,6 +10,7 @@ from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.report.units import number, quantity, significant
 from hypertare.report.verdict import EXACT, Wording
 from hypertare.runs.summary import Published, Summary, Total
+from hypertare.walk.result import ONE_STAGE
 
 FORM = Form(
     "totals",
@@ -64,7 +65,7 @@ def lines(summary: Summary, wording: Wording) -> list[Line]:
     groups: dict[tuple[str, object], list[Line]] = {}
     for total in summary.totals:
         workload = str(total.cell["workload"])
-        if total.paging == "native" and workload in compared:
+        if total.paging == ONE_STAGE and workload in compared:
             continue
         place = (total.platform, key(_plain(total.cell)))
         line = Line(_name(total, wording), workload, total, exits.get(place))

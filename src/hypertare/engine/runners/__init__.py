@@ -1,0 +1,1 @@
+"""How studies are run on each kind of machine: one file each."""

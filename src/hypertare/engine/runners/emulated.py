@@ -1,0 +1,120 @@
+"""A whole PC in QEMU: boots with all their trials, several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from hypertare.base import paths
+from hypertare.base.errors import InputError
+from hypertare.base.units import human_size
+from hypertare.design import pc
+from hypertare.design.planner import Surroundings
+from hypertare.engine import walks
+from hypertare.engine.asked_in_boots import AskedInBoots
+from hypertare.engine.laboratory import Asking, Backend
+from hypertare.engine.manner import Manner
+from hypertare.engine.notes import Observer
+from hypertare.engine.prepare import Prepared, kernels, programs_of
+from hypertare.engine.runners.runner import Runner
+from hypertare.engine.waves import Waves
+from hypertare.machine_kinds import emulated
+from hypertare.machines.accelerator import require_qemu
+from hypertare.machines.emulated import EmulatedMachine
+from hypertare.machines.host.needs import Permissions
+from hypertare.machines.image import bird
+from hypertare.machines.image import programs as real
+from hypertare.machines.image.build import Image, build
+from hypertare.runs.store import Store
+from hypertare.runs.summary import MachineState
+from hypertare.study import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
+
+
+class Emulated(Runner):
+    kind = emulated.EMULATED
+
+    def surroundings(
+        self, prepared: Prepared, tell: Callable[[str], None], allow: Permissions
+    ) -> Surroundings:
+        """Nothing of this host's but QEMU."""
+        study = prepared.study
+        require_qemu()
+        daemon = bird.build(tell) if study.speaks_ospf else None
+        images: dict[tuple[str, str], Image] = {}
+        for kernel in kernels(study):
+            programs = programs_of(prepared.file, study)
+            for kind in pc.classes(study):
+                image = build(kernel, kind.profile, programs=programs, progress=tell)
+                if daemon:
+                    further = daemon.carried if kind.has_guests else daemon.archive
+                    image = replace(image, further=(further,))
+                images[kernel, kind.profile] = image
+        size = max((image.programs_size for image in images.values()), default=0)
+        _check_memory(prepared, size)
+        if study.walk is not None:
+            walks.check(prepared.processors, study.walk)
+        return Surroundings(
+            prepared.cpus,
+            "tcg",
+            images,
+            {},
+            directory=Path(real.WORK) if study.sut.programs else None,
+            programs=size,
+            daemon=bird.ON_EMULATED if daemon else None,
+        )
+
+    def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
+        """It is the study's own; nothing of this host is in its numbers."""
+        study, image = prepared.study, next(iter(on.images.values()))
+        return MachineState(
+            kind="emulated",
+            hostname="emulated",
+            cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}",
+            cpus=study.sut.cpus,
+            memory=pc.memory(study, on.programs),
+            kernel=getattr(image, "kernel_release", "unknown"),
+            architecture="x86_64",
+            distribution="none: the agent is its init",
+        )
+
+    def run_cells(
+        self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
+    ) -> bool:
+        with _machine(on, manner) as machine:
+            waves = Waves(
+                prepared.file, prepared.study, prepared.design, machine, store, observer, on
+            )
+            return waves.run()
+
+    @contextmanager
+    def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
+        with _machine(asking.on, manner) as machine:
+            yield AskedInBoots(asking, machine)
+
+
+def _machine(on: Surroundings, manner: Manner) -> EmulatedMachine:
+    images = dict(on.images)
+    return EmulatedMachine(paths.agent_binary(), images, jobs=manner.jobs or 1, fresh=manner.fresh)
+
+
+def _check_memory(prepared: Prepared, programs: int) -> None:
+    """Programs that do not fit are no error to the kernel that unpacks them."""
+    unpacking = pc.UNPACKING * programs
+    for plot in prepared.design.plots if programs else ():
+        study = prepared.file.cell(plot.levels)
+        needs = [("memory", study.sut.memory, LEAST_EMULATED + unpacking)]
+        if any(kind.has_driver_domain for kind in pc.classes(study)):
+            least = LEAST_DRIVER_DOMAIN + unpacking
+            needs.append(("driver_memory", study.sut.driver_memory, least))
+        for key, given, least in needs:
+            if given < least:
+                raise InputError(
+                    f"sut.{key} is {human_size(given)}, but with the programs "
+                    f"{', '.join(study.sut.programs)} an emulated machine needs {human_size(least)}.",
+                    "Give it more, or leave programs out of sut.programs.",
+                )
+
+
+EMULATED = Emulated()

@@ -1,0 +1,113 @@
+"""This host: benches that stand on it, one trial after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from hypertare.base import paths
+from hypertare.base.errors import MachineError
+from hypertare.base.host_files import Host
+from hypertare.design import planner
+from hypertare.design.planner import Surroundings
+from hypertare.engine.asked_on_benches import AskedOnBenches
+from hypertare.engine.campaign import Campaign
+from hypertare.engine.laboratory import Asking, Backend
+from hypertare.engine.manner import Manner
+from hypertare.engine.notes import Observer
+from hypertare.engine.prepare import Prepared, kernels
+from hypertare.engine.runners.runner import Runner
+from hypertare.machine_kinds import local
+from hypertare.machines import environment
+from hypertare.machines.accelerator import best_accelerator, require_qemu
+from hypertare.machines.host import xen
+from hypertare.machines.host.loan import Loan, recover
+from hypertare.machines.host.needs import Needs, Permissions, check
+from hypertare.machines.image import bird
+from hypertare.machines.image.build import Image, build
+from hypertare.machines.local import LocalMachine
+from hypertare.protocol.plan import Accelerator
+from hypertare.runs.store import Store
+from hypertare.runs.summary import MachineState
+from hypertare.study import Study
+
+_UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
+"""Variables that belong to the shell that started us, not to the command."""
+
+
+class Local(Runner):
+    kind = local.LOCAL
+
+    def surroundings(
+        self, prepared: Prepared, tell: Callable[[str], None], allow: Permissions
+    ) -> Surroundings:
+        """What of this host's the run works with; its benches are checked to be possible."""
+        study, file = prepared.study, prepared.file
+        images: dict[tuple[str, str], Image] = {}
+        accelerator: Accelerator = "tcg"
+        for platform in study.platforms:
+            if platform.uses_accelerator:
+                require_qemu()
+            if platform.under_hypervisor:
+                xen.check(Host(), [file.cell(plot.levels) for plot in prepared.design.plots])
+            if platform.image is not None:
+                for kernel in kernels(study):
+                    images[kernel, platform.image] = build(kernel, platform.image, progress=tell)
+            if platform.uses_accelerator:
+                # KVM may be what is missing of it.
+                recover(Host(), tell)
+                accelerator = _accelerator(study, next(iter(images.values())), tell)
+        variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
+        daemon = bird.build(tell) if study.speaks_ospf else None
+        on = Surroundings(
+            prepared.cpus, accelerator, images, variables, prepared.workdir, daemon=daemon
+        )
+        for plot in prepared.design.plots:
+            cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
+            bench = planner.make_bench(file.cell(plot.levels), plot, cells, on)
+            check(Host(), Needs.of(bench), allow)
+        return on
+
+    def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
+        return environment.machine_state()
+
+    def run_cells(
+        self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
+    ) -> bool:
+        with _machine(manner) as machine:
+            campaign = Campaign(
+                prepared.file, prepared.study, prepared.design, machine, store, observer, on
+            )
+            return campaign.run()
+
+    @contextmanager
+    def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
+        with _machine(manner) as machine:
+            yield AskedOnBenches(asking, machine)
+
+
+def _machine(manner: Manner) -> LocalMachine:
+    return LocalMachine(paths.agent_binary(), Loan(manner.allow))
+
+
+def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:
+    """What `auto` means here. That what needs KVM has it is seen to before anything is started."""
+    asked = study.factors.get("sut.accelerator", (study.sut.accelerator,))
+    paging = study.factors.get("sut.paging", (study.sut.paging,))
+    needs = ["sut.paging"] if any(level is not None for level in paging) else []
+    needs += ['sut.accelerator = "kvm"'] if "kvm" in asked else []
+    if "auto" not in asked and not needs:
+        return "tcg"
+    tell("accelerator: KVM counts only if a guest boots with it")
+    choice = best_accelerator(image)
+    if needs and choice.accelerator != "kvm":
+        raise MachineError(
+            f"{' and '.join(needs)} need{'s' * (len(needs) == 1)} KVM, which cannot be used here: "
+            f"{choice.reason}.",
+            choice.do,
+        )
+    return choice.accelerator
+
+
+LOCAL = Local()

@@ -1,0 +1,1 @@
+"""Kinds of machine that experiments run on, as a study sees them."""

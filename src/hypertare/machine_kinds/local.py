@@ -1,0 +1,16 @@
+"""`local`: this host. Benches stand on it, one at a time, beside what else it does."""
+
+from __future__ import annotations
+
+from hypertare.machine_kinds.machine_kind import MachineKind
+
+
+class Local(MachineKind):
+    name = "local"
+    clocks = ("wall",)
+    usual_platforms = ("native", "container", "guest")
+    is_this_host = True
+    weighs_guests = True
+
+
+LOCAL = Local()

@@ -1,0 +1,1 @@
+"""Platforms: how the system under test runs."""

@@ -1,0 +1,75 @@
+"""`guest`: a virtual machine of QEMU's, by KVM or TCG."""
+
+from __future__ import annotations
+
+from hypertare.platforms.pc_class import PcClass
+from hypertare.platforms.platform import NodeInputs, Platform
+from hypertare.protocol import plan
+
+INNER_CPU = "host,-kvm-pv-eoi,-kvm-poll-control"
+"""The emulated processor's. TCG's SVM gives a guest an interrupt twice when its host's timer runs out
+before the guest leaves for the first time, which is when it ends the interrupt; with the paravirtual
+EOI it does not leave for that, and most guests then wait for ever for a lock that they hold
+(docs/virtual-time.md). A guest that polls before it halts would take its host's only CPU.
+"""
+
+KVM_HOST = PcClass(
+    "kvm",
+    "kvm",
+    boot_s=10.0,
+    guest_boot_s=8.0,
+    has_guests=True,
+    modules=("bridge", "tun"),
+    own_memory=640 << 20,  # its image is there twice while it is unpacked
+    guest_overhead=96 << 20,  # QEMU's
+    unpacks_programs=True,
+    takes_kernel_args=False,
+)
+
+
+class Guest(Platform):
+    name = "guest"
+    has_own_kernel = True
+    image = "guest"
+    own_settings = frozenset({"nic", "kernel", "accelerator", "cpu_model", "kernel_args"})
+    uses_accelerator = True
+    is_counted_by_kvm = True
+    weighted_by = "cgroups"
+    is_backed_by_host = True
+    translates_twice = True
+    packets_moved_by_host = True
+    nic = "modelled"
+    pc = KVM_HOST
+    settings_typed_at = "guest"
+    kernel_typed_at = "guest"
+    unlike_usual = (
+        "guests' packets go through QEMU's process (vhost=off, one queue): under libvirt, Proxmox or "
+        "OpenStack the host's kernel moves those of virtio-net (vhost-net), which costs less"
+    )
+
+    def node(self, inputs: NodeInputs) -> plan.NodeKind:
+        """A guest of an emulated machine has that as its KVM host."""
+        accelerator, cpu_model, kernel_args = (
+            inputs.accelerator,
+            inputs.cpu_model,
+            inputs.kernel_args,
+        )
+        if inputs.inner_seed is not None:
+            accelerator, cpu_model = "kvm", INNER_CPU
+            of_chance = ("random.trust_cpu=off", f"hypertare.seed={inputs.inner_seed}")
+            kernel_args = (*of_chance, *kernel_args)
+        return plan.Guest(
+            cpus=inputs.cpus,
+            memory=inputs.memory,
+            accelerator=accelerator,
+            kernel=inputs.kernel,
+            initramfs=inputs.initramfs,
+            cpu_model=cpu_model,
+            kernel_args=kernel_args,
+            boot_limit_s=inputs.boot_limit_s,
+            paging=inputs.paging,
+            pages=inputs.pages,
+        )
+
+
+GUEST = Guest()

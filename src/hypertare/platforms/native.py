@@ -1,0 +1,21 @@
+"""`native`: the work runs on the host itself. It is what all others are compared with."""
+
+from __future__ import annotations
+
+from hypertare.platforms.platform import NodeInputs, Platform
+from hypertare.protocol import plan
+
+
+class Native(Platform):
+    name = "native"
+    is_baseline = True
+    is_host = True
+    is_seen_from_outside = False
+    settings_typed_at = "host"
+    kernel_typed_at = "host"
+
+    def node(self, inputs: NodeInputs) -> plan.NodeKind:
+        return plan.Host()
+
+
+NATIVE = Native()

@@ -1,0 +1,117 @@
+"""What a platform is: what stands on a bench for it, and what is so on it and not on others.
+
+Each has one file beside this one, and stands in `registry.py`. Nothing else asks which one a platform is:
+it asks for one of these facts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from hypertare.platforms.pc_class import PC, PcClass
+from hypertare.protocol import plan
+
+Nic = Literal["the machine's", "modelled", "paravirtual"]
+"""`modelled`: its VMM is told which model, and its address."""
+
+Typed = Literal["host", "container", "guest"]
+"""Where a person types a command."""
+
+
+@dataclass(frozen=True)
+class NodeInputs:
+    """What a study and its machine give to a node.
+
+    `boots_from`: a kernel and an initramfs, where one boots. `inner_seed` is that of an emulated machine
+    which the node is a guest of.
+    """
+
+    cpus: int
+    memory: int
+    boot_limit_s: float
+    accelerator: plan.Accelerator
+    boots_from: tuple[Path, Path] | None = None
+    cpu_model: str | None = None
+    kernel_args: tuple[str, ...] = ()
+    paging: plan.Paging | None = None
+    pages: plan.Pages | None = None
+    inner_seed: int | None = None
+
+    @property
+    def kernel(self) -> Path:
+        assert self.boots_from is not None
+        return self.boots_from[0]
+
+    @property
+    def initramfs(self) -> tuple[Path, ...]:
+        assert self.boots_from is not None
+        return self.boots_from[1:]
+
+
+class Platform(ABC):
+    """A platform; what is said here holds unless its own file says otherwise."""
+
+    name: ClassVar[str]
+
+    is_baseline: ClassVar[bool] = False
+    """All others are compared with it."""
+    is_host: ClassVar[bool] = False
+    """It is the node `host` itself, whose one kernel does the work of all guests."""
+
+    # --- kernel
+    has_own_kernel: ClassVar[bool] = False
+    """A kernel boots for it, with counters and settings that are no part of this host's."""
+    image: ClassVar[str | None] = None
+    """Profile of the image that it boots from on this host."""
+    least_memory: ClassVar[int] = 0
+    """Bytes with which it boots."""
+    least_memory_of: ClassVar[str] = ""
+    """Who needs them, in an error."""
+    own_settings: ClassVar[frozenset[str]] = frozenset()
+    """Settings of `sut` that no other platform has: as factors they make several systems under test on one
+    bench, not several benches."""
+
+    # --- hypervisor
+    uses_accelerator: ClassVar[bool] = False
+    """QEMU runs it, by KVM or TCG."""
+    under_hypervisor: ClassVar[bool] = False
+    """A hypervisor lies below the node `host` too, which is its driver domain. It says what runs on which
+    CPU, and what CPU time each domain had: no kernel sees all of it."""
+    is_counted_by_kvm: ClassVar[bool] = False
+    weighted_by: ClassVar[Literal["hypervisor", "cgroups"] | None] = None
+    """Who shares CPUs out by weight, if somebody does; cgroups a bench must be made with."""
+    is_seen_from_outside: ClassVar[bool] = True
+    """Its CPU time can be told from that of the machine below it."""
+
+    # --- memory
+    is_backed_by_host: ClassVar[bool] = False
+    """Its memory is that of processes of the host's kernel, which may give it huge pages or merge some."""
+    translates_twice: ClassVar[bool] = False
+    """Addresses go through its own page tables and those of its host."""
+
+    # --- files and packets
+    sees_host_files: ClassVar[bool] = True
+    """On this host its commands find this host's programs."""
+    packets_moved_by_host: ClassVar[bool] = False
+    """What it sends passes the kernel of the node `host`, which may drop it, and CPU time there."""
+    nic: ClassVar[Nic] = "the machine's"
+    has_guests_as_peers: ClassVar[bool] = False
+    """Its peers may be guests like itself."""
+
+    # --- what it needs, and people are told
+    pc: ClassVar[PcClass] = PC
+    """The class of PC that an emulated machine is for it."""
+    settings_typed_at: ClassVar[Typed]
+    kernel_typed_at: ClassVar[Typed]
+    """The same of its kernel's settings."""
+    unlike_usual: ClassVar[str | None] = None
+    """How its network on this host differs from what people have."""
+    caveat_of_baseline: ClassVar[str | None] = None
+    """What it being there means for the baseline of this host."""
+
+    @abstractmethod
+    def node(self, inputs: NodeInputs) -> plan.NodeKind:
+        """What it is in a plan."""
