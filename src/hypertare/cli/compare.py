@@ -12,7 +12,11 @@ from hypertare.stats.practical import THRESHOLD
 
 def compare(
     run_a: Annotated[
-        Path, typer.Argument(metavar="RUN_A", help="The run before: its directory or run.sqlite.")
+        Path,
+        typer.Argument(
+            metavar="RUN_A",
+            help="The run before: its directory, run.sqlite, or name: see `hypertare runs`.",
+        ),
     ],
     run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The run after.")],
     threshold: Annotated[
@@ -26,9 +30,10 @@ def compare(
     from hypertare.findings.compare import compare as compare_runs
     from hypertare.findings.summarise import read
     from hypertare.report import comparison
+    from hypertare.runs import kept
 
     least = _share(threshold)
-    a, b = read(run_a), read(run_b)
+    a, b = read(kept.find(run_a)), read(kept.find(run_b))
     found = compare_runs(a, b, least, a.meta.confidence)
     if json:
         print(found.model_dump_json(indent=2))

@@ -25,7 +25,13 @@ class Format(StrEnum):
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, or its run.sqlite.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run: its directory, run.sqlite, or name (see `hypertare runs`).",
+        ),
+    ],
     format: Annotated[
         Format,
         typer.Option("--format", help="json is the summary; csv and parquet hold every trial."),
@@ -54,8 +60,10 @@ def report(
     """Show what a run found, or a tuning."""
     from hypertare.base.errors import InputError
     from hypertare.cli import outputs
+    from hypertare.runs import kept
 
     outputs.check(html=html)
+    run = kept.find(run)
     if outputs.is_stdout(html) and format is not Format.table:
         raise InputError(
             f"--html - and --format {format} both go to the standard output.",

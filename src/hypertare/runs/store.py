@@ -388,6 +388,10 @@ class Store:
             with _readable(self.path):
                 yield boot, [parse(line) for line in _unpack(size, blob)]
 
+    def count(self) -> int:
+        """How many trials there are."""
+        return int(self._rows("SELECT count(*) FROM trial")[0][0])
+
     def trials(self) -> list[FinishedTrial]:
         """Every trial, in the order in which they ended."""
         values: dict[int, dict[str, float]] = {}

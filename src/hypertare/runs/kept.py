@@ -1,0 +1,108 @@
+"""Runs that are kept where runs go by themselves: which there are, and their names without paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from hypertare.base import paths
+from hypertare.base.errors import HypertareError, InputError
+from hypertare.base.words import did_you_mean
+from hypertare.runs.store import FILE_NAME, Store
+
+LAST = "last"
+"""In place of a name: the run that was started last."""
+
+State = Literal["complete", "stopped", "not ended", "unreadable"]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run's directory, and what its file says of it; `state` is "not ended" while it goes on, and after
+    it was killed.
+    """
+
+    folder: Path
+    study: str
+    question: str
+    started: datetime | None
+    trials: int
+    state: State
+
+
+def folders() -> list[Path]:
+    """Run directories where runs go by themselves, the last one first."""
+    places = (paths.runs_dir(), paths.kept_runs_dir())
+    found = [path.parent for place in places for path in place.glob(f"*/{FILE_NAME}")]
+    return sorted(found, key=_written, reverse=True)
+
+
+def runs() -> Iterator[Kept]:
+    """The runs in these directories, the last one first."""
+    for folder in folders():
+        try:
+            yield _read(folder)
+        except HypertareError:
+            yield Kept(folder, "", "", None, 0, "unreadable")
+
+
+def find(asked: Path) -> Path:
+    """The run that is meant: a path, the name of a kept run, the name of a study for its last run, or
+    `last`.
+
+    Raises:
+        InputError: nothing is called so.
+    """
+    if asked.exists() or len(asked.parts) != 1:
+        return asked
+    known = folders()
+    name = str(asked)
+    if name == LAST and known:
+        return known[0]
+    by_name = {folder.name: folder for folder in reversed(known)}
+    if name in by_name:
+        return by_name[name]
+    of_study = [folder for folder in known if _study_of(folder) == name]
+    if of_study:
+        return of_study[0]
+    raise InputError(
+        f"There is no run {name}.{did_you_mean(name, [LAST, *by_name])}",
+        "`hypertare runs` lists those that are kept; of any other, give the directory.",
+    )
+
+
+def _read(folder: Path) -> Kept:
+    with Store.open(folder) as store:
+        milestones = store.milestones()
+        last = milestones[-1].what
+        state: State = "not ended"
+        if last in ("completed", "stopped"):
+            state = "complete" if last == "completed" else "stopped"
+        meta = store.meta
+        started = milestones[0].at
+        return Kept(folder, meta.study, meta.question, started, store.count(), state)
+
+
+def _written(folder: Path) -> str:
+    """Names end in date and time; a run that was named by hand stands by when it was made."""
+    stamp = datetime.fromtimestamp(folder.stat().st_ctime).strftime("%Y%m%d-%H%M%S")
+    parts = folder.name.split("-")
+    named = "-".join(parts[-2:])
+    return named if len(parts) > 2 and _is_stamp(named) else stamp
+
+
+def _is_stamp(text: str) -> bool:
+    try:
+        datetime.strptime(text, "%Y%m%d-%H%M%S")
+    except ValueError:
+        return False
+    return True
+
+
+def _study_of(folder: Path) -> str:
+    """From its name: a directory for each study is not opened to find one."""
+    parts = folder.name.split("-")
+    return "-".join(parts[:-2]) if _is_stamp("-".join(parts[-2:])) else folder.name
