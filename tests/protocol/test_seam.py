@@ -31,7 +31,9 @@ from hypertare.protocol.phase import PHASE, Phase
 from hypertare.report import model
 from hypertare.study import StudyFile, builtin_names, find
 from hypertare.workloads import packets, responses
+from hypertare.workloads.registry import KINDS
 from tests import factory
+from tests.workloads.test_registry import INPUTS, NEEDED, PAIR, settings_of
 
 FOLDER = Path(__file__).parents[2] / "schema"
 SIDES = ("plan", "order", "record")
@@ -319,6 +321,9 @@ thp = "madvise"
 [factors]
 "sut.nic" = ["virtio-net", "e1000"]
 """
+WIDE += "".join(
+    f'[workloads.plain-{name}]\ntype = "{name}"\n' for name in KINDS if name not in NEEDED
+)
 
 
 def test_plans_fit_the_agents_schema() -> None:
@@ -400,16 +405,14 @@ def test_unknown_keys_are_refused_on_pythons_side() -> None:
 
 # --- values
 
-ROLES = {
-    "command": "command",
-    "send": "stream_send",
-    "receive": "stream_receive",
-    "request": "ping_request",
-    "burn": "burn",
-    "fork": "fork",
-    "touch": "touch",
-}
-"""The workload of a task, by the beginning of its id."""
+
+def roles() -> dict[str, str]:
+    """The workload of a task, by the beginning of its id."""
+    tasks = (task for kind in KINDS.values() for task in settings_of(kind).tasks(PAIR, INPUTS))
+    return {task.id: task.workload.type for task in tasks}
+
+
+ROLES = roles()
 
 
 class Curious(Phase):

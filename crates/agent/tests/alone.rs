@@ -167,9 +167,11 @@ fn values_and_schemas_are_json() {
     let values: serde_json::Value =
         serde_json::from_slice(&agent(&["values", "--json"]).stdout).unwrap();
     assert_eq!(values["tasks"]["ping_request"][0]["name"], "elapsed_s");
-    assert_eq!(values["tasks"].as_object().unwrap().len(), 8);
     assert_eq!(values["probes"]["net_dev"][0]["unit"], "B");
-    assert_eq!(values["probes"].as_object().unwrap().len(), 14);
+    for of in ["tasks", "probes"] {
+        let told = values[of].as_object().unwrap();
+        assert!(told.values().all(|values| !values.as_array().unwrap().is_empty()), "{told:?}");
+    }
     for (of, title) in [("plan", "Step"), ("order", "NumberedOrder"), ("record", "Record")] {
         let schema: serde_json::Value =
             serde_json::from_slice(&agent(&["schema", of]).stdout).unwrap();

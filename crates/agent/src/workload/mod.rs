@@ -12,6 +12,7 @@ pub mod confine;
 pub mod context;
 pub mod descendants;
 pub mod fork;
+mod latencies;
 mod mark;
 mod output;
 pub mod ping;
