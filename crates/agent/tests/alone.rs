@@ -137,6 +137,14 @@ fn touch_reads_as_often_as_asked_in_the_pages_asked_for() {
 }
 
 #[test]
+fn sleep_tells_how_late_it_woke() {
+    let values = values_of(&["sleep", "--interval", "0.001", "--time", "0.1", "--json"]);
+    assert_eq!(values["wakeups"] + values["missed"], 100.0, "{values:?}");
+    let said = said(&agent(&["sleep", "--time", "0.05"]).stdout);
+    assert!(said.contains(" wake-ups in 0.") && said.contains("p999"), "{said}");
+}
+
+#[test]
 fn wrong_calls_are_answered_with_a_sentence() {
     for (arguments, status, word) in [
         (&["ping", "no.such.name"][..], 1, "getent"),
@@ -153,6 +161,7 @@ fn wrong_calls_are_answered_with_a_sentence() {
         (&["touch", "--memory", "5000"], 1, "4096"),
         (&["touch", "--count", "5", "--time", "1"], 2, "--time"),
         (&["touch", "--pages", "1G"], 2, "thp"),
+        (&["sleep", "--interval", "0"], 1, "interval_s"),
         (&["touch", "--memory", "65536G", "--pages", "2M"], 1, "hugepages="),
     ] {
         let output = agent(arguments);

@@ -247,8 +247,15 @@ class Touch(Seam):
     duration_s: float | None = None
 
 
+class Sleep(Seam):
+    type: Literal["sleep"] = "sleep"
+    interval_s: float
+    duration_s: float
+    threads: int = 1
+
+
 Workload = Annotated[
-    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn | Fork | Touch,
+    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn | Fork | Touch | Sleep,
     Field(discriminator="type"),
 ]
 

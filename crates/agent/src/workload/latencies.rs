@@ -36,6 +36,15 @@ impl Latencies {
         self.sum_ns += ns;
     }
 
+    /// Adds all of another one of the same range.
+    pub fn add(&mut self, other: &Self) -> Result<()> {
+        self.histogram.add(&other.histogram)?;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.sum_ns += other.sum_ns;
+        Ok(())
+    }
+
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -126,6 +135,20 @@ mod tests {
         assert_eq!(outcome.histograms["rtt"].buckets.len(), 2);
         assert_eq!(outcome.values["rtt_min_ns"], 1.0);
         assert_eq!(outcome.values["rtt_max_ns"], 999_999_999.0);
+    }
+
+    #[test]
+    fn two_together_are_one_of_all() {
+        let parts: [&[u64]; 2] = [&[5, 700, 90], &[3, 40_000]];
+        let mut both = Latencies::new(1_000_000_000).unwrap();
+        for values in parts {
+            let mut part = Latencies::new(1_000_000_000).unwrap();
+            values.iter().for_each(|&value| part.record(value));
+            both.add(&part).unwrap();
+        }
+        let mut outcome = Outcome::default();
+        both.tell(&mut outcome, "rtt");
+        assert_eq!(outcome, told(&parts.concat()));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod mark;
 mod output;
 pub mod ping;
 pub mod process;
+pub mod sleep;
 pub mod stream;
 pub mod system_calls;
 pub mod touch;
@@ -94,6 +95,7 @@ workloads! {
     Burn(burn::Arguments): Burn;
     Fork(fork::alone::Arguments): Fork;
     Touch(touch::alone::Arguments): Touch;
+    Sleep(sleep::Arguments): Sleep;
     Command(command::alone::Arguments): Command;
 }
 
