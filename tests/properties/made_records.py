@@ -119,6 +119,7 @@ _PROBES: dict[str, dict[str, float]] = {
     "kvm": {"exits": 50000.0, "pf_taken": 900.0, "tlb_flush": 20.0, "pages_4k_level": 9000.0},
     "kvm_exits": {"exits_hlt": 300.0, "exits_io": 12.0, "exits_npf": 900.0, "exits_other": 1.0},
     "memory": {"thp_fault_alloc": 4.0, "khugepaged_s": 0.01, "ksm_saved_bytes_level": 4096.0},
+    "vmm_memory": {"rss_bytes_level": 2e8, "pss_bytes_level": 1e8, "hugetlb_bytes_level": 0.0},
     "hardware": {
         "cycles": 1e9,
         "instructions": 2e9,

@@ -26,6 +26,7 @@ from hypertare.design import planner
 from hypertare.design.design import make
 from hypertare.machines.batch import Place, parts
 from hypertare.machines.batch import make as make_batch
+from hypertare.probes.registry import ChosenProbe
 from hypertare.protocol import plan, records
 from hypertare.protocol.phase import PHASE, Phase
 from hypertare.report import model
@@ -242,18 +243,18 @@ type = "stream"
 direction = "forward"
 """
 
-MERGED = """
+MERGED = f"""
 name = "merged"
 question = "Everything that a plan for a host of KVM can hold?"
 machine = "emulated"
-probes = ["kvm", "kvm_exits", "memory", "hardware"]
+probes = {json.dumps(typing.get_args(ChosenProbe))}
 [sut]
 platforms = ["native", "guest"]
 [workloads.fork]
 type = "fork"
 [knobs]
-host_thp = { enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }
-ksm = { run = true, pages_to_scan = 1000, sleep_ms = 0 }
+host_thp = {{ enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }}
+ksm = {{ run = true, pages_to_scan = 1000, sleep_ms = 0 }}
 """
 
 OSPF = """

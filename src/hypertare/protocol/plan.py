@@ -35,6 +35,7 @@ ProbeName = Literal[
     "kvm",
     "kvm_exits",
     "memory",
+    "vmm_memory",
     "hardware",
 ]
 
