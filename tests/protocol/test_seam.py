@@ -255,6 +255,7 @@ type = "fork"
 [knobs]
 host_thp = {{ enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }}
 ksm = {{ run = true, pages_to_scan = 1000, sleep_ms = 0 }}
+halt_poll_ns = 0
 """
 
 OSPF = """

@@ -359,6 +359,11 @@ class Ksm(Seam):
     sleep_ms: int | None = None
 
 
+class HaltPollNs(Seam):
+    type: Literal["halt_poll_ns"] = "halt_poll_ns"
+    nanoseconds: int
+
+
 Knob = Annotated[
     Mtu
     | Offload
@@ -373,7 +378,8 @@ Knob = Annotated[
     | BusyPoll
     | DeferHardIrqs
     | Thp
-    | Ksm,
+    | Ksm
+    | HaltPollNs,
     Field(discriminator="type"),
 ]
 
