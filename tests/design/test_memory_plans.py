@@ -121,7 +121,7 @@ def test_each_kernel_has_its_own_knob() -> None:
     ]
 
 
-@pytest.mark.parametrize("knob", ["host_thp = 'never'", "ksm = true"])
+@pytest.mark.parametrize("knob", ["host_thp = 'never'", "ksm = true", "halt_poll_ns = 0"])
 def test_this_host_is_left_alone(knob: str) -> None:
     text = f'name = "x"\nquestion = "?"\n[workloads.f]\ntype = "fork"\n[knobs]\n{knob}\n'
     with pytest.raises(InputError, match="of this host, which is left alone"):
@@ -145,6 +145,8 @@ def test_natively_this_host_keeps_its_huge_pages() -> None:
         ('type = "fork"\ncount = 0', "at least 1"),
         ('type = "fork"\ntouch = "-1"', "not a size"),
         ('type = "fork"\n[knobs]\nthp = "sometimes"', "not allowed here"),
+        ('type = "fork"\n[knobs]\nhalt_poll_ns = 10_000_001', "at most 10000000"),
+        ('type = "fork"\n[knobs]\nhalt_poll_ns = -1', "at least 0"),
         ('type = "fork"\n[knobs]\nthp = { defrag = "never" }', "this key is missing"),
     ],
 )

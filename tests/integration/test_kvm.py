@@ -16,7 +16,7 @@ from hypertare.machines.image.build import build
 from hypertare.machines.image.cache import Cache
 from hypertare.platforms.guest import INNER_CPU, KVM_HOST
 from hypertare.protocol import plan
-from hypertare.protocol.records import BenchReady, NodeReady, ProbeValues
+from hypertare.protocol.records import BenchReady, KnobOutcome, NodeReady, ProbeValues
 from hypertare.runs.store import Store
 from tests.integration.lab import Lab
 from tests.integration.test_emulated import own_cache
@@ -112,6 +112,47 @@ def batch(nodes: tuple[plan.Node, ...], cpu_model: str | None = None) -> Batch:
 def said(output: Output) -> str:
     (ready,) = [one for one in output.records if isinstance(one, BenchReady)]
     return ready.error or ""
+
+
+POLLING = """
+name = "polling"
+question = "Does a guest that sleeps wake sooner where its host polls?"
+machine = "emulated"
+probes = ["kvm"]
+[sut]
+platforms = ["native", "guest"]
+memory = "192M"
+[workloads.wake]
+type = "sleep"
+interval = "200us"
+duration = "50ms"
+[factors]
+"knobs.halt_poll_ns" = [0, 1000000]
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+@pytest.mark.timeout(900)
+def test_kvm_polls_for_a_guest_that_sleeps_as_long_as_it_is_told(lab: Lab) -> None:
+    ran = lab.run("run", lab.study(POLLING), "--fresh", "--out", "run", "--json")
+    assert ran.status == 0 and ran.json["failed"] == [], ran.said
+    with Store.open(lab.work / "run") as store:
+        guests = [one for one in store.trials() if one.planned.platform == "guest"]
+        told = {one.planned.id: store.records(one.planned.id) for one in guests}
+    assert len(guests) == 4
+    for trial in guests:
+        level, records = trial.planned.cell["knobs.halt_poll_ns"], told[trial.planned.id]
+        applied, put_back = (one for one in records if isinstance(one, KnobOutcome))
+        assert (applied.node, applied.after) == ("host", str(level))
+        assert put_back.after == applied.before != str(level)
+        (kvm,) = (one for one in records if isinstance(one, ProbeValues) and one.probe == "kvm")
+        polls = kvm.values["halt_attempted_poll"]
+        assert polls == 0 if level == 0 else polls > 20, kvm.values
 
 
 @pytest.mark.timeout(900)

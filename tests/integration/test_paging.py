@@ -18,7 +18,7 @@ STUDY = f"""
 name = "memory"
 question = "Who counts what?"
 machine = "emulated"
-probes = ["kvm", "kvm_exits", "memory", "hardware"]
+probes = ["kvm", "kvm_exits", "memory", "vmm_memory", "hardware"]
 [sut]
 platforms = ["native", "guest"]
 memory = "192M"
@@ -97,6 +97,13 @@ def test_huge_pages_are_those_that_were_asked_for(run: Path) -> None:
         # The same reads take the same number of instructions, wherever and in whatever pages; the
         # kernel takes its ticks in between.
         assert huge["access_rate"] == pytest.approx(small["access_rate"], rel=0.2)
+
+
+def test_a_guest_has_its_memory_from_its_vmm(run: Path) -> None:
+    """What it has touched, and what QEMU takes for itself."""
+    for one in trials(run, "guest"):
+        assert 30 << 20 < one.values["vmm_proportional"] <= one.values["vmm_resident"] < 1 << 30
+    assert not any("vmm_resident" in one.values for one in trials(run, "native"))
 
 
 def test_what_an_emulated_processor_does_not_count_is_named(run: Path) -> None:

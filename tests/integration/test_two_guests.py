@@ -38,6 +38,9 @@ duration = 1
 [workloads.burn]
 type = "burn"
 duration = "300ms"
+[workloads.sleep]
+type = "sleep"
+duration = "300ms"
 [workloads.fork]
 type = "fork"
 count = 20
@@ -60,6 +63,9 @@ OWN_RULE = {
     "rtt_p99",
     "rtt_p999",
     "rtt_jitter",
+    "wakeup_p50",
+    "wakeup_p99",
+    "wakeup_p999",
     "tcp_rtt",
     "goodput",
 }

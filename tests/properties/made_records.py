@@ -81,6 +81,15 @@ _VALUES: dict[str, dict[str, float]] = {
         "setup_faults": 25000.0,
         "minor_faults": 3.0,
     },
+    "sleep": {
+        "elapsed_s": 1.0,
+        "wakeups": 9000.0,
+        "missed": 2.0,
+        "wakeup_p50_ns": 50000.0,
+        "wakeup_p99_ns": 90000.0,
+        "wakeup_p999_ns": 90000.0,
+        "wakeup_max_ns": 90000.0,
+    },
 }
 
 _PROBES: dict[str, dict[str, float]] = {
@@ -110,6 +119,7 @@ _PROBES: dict[str, dict[str, float]] = {
     "kvm": {"exits": 50000.0, "pf_taken": 900.0, "tlb_flush": 20.0, "pages_4k_level": 9000.0},
     "kvm_exits": {"exits_hlt": 300.0, "exits_io": 12.0, "exits_npf": 900.0, "exits_other": 1.0},
     "memory": {"thp_fault_alloc": 4.0, "khugepaged_s": 0.01, "ksm_saved_bytes_level": 4096.0},
+    "vmm_memory": {"rss_bytes_level": 2e8, "pss_bytes_level": 1e8, "hugetlb_bytes_level": 0.0},
     "hardware": {
         "cycles": 1e9,
         "instructions": 2e9,
@@ -125,7 +135,11 @@ _ROLES = {
     "burn": ("burn",),
     "fork": ("fork",),
     "touch": ("touch",),
+    "sleep": ("sleep",),
 }
+
+_HISTOGRAM = {"request": "rtt", "sleep": "wakeup"}
+"""What a role tells one of."""
 
 
 def _tasks(kind: str, node: str, ending: str) -> list[Record]:
@@ -138,7 +152,7 @@ def _tasks(kind: str, node: str, ending: str) -> list[Record]:
             times = {"begin_s": step * 0.5, "end_s": step * 0.5 + 0.5, "heard_s": 10 + step * 0.5}
             made.append(Interval(**where, **times, values=values))
         histogram = Histogram(unit="ns", buckets=((40000, 5000), (50000, 3000), (90000, 1000)))
-        found = {"rtt": histogram} if role == "request" else {}
+        found = {_HISTOGRAM[role]: histogram} if role in _HISTOGRAM else {}
         text = {"stdout": "done\n"} if role == "command" else {}
         made.append(TaskResult(**where, values=_VALUES[role], histograms=found, text=text))
     return made

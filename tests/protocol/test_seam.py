@@ -27,12 +27,15 @@ from hypertare.design.design import make
 from hypertare.machines.batch import Place, parts
 from hypertare.machines.batch import make as make_batch
 from hypertare.platforms.registry import KINDS as PLATFORMS
+from hypertare.probes.registry import ChosenProbe
 from hypertare.protocol import plan, records
 from hypertare.protocol.phase import PHASE, Phase
 from hypertare.report import model
 from hypertare.study import StudyFile, builtin_names, find
 from hypertare.workloads import packets, responses
+from hypertare.workloads.registry import KINDS
 from tests import factory
+from tests.workloads.test_registry import INPUTS, NEEDED, PAIR, settings_of
 
 FOLDER = Path(__file__).parents[2] / "schema"
 SIDES = ("plan", "order", "record")
@@ -241,18 +244,19 @@ type = "stream"
 direction = "forward"
 """
 
-MERGED = """
+MERGED = f"""
 name = "merged"
 question = "Everything that a plan for a host of KVM can hold?"
 machine = "emulated"
-probes = ["kvm", "kvm_exits", "memory", "hardware"]
+probes = {json.dumps(typing.get_args(ChosenProbe))}
 [sut]
 platforms = ["native", "guest"]
 [workloads.fork]
 type = "fork"
 [knobs]
-host_thp = { enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }
-ksm = { run = true, pages_to_scan = 1000, sleep_ms = 0 }
+host_thp = {{ enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }}
+ksm = {{ run = true, pages_to_scan = 1000, sleep_ms = 0 }}
+halt_poll_ns = 0
 """
 
 OSPF = """
@@ -320,6 +324,9 @@ thp = "madvise"
 [factors]
 "sut.nic" = ["virtio-net", "e1000"]
 """
+WIDE += "".join(
+    f'[workloads.plain-{name}]\ntype = "{name}"\n' for name in KINDS if name not in NEEDED
+)
 
 
 def test_plans_fit_the_agents_schema() -> None:
@@ -401,16 +408,14 @@ def test_unknown_keys_are_refused_on_pythons_side() -> None:
 
 # --- values
 
-ROLES = {
-    "command": "command",
-    "send": "stream_send",
-    "receive": "stream_receive",
-    "request": "ping_request",
-    "burn": "burn",
-    "fork": "fork",
-    "touch": "touch",
-}
-"""The workload of a task, by the beginning of its id."""
+
+def roles() -> dict[str, str]:
+    """The workload of a task, by the beginning of its id."""
+    tasks = (task for kind in KINDS.values() for task in settings_of(kind).tasks(PAIR, INPUTS))
+    return {task.id: task.workload.type for task in tasks}
+
+
+ROLES = roles()
 
 
 class Curious(Phase):

@@ -87,7 +87,7 @@ def _files(room: Room) -> Iterator[str]:
     """Where nobody else writes."""
     for place in ("/run", "/dev/shm", "/tmp", "/var/tmp"):
         inside = room.at(place)
-        for path in inside.rglob("*"):
+        for path in _below(inside):
             name = Path(place) / path.relative_to(inside)
             if not any(name.is_relative_to(one) or one.is_relative_to(name) for one in room.shown):
                 yield str(name)
@@ -97,6 +97,12 @@ def _files(room: Room) -> Iterator[str]:
     mine = room.lab.home / "cache"
     yield from (str(path) for path in mine.iterdir() if not path.is_symlink())
     yield from map(str, mine.glob("work/*"))
+
+
+def _below(place: Path) -> Iterator[Path]:
+    """Also where what is there goes meanwhile."""
+    for folder, folders, files in os.walk(place):
+        yield from (Path(folder) / name for name in (*folders, *files))
 
 
 def _settings(shared: bool) -> Iterator[tuple[str, str]]:

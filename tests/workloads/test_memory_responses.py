@@ -48,6 +48,16 @@ def measured(records: list[Record], platform: str = "guest") -> dict[str, float]
     return responses.measure("fork", platform, ("guest1",), records)
 
 
+def test_pages_of_hugetlb_are_memory_of_the_vmm_too() -> None:
+    levels = {"rss_bytes_level": 50e6, "pss_bytes_level": 40e6, "hugetlb_bytes_level": 200e6}
+    values = measured([FORK, probe("guest1", "vmm_memory", levels)])
+    assert (values["vmm_resident"], values["vmm_proportional"]) == (250e6, 240e6)
+    del levels["pss_bytes_level"]
+    values = measured([FORK, probe("guest1", "vmm_memory", levels)])
+    assert values["vmm_resident"] == 250e6 and "vmm_proportional" not in values
+    assert "vmm_resident" not in measured([FORK, probe("xen1", "vmm_memory", {})], "xen")
+
+
 def test_of_a_guest_under_kvm() -> None:
     values = measured(RECORDS)
     assert (values["elapsed"], values["fork_rate"]) == (4.0, 25.0)

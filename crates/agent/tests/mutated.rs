@@ -96,8 +96,10 @@ fn line(value: &Value) -> Vec<u8> {
 
 #[test]
 fn tasks_that_mutated_ones_begin_with_are_executed() {
+    let values = Command::new(AGENT).args(["values", "--json"]).output().unwrap().stdout;
+    let values: Value = serde_json::from_slice(&values).unwrap();
     let tasks = right_tasks();
-    assert_eq!(tasks.len(), 8);
+    assert_eq!(tasks.len(), values["tasks"].as_object().unwrap().len(), "one of every kind");
     for task in tasks {
         assert_eq!(in_good_order("task", &line(&task)), 0, "{task}");
     }

@@ -74,6 +74,9 @@ pub enum Knob {
         #[serde(default)]
         sleep_ms: Option<u32>,
     },
+    /// How long KVM polls for a halted virtual CPU's wake-up before it lets others have its CPU, at most
+    /// (parameter halt_poll_ns of the module kvm); 0 switches it off.
+    HaltPollNs { nanoseconds: u32 },
     /// Weight in Xen's scheduler, 1 to 65535, of a guest of the bench or, without one, of the driver
     /// domain; on the node `host` only. Elsewhere of cgroups, if the bench has `weights`: of a guest's
     /// virtual CPUs, or of the threads that move packets for guests.

@@ -48,6 +48,8 @@ pub enum Probe {
     KvmExits,
     /// Huge pages, THP and KSM: /proc/vmstat, /sys/kernel/mm; CPU time of ksmd and khugepaged.
     Memory,
+    /// Memory of the node's VMM: resident and proportional set, pages of hugetlb.
+    VmmMemory,
     /// Counters of the node's CPUs: instructions, cycles, TLB misses, cycles of page walks.
     Hardware,
 }
@@ -55,6 +57,6 @@ pub enum Probe {
 impl Probe {
     /// Read by the host agent about the node, not by the node itself.
     pub fn is_outside(self) -> bool {
-        matches!(self, Probe::Outside | Probe::Kvm | Probe::KvmExits)
+        matches!(self, Probe::Outside | Probe::Kvm | Probe::KvmExits | Probe::VmmMemory)
     }
 }

@@ -34,6 +34,7 @@ pub enum Workload {
     Burn(Burn),
     Fork(Fork),
     Touch(Touch),
+    Sleep(Sleep),
 }
 
 /// A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured.
@@ -195,6 +196,18 @@ pub struct Touch {
     pub count: Option<u64>,
     #[serde(default)]
     pub duration_s: Option<f64>,
+}
+
+/// Sleeps to a time, sees how late it woke, and so on, each thread for itself: on a CPU of its own where
+/// there are several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sleep {
+    /// Seconds from one wake-up to the next; at most those in which a task must heed a stop.
+    pub interval_s: f64,
+    pub duration_s: f64,
+    #[serde(default = "one")]
+    pub threads: u32,
 }
 
 fn one() -> u32 {

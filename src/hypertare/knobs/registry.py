@@ -12,6 +12,7 @@ from hypertare.knobs.defer_hard_irqs import DEFER_HARD_IRQS, DeferSettings
 from hypertare.knobs.dev_weight import DEV_WEIGHT, BacklogWeight
 from hypertare.knobs.driver_weight import DRIVER_WEIGHT
 from hypertare.knobs.guest_weights import GUEST_WEIGHTS
+from hypertare.knobs.halt_poll_ns import HALT_POLL_NS, HaltPoll
 from hypertare.knobs.host_thp import HOST_THP
 from hypertare.knobs.interrupt_coalescing import INTERRUPT_COALESCING, CoalescingSettings
 from hypertare.knobs.interrupt_cpus import INTERRUPT_CPUS
@@ -42,6 +43,7 @@ KINDS: tuple[KnobKind[Any], ...] = (
     THP,
     HOST_THP,
     KSM,
+    HALT_POLL_NS,
 )
 """In the order in which a trial sets them."""
 
@@ -66,6 +68,7 @@ class Knobs(Settings):
     thp: ThpSettings | None = None
     host_thp: ThpSettings | None = None
     ksm: KsmSettings | None = None
+    halt_poll_ns: HaltPoll | None = None
     driver_weight: Weight | None = None
     guest_weights: tuple[Weight, ...] | None = None
 

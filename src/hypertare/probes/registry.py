@@ -19,6 +19,7 @@ from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.probe import ProbeKind, Topic
 from hypertare.probes.softirqs import SOFTIRQS
 from hypertare.probes.stat import STAT
+from hypertare.probes.vmm_memory import VMM_MEMORY
 from hypertare.protocol.phase import Phase
 
 KINDS: tuple[ProbeKind, ...] = (
@@ -33,11 +34,12 @@ KINDS: tuple[ProbeKind, ...] = (
     KVM,
     KVM_EXITS,
     MEMORY,
+    VMM_MEMORY,
     HARDWARE,
 )
 """In the order in which a node is asked."""
 
-ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "hardware"]
+ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "vmm_memory", "hardware"]
 """Probes that a study may have or do without; the others are always read."""
 
 USUAL: tuple[ChosenProbe, ...] = ("napi", "drops", "kvm")

@@ -35,6 +35,7 @@ ProbeName = Literal[
     "kvm",
     "kvm_exits",
     "memory",
+    "vmm_memory",
     "hardware",
 ]
 
@@ -247,8 +248,15 @@ class Touch(Seam):
     duration_s: float | None = None
 
 
+class Sleep(Seam):
+    type: Literal["sleep"] = "sleep"
+    interval_s: float
+    duration_s: float
+    threads: int = 1
+
+
 Workload = Annotated[
-    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn | Fork | Touch,
+    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn | Fork | Touch | Sleep,
     Field(discriminator="type"),
 ]
 
@@ -351,6 +359,11 @@ class Ksm(Seam):
     sleep_ms: int | None = None
 
 
+class HaltPollNs(Seam):
+    type: Literal["halt_poll_ns"] = "halt_poll_ns"
+    nanoseconds: int
+
+
 Knob = Annotated[
     Mtu
     | Offload
@@ -365,7 +378,8 @@ Knob = Annotated[
     | BusyPoll
     | DeferHardIrqs
     | Thp
-    | Ksm,
+    | Ksm
+    | HaltPollNs,
     Field(discriminator="type"),
 ]
 

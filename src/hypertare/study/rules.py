@@ -181,11 +181,11 @@ def routing_can_be_had(study: Study) -> None:
         )
 
 
-def workloads_fit_the_topology(study: Study) -> None:
+def workloads_fit_the_nodes(study: Study) -> None:
     """What nodes are to do, they can."""
     routed = study.bench.topology == "routers"
     for name, workload in study.workloads.items():
-        misfit = workload.misfit(routed=routed)
+        misfit = workload.misfit(routed=routed, cpus=study.sut.cpus)
         if misfit is not None:
             raise ValueError(f"workloads.{name}: {misfit}")
 
@@ -340,7 +340,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     devices_are_of_this_host,
     walks_can_be_joined,
     routing_can_be_had,
-    workloads_fit_the_topology,
+    workloads_fit_the_nodes,
     guests_fit,
     paging_is_a_guests,
     factors_of_a_workload_are_its_own,

@@ -10,6 +10,7 @@ from hypertare.base.quantities import Size, Waiting, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
+from hypertare.workloads.latencies import percentiles
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
 from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, WorkloadSettings
@@ -96,25 +97,13 @@ class Ping(Workload):
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
         """Percentiles come from one histogram of all requests of all guests."""
-        return _percentiles(phase) | _means(phase) | _loss(phase)
+        return percentiles(phase, "request", "rtt") | _means(phase) | _loss(phase)
 
 
 def _loss(phase: Phase) -> Found:
     requests = phase.total("request", "requests")
     lost = phase.total("request", "lost_packets")
     return {"loss": lost / requests if requests and lost is not None else None}
-
-
-def _percentiles(phase: Phase) -> Found:
-    # Only trials of several guests need the libraries for arrays, which take a second to load.
-    from hypertare.stats.percentile import merge, quantiles
-
-    asked = [r for task, r in phase.results.items() if task.startswith("request")]
-    told = [r.histograms["rtt"] for r in asked if "rtt" in r.histograms]
-    if not any(count for one in told for _, count in one.buckets):
-        return {}
-    middle, high, highest = quantiles(merge(told), (0.5, 0.99, 0.999))
-    return {"rtt_p50": middle / 1e9, "rtt_p99": high / 1e9, "rtt_p999": highest / 1e9}
 
 
 def _means(phase: Phase) -> Found:

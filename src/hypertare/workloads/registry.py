@@ -10,17 +10,24 @@ from hypertare.workloads.burn import BURN, BurnSettings
 from hypertare.workloads.command import COMMAND, CommandSettings
 from hypertare.workloads.fork import FORK, ForkSettings
 from hypertare.workloads.ping import PING, PingSettings
+from hypertare.workloads.sleep import SLEEP, SleepSettings
 from hypertare.workloads.stream import STREAM, StreamSettings
 from hypertare.workloads.touch import TOUCH, TouchSettings
 from hypertare.workloads.workload import Workload
 
 KINDS: dict[str, Workload] = {
-    kind.name: kind for kind in (COMMAND, STREAM, PING, BURN, FORK, TOUCH)
+    kind.name: kind for kind in (COMMAND, STREAM, PING, BURN, FORK, TOUCH, SLEEP)
 }
 """By the name that a study's `type` gives, in the order in which errors name them."""
 
 AnyWorkload = Annotated[
-    CommandSettings | StreamSettings | PingSettings | BurnSettings | ForkSettings | TouchSettings,
+    CommandSettings
+    | StreamSettings
+    | PingSettings
+    | BurnSettings
+    | ForkSettings
+    | TouchSettings
+    | SleepSettings,
     Field(discriminator="type"),
 ]
 """`[workloads.NAME]` of a study."""

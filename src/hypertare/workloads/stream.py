@@ -89,7 +89,7 @@ class StreamSettings(WorkloadSettings):
     def has_loss_rate(self) -> bool:
         return self.protocol == "udp"
 
-    def misfit(self, *, routed: bool) -> str | None:
+    def misfit(self, *, routed: bool, cpus: int) -> str | None:
         """Routers forward, hosts do not."""
         if routed and self.direction not in ("forward", "both"):
             return 'routers forward; set direction = "forward" (from a-K to b-K) or "both"'

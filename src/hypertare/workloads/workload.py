@@ -140,8 +140,8 @@ class WorkloadSettings(Settings):
         """Seconds at its beginning that are not counted."""
         return 0.0
 
-    def misfit(self, *, routed: bool) -> str | None:
-        """Why the nodes of this topology cannot carry it out."""
+    def misfit(self, *, routed: bool, cpus: int) -> str | None:
+        """Why nodes with so many CPUs in this topology cannot carry it out."""
         return None
 
     def carried_at_most(self, line: Line) -> float | None:

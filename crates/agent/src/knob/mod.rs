@@ -16,6 +16,7 @@ pub mod cpu_list;
 mod defer_hard_irqs;
 mod dev_weight;
 mod file;
+mod halt_poll_ns;
 mod interrupt_coalescing;
 mod interrupt_cpus;
 mod ksm;
@@ -55,6 +56,8 @@ struct Around {
     sysctls: PathBuf,
     /// `/sys/kernel/mm`, but for tests.
     mm: PathBuf,
+    /// `/sys/module`, but for tests.
+    modules: PathBuf,
     schedulers: Schedulers,
 }
 
@@ -63,6 +66,7 @@ impl Default for Around {
         Around {
             sysctls: PathBuf::from("/proc/sys/net"),
             mm: PathBuf::from("/sys/kernel/mm"),
+            modules: PathBuf::from("/sys/module"),
             schedulers: Schedulers::default(),
         }
     }
@@ -110,6 +114,7 @@ knobs! {
     DeferHardIrqs => defer_hard_irqs,
     Thp => thp,
     Ksm => ksm,
+    HaltPollNs => halt_poll_ns,
     Offload => offload,
 }
 

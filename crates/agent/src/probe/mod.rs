@@ -26,6 +26,7 @@ pub mod softirqs;
 pub mod stat;
 mod threads;
 mod tracing;
+pub mod vmm_memory;
 pub mod vmstat;
 
 use std::collections::BTreeMap;
@@ -100,6 +101,7 @@ probes! {
     Kvm => kvm,
     KvmExits => kvm_exits,
     Memory => memory,
+    VmmMemory => vmm_memory,
     Hardware => hardware,
 }
 
@@ -441,9 +443,11 @@ mod tests {
         names.push((Probe::Napi, "ksoftirqd_s".to_owned()));
         let drops = drops::tests::captured(1, 1).entries.into_iter().flat_map(|entry| entry.names);
         names.extend(drops.map(|name| (Probe::Drops, name)));
-        for (probe, sample) in
-            [(Probe::Kvm, kvm::tests::captured()), (Probe::Memory, memory::tests::captured())]
-        {
+        for (probe, sample) in [
+            (Probe::Kvm, kvm::tests::captured()),
+            (Probe::Memory, memory::tests::captured()),
+            (Probe::VmmMemory, vmm_memory::tests::captured()),
+        ] {
             let all = sample.entries.into_iter().flat_map(|entry| entry.names);
             names.extend(all.map(|name| (probe, name)));
         }

@@ -12,10 +12,12 @@ pub mod confine;
 pub mod context;
 pub mod descendants;
 pub mod fork;
+mod latencies;
 mod mark;
 mod output;
 pub mod ping;
 pub mod process;
+pub mod sleep;
 pub mod stream;
 pub mod system_calls;
 pub mod touch;
@@ -93,6 +95,7 @@ workloads! {
     Burn(burn::Arguments): Burn;
     Fork(fork::alone::Arguments): Fork;
     Touch(touch::alone::Arguments): Touch;
+    Sleep(sleep::Arguments): Sleep;
     Command(command::alone::Arguments): Command;
 }
 

@@ -1,0 +1,56 @@
+//! How long KVM polls for a guest's wake-up, at most, before it gives the CPU of a halted virtual CPU to
+//! others (Documentation/virt/kvm/halt-polling.rst): one setting for a whole machine.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use hypertare_plan::Knob;
+
+use super::file::{check_present, sysctl};
+use super::{Around, KnobKind, OTHER_KIND, Wanted};
+
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, around: &Around) -> Result<Vec<Wanted>> {
+        let Knob::HaltPollNs { nanoseconds } = knob else { bail!(OTHER_KIND) };
+        places(&around.modules, *nanoseconds)
+    }
+
+    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
+        vec![("halt_poll_ns".to_owned(), Knob::HaltPollNs { nanoseconds: 0 })]
+    }
+}
+
+/// `modules` is `/sys/module`, but for tests.
+fn places(modules: &Path, nanoseconds: u32) -> Result<Vec<Wanted>> {
+    let place = sysctl(modules.join("kvm/parameters/halt_poll_ns"), "halt_poll_ns");
+    check_present(&place, "the module kvm is not loaded")?;
+    Ok(vec![Wanted { place: Box::new(place), value: nanoseconds.to_string() }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Setting;
+    use super::*;
+
+    #[test]
+    fn it_is_set_and_put_back() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("kvm/parameters");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("halt_poll_ns"), "200000\n").unwrap();
+        let knob = Knob::HaltPollNs { nanoseconds: 0 };
+        let change = Setting { knob, wanted: places(root.path(), 0).unwrap() }.apply().unwrap();
+        assert_eq!((change.before.as_str(), change.after.as_str()), ("200000", "0"));
+        assert_eq!(change.put_back().unwrap(), "200000");
+    }
+
+    #[test]
+    fn without_kvm_it_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        let error = places(root.path(), 0).err().unwrap().to_string();
+        assert!(error.contains("halt_poll_ns is not there: the module kvm"), "{error}");
+    }
+}

@@ -1,0 +1,23 @@
+"""Times of the same event, again and again, by the histograms that tasks told of them."""
+
+from __future__ import annotations
+
+from hypertare.base.response import Found
+from hypertare.protocol.phase import Phase
+
+
+def percentiles(phase: Phase, role: str, name: str) -> Found:
+    """Of one histogram of all that the tasks of a role told under this name; nothing of none."""
+    # Only trials of several guests need the libraries for arrays, which take a second to load.
+    from hypertare.stats.percentile import merge, quantiles
+
+    results = [r for task, r in phase.results.items() if task.startswith(role)]
+    told = [result.histograms[name] for result in results if name in result.histograms]
+    if not any(count for one in told for _, count in one.buckets):
+        return {}
+    middle, high, highest = quantiles(merge(told), (0.5, 0.99, 0.999))
+    return {
+        f"{name}_p50": middle / 1e9,
+        f"{name}_p99": high / 1e9,
+        f"{name}_p999": highest / 1e9,
+    }
