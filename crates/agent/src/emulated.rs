@@ -26,12 +26,14 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use hypertare_plan::{Accelerator, NicModel};
+use hypertare_plan::{
+    AGENT_PREFIX, Accelerator, MODULES_PARAMETER, MOST_NICS, NicModel, REFUSED, SEED_PARAMETER,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::boot_contract::{LIMIT_PARAMETER, MODULES_PARAMETER, PORT, SEED_PARAMETER};
+use crate::boot_contract::{LIMIT_PARAMETER, PORT};
 use crate::process::namespaces::{SCRATCH, make_private, map_ids, mount_scratch};
-use crate::process::spawn::{Child, Ended, REFUSED, Spawn, explain_refusal};
+use crate::process::spawn::{Child, Ended, Spawn, explain_refusal};
 use crate::units::parse_size;
 use crate::vmm::argv::{
     self, KERNEL_ARGUMENTS, MACHINE, PROGRAM, SANDBOX, TCG_CPU, TCG_KERNEL_ARGUMENTS,
@@ -187,7 +189,7 @@ pub fn main(options: &Emulate) -> ExitCode {
     match emulate(options) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "hypertare-agent: {error:#}");
+            let _ = writeln!(std::io::stderr(), "{AGENT_PREFIX}{error:#}");
             ExitCode::FAILURE
         }
     }
@@ -219,7 +221,7 @@ fn run(line: Vec<String>, files: &[File; 5]) -> Result<Option<Ended>> {
     let mut machine = match start(line, &lifeline, files) {
         Ok(machine) => machine,
         Err(error) => {
-            eprintln!("hypertare-agent: {:#}", explain_refusal(&error));
+            eprintln!("{AGENT_PREFIX}{:#}", explain_refusal(&error));
             return Ok(None);
         }
     };
@@ -244,7 +246,6 @@ fn command_line(options: &Emulate) -> Result<Vec<String>> {
             options.cpus
         );
     }
-    const MOST_NICS: usize = (END_SLOT - FIRST_SLOT) * FUNCTIONS;
     if options.nic.len() > MOST_NICS {
         bail!("{} NICs are too many: the machine has room for {MOST_NICS}", options.nic.len());
     }
@@ -321,6 +322,7 @@ const FUNCTIONS: usize = 8;
 /// The first that NICs share, and the one behind the last: the PC's own bridge is there.
 const FIRST_SLOT: usize = 8;
 const END_SLOT: usize = 31;
+const _: () = assert!((END_SLOT - FIRST_SLOT) * FUNCTIONS == MOST_NICS);
 
 /// Few NICs have a slot each, where the bus has one for them. Many are functions of the same devices,
 /// eight of each, behind what else is on the bus.
@@ -454,7 +456,7 @@ pub fn inside(arguments: &Inside) -> ExitCode {
     match become_qemu(&arguments.line) {
         Ok(never) => match never {},
         Err(error) => {
-            eprintln!("hypertare-agent: {error:#}");
+            eprintln!("{AGENT_PREFIX}{error:#}");
             ExitCode::FAILURE
         }
     }

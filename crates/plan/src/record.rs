@@ -23,10 +23,13 @@ pub enum Record {
         error: Option<String>,
     },
     /// A node is ready to work.
+    #[schemars(title = "NodeReady")]
     Node(NodeReady),
     /// An interface as it is, after what was asked for was set.
+    #[schemars(title = "InterfaceState")]
     Interface(InterfaceState),
     /// A bench is ready, or could not be made; `node` is the one to blame, if one is.
+    #[schemars(title = "BenchReady")]
     Bench {
         bench: String,
         seconds_s: f64,
@@ -52,10 +55,13 @@ pub enum Record {
     /// One interval of a stream, told by the end that counts.
     Interval(Interval),
     /// How a task ended.
+    #[schemars(title = "TaskResult")]
     Result(TaskResult),
     /// Differences of counters over a phase.
+    #[schemars(title = "ProbeValues")]
     Probe(ProbeValues),
     /// A knob was applied or put back, or is not available here.
+    #[schemars(title = "KnobOutcome")]
     Knob(KnobOutcome),
     /// Something a person should know; never needed to compute a response.
     Log {
@@ -229,6 +235,7 @@ pub enum KnobAction {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "LogLevel")]
 pub enum Level {
     Info,
     Warning,

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Pages;
+use crate::path::Path;
 
 /// One workload on one node. Its `id` is unique in its phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,6 +46,7 @@ pub struct Command {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     #[serde(default)]
+    #[schemars(with = "Option<Path>")]
     pub cwd: Option<PathBuf>,
     /// Run in the node's view of the machine's files, with the work directory laid afresh first.
     #[serde(default)]

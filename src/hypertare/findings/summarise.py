@@ -14,7 +14,7 @@ from hypertare.base.level import Level
 from hypertare.base.response import Response
 from hypertare.design.planner import HOST
 from hypertare.design.trials import FinishedTrial
-from hypertare.protocol.plan import HUGE_PAGE
+from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.runs.store import Meta, Store
 from hypertare.runs.summary import Estimate, LossFreeRate, PlatformState, Published, Summary

@@ -26,7 +26,9 @@ from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
-from hypertare.protocol.records import Record, parse
+from hypertare.protocol.constants import MAX_TRIAL_BYTES
+from hypertare.protocol.parse import parse
+from hypertare.protocol.records import Record
 from hypertare.runs.summary import MachineState
 from hypertare.study.published import Point
 from hypertare.walk.result import Walked, WalkSummary
@@ -42,8 +44,8 @@ APPLICATION_ID = 0x74617265
 
 _MAGIC = b"SQLite format 3\x00"
 _BUSY_TIMEOUT_S = 10.0
-# A trial's records are at most 64 MB from each of its nodes (crates/plan/src/limits.rs).
-_MOST_RECORD_BYTES = 1 << 30
+# Of a trial with sixteen nodes that told all they may.
+_MOST_RECORD_BYTES = 16 * MAX_TRIAL_BYTES
 
 _TABLES = """
 CREATE TABLE meta (

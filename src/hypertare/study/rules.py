@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypertare.base.units import human_size
 from hypertare.knobs.registry import HOST_KNOBS
-from hypertare.protocol.plan import HUGE_PAGE
+from hypertare.protocol.constants import HUGE_PAGE, LEAST_DOMAIN_MEMORY
 from hypertare.study.emulated import CLOCKS
 from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 LEAST_EMULATED = 128 << 20
 """Bytes with which the distribution's kernel boots and a stream runs."""
-
-LEAST_DOMAIN = 112 << 20
-"""Bytes with which a guest of Xen boots."""
 
 LEAST_DRIVER_DOMAIN = 384 << 20
 """Bytes with which Xen's driver domain unpacks its image, what its guests boot from in it."""
@@ -210,10 +207,10 @@ def guests_fit(study: Study) -> None:
             "bench.driver = 'route' needs machine = 'emulated': on a host of your own the driver "
             "domain's addresses and routes are left alone"
         )
-    if study.sut.memory < LEAST_DOMAIN:
+    if study.sut.memory < LEAST_DOMAIN_MEMORY:
         raise ValueError(
             f"sut.memory is {human_size(study.sut.memory)}, but a guest of Xen needs "
-            f"{human_size(LEAST_DOMAIN)} to boot"
+            f"{human_size(LEAST_DOMAIN_MEMORY)} to boot"
         )
     if study.machine != "emulated":
         _fits_a_users_xen(study)

@@ -21,10 +21,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Guest, Interface, NicModel, Pages};
+use hypertare_plan::{Accelerator, Guest, Interface, MODULES_PARAMETER, NicModel, Pages};
 
 use super::qemu::Spec;
-use crate::boot_contract::{MODULES_PARAMETER, PORT, SHARE_TAG};
+use crate::boot_contract::{PORT, SHARE_TAG};
 
 pub const PROGRAM: &str = "qemu-system-x86_64";
 

@@ -9,6 +9,7 @@ from hypertare.design.pc import PcClass, class_of
 from hypertare.design.planner.surroundings import Chance, Surroundings
 from hypertare.design.profiles import DEFAULT_PROFILE, DOMAIN, GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.protocol import plan
+from hypertare.protocol.constants import MODULES_PARAMETER, SEED_PARAMETER
 from hypertare.study import Study
 
 
@@ -28,7 +29,7 @@ def host_of_guests(plot: Plot, on: Surroundings) -> PcClass | None:
 _DOMAIN_ARGUMENTS = (
     # Under PV each change of a page's protection is a hypercall: without it a boot takes seconds less.
     *("quiet", "rodata=off", "cryptomgr.notests", "panic=-1", "random.trust_cpu=off"),
-    "hypertare.modules=xen_netfront",
+    f"{MODULES_PARAMETER}xen_netfront",
 )
 
 
@@ -76,7 +77,7 @@ def _inner_guest(study: Study, chance: Chance) -> plan.Guest:
         cpu_model=INNER_CPU,
         kernel_args=(
             "random.trust_cpu=off",
-            f"hypertare.seed={chance.seed}",
+            f"{SEED_PARAMETER}{chance.seed}",
             *study.sut.kernel_args,
         ),
         boot_limit_s=boot_limit_s(study),
