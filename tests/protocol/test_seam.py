@@ -354,7 +354,7 @@ ROLES = {
     "fork": "fork",
     "touch": "touch",
 }
-"""The workload of a task, by the beginning of its id."""
+"""The workload of a task, by its role."""
 
 
 class Curious(Phase):
@@ -362,22 +362,25 @@ class Curious(Phase):
 
     def __init__(self) -> None:
         tasks = {
-            role: records.TaskResult(node="host", trial=1, phase=PHASE, task=role) for role in ROLES
+            role: records.TaskResult(
+                node="host", trial=1, phase=PHASE, task=role, purpose=plan.Purpose(role=role)
+            )
+            for role in ROLES
         }
         super().__init__(tasks, {})
         object.__setattr__(self, "read", set())
         object.__setattr__(self, "probed", set())
 
-    def total(self, prefix: str, value: str) -> float | None:
-        self.read.add((prefix, value))  # type: ignore[attr-defined]
+    def total(self, role: str, value: str) -> float | None:
+        self.read.add((role, value))  # type: ignore[attr-defined]
         return 1.0
 
-    def value(self, task: str, value: str) -> float | None:
-        return self.total(task, value)
+    def value(self, task: str | None, value: str) -> float | None:
+        return self.total(task or "", value)
 
-    def task_rate(self, prefix: str, value: str) -> float | None:
-        self.total(prefix, "elapsed_s")
-        return self.total(prefix, value)
+    def task_rate(self, role: str, value: str) -> float | None:
+        self.total(role, "elapsed_s")
+        return self.total(role, value)
 
     def probe(self, node: str, probe: str, value: str) -> float | None:
         self.probed.add((probe, value))  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Accelerator, Knob, LinkKind, Paging, Probe, Scheduler};
+use crate::{Accelerator, Knob, LinkKind, Paging, Probe, Purpose, Scheduler};
 
 /// Measured quantities by name. Names and units: `hypertare-agent values`.
 pub type Values = BTreeMap<String, f64>;
@@ -164,6 +164,9 @@ pub struct Interval {
     /// Nodes have clocks of their own: this is what sets those of tasks against each other.
     #[serde(default)]
     pub heard_s: Option<f64>,
+    /// Of the task, as its plan says. Whatever a node says here is replaced.
+    #[serde(default)]
+    pub purpose: Option<Purpose>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -182,6 +185,9 @@ pub struct TaskResult {
     /// For example the last part of a command's output.
     #[serde(default)]
     pub text: BTreeMap<String, String>,
+    /// Of the task, as its plan says. Whatever a node says here is replaced.
+    #[serde(default)]
+    pub purpose: Option<Purpose>,
 }
 
 /// Counts by value: each bucket is its highest equivalent value and how often it was seen.

@@ -205,7 +205,10 @@ def _pages(backing: Backing | None) -> str | None:
 
 
 def _platform_of(node: str, meta: Meta) -> str | None:
-    """The design names the baseline's node `host`, the others by platform and numbers."""
+    """Of a node under test; of any other none."""
+    if meta.nodes:
+        return meta.nodes.get(node)
+    # Runs in files before version 4 do not say it. There nodes are called by platform and numbers.
     platform = meta.baseline if node == HOST else node.rstrip("0123456789-")
     return platform if platform in meta.platforms else None
 

@@ -423,6 +423,24 @@ class KnobSetting(Seam):
     knob: Knob
 
 
+Direction = Literal["out", "back"]
+"""From one end of a pair to the other.
+`out`: From the system under test, or through it, to its peer.
+`back`: To the system under test.
+"""
+
+
+class Purpose(Seam):
+    """What a task is there for, among those of its phase."""
+
+    role: str
+    """In the words of the workload that it is part of: `send`, `receive`, `load`."""
+    pair: int | None = None
+    """Number of its system under test with its peer, from 1, where several work at once."""
+    direction: Direction | None = None
+    """Of the stream that it is an end of."""
+
+
 StreamProtocol = Literal["tcp", "udp"]
 
 PingProtocol = Literal["udp", "tcp", "icmp"]
@@ -564,6 +582,8 @@ class Task(Seam):
     """
     cpus: tuple[int, ...] = ()
     """CPUs to bind to, counted from 0 among those that the node may use; none means all of them."""
+    purpose: Purpose | None = None
+    """Passed on with what the task tells; nothing is done by it."""
     workload: Workload
 
 

@@ -15,6 +15,7 @@ from hypertare.protocol.plan import (
     LinkKind,
     Paging,
     ProbeName,
+    Purpose,
     Scheduler,
 )
 from hypertare.protocol.seam import Seam
@@ -163,6 +164,8 @@ class Interval(Seam):
     """When the host agent heard it, on the clock of `t_s`. Whatever a node says here is replaced.
     Nodes have clocks of their own: this is what sets those of tasks against each other.
     """
+    purpose: Purpose | None = None
+    """Of the task, as its plan says. Whatever a node says here is replaced."""
 
 
 class TaskResult(Seam):
@@ -179,6 +182,8 @@ class TaskResult(Seam):
     histograms: dict[str, Histogram] = {}
     text: dict[str, str] = {}
     """For example the last part of a command's output."""
+    purpose: Purpose | None = None
+    """Of the task, as its plan says. Whatever a node says here is replaced."""
 
 
 class ProbeValues(Seam):

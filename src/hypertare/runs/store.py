@@ -34,7 +34,7 @@ from hypertare.study.published import Point
 from hypertare.walk.result import Walked, WalkSummary
 
 FILE_NAME = "run.sqlite"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # The first versions with the tables `walk` and `guest_value`.
 _WITH_WALKS, _WITH_GUESTS = 2, 3
@@ -158,8 +158,9 @@ class Meta(BaseModel):
 
     `study_text` is the study file as it was read, `settings` what it came to with the command
     line's changes, `folder` what its paths start from, `argv` the command that started the run.
-    `platforms` is the order of display. `responses` and `headline`, the one that leads, are by
-    workload. `threshold` is the least cost that matters, a share. `published` are others' figures.
+    `platforms` is the order of display, `nodes` the platform of each node under test. `responses`
+    and `headline`, the one that leads, are by workload. `threshold` is the least cost that
+    matters, a share. `published` are others' figures.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -177,6 +178,7 @@ class Meta(BaseModel):
     accelerator: str | None
     versions: dict[str, str]
     platforms: tuple[str, ...]
+    nodes: dict[str, str] = {}
     baseline: str
     responses: dict[str, tuple[Response, ...]]
     headline: dict[str, str]

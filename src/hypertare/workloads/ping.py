@@ -62,13 +62,13 @@ class PingSettings(WorkloadSettings):
             timeout_s=self.timeout,
             omit=self.omit,
         )
-        asks = plan.Task(id=f"request{pair.mark}", node=source.node, workload=request)
+        asks = pair.task("request", source.node, request)
         if icmp:
             return [asks]
         reply = plan.PingReply(
             protocol=self.protocol, on=sink.everywhere(port), message=self.message
         )
-        answers = plan.Task(id=f"reply{pair.mark}", node=sink.node, background=True, workload=reply)
+        answers = pair.task("reply", sink.node, reply, background=True)
         return [answers, asks]
 
 
@@ -109,7 +109,7 @@ def _percentiles(phase: Phase) -> Found:
     # Only trials of several guests need the libraries for arrays, which take a second to load.
     from hypertare.stats.percentile import merge, quantiles
 
-    asked = [r for task, r in phase.results.items() if task.startswith("request")]
+    asked = phase.results_of("request")
     told = [r.histograms["rtt"] for r in asked if "rtt" in r.histograms]
     if not any(count for one in told for _, count in one.buckets):
         return {}
@@ -119,7 +119,7 @@ def _percentiles(phase: Phase) -> Found:
 
 def _means(phase: Phase) -> Found:
     """Weighted by the replies of each. Jitter is within each one's succession."""
-    asked = [r.values for task, r in phase.results.items() if task.startswith("request")]
+    asked = [result.values for result in phase.results_of("request")]
     found: Found = {}
     for name in ("mean", "jitter"):
         having = [values for values in asked if f"rtt_{name}_ns" in values]

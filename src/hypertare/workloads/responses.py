@@ -180,4 +180,4 @@ def _weights(nodes: Sequence[str], phase: Phase) -> dict[int, float]:
 
 
 def _only_disturbs(phase: Phase) -> bool:
-    return all(task.startswith(LOAD) for task in phase.results) and bool(phase.results)
+    return bool(phase.results) and len(phase.tasks(LOAD)) == len(phase.results)

@@ -61,7 +61,7 @@ class TouchSettings(WorkloadSettings):
         work = plan.Touch(
             memory=self.memory, pages=self.pages, count=self.count, duration_s=self.expected_s
         )
-        return [plan.Task(id=f"touch{pair.mark}", node=pair.node, workload=work)]
+        return [pair.task("touch", pair.node, work)]
 
 
 class Touch(Workload):
