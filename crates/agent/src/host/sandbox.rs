@@ -59,7 +59,7 @@ pub fn run() -> Result<i32> {
     Ok(match ended {
         Ended::Exited(status) => status,
         Ended::Killed(signal) => {
-            eprintln!("hypertare-agent: the bench's first process {ended}; everything was removed");
+            eprintln!("{AGENT_PREFIX}the bench's first process {ended}; everything was removed");
             128 + signal
         }
     })
