@@ -206,10 +206,10 @@ def _pages(backing: Backing | None) -> str | None:
 
 def _platform_of(node: str, meta: Meta) -> str | None:
     """Of a node under test; of any other none."""
-    if meta.nodes:
-        return meta.nodes.get(node)
-    # Runs in files before version 4 do not say it. There nodes are called by platform and numbers.
-    platform = meta.baseline if node == HOST else node.rstrip("0123456789-")
+    platform = meta.nodes.get(node)
+    if not meta.nodes:
+        # Of a file before version 4, whose nodes are called by platform and numbers.
+        platform = meta.baseline if node == HOST else node.rstrip("0123456789-")
     return platform if platform in meta.platforms else None
 
 
