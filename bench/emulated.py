@@ -25,11 +25,12 @@ import common
 from common import NotMeasured, Row
 
 from hypertare.machines.batch import Batch, Pc
-from hypertare.machines.emulated import PLAN, EmulatedMachine
+from hypertare.machines.emulated import EmulatedMachine
 from hypertare.machines.image import cpio
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.cache import Cache
 from hypertare.protocol import plan
+from hypertare.protocol.constants import PLAN_FILE
 
 BOOT_TARGET_S = 6.0
 EFFICIENCY_TARGET = 0.85
@@ -64,7 +65,7 @@ def first_record_s(image: Image) -> float:
     """Boots one machine, and ends it."""
     with tempfile.TemporaryDirectory() as place:
         archive, records = Path(place, "plan.cpio"), Path(place, "records")
-        archive.write_bytes(cpio.archive([cpio.file(PLAN, NOTHING.steps)]))
+        archive.write_bytes(cpio.archive([cpio.file(PLAN_FILE.lstrip("/"), NOTHING.steps)]))
         records.touch()
         argv = [str(common.agent()), "emulate", f"--kernel={image.kernel}"]
         argv += [f"--initramfs={image.initramfs}", f"--initramfs={archive}"]

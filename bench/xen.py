@@ -24,9 +24,9 @@ from hypertare.design.planner import Chance, Surroundings
 from hypertare.design.trials import PlannedTrial
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, Place
-from hypertare.machines.emulated import PLAN
 from hypertare.machines.image import cpio
 from hypertare.machines.image.build import Image, build
+from hypertare.protocol.constants import PLAN_FILE
 from hypertare.study import StudyFile
 
 READY_TARGET_S, GUEST_TARGET_S = 30.0, 12.0
@@ -87,7 +87,7 @@ def boot(image: Image, guests: int, seed: int) -> Boot:
     made = bench_of(guests, seed, {("debian", "xen"): image})
     with tempfile.TemporaryDirectory() as place:
         archive, records = Path(place, "plan.cpio"), Path(place, "records")
-        archive.write_bytes(cpio.archive([cpio.file(PLAN, made.steps)]))
+        archive.write_bytes(cpio.archive([cpio.file(PLAN_FILE.lstrip("/"), made.steps)]))
         records.touch()
         argv = [str(common.agent()), "emulate", f"--kernel={image.kernel}"]
         argv += [f"--hypervisor={image.hypervisor}", f"--initramfs={image.initramfs}"]

@@ -31,6 +31,7 @@ from hypertare.protocol.records import (
 from hypertare.runs.store import Meta, Store
 from hypertare.runs.summary import Clock, MachineState
 from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock
+from tests.made_tasks import purpose_of
 
 MB = 1 << 20
 
@@ -122,6 +123,7 @@ def meta(script: Script) -> Meta:
         accelerator="tcg",
         versions={"qemu": "7.2.9", "python": "3.11.2", "agent": "0.1.0"},
         platforms=("native", "container", "guest"),
+        nodes={node: name.partition(" ")[0] for name, node in NODES.items()},
         baseline="native",
         responses={
             name: tuple(of_clock(one, script.clock) for one in RESPONSES[WORKLOADS[name]])
@@ -226,6 +228,7 @@ def _stream(finished: FinishedTrial, script: Script) -> list[Record]:
                 trial=finished.planned.id,
                 phase=PHASE,
                 task="receive",
+                purpose=purpose_of("receive"),
                 begin_s=step * 0.5,
                 end_s=(step + 1) * 0.5,
                 values={"goodput_bps": got, "received_bytes": got / 16},
@@ -248,7 +251,8 @@ def _ping(finished: FinishedTrial, script: Script) -> list[Record]:
 
 def _result(finished: FinishedTrial, task: str = "work", **rest: object) -> TaskResult:
     trial = finished.planned.id
-    return TaskResult(node=_node(finished), trial=trial, phase=PHASE, task=task, **rest)  # type: ignore[arg-type]
+    where = {"node": _node(finished), "trial": trial, "phase": PHASE, "task": task}
+    return TaskResult(**where, purpose=purpose_of(task), **rest)  # type: ignore[arg-type]
 
 
 _RECORDS = {"build": _command, "tcp": _stream, "udp": _stream, "rtt": _ping}

@@ -14,7 +14,7 @@ from hypertare.base.level import Level
 from hypertare.design.design import numbered
 from hypertare.design.trials import PlannedTrial
 from hypertare.findings.outcome import outcome
-from hypertare.protocol.records import Record
+from hypertare.protocol.records import Interval, Record, TaskResult
 from hypertare.runs.store import Meta, Store
 from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock
 from tests import factory
@@ -202,10 +202,12 @@ def records(trial: PlannedTrial) -> list[Record]:
 
 def _single(made: list[Record]) -> list[Record]:
     """One guest's tasks have no number."""
-    return [
-        r.model_copy(update={"task": r.task.removesuffix(".1")}) if hasattr(r, "task") else r
-        for r in made
-    ]
+    return [_unnumbered(r) if isinstance(r, TaskResult | Interval) else r for r in made]
+
+
+def _unnumbered(told: TaskResult | Interval) -> TaskResult | Interval:
+    purpose = told.purpose and told.purpose.model_copy(update={"pair": None})
+    return told.model_copy(update={"task": told.task.removesuffix(".1"), "purpose": purpose})
 
 
 def write(directory: Path, guests: tuple[int, ...] = (1, 2, 4, 8), blocks: int = 4) -> Path:

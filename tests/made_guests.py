@@ -16,6 +16,7 @@ from hypertare.protocol.records import (
     Record,
     TaskResult,
 )
+from tests.made_tasks import purpose_of
 
 STEP_S = 0.1
 ELAPSED_S = 2.0
@@ -73,6 +74,7 @@ def stream(one: Streamed, task: str) -> list[Record]:
             trial=1,
             phase=PHASE,
             task=task,
+            purpose=purpose_of(task),
             begin_s=begin,
             end_s=end,
             values={
@@ -114,7 +116,9 @@ def pings(rtts_ns: Sequence[Sequence[int]], node: str = "xen1") -> list[Record]:
 
 
 def result(task: str, values: dict[str, float]) -> TaskResult:
-    return TaskResult(node="any", trial=1, phase=PHASE, task=task, values=values)
+    return TaskResult(
+        node="any", trial=1, phase=PHASE, task=task, values=values, purpose=purpose_of(task)
+    )
 
 
 def probe(node: str, cpu_s: float, name: ProbeName = "outside") -> ProbeValues:

@@ -187,6 +187,11 @@ def test_all_work_at_once_each_with_its_own_peer() -> None:
         ("receive.3", "peer-3"),
         ("send.3", "guest2-3"),
     ]
+    assert [t.purpose for t in tasks] == [
+        plan.Purpose(role=role, pair=pair, direction="out")
+        for pair in (1, 2, 3)
+        for role in ("receive", "send")
+    ]
     assert len({t.workload.to for t in tasks if t.id.startswith("send")}) == 3
     assert [t.id for t in many("burn", "container").phases[-1].tasks] == [
         "burn.1",
@@ -210,6 +215,7 @@ def test_neighbours_load_while_the_first_is_measured() -> None:
         ("load.2", "guest2-2", True),
         ("load.3", "guest2-3", True),
     ]
+    assert [t.purpose for t in load] == [plan.Purpose(role="load", pair=pair) for pair in (2, 3)]
     measured = [t for t in tasks if t not in load]
     assert [(t.id, t.node) for t in measured] == [("reply.1", "peer-1"), ("request.1", "guest2-1")]
     # The load outlasts what is measured: the phase ends it.
@@ -219,7 +225,7 @@ def test_neighbours_load_while_the_first_is_measured() -> None:
 
 def test_neighbours_may_stream_and_are_no_part_of_the_measured_streams() -> None:
     tasks = many("streams", "guest").phases[-1].tasks
-    load = [(t.id, t.node) for t in tasks if t.background and t.id.startswith("load")]
+    load = [(t.id, t.node) for t in tasks if t.purpose.role == "load"]
     assert load == [
         ("load-sink.2", "guest2-2"),
         ("load-stream.2", "peer-2"),

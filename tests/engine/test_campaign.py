@@ -90,7 +90,7 @@ class MadeUp:
             return [self._end(trial, seconds, error, lost)]
         result = TaskResult(
             node=task.node, trial=trial.id, phase="measure", task="command",
-            values={"elapsed_s": seconds, "user_s": seconds / 2},
+            values={"elapsed_s": seconds, "user_s": seconds / 2}, purpose=task.purpose,
         )  # fmt: skip
         probe = ProbeValues(
             node="host", trial=trial.id, phase="measure", probe="stat", elapsed_s=seconds,

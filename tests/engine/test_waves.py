@@ -18,6 +18,7 @@ from hypertare.engine.expected import expected_boots, expected_boots_s
 from hypertare.engine.waves import Waves
 from hypertare.machines.batch import Batch
 from hypertare.machines.emulated import Output
+from hypertare.protocol.plan import Purpose
 from hypertare.protocol.records import (
     BenchReady,
     Record,
@@ -72,6 +73,7 @@ class MadeUp:
             yield TaskResult(
                 node="host", trial=trial.id, phase="measure", task="burn",
                 values={"loops": 1000 * chance.lognormvariate(0, self.spread), "elapsed_s": 1.0},
+                purpose=Purpose(role="burn"),
             )  # fmt: skip
             yield TrialEnd(trial=trial.id, t_s=2, elapsed_s=1)
         yield Teardown(seconds_s=1)

@@ -14,11 +14,13 @@ from scipy import stats
 from hypertare.base.errors import InputError
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings.compare import compare
+from hypertare.findings import unlike_work
+from hypertare.findings.compare import Gate, compare
+from hypertare.findings.estimates import estimate
 from hypertare.findings.setups import unlike_runs
 from hypertare.runs.summary import MachineState, PlatformState, Summary
 from hypertare.stats.interval import of_mean, welch
-from tests import made_searches
+from tests import factory, made_searches
 from tests.made_trials import RESPONSES, blocks, every, noisy, trial
 
 
@@ -227,6 +229,52 @@ def test_a_change_that_many_comparisons_take_back_is_none() -> None:
     assert taken_back and all(c.direction == "no difference shown" for c in taken_back)
     (text,) = every(found.warnings, "By themselves these would be shown")
     assert all(f"cell {c.cell['cell']}" in text for c in taken_back)
+
+
+def weighed(native: float, guest: float, seed: int = 0) -> Made:
+    """A build natively and in a guest; the machine is as busy for both."""
+    figures = {"native": noisy(native, 10, 0.002, seed), "guest": noisy(guest, 10, 0.002, seed + 1)}
+    made = blocks(figures)
+    found = estimate(made, RESPONSES, leading={"build": "elapsed"})
+    return Made(made, summary(estimates=found.estimates))
+
+
+def test_a_busier_machine_makes_no_guest_worse() -> None:
+    """Natively +55 %, in the guest too: its cost is what it was."""
+    found = compare(weighed(8, 16), weighed(12.4, 24.8, seed=5), 0.05)
+    assert found.worse == ()
+    values = [one for one in found.changes if one.of == "value"]
+    assert {one.direction for one in values} == {"worse"} and not any(o.decides for o in values)
+    (cost,) = [one for one in found.changes if one.of == "cost"]
+    assert cost.decides and cost.ratio == pytest.approx(1, abs=0.01)
+    assert cost.a == pytest.approx(1, abs=0.01) and cost.b == pytest.approx(1, abs=0.01)
+
+
+def test_a_dearer_guest_is_worse_also_on_a_faster_machine() -> None:
+    found = compare(weighed(8, 16), weighed(6, 15, seed=5), 0.05)
+    (worse,) = found.worse
+    assert (worse.platform, worse.of) == ("guest", "cost")
+    assert worse.ratio == pytest.approx(1.25, abs=0.02)
+
+
+def test_the_gate_may_be_moved() -> None:
+    busier = weighed(8, 16), weighed(12.4, 24.8, seed=5)
+    native = compare(*busier, 0.05, gate=Gate(platforms=("native",)))
+    assert [one.platform for one in native.worse] == ["native"]
+    assert compare(*busier, 0.05, gate=Gate(responses=("goodput",))).worse == ()
+
+
+def test_other_work_is_not_compared() -> None:
+    a, b = (factory.meta(factory.Script()) for _ in range(2))
+    unlike_work.refuse(a, b)
+    work = {"workloads": {"command": {"command": ["make"]}}, "sut": {"workdir": "/a"}}
+    one = a.model_copy(update={"settings": work})
+    for changed, part in (
+        ({**work, "workloads": {"command": {"command": ["true"]}}}, "`make` in A and `true` in B"),
+        ({**work, "sut": {"workdir": "/b"}}, "work directory is `/a` in A and `/b` in B"),
+    ):
+        with pytest.raises(InputError, match=part):
+            unlike_work.refuse(one, b.model_copy(update={"settings": changed}))
 
 
 SIDE = st.lists(st.floats(0.1, 100), min_size=2, max_size=8)

@@ -14,7 +14,7 @@ from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.machines.image import cpio
 from hypertare.machines.image.build import Image
 from hypertare.protocol import plan
-from hypertare.protocol.plan import Seam
+from hypertare.protocol.seam import Seam
 
 XL = "/usr/lib/xen-4.17/bin/xl"
 PATIENCE_S = 400

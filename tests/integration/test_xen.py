@@ -9,7 +9,7 @@ import pytest
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.xen import quick_to_boot
 from hypertare.protocol import plan
-from hypertare.protocol.plan import Seam
+from hypertare.protocol.seam import Seam
 from tests.integration.domains import XL, Boot, bench, boot, guest
 from tests.integration.lab import Lab, rows, summary, trials
 

@@ -19,8 +19,8 @@ from hypertare.design.routers import Network, networks
 from hypertare.machines.image import bird, cpio
 from hypertare.machines.image.build import build
 from hypertare.protocol import plan
-from hypertare.protocol.plan import Seam
 from hypertare.protocol.records import NodeReady
+from hypertare.protocol.seam import Seam
 from hypertare.runs.store import Store
 from hypertare.study.bench import Family
 from tests.integration import frames, machine_python

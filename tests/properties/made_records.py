@@ -18,6 +18,7 @@ from hypertare.protocol.records import (
     TrialBegin,
     TrialEnd,
 )
+from tests.made_tasks import purpose_of
 
 TRIAL = 3
 
@@ -147,6 +148,7 @@ def _tasks(kind: str, node: str, ending: str) -> list[Record]:
     made: list[Record] = []
     for role in _ROLES[kind]:
         where = {"node": node, "trial": TRIAL, "phase": PHASE, "task": f"{role}{ending}"}
+        where["purpose"] = purpose_of(f"{role}{ending}")
         for step in range(3 if role == "receive" else 0):
             values = {"goodput_bps": 9e7, "received_bytes": 7e6}
             times = {"begin_s": step * 0.5, "end_s": step * 0.5 + 0.5, "heard_s": 10 + step * 0.5}

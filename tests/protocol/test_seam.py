@@ -1,13 +1,12 @@
 """The seam between Python and the agent: both sides and the committed schemas are in step.
 
-The schemas are the agent's own. After a change of `crates/plan`, renew them:
-`cargo build --release && python -m tests.protocol.test_seam`
+The schemas are the agent's own. After a change of `crates/plan`, renew them and what is made of them:
+`cargo build --release && python -m tests.protocol`
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import types
 import typing
 from collections.abc import Collection, Iterable, Iterator
@@ -21,7 +20,6 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 from pytest import MonkeyPatch
 
-from hypertare.base.paths import agent_binary
 from hypertare.design import planner
 from hypertare.design.design import make
 from hypertare.machines.batch import Place, parts
@@ -29,26 +27,15 @@ from hypertare.machines.batch import make as make_batch
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.probes.registry import ChosenProbe
 from hypertare.protocol import plan, records
+from hypertare.protocol.parse import parse
 from hypertare.protocol.phase import PHASE, Phase
 from hypertare.report import model
 from hypertare.study import StudyFile, builtin_names, find
 from hypertare.workloads import packets, responses
 from hypertare.workloads.registry import KINDS
 from tests import factory
+from tests.protocol.generator import ROOT, SIDES, asked, kept, modules
 from tests.workloads.test_registry import INPUTS, NEEDED, PAIR, settings_of
-
-FOLDER = Path(__file__).parents[2] / "schema"
-SIDES = ("plan", "order", "record")
-
-
-def asked(*argv: str) -> Any:
-    """What the agent says, as JSON."""
-    ran = subprocess.run([agent_binary(), *argv], check=True, capture_output=True, timeout=60)
-    return json.loads(ran.stdout)
-
-
-def kept(side: str) -> Any:
-    return json.loads((FOLDER / f"{side}.schema.json").read_text())
 
 
 @cache
@@ -56,18 +43,26 @@ def validator(side: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(kept(side))
 
 
+RENEW = "it is old; renew it with `python -m tests.protocol`"
+
+
 @pytest.mark.parametrize("side", SIDES)
 def test_the_committed_schema_is_the_agents(side: str) -> None:
-    assert kept(side) == asked("schema", side), "renew it with `python -m tests.protocol.test_seam`"
+    """In the same order, too, which is that of a plan's fields."""
+    assert json.dumps(kept(side)) == json.dumps(asked("schema", side)), RENEW
 
 
-# --- every type of Python's side is a type of the agent's, with the same keys
+def test_pythons_types_are_made_from_the_schemas() -> None:
+    for file, text in modules().items():
+        assert file.read_text() == text, f"{file.name}: {RENEW}"
+
+
+# --- the types of Python's side
 
 UNIONS = {
     "plan": (plan.Step, plan.Workload, plan.NodeKind, plan.Knob),
     "record": (records.Record,),
 }
-TAGS = ("step", "type", "record")
 
 
 def members(union: Any) -> tuple[type[BaseModel], ...]:
@@ -93,55 +88,6 @@ def classes(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in typing.get_args(annotation):
         yield from classes(argument)
-
-
-def tag_of(model: type[BaseModel]) -> tuple[str, str] | None:
-    for name in TAGS:
-        if name in model.model_fields:
-            return name, model.model_fields[name].default
-    return None
-
-
-def keys_in(schema: Any, model: type[BaseModel]) -> set[str]:
-    """The keys that the agent's schema gives to a type, found by its tag or by its name."""
-    tag = tag_of(model)
-    if tag is None:
-        return set(schema["$defs"][model.__name__]["properties"])
-    name, value = tag
-    tagged = [o for o in objects(schema) if o["properties"].get(name, {}).get("const") == value]
-    assert len(tagged) == 1, f"{name} = {value}: {len(tagged)} types"
-    keys = set(tagged[0]["properties"])
-    if "$ref" in tagged[0]:
-        keys |= set(schema["$defs"][tagged[0]["$ref"].rsplit("/", 1)[1]]["properties"])
-    return keys
-
-
-def objects(schema: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(schema, dict):
-        if isinstance(schema.get("properties"), dict):
-            yield schema
-        for inner in schema.values():
-            yield from objects(inner)
-    elif isinstance(schema, list):
-        for inner in schema:
-            yield from objects(inner)
-
-
-MODELS = [(side, model) for side in UNIONS for model in models(side)]
-
-
-@pytest.mark.parametrize(("side", "model"), MODELS, ids=[f"{s}-{m.__name__}" for s, m in MODELS])
-def test_both_sides_have_the_same_keys(side: str, model: type[BaseModel]) -> None:
-    assert keys_in(kept(side), model) == set(model.model_fields)
-
-
-@pytest.mark.parametrize("side", UNIONS)
-def test_python_has_every_type_of_the_agent(side: str) -> None:
-    tags = {tag_of(model) for _, model in MODELS} - {None}
-    for found in objects(kept(side)):
-        for name in TAGS:
-            value = found["properties"].get(name, {}).get("const")
-            assert value is None or (name, value) in tags
 
 
 # --- what Python makes, the agent understands
@@ -346,7 +292,7 @@ def test_plans_fit_the_agents_schema() -> None:
     assert seen >= {model.__name__ for model in models("plan")}
 
 
-PLANS = Path(__file__).parents[2] / "crates" / "agent" / "tests" / "plans.jsonl"
+PLANS = ROOT / "crates" / "agent" / "tests" / "plans.jsonl"
 """Steps with every type and every workload among them: what the agent's tests make wrong plans from."""
 
 
@@ -361,8 +307,7 @@ def every_kind_of_step() -> Iterator[str]:
 
 
 def test_the_steps_that_the_agents_tests_begin_with_are_those_of_python() -> None:
-    said = "renew them with `python -m tests.protocol.test_seam`"
-    assert PLANS.read_text().splitlines() == list(every_kind_of_step()), said
+    assert PLANS.read_text().splitlines() == list(every_kind_of_step()), RENEW
 
 
 def names_of(value: Any) -> set[str]:
@@ -395,7 +340,7 @@ def test_records_fit_the_agents_schema_and_come_back_the_same() -> None:
     for record in made_records():
         line = record.model_dump_json()
         validator("record").validate(json.loads(line))
-        assert records.parse(line) == record
+        assert parse(line) == record
         seen.add(type(record).__name__)
     assert seen == {model.__name__ for model in members(records.Record)}
 
@@ -410,9 +355,9 @@ def test_unknown_keys_are_refused_on_pythons_side() -> None:
 
 
 def roles() -> dict[str, str]:
-    """The workload of a task, by the beginning of its id."""
+    """The workload of a task, by its role."""
     tasks = (task for kind in KINDS.values() for task in settings_of(kind).tasks(PAIR, INPUTS))
-    return {task.id: task.workload.type for task in tasks}
+    return {task.purpose.role: task.workload.type for task in tasks}
 
 
 ROLES = roles()
@@ -423,22 +368,25 @@ class Curious(Phase):
 
     def __init__(self) -> None:
         tasks = {
-            role: records.TaskResult(node="host", trial=1, phase=PHASE, task=role) for role in ROLES
+            role: records.TaskResult(
+                node="host", trial=1, phase=PHASE, task=role, purpose=plan.Purpose(role=role)
+            )
+            for role in ROLES
         }
         super().__init__(tasks, {})
         object.__setattr__(self, "read", set())
         object.__setattr__(self, "probed", set())
 
-    def total(self, prefix: str, value: str) -> float | None:
-        self.read.add((prefix, value))  # type: ignore[attr-defined]
+    def total(self, role: str, value: str) -> float | None:
+        self.read.add((role, value))  # type: ignore[attr-defined]
         return 1.0
 
-    def value(self, task: str, value: str) -> float | None:
-        return self.total(task, value)
+    def value(self, task: str | None, value: str) -> float | None:
+        return self.total(task or "", value)
 
-    def task_rate(self, prefix: str, value: str) -> float | None:
-        self.total(prefix, "elapsed_s")
-        return self.total(prefix, value)
+    def task_rate(self, role: str, value: str) -> float | None:
+        self.total(role, "elapsed_s")
+        return self.total(role, value)
 
     def probe(self, node: str, probe: str, value: str) -> float | None:
         self.probed.add((probe, value))  # type: ignore[attr-defined]
@@ -501,10 +449,3 @@ def test_every_response_is_declared() -> None:
         finished = factory.finish(planned, factory.Script())
         kind = factory.WORKLOADS[planned.workload]
         assert set(finished.values) <= {response.name for response in responses.RESPONSES[kind]}
-
-
-if __name__ == "__main__":
-    for side in SIDES:
-        text = json.dumps(asked("schema", side), indent=2) + "\n"
-        (FOLDER / f"{side}.schema.json").write_text(text)
-    PLANS.write_text("".join(f"{line}\n" for line in every_kind_of_step()))

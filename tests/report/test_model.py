@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from hypertare.design.trials import FinishedTrial
+from hypertare.protocol.records import Interval, Record, TaskResult
 from hypertare.report.model import Report
-from hypertare.runs.store import Store
+from hypertare.runs.store import Meta, Store
 from tests import factory
 from tests.report.conftest import read
 
@@ -136,3 +138,28 @@ def test_claims_are_judged(tmp_path: Path) -> None:
     (judged,) = report.summary.claims
     assert judged.text == claim["text"]
     assert judged.judgement == "fails"
+
+
+def test_a_run_of_an_older_format_reads_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = read(factory.write(tmp_path / "new"))
+
+    def without_purpose(finished: FinishedTrial, script: factory.Script) -> list[Record]:
+        return [
+            record.model_copy(update={"purpose": None})
+            if isinstance(record, Interval | TaskResult)
+            else record
+            for record in records(finished, script)
+        ]
+
+    def without_nodes(script: factory.Script) -> Meta:
+        return meta(script).model_copy(update={"nodes": {}})
+
+    records, meta = factory.records, factory.meta
+    monkeypatch.setattr(factory, "meta", without_nodes)
+    monkeypatch.setattr(factory, "records", without_purpose)
+    old = read(factory.write(tmp_path / "old"))
+    assert old.series == new.series and old.cpu == new.cpu and old.polls == new.polls
+    times = {"started": new.summary.started, "ended": new.summary.ended}
+    assert old.summary.model_copy(update=times) == new.summary

@@ -5,10 +5,13 @@ from __future__ import annotations
 from hypertare.probes.kvm_exits import SVM_EXITS, VMX_EXITS
 from hypertare.protocol.records import ProbeValues, Record, TaskResult
 from hypertare.workloads import responses
+from tests.made_tasks import purpose_of
 
 
 def task(name: str, node: str, **values: float) -> TaskResult:
-    return TaskResult(node=node, trial=1, phase="measure", task=name, values=values)
+    return TaskResult(
+        node=node, trial=1, phase="measure", task=name, values=values, purpose=purpose_of(name)
+    )
 
 
 def probe(node: str, name: str, values: dict[str, float], **more: str) -> ProbeValues:

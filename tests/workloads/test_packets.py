@@ -11,6 +11,7 @@ from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import Histogram, ProbeValues, Record, TaskResult
 from hypertare.workloads import responses
 from hypertare.workloads.packets import Account, account
+from tests.made_tasks import purpose_of
 
 QUIET = {
     "backlog": 0.0,
@@ -38,7 +39,14 @@ def probe(node: str, name: Any, values: dict[str, float], **more: Any) -> ProbeV
 
 def ends(sent: float, received: float) -> list[Record]:
     return [
-        TaskResult(node=node, trial=1, phase=PHASE, task=task, values={"all_packets": count})
+        TaskResult(
+            node=node,
+            trial=1,
+            phase=PHASE,
+            task=task,
+            values={"all_packets": count},
+            purpose=purpose_of(task),
+        )
         for node, task, count in (("peer", "send", sent), ("guest1", "receive", received))
     ]
 

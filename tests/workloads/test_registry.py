@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +15,7 @@ from hypertare.workloads.registry import KINDS, AnyWorkload
 from hypertare.workloads.workload import TaskInputs, Workload, WorkloadSettings
 
 NEEDED = {"command": {"command": ["true"]}}
-PAIR = Pair(0, "guest1", End("guest1", "10.0.0.2"), End("peer", "10.0.0.1"), ("eth0",), "")
+PAIR = Pair(0, "guest1", End("guest1", "10.0.0.2"), End("peer", "10.0.0.1"), ("eth0",), None)
 INPUTS = TaskInputs(environment={}, cwd=Path("/"))
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
@@ -38,6 +39,17 @@ def test_its_tasks_end_before_its_limit(kind: Workload) -> None:
     tasks = settings.tasks(PAIR, INPUTS)
     assert any(not task.background for task in tasks)
     assert {task.node for task in tasks} == {"guest1", *(["peer"] if kind.needs_network else [])}
+
+
+@EVERY
+def test_each_of_its_tasks_says_what_it_is_for(kind: Workload) -> None:
+    alone, second = (
+        [task.purpose for task in settings_of(kind).tasks(replace(PAIR, number=number), INPUTS)]
+        for number in (None, 2)
+    )
+    assert len(set(alone)) == len(alone)
+    assert {purpose and purpose.pair for purpose in alone} == {None}
+    assert [one and one.model_copy(update={"pair": 2}) for one in alone] == second
 
 
 @EVERY

@@ -31,6 +31,7 @@ fn start_from(agent: &Path, workload: Workload, confinement: Option<Confinement>
         node: "node".to_owned(),
         background: false,
         cpus: vec![],
+        purpose: None,
         workload,
     };
     let assignment = Assignment { trial: 7, phase: "phase".to_owned(), task };
@@ -378,8 +379,14 @@ fn the_line_stop_ends_a_task_too() {
         .unwrap();
     let mut input = child.stdin.take().unwrap();
     let burn = Workload::Burn(Burn { share: 0.1, duration_s: 60.0, threads: 1 });
-    let task =
-        Task { id: "t".into(), node: "n".into(), background: true, cpus: vec![], workload: burn };
+    let task = Task {
+        id: "t".into(),
+        node: "n".into(),
+        background: true,
+        cpus: vec![],
+        purpose: None,
+        workload: burn,
+    };
     let assignment = Assignment { trial: 1, phase: "p".to_owned(), task };
     // Both lines may well come at once.
     let lines = serde_json::to_string(&assignment).unwrap() + "\nstop\n";

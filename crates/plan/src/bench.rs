@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::path::Path;
 use crate::{Route, Router};
 
 /// Nodes and links that the host agent makes, and removes again.
@@ -85,8 +86,10 @@ pub struct Guest {
     pub memory: u64,
     pub accelerator: Accelerator,
     /// Uncompressed kernel (an ELF file with a PVH note boots fastest) or a bzImage.
+    #[schemars(with = "Path")]
     pub kernel: PathBuf,
     /// Initramfs archives, loaded one after the other; the agent is their `/init`.
+    #[schemars(with = "Vec<Path>")]
     pub initramfs: Vec<PathBuf>,
     /// QEMU's CPU model; `None` means `host` with KVM, and without it `max` less what is slow to
     /// emulate.
@@ -137,8 +140,10 @@ pub struct Domain {
     #[serde(default)]
     pub weight: Option<u32>,
     /// Kernel in the driver domain's file system; uncompressed it is built into memory fastest.
+    #[schemars(with = "Path")]
     pub kernel: PathBuf,
     /// Initramfs archives, loaded one after the other; the agent is their `/init`.
+    #[schemars(with = "Vec<Path>")]
     pub initramfs: Vec<PathBuf>,
     /// The kernel's command line.
     #[serde(default)]
@@ -257,10 +262,12 @@ fn default_mtu() -> u32 {
 #[serde(deny_unknown_fields)]
 pub struct Files {
     /// Copied to memory when the bench is made, and laid afresh, at the same path, for every trial.
+    #[schemars(with = "Path")]
     pub workdir: PathBuf,
     /// Bytes that writes may take in memory.
     pub memory: u64,
     /// Devices of the node that commands see beside those that every program has, `/dev/fuse`.
     #[serde(default)]
+    #[schemars(with = "Vec<Path>")]
     pub devices: Vec<PathBuf>,
 }

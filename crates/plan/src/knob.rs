@@ -90,9 +90,11 @@ pub enum Knob {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ThpEnabled {
+    /// Every program.
     Always,
     /// Where a program asks for it.
     Madvise,
+    /// None.
     Never,
 }
 
@@ -108,5 +110,6 @@ pub enum ThpDefrag {
     DeferMadvise,
     /// As `always` where a program asks for it.
     Madvise,
+    /// None.
     Never,
 }

@@ -10,9 +10,10 @@
 #![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod bench;
+mod constants;
 mod knob;
-mod limits;
 mod order;
+mod path;
 mod probe;
 mod record;
 mod router;
@@ -20,14 +21,11 @@ mod step;
 mod workload;
 
 pub use bench::*;
+pub use constants::*;
 pub use knob::*;
-pub use limits::*;
 pub use order::*;
 pub use probe::*;
 pub use record::*;
 pub use router::*;
 pub use step::*;
 pub use workload::*;
-
-/// Version of the seam. Both sides refuse a partner that speaks another one.
-pub const PROTOCOL: u32 = 1;

@@ -18,6 +18,7 @@ pub struct ProbeRequest {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ProbeName")]
 pub enum Probe {
     /// CPU seconds by mode, context switches and forks, from /proc/stat.
     Stat,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Accelerator, Knob, LinkKind, Paging, Probe, Scheduler};
+use crate::{Accelerator, Knob, LinkKind, Paging, Probe, Purpose, Scheduler};
 
 /// Measured quantities by name. Names and units: `hypertare-agent values`.
 pub type Values = BTreeMap<String, f64>;
@@ -23,10 +23,13 @@ pub enum Record {
         error: Option<String>,
     },
     /// A node is ready to work.
+    #[schemars(title = "NodeReady")]
     Node(NodeReady),
     /// An interface as it is, after what was asked for was set.
+    #[schemars(title = "InterfaceState")]
     Interface(InterfaceState),
     /// A bench is ready, or could not be made; `node` is the one to blame, if one is.
+    #[schemars(title = "BenchReady")]
     Bench {
         bench: String,
         seconds_s: f64,
@@ -52,10 +55,13 @@ pub enum Record {
     /// One interval of a stream, told by the end that counts.
     Interval(Interval),
     /// How a task ended.
+    #[schemars(title = "TaskResult")]
     Result(TaskResult),
     /// Differences of counters over a phase.
+    #[schemars(title = "ProbeValues")]
     Probe(ProbeValues),
     /// A knob was applied or put back, or is not available here.
+    #[schemars(title = "KnobOutcome")]
     Knob(KnobOutcome),
     /// Something a person should know; never needed to compute a response.
     Log {
@@ -158,6 +164,9 @@ pub struct Interval {
     /// Nodes have clocks of their own: this is what sets those of tasks against each other.
     #[serde(default)]
     pub heard_s: Option<f64>,
+    /// Of the task, as its plan says. Whatever a node says here is replaced.
+    #[serde(default)]
+    pub purpose: Option<Purpose>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -176,6 +185,9 @@ pub struct TaskResult {
     /// For example the last part of a command's output.
     #[serde(default)]
     pub text: BTreeMap<String, String>,
+    /// Of the task, as its plan says. Whatever a node says here is replaced.
+    #[serde(default)]
+    pub purpose: Option<Purpose>,
 }
 
 /// Counts by value: each bucket is its highest equivalent value and how often it was seen.
@@ -229,6 +241,7 @@ pub enum KnobAction {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "LogLevel")]
 pub enum Level {
     Info,
     Warning,

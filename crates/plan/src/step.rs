@@ -3,19 +3,26 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Bench, KnobSetting, ProbeRequest, Task};
+use crate::{Bench, KnobSetting, PROTOCOL, ProbeRequest, Task};
 
 /// One line of a plan. The end of the input is the end of the plan: everything made is removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "step")]
 pub enum Step {
     /// First line, always.
-    Hello { protocol: u32 },
+    #[schemars(title = "HelloStep")]
+    Hello {
+        #[schemars(extend("const" = PROTOCOL))]
+        protocol: u32,
+    },
     /// Make a bench. Answered by `bench` records.
+    #[schemars(title = "BenchStep")]
     Bench { bench: Bench },
     /// Execute one trial on the bench. Answered by `trial_end`.
+    #[schemars(title = "TrialStep")]
     Trial { trial: Trial },
     /// Remove the bench; another may follow. Answered by `teardown`.
+    #[schemars(title = "TeardownStep")]
     Teardown,
 }
 

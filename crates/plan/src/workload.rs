@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Pages;
+use crate::path::Path;
 
 /// One workload on one node. Its `id` is unique in its phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,7 +21,34 @@ pub struct Task {
     /// CPUs to bind to, counted from 0 among those that the node may use; none means all of them.
     #[serde(default)]
     pub cpus: Vec<u32>,
+    /// Passed on with what the task tells; nothing is done by it.
+    #[serde(default)]
+    pub purpose: Option<Purpose>,
     pub workload: Workload,
+}
+
+/// What a task is there for, among those of its phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Purpose {
+    /// In the words of the workload that it is part of: `send`, `receive`, `load`.
+    pub role: String,
+    /// Number of its system under test with its peer, from 1, where several work at once.
+    #[serde(default)]
+    pub pair: Option<u32>,
+    /// Of the stream that it is an end of.
+    #[serde(default)]
+    pub direction: Option<Direction>,
+}
+
+/// From one end of a pair to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the system under test, or through it, to its peer.
+    Out,
+    /// To the system under test.
+    Back,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +74,7 @@ pub struct Command {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     #[serde(default)]
+    #[schemars(with = "Option<Path>")]
     pub cwd: Option<PathBuf>,
     /// Run in the node's view of the machine's files, with the work directory laid afresh first.
     #[serde(default)]

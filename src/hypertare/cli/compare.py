@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +24,40 @@ def compare(
         str,
         typer.Option("--threshold", metavar="SHARE", help="The least change that matters."),
     ] = f"{100 * THRESHOLD:g}%",
+    response: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="What decides, for example machine_cpu: by default each workload's leading response. "
+            "May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLATFORM",
+            help="Where it decides, by default everywhere; native only where it is named. May be "
+            "repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", metavar="", help="Compare also runs of different commands or directories."
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
 ) -> None:
-    """Compare two runs of a study. Exit status 4 when something got worse beyond the threshold."""
+    """Compare two runs of a study. Exit status 4 when something got worse beyond the threshold.
+
+    Of a guest or container it is the cost against native that decides, for a busier machine makes both
+    slower; without a platform to compare it is native itself.
+    """
     from hypertare.base.errors import WorseError
+    from hypertare.findings import unlike_work
+    from hypertare.findings.compare import Gate
     from hypertare.findings.compare import compare as compare_runs
     from hypertare.findings.summarise import read
     from hypertare.report import comparison
@@ -34,7 +65,12 @@ def compare(
 
     least = _share(threshold)
     a, b = read(kept.find(run_a)), read(kept.find(run_b))
-    found = compare_runs(a, b, least, a.meta.confidence)
+    if not force:
+        unlike_work.refuse(a.meta, b.meta)
+    _refuse_unknown(response or [], a.responses, "--response")
+    _refuse_unknown(on or [], a.meta.platforms, "--on")
+    gate = Gate(tuple(response or ()), tuple(on or ()))
+    found = compare_runs(a, b, least, a.meta.confidence, gate)
     if json:
         print(found.model_dump_json(indent=2))
     else:
@@ -42,9 +78,21 @@ def compare(
     if found.worse:
         count = len(found.worse)
         raise WorseError(
-            f"{count} response{'s' if count > 1 else ''} of {run_b} got worse by more than "
+            f"{count} {'figures' if count > 1 else 'figure'} of {run_b} got worse by more than "
             f"{100 * least:g} % against {run_a}."
         )
+
+
+def _refuse_unknown(asked: Iterable[str], known: Iterable[str], option: str) -> None:
+    from hypertare.base.errors import InputError
+    from hypertare.base.words import did_you_mean
+
+    for name in asked:
+        if name not in known:
+            raise InputError(
+                f"{option} {name}: run A has none of that name.{did_you_mean(name, known)}",
+                f"It has: {', '.join(known)}.",
+            )
 
 
 def _share(text: str) -> float:

@@ -105,6 +105,12 @@ class Design:
     seed: int
 
     @property
+    def platforms(self) -> dict[str, str]:
+        """By the names of the nodes under test."""
+        variants = (variant for plot in self.plots for variant in plot.variants)
+        return {node: variant.platform for variant in variants for node in variant.nodes}
+
+    @property
     def trials_per_round(self) -> int:
         """Trials when every cell of every plot gets one block."""
         return sum(len(plot.variants) for plot in self.plots) * len(self.cells)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hypertare.base.errors import InputError
+from hypertare.protocol.constants import NAPI_MODULE
 
 DEFAULT_PROFILE = "guest"
 
@@ -51,7 +52,7 @@ GUEST = Profile(
         *("af_packet", "veth", "bridge"),
         *("pvpanic", "pvpanic_pci"),
     ),
-    own=("hypertare_napi",),
+    own=(NAPI_MODULE,),
 )
 
 EMULATED = Profile(
@@ -61,7 +62,7 @@ EMULATED = Profile(
         *("virtio_net", "e1000", "e1000e", "vmxnet3", "8139cp", "pcnet32"),
         *("af_packet", "veth", "bridge"),
     ),
-    own=("hypertare_napi",),
+    own=(NAPI_MODULE,),
     programs=("hypertare-agent",),
 )
 """A whole PC that carries out a plan by itself; the plan comes as a second archive."""

@@ -7,7 +7,7 @@ from hypertare.base.units import human_size
 from hypertare.doctor.finding import Finding
 from hypertare.machines.host import huge_pages as pool
 from hypertare.machines.host import kvm
-from hypertare.protocol.plan import HUGE_PAGE
+from hypertare.protocol.constants import HUGE_PAGE
 
 _LEAST = 512 << 20
 _COMFORTABLE = 2 << 30

@@ -37,6 +37,7 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         accelerator=on.accelerator if on.images and not on_users_xen(study) else None,
         versions=environment.versions(paths.agent_binary(), next(iter(on.images.values()), None)),
         platforms=study.sut.platforms,
+        nodes=prepared.design.platforms,
         baseline=BASELINE,
         responses={
             name: tuple(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from hypertare.base.response import Better, Response
 from hypertare.base.words import listing, place
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.advice import taken_back
-from hypertare.findings.series import Series, series
+from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.findings.setups import unlike_runs
 from hypertare.runs.summary import Clock, LossFreeRate, Part, Reason, Summary
 from hypertare.search import rates
@@ -24,6 +24,9 @@ from hypertare.study.search import LOSS_FREE_RATE
 from hypertare.workloads.responses import HEADLINE
 
 Direction = Literal["worse", "better", "no difference shown"]
+
+
+_Places = Mapping[tuple[str, frozenset[tuple[str, str, Level]]], Series]
 
 
 class Run(Protocol):
@@ -49,6 +52,10 @@ class Change(Part):
     then follow from the bounds of both searches, none where one has no bound, and there is no
     `confidence`.
 
+    `of` says what changed: the response's value, or its cost against the baseline, of blocks that hold
+    both. Then `a` and `b` are costs, and `ratio` is that of the two ratios to the baseline: how busy the
+    machine was cancels. `decides` says whether it counts for what the comparison comes to (`Gate`).
+
     `reason` is why no difference is shown, as an estimate's (`hypertare.runs.summary`).
     """
 
@@ -72,6 +79,34 @@ class Change(Part):
     difference_high: float | None = None
     direction: Direction
     reason: Reason | None = None
+    of: Literal["value", "cost"] = "value"
+    decides: bool = True
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Which changes decide whether a run is worse: those of these responses, by default the leading ones,
+    on these platforms, by default all.
+
+    Of a platform that is compared with a baseline it is the cost that decides: a busier machine makes both
+    slower. The baseline itself decides where nothing is compared with it, or where it is named.
+    """
+
+    responses: Sequence[str] = ()
+    platforms: Sequence[str] = ()
+
+    def takes(self, change: Change, weighed: Collection[str]) -> bool:
+        """`weighed`: the platforms that are compared with a baseline."""
+        if self.platforms and change.platform not in self.platforms:
+            return False
+        if change.response not in (self.responses or _LEADING):
+            return False
+        if change.of == "cost" or not weighed:
+            return True
+        return change.platform not in weighed and change.platform in self.platforms
+
+
+_LEADING = {*HEADLINE.values(), LOSS_FREE_RATE}
 
 
 class Comparison(Part):
@@ -88,22 +123,28 @@ class Comparison(Part):
 
     @property
     def worse(self) -> tuple[Change, ...]:
-        return tuple(change for change in self.changes if change.direction == "worse")
+        """What decides and got worse."""
+        return tuple(one for one in self.changes if one.decides and one.direction == "worse")
 
 
 def compare(
-    a: Run, b: Run, threshold: float = practical.THRESHOLD, confidence: float = 0.95
+    a: Run,
+    b: Run,
+    threshold: float = practical.THRESHOLD,
+    confidence: float = 0.95,
+    gate: Gate | None = None,
 ) -> Comparison:
-    """What B changed against A, in every cell that both have.
+    """What B changed against A, in every cell that both have: values, and costs against the baseline.
 
     A change is "worse" or "better" where its interval excludes no change, it is larger than `threshold`
-    (a share; of the larger of both means for a difference), and it is no chance among so many: those of
-    the leading responses are a family of their own (`hypertare.stats.comparisons`).
+    (a share; of the larger of both means for a difference), and it is no chance among so many: those that
+    decide (`gate`) are a family of their own (`hypertare.stats.comparisons`).
 
     Raises:
         InputError: the runs' clocks differ, or they have no cell in common.
     """
     _refuse_clocks(a.summary.clock, b.summary.clock)
+    gate = gate or Gate()
     mine = {(one.platform, key(one.cell)): one for one in series(a.trials)}
     its = {(one.platform, key(one.cell)): one for one in series(b.trials)}
     virtual = a.summary.clock == "virtual"
@@ -116,15 +157,17 @@ def compare(
         for guest in _guests(one, its[at], name)
         if (draft := _draft(one, its[at], response, confidence, virtual, guest))
     ]
-    leads = [draft.response.name in HEADLINE.values() for draft in drafts]
+    drafts += _costs(a, b, mine, its, confidence, gate.responses or _LEADING)
+    weighed = {draft.series.platform for draft in drafts if draft.of == "cost"}
+    decides = [gate.takes(_change(draft, threshold, confidence), weighed) for draft in drafts]
     ps = [draft.p for draft in drafts]
-    chance = comparisons.by_chance(list(zip(leads, ps, strict=True)), confidence)
+    chance = comparisons.by_chance(list(zip(decides, ps, strict=True)), confidence)
     made = [
-        _change(draft, threshold, confidence, many)
-        for draft, many in zip(drafts, chance, strict=True)
+        _change(draft, threshold, confidence, many).model_copy(update={"decides": counts})
+        for draft, many, counts in zip(drafts, chance, decides, strict=True)
     ]
     searched, only_a, only_b = _searches(a.summary.loss_free, b.summary.loss_free, threshold)
-    made += searched
+    made += (one.model_copy(update={"decides": _decides(gate, one)}) for one in searched)
     if not made:
         raise InputError(
             "The two runs have no measured cell in common.",
@@ -138,6 +181,63 @@ def compare(
         foretold=tuple(_foretold(a.summary, b.summary)),
         warnings=tuple(_warnings(a, b, made, list(mine.values()) + list(its.values()), confidence)),
     )
+
+
+def _decides(gate: Gate, rate: Change) -> bool:
+    """A rate that was searched is of no block, so it has no cost that could stand for it."""
+    return gate.takes(rate.model_copy(update={"of": "cost"}), ())
+
+
+def _costs(
+    a: Run,
+    b: Run,
+    mine: _Places,
+    its: _Places,
+    confidence: float,
+    asked: Collection[str],
+) -> Iterator[_Draft]:
+    """Costs of these responses, where both runs have them in pairs."""
+    baseline = next((e.baseline for e in a.summary.estimates if e.baseline), None)
+    virtual = a.summary.clock == "virtual"
+    for at, one in mine.items():
+        if baseline is None or one.platform == baseline or at not in its:
+            continue
+        for name, response in a.responses.items():
+            if name not in asked or name not in b.responses:
+                continue
+            before = _cost(one, list(mine.values()), response, baseline, confidence)
+            after = _cost(its[at], list(its.values()), response, baseline, confidence)
+            if before is None or after is None:
+                continue
+            step = interval.welch(before, after, confidence)
+            exact = step.constant and virtual
+            yield _Draft(
+                series=one,
+                response=response,
+                guest=None,
+                n_a=before.n,
+                n_b=after.n,
+                a=ratio.cost(before.estimate, response.better),
+                b=ratio.cost(after.estimate, response.better),
+                log=True,
+                step=step,
+                ends=(step.estimate, step.estimate) if exact else (step.low, step.high),
+                sure=exact,
+                of="cost",
+            )
+
+
+def _cost(
+    one: Series, every: Sequence[Series], response: Response, baseline: str, confidence: float
+) -> interval.Interval | None:
+    """The mean log of the ratio to the baseline."""
+    bases = baseline_of(one, every, baseline)
+    if len(bases) != 1:
+        return None
+    pairs, where = paired(one, bases[0], response.name)
+    if pairs.logs is None or not pairs.blocks:
+        return None
+    return boots.mean(pairs.logs, where, confidence).interval
 
 
 def _searches(
@@ -167,7 +267,7 @@ def _rate_change(a: LossFreeRate, b: LossFreeRate, threshold: float) -> Change |
     size = max(before.rate, after.rate) or 1.0
     share = ratio_of or rates.Span(*(1 + end / size for end in (step.rate, step.low, step.high)))
     ruling = practical.rule(1 - share.rate, 1 - share.high, 1 - share.low, threshold=threshold)
-    fields: dict[str, float | None] = {"loss": 1 - share.rate} if ratio_of else {}
+    fields: dict[str, Any] = {"loss": 1 - share.rate} if ratio_of else {}
     name, change = ("ratio", ratio_of) if ratio_of else ("difference", step)
     fields |= {
         name: change.rate,
@@ -230,6 +330,7 @@ class _Draft:
     step: interval.Interval
     ends: tuple[float | None, float | None]
     sure: bool
+    of: Literal["value", "cost"] = "value"
 
     @property
     def p(self) -> float | None:
@@ -271,7 +372,7 @@ def _draft(
     )
 
 
-def _change(draft: _Draft, threshold: float, confidence: float, many: bool) -> Change:
+def _change(draft: _Draft, threshold: float, confidence: float, many: bool = False) -> Change:
     better, step, ends = draft.response.better, draft.step, draft.ends
     loss, low, high = (_loss(end, better, draft.log, draft.size) for end in (step.estimate, *ends))
     assert loss is not None
@@ -281,7 +382,7 @@ def _change(draft: _Draft, threshold: float, confidence: float, many: bool) -> C
     names = ("ratio", "ratio_low", "ratio_high")
     if not draft.log:
         names = ("difference", "difference_low", "difference_high")
-    fields: dict[str, float | None] = {
+    fields: dict[str, Any] = {
         name: math.exp(end) if draft.log and end is not None else end
         for name, end in zip(names, (step.estimate, *ends), strict=True)
     }
@@ -300,6 +401,7 @@ def _change(draft: _Draft, threshold: float, confidence: float, many: bool) -> C
         loss=loss if draft.log else None,
         direction=_DIRECTIONS[ruling.verdict],
         reason=ruling.reason,
+        of=draft.of,
         **fields,
     )
 

@@ -18,9 +18,9 @@ from hypertare.findings import advice
 from hypertare.findings.advice import Judged
 from hypertare.findings.doubt import doubt
 from hypertare.findings.ruling import Compared, Comparison, Rules, ends_of, judged
-from hypertare.findings.series import Series, baseline_of, series
+from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.runs.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState
-from hypertare.stats import boots, fairness, noise, ratio, slow_down
+from hypertare.stats import boots, fairness, noise, slow_down
 from hypertare.stats.boots import Booted
 from hypertare.stats.comparisons import by_chance
 from hypertare.stats.interval import p_value
@@ -191,19 +191,16 @@ def _of_guests(
 
 def _compare(sut: Series, base: Series, response: Response, rules: Rules) -> Comparison | None:
     """Pairs by block; the boots are those of the system under test."""
-    mine = sut.by_block(response.name)
-    its = base.by_block(response.name)
-    pairs = ratio.pair({block: its.get(block, []) for block in mine}, mine)
+    pairs, where = paired(sut, base, response.name)
     if not pairs.blocks:
         return None
-    booted = sut.boots()
-    where = [booted[block] for block in pairs.blocks]
     if pairs.logs is not None:
         mean = boots.mean(pairs.logs, where, rules.confidence)
         return Comparison("log", mean, len(pairs.blocks), 1.0)
-    paired = [value for block in pairs.blocks for value in (*mine[block], *its[block])]
+    mine, its = sut.by_block(response.name), base.by_block(response.name)
+    values = [value for block in pairs.blocks for value in (*mine[block], *its[block])]
     mean = boots.mean(pairs.differences, where, rules.confidence)
-    return Comparison("difference", mean, len(pairs.blocks), max(map(abs, paired)))
+    return Comparison("difference", mean, len(pairs.blocks), max(map(abs, values)))
 
 
 def _estimate(

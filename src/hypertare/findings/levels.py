@@ -18,7 +18,7 @@ from hypertare.base.words import level_text
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.doubt import doubt
 from hypertare.findings.ruling import Comparison, Rules, ends_of, judged
-from hypertare.findings.series import Series, baseline_of, series
+from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.runs.summary import LevelChange
 from hypertare.stats import boots, ratio
 from hypertare.stats.boots import Booted
@@ -276,14 +276,10 @@ def _cost(
     bases = [] if one.platform == rules.baseline else baseline_of(one, every, rules.baseline)
     if len(bases) != 1:
         return None
-    mine, its = one.by_block(response.name), bases[0].by_block(response.name)
-    pairs = ratio.pair({block: its.get(block, []) for block in mine}, mine)
+    pairs, where = paired(one, bases[0], response.name)
     if pairs.logs is None or not pairs.blocks:
         return None
-    booted = one.boots()
-    log = boots.mean(
-        pairs.logs, [booted[block] for block in pairs.blocks], rules.confidence
-    ).interval
+    log = boots.mean(pairs.logs, where, rules.confidence).interval
     return replace(
         log,
         estimate=ratio.cost(log.estimate, response.better),

@@ -9,6 +9,8 @@ from functools import cached_property
 
 from hypertare.base.level import Cell, Level, key, same
 from hypertare.design.trials import FinishedTrial
+from hypertare.stats import ratio
+from hypertare.stats.ratio import Pairs
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,14 @@ def baseline_of(sut: Series, every: Sequence[Series], baseline: str) -> list[Ser
         if one.platform == baseline
         and all(same(one.cell[f], sut.cell[f]) for f in one.cell.keys() & sut.cell.keys())
     ]
+
+
+def paired(sut: Series, base: Series, response: str) -> tuple[Pairs, list[int]]:
+    """What stands in the same blocks, and the boots of these blocks: those of the system under test."""
+    mine, its = sut.by_block(response), base.by_block(response)
+    pairs = ratio.pair({block: its.get(block, []) for block in mine}, mine)
+    booted = sut.boots()
+    return pairs, [booted[block] for block in pairs.blocks]
 
 
 def _of(trial: FinishedTrial, guest: int | None) -> Mapping[str, float]:

@@ -15,7 +15,7 @@ from hypertare.base.response import Response
 from hypertare.design.planner import HOST
 from hypertare.design.trials import FinishedTrial
 from hypertare.machine_kinds.registry import find
-from hypertare.protocol.plan import HUGE_PAGE
+from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.runs.store import Meta, Store
 from hypertare.runs.summary import Estimate, LossFreeRate, PlatformState, Published, Summary
@@ -246,8 +246,11 @@ def _pages(backing: Backing | None) -> str | None:
 
 
 def _platform_of(node: str, meta: Meta) -> str | None:
-    """The design names the baseline's node `host`, the others by platform and numbers."""
-    platform = meta.baseline if node == HOST else node.rstrip("0123456789-")
+    """Of a node under test; of any other none."""
+    platform = meta.nodes.get(node)
+    if not meta.nodes:
+        # Of a file before version 4, whose nodes are called by platform and numbers.
+        platform = meta.baseline if node == HOST else node.rstrip("0123456789-")
     return platform if platform in meta.platforms else None
 
 

@@ -12,10 +12,9 @@ from pydantic import Field
 from hypertare.knobs.commands import Change, Entry, commanded, into, slug
 from hypertare.knobs.knob import KnobKind, Target
 from hypertare.protocol import plan
+from hypertare.protocol.constants import NAPI_MODULE, NAPI_WEIGHT_FILE
 
 PollWeight = Annotated[int, Field(ge=1, le=1024)]
-
-_WEIGHT = "/sys/module/hypertare_napi/parameters/weight"
 
 
 def _typed(change: Change) -> Entry:
@@ -38,12 +37,12 @@ def _of_virtio(change: Change) -> Entry:
 
 def _of_any(change: Change) -> Entry:
     entry = commanded(
-        f"cat {_WEIGHT}",
-        lambda _, value: f"echo {shlex.quote(f'IFACE {value}')} > {_WEIGHT}",
+        f"cat {NAPI_WEIGHT_FILE}",
+        lambda _, value: f"echo {shlex.quote(f'IFACE {value}')} > {NAPI_WEIGHT_FILE}",
         note="The driver has no such parameter: load hypertare's kernel module first "
         "(kernel/README.md says how to build it). Nearly all drivers choose 64.",
     )(change)
-    return replace(entry, undo=(*entry.undo, "rmmod hypertare_napi"))
+    return replace(entry, undo=(*entry.undo, f"rmmod {NAPI_MODULE}"))
 
 
 class NapiWeight(KnobKind[int]):

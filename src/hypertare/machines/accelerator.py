@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.paths import agent_binary
+from hypertare.protocol.constants import AGENT_PREFIX
 from hypertare.protocol.plan import Accelerator
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _boot(host: Host, image: Image, agent: Path) -> Choice:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].removeprefix("hypertare-agent: ") or "no message"
+    return text.strip().partition("\n")[0].removeprefix(AGENT_PREFIX) or "no message"
 
 
 def _key(host: Host, image: Image) -> str:

@@ -22,8 +22,9 @@ from hypertare.design.trials import PlannedTrial
 from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
-from hypertare.protocol.plan import Seam
+from hypertare.protocol.constants import MOST_NICS
 from hypertare.protocol.records import BenchReady, Console, Record, Teardown, TrialBegin, TrialEnd
+from hypertare.protocol.seam import Seam
 from hypertare.study import OF_GUESTS, StudyFile
 
 if TYPE_CHECKING:
@@ -150,10 +151,6 @@ def nics_of(bench: plan.Bench) -> tuple[Nic, ...]:
     return tuple(
         Nic(nic.nic or "virtio-net", nic.mac or "", wires.index(wire)) for nic, wire in found
     )
-
-
-MOST_NICS = 184
-"""Of QEMU's PC: eight functions of each of its 23 free slots (`place` in the agent's `emulated`)."""
 
 
 def check_nics(file: StudyFile, plot: Plot, on: planner.Surroundings) -> None:

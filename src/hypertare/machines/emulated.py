@@ -32,23 +32,27 @@ from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.machines.batch import Batch
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, DamagedError
-from hypertare.protocol.records import Record, parse
+from hypertare.protocol.constants import (
+    AGENT_PREFIX,
+    CONSOLE_PREFIX,
+    MAX_CONSOLE_LINES,
+    MAX_LINE,
+    PLAN_FILE,
+    REFUSED,
+)
+from hypertare.protocol.parse import parse
+from hypertare.protocol.records import Record
 
-PLAN = "plan.jsonl"
 _RECORDS = "records.jsonl"
-_REFUSED = 3
-_MOST_LINE = 1 << 20
 _MOST_TEARDOWN = 4096
-_MOST_CONSOLE = 40
 _LOOK_S = 1.0
 _GOING_DOWN_S = 3.0
 _QEMU = "qemu-system-x86_64"
 _FIRMWARE = ("bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 """What runs on a PC before its kernel does; Debian's comes in a package of its own."""
-_SAID_BY_INIT = "hypertare: "
 _PANIC = "Kernel panic - not syncing: "
 _NO_MEMORY = "deadlocked on memory"
-_SPEAKERS = ("hypertare-agent: ", _QEMU)
+_SPEAKERS = (AGENT_PREFIX, _QEMU)
 _NOISE = "is not connected to host network"
 """QEMU warns of a hub that nothing of the host is on, which is what it is for."""
 
@@ -156,7 +160,7 @@ class EmulatedMachine:
     ) -> Output:
         began = time.monotonic()
         with _memory("plan") as plan, _memory("records") as told, _memory("console") as printed:
-            plan.write(cpio.archive([cpio.file(PLAN, batch.steps)]))
+            plan.write(cpio.archive([cpio.file(PLAN_FILE.lstrip("/"), batch.steps)]))
             plan.flush()
             failure = self._qemu(batch.pc, plan, told, printed)
             raw = _content(told)
@@ -188,9 +192,9 @@ class EmulatedMachine:
         # What QEMU prints when it is killed is a page of registers.
         lines = [line for line in lines if line.startswith(_SPEAKERS)] or lines
         text = " ".join(lines[-3:]) or f"exit status {process.returncode}"
-        if process.returncode == _REFUSED:
+        if process.returncode == REFUSED:
             raise MachineError(text)
-        return f"the machine could not run: {text.removeprefix('hypertare-agent: ')}"
+        return f"the machine could not run: {text.removeprefix(AGENT_PREFIX)}"
 
     def _await(self, process: subprocess.Popen[bytes], limit_s: float, told: BinaryIO) -> None:
         """Until it ends, or has told everything: not every kernel then finds its way down, for a
@@ -361,9 +365,9 @@ def _digest_of(parts: object) -> str:
 
 def _last_words(console: Sequence[str]) -> str:
     """Why, where the machine's init or its kernel said so."""
-    said = [line for line in console if line.startswith(_SAID_BY_INIT)]
+    said = [line for line in console if line.startswith(CONSOLE_PREFIX)]
     if said:
-        return f": {said[-1].removeprefix(_SAID_BY_INIT)}"
+        return f": {said[-1].removeprefix(CONSOLE_PREFIX)}"
     panics = [line.partition(_PANIC)[2] for line in console if _PANIC in line]
     if not panics:
         return ""
@@ -392,7 +396,7 @@ def _parsed(raw: bytes) -> tuple[tuple[Record, ...], str | None]:
     """The records up to the first line that is none."""
     records: list[Record] = []
     for line in raw.splitlines(keepends=True):
-        if not line.endswith(b"\n") or len(line) > _MOST_LINE:
+        if not line.endswith(b"\n") or len(line) > MAX_LINE:
             return tuple(records), "the machine's last record is not whole"
         try:
             records.append(parse(line))
@@ -438,4 +442,4 @@ def _tail(printed: bytes) -> tuple[str, ...]:
     text = printed[-65536:].decode(errors="replace")
     lines = ["".join(c for c in line if c.isprintable())[:400] for line in text.splitlines()]
     told = (line for line in lines if line.strip() and not line.endswith(_END))
-    return tuple(told)[-_MOST_CONSOLE:]
+    return tuple(told)[-MAX_CONSOLE_LINES:]

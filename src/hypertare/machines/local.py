@@ -23,9 +23,10 @@ from hypertare.base.errors import HypertareError, MachineError
 from hypertare.machines.host.loan import Loan, NotPutBackError
 from hypertare.machines.host.needs import NOTHING, Needs
 from hypertare.protocol import plan
-from hypertare.protocol.records import BenchReady, Hello, Record, Teardown, TrialEnd, parse
+from hypertare.protocol.constants import MAX_LINE, REFUSED
+from hypertare.protocol.parse import parse
+from hypertare.protocol.records import BenchReady, Hello, Record, Teardown, TrialEnd
 
-_MAX_LINE = 1 << 20
 _ANSWER_MARGIN_S = 15.0
 """Beyond a trial's own limit: the agent kills, collects and puts knobs back within this."""
 _TEARDOWN_LIMIT_S = 15.0
@@ -176,12 +177,12 @@ class LocalMachine:
             self._process.wait(2.0)
         time.sleep(0.05)  # the thread that reads stderr may still hold its last line
         said = "\n".join(self._stderr) or f"exit status {self._process.returncode}"
-        kind = MachineError if self._process.returncode == 3 else AgentError
+        kind = MachineError if self._process.returncode == REFUSED else AgentError
         return kind(f"the agent ended: {said}")
 
     def _read_lines(self) -> None:
         assert self._process.stdout is not None
-        while line := self._process.stdout.readline(_MAX_LINE):
+        while line := self._process.stdout.readline(MAX_LINE):
             self._lines.put(line)
         self._lines.put(None)
 

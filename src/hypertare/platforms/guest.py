@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypertare.platforms.pc_class import PcClass
 from hypertare.platforms.platform import NodeInputs, Platform
 from hypertare.protocol import plan
+from hypertare.protocol.constants import SEED_PARAMETER
 
 INNER_CPU = "host,-kvm-pv-eoi,-kvm-poll-control"
 """The emulated processor's. TCG's SVM gives a guest an interrupt twice when its host's timer runs out
@@ -56,7 +57,7 @@ class Guest(Platform):
         )
         if inputs.inner_seed is not None:
             accelerator, cpu_model = "kvm", INNER_CPU
-            of_chance = ("random.trust_cpu=off", f"hypertare.seed={inputs.inner_seed}")
+            of_chance = ("random.trust_cpu=off", f"{SEED_PARAMETER}{inputs.inner_seed}")
             kernel_args = (*of_chance, *kernel_args)
         return plan.Guest(
             cpus=inputs.cpus,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypertare.platforms.pc_class import PcClass
 from hypertare.platforms.platform import NodeInputs, Platform
 from hypertare.protocol import plan
+from hypertare.protocol.constants import LEAST_DOMAIN_MEMORY, MODULES_PARAMETER
 
 _ARGUMENTS = (
     # Under PV each change of a page's protection is a hypercall: without it a boot takes seconds less.
     *("quiet", "rodata=off", "cryptomgr.notests", "panic=-1", "random.trust_cpu=off"),
-    "hypertare.modules=xen_netfront",
+    f"{MODULES_PARAMETER}xen_netfront",
 )
 
 XEN_HOST = PcClass(
@@ -30,7 +31,7 @@ class Xen(Platform):
     name = "xen"
     has_own_kernel = True
     image = "domain"
-    least_memory = 112 << 20
+    least_memory = LEAST_DOMAIN_MEMORY
     least_memory_of = "a guest of Xen"
     under_hypervisor = True
     weighted_by = "hypervisor"

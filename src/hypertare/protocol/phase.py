@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from hypertare.protocol.plan import SchedulerWeight
+from hypertare.protocol.plan import Purpose, SchedulerWeight
 from hypertare.protocol.records import Interval, KnobOutcome, ProbeValues, Record, TaskResult
 
 PHASE = "measure"
@@ -15,12 +15,10 @@ PHASE = "measure"
 LOAD = "load"
 """The role of a guest's task that is there to disturb the others."""
 
-_OF_GUEST = re.compile(r"^(?P<task>.+)\.(?P<guest>[0-9]+)$")
-
 
 @dataclass(frozen=True)
 class Phase:
-    """What the records of a trial's measured phase say, by role."""
+    """What the records of a trial's measured phase say, by the ids of its tasks."""
 
     results: dict[str, TaskResult]
     probes: dict[tuple[str, str], ProbeValues]
@@ -52,45 +50,64 @@ class Phase:
 
     @property
     def guests(self) -> tuple[int, ...]:
-        """Numbers of the systems under test that were there at once; none where there was one.
-
-        Ids of tasks end in the number of their guest: `send.3`.
-        """
-        found = (_OF_GUEST.match(task) for task in self.results)
-        return tuple(sorted({int(match["guest"]) for match in found if match}))
+        """Numbers of the systems under test that were there at once; none where there was one."""
+        found = {self.guest_of(task) for task in self.results}
+        return tuple(sorted(guest for guest in found if guest is not None))
 
     @property
     def neighbours(self) -> tuple[int, ...]:
         """Those of them that only disturb."""
-        works = {task.rpartition(".")[2] for task in self.results if not task.startswith(LOAD)}
-        return tuple(guest for guest in self.guests if str(guest) not in works)
+        disturb = set(self.tasks(LOAD))
+        works = {self.guest_of(task) for task in self.results if task not in disturb}
+        return tuple(guest for guest in self.guests if guest not in works)
 
     def of_guest(self, guest: int, node: str) -> Phase:
-        """What concerns one guest and its node, as if it had been the only one: ids lack its number."""
-        end = f".{guest}"
+        """What concerns one guest and its node, as if it had been the only one."""
+        own = [task for task in self.results if self.guest_of(task) == guest]
         return Phase(
-            {task.removesuffix(end): r for task, r in self.results.items() if task.endswith(end)},
+            {task: _alone(self.results[task]) for task in own},
             {at: values for at, values in self.probes.items() if at[0] == node},
-            {task.removesuffix(end): i for task, i in self.intervals.items() if task.endswith(end)},
+            {task: self.intervals[task] for task in own if task in self.intervals},
             self.weights,
         )
 
-    def tasks(self, prefix: str) -> list[str]:
-        """The ids of the tasks of a role."""
-        return [task for task in self.results if task.startswith(prefix)]
+    def guest_of(self, task: str) -> int | None:
+        """The number of the guest that a task is part of the work of, where there are several."""
+        purpose = self.results[task].purpose
+        return None if purpose is None else purpose.pair
 
-    def value(self, task: str, value: str) -> float | None:
-        result = self.results.get(task)
+    def tasks(self, role: str) -> list[str]:
+        """The ids of the tasks of a role."""
+        return [task for task, result in self.results.items() if _role(result) == role]
+
+    def results_of(self, role: str) -> list[TaskResult]:
+        return [self.results[task] for task in self.tasks(role)]
+
+    def partner(self, task: str, role: str) -> str | None:
+        """The task of this role that is the other end of a task's stream."""
+        purpose = self.results[task].purpose
+        if purpose is None:
+            return None
+        return self._by_purpose.get(purpose.model_copy(update={"role": role}))
+
+    @cached_property
+    def _by_purpose(self) -> dict[Purpose, str]:
+        """The ids of tasks."""
+        found = self.results.items()
+        return {result.purpose: task for task, result in found if result.purpose is not None}
+
+    def value(self, task: str | None, value: str) -> float | None:
+        result = None if task is None else self.results.get(task)
         return None if result is None else result.values.get(value)
 
-    def total(self, prefix: str, value: str) -> float | None:
-        """Sum of a value over the tasks of a role (their ids begin with it); none if none has it."""
-        return sum_of_known(self.value(task, value) for task in self.tasks(prefix))
+    def total(self, role: str, value: str) -> float | None:
+        """Sum of a value over the tasks of a role; none if none has it."""
+        return sum_of_known(self.value(task, value) for task in self.tasks(role))
 
-    def task_rate(self, prefix: str, value: str) -> float | None:
+    def task_rate(self, role: str, value: str) -> float | None:
         """A value over the time of its own task, summed over the tasks of a role; none if none has it."""
         found = [
-            (self.value(task, value), self.value(task, "elapsed_s")) for task in self.tasks(prefix)
+            (self.value(task, value), self.value(task, "elapsed_s")) for task in self.tasks(role)
         ]
         rates = [count / seconds for count, seconds in found if count is not None and seconds]
         return sum(rates) if rates else None
@@ -139,6 +156,18 @@ class Phase:
         if reading is None or count is None or not reading.elapsed_s > 0:
             return None
         return count / reading.elapsed_s
+
+
+def _role(result: TaskResult) -> str | None:
+    return None if result.purpose is None else result.purpose.role
+
+
+def _alone(result: TaskResult) -> TaskResult:
+    """The result of a guest that works with others, as that of one that works alone."""
+    if result.purpose is None:
+        return result
+    purpose = Purpose(role=result.purpose.role, direction=result.purpose.direction)
+    return result.model_copy(update={"purpose": purpose})
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:

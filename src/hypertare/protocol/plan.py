@@ -1,6 +1,6 @@
-"""What goes to the agent. Mirrors `crates/plan`; a test holds both to `schema/`.
+"""What goes to the agent.
 
-Seconds end in `_s`; sizes are bytes.
+Made from `schema/` by `python -m tests.protocol`: change `crates/plan`, not this.
 """
 
 from __future__ import annotations
@@ -8,19 +8,607 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-PROTOCOL = 1
+from hypertare.protocol.seam import Seam
 
 Accelerator = Literal["kvm", "tcg"]
+
 Paging = Literal["nested", "shadow"]
+"""`nested`: The hardware walks the guest's page tables and KVM's (AMD: NPT, Intel: EPT).
+`shadow`: KVM keeps tables of its own in step with the guest's.
+"""
+
 Pages = Literal["4K", "2M", "thp"]
-HUGE_PAGE = 2 << 20
-"""Bytes of a page of `2M`."""
+"""`4K`: Never huge ones.
+`2M`: From the machine's pool of huge pages.
+`thp`: Transparent huge pages, where the machine finds room for them.
+"""
+
+
+class Host(Seam):
+    """A process in the bench's own network namespace, which owns the bridges: the native baseline."""
+
+    type: Literal["host"] = "host"
+
+
+class Container(Seam):
+    """A process in namespaces of its own, with a cgroup where the machine allows one."""
+
+    type: Literal["container"] = "container"
+    memory: int | None = None
+    """Limit of the cgroup's memory, in bytes."""
+
+
+class Guest(Seam):
+    """A virtual machine under QEMU."""
+
+    type: Literal["guest"] = "guest"
+    cpus: int
+    memory: int
+    """Bytes of guest memory."""
+    accelerator: Accelerator
+    kernel: Path
+    """Uncompressed kernel (an ELF file with a PVH note boots fastest) or a bzImage."""
+    initramfs: tuple[Path, ...]
+    """Initramfs archives, loaded one after the other; the agent is their `/init`."""
+    cpu_model: str | None = None
+    """QEMU's CPU model; `None` means `host` with KVM, and without it `max` less what is slow to
+    emulate.
+    """
+    kernel_args: tuple[str, ...] = ()
+    """Appended to the kernel's command line."""
+    boot_limit_s: float
+    """Time from starting the VMM to the agent's first record, in seconds; longer fails the node."""
+    paging: Paging | None = None
+    """How KVM is to translate the guest's addresses; none takes it as it is."""
+    pages: Pages | None = None
+    """By which pages the machine is to map the guest's memory; none leaves that to the machine."""
+
+
+class Domain(Seam):
+    """A PV guest under Xen, of the driver domain that the host agent runs in."""
+
+    type: Literal["domain"] = "domain"
+    cpus: int
+    memory: int
+    """Bytes of guest memory."""
+    weight: int | None = None
+    """Of the scheduler, 1 to 65535; the hypervisor's default when absent."""
+    kernel: Path
+    """Kernel in the driver domain's file system; uncompressed it is built into memory fastest."""
+    initramfs: tuple[Path, ...]
+    """Initramfs archives, loaded one after the other; the agent is their `/init`."""
+    kernel_args: tuple[str, ...] = ()
+    """The kernel's command line."""
+    boot_limit_s: float
+    """Time from creating it to the agent's first record, in seconds; longer fails the node."""
+
+
+NodeKind = Annotated[Host | Container | Guest | Domain, Field(discriminator="type")]
+
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
-Scheduler = Literal["credit", "credit2"]
-LinkKind = Literal["bridge", "route", "hub"]
+
+
+class Interface(Seam):
+    """An interface of a node on a link."""
+
+    name: str
+    """Name inside the node. For a `host` node on a bridge it is ignored: its interface is the
+    bridge.
+    """
+    link: str
+    address: str
+    """Address with prefix length, for example `10.77.0.2/24`."""
+    more_addresses: tuple[str, ...] = ()
+    """Further ones, IPv4 or IPv6, in the same form."""
+    mac: str | None = None
+    nic: NicModel | None = None
+    """Model of a guest's NIC, or of the machine's on a hub; other nodes have a veth."""
+    offloads: dict[str, bool] = {}
+    """Offloads to set (ethtool's short names, `tso: false`); absent ones keep their defaults."""
+
+
+class Route(Seam):
+    """How a node reaches a network that it is not on."""
+
+    to: str
+    """Network with prefix length, for example `10.78.2.0/24`, `fd78:2::/64`, `0.0.0.0/0`."""
+    via: str
+    """Address of the next router, on a link of this node."""
+
+
 Discipline = Literal["pfifo", "pfifo_fast", "fq_codel", "noqueue"]
+"""Queue disciplines of tc(8) at the root of an interface.
+`pfifo`: First come, first served.
+`pfifo_fast`: Three bands by type of service, each first come, first served.
+`fq_codel`: Fair among flows, with controlled delay.
+`noqueue`: None: what the driver does not take is lost.
+"""
+
+
+class Queue(Seam):
+    discipline: Discipline | None = None
+    length: int | None = None
+    """Packets that may wait (the interface's `txqueuelen`, and the discipline's own limit)."""
+
+
+class Daemon(Seam):
+    """BIRD 2, which speaks OSPF for both families."""
+
+    argv: tuple[str, ...]
+    """The program as the node sees it, after its loader where it is not installed."""
+    neighbours: tuple[str, ...]
+    """Interfaces behind which the other routers are. Networks of the other interfaces are told to
+    them; nobody is heard there.
+    """
+
+
+class Router(Seam):
+    """What a node forwards, and how packets wait in it. It takes in no IPv4 packet whose source is
+    not reached through the interface that it came from (strict reverse path, RFC 3704).
+    """
+
+    ipv4: bool = True
+    ipv6: bool = True
+    queue: Queue | None = None
+    """Where packets wait that are to be sent, on each of its interfaces; the kernel's choice when
+    absent.
+    """
+    daemon: Daemon | None = None
+    """Given when it learns of networks from other routers."""
+
+
+class Files(Seam):
+    """The machine's own files as a node sees them: everything readable, every write in memory."""
+
+    workdir: Path
+    """Copied to memory when the bench is made, and laid afresh, at the same path, for every trial."""
+    memory: int
+    """Bytes that writes may take in memory."""
+    devices: tuple[Path, ...] = ()
+    """Devices of the node that commands see beside those that every program has, `/dev/fuse`."""
+
+
+class Node(Seam):
+    """One endpoint. Its name is unique on the bench."""
+
+    name: str
+    kind: NodeKind
+    cpus: tuple[int, ...] = ()
+    """CPUs of the machine that this node's work may use; none means all. For a guest they are the
+    CPUs of its virtual CPUs' threads, one to one; the VMM's other threads are not bound.
+    """
+    interfaces: tuple[Interface, ...] = ()
+    routes: tuple[Route, ...] = ()
+    """How it reaches networks that it is not on."""
+    router: Router | None = None
+    """Given when the node forwards between its interfaces; else it does not."""
+    files: Files | None = None
+    """Given when the node runs programs of the machine's own root."""
+
+
+LinkKind = Literal["bridge", "route", "hub"]
+"""`bridge`: A bridge in the bench's own network namespace.
+`route`: No bridge: the driver domain forwards by IP between Xen's guests on the link and
+its uplink, which is an interface of the node `host`, a router. All of them are of one IPv4
+network: each guest is reached by a route of its own, and ARP is answered in the name of who
+is behind.
+`hub`: NICs of the machine itself, wired together outside of it. Every interface on it names
+its NIC by the MAC address; a container's is moved into its namespace.
+"""
+
+
+class Uplink(Seam):
+    mac: str
+    nic: NicModel | None = None
+    wire: str | None = None
+    """What it is plugged into: a hub of the bench, or a wire whose name other uplinks have too.
+    The first hub when absent.
+    """
+
+
+class Trunk(Seam):
+    """A line of a limited rate between two bridges. Each of its ends sends frame after frame, each
+    as long on the wire as its bytes with preamble, check and gap take.
+    """
+
+    to: str
+    """The other bridge."""
+    rate_bps: int
+    """In b/s each way, of all that is on the wire."""
+
+
+class Link(Seam):
+    """What joins nodes."""
+
+    name: str
+    kind: LinkKind = "bridge"
+    mtu: int = 1500
+    uplink: Uplink | None = None
+    """A NIC of the machine itself that is a port of the bridge: what is beyond it is on the link
+    too. Of a link that is routed it is what guests are routed to.
+    """
+    trunk: Trunk | None = None
+    """A line to another bridge."""
+
+
+Scheduler = Literal["credit", "credit2"]
+"""How Xen's hypervisor gives CPUs to its guests."""
+
+
+class Bench(Seam):
+    """Nodes and links that the host agent makes, and removes again."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...] = ()
+    weights: bool = False
+    """Virtual CPUs of guests under QEMU, and what moves their packets, are groups with a CPU
+    weight each, which the knob `scheduler_weight` of the node `host` turns.
+    """
+    scheduler: Scheduler | None = None
+    """Xen's, which the machine must have been booted with; none takes it as it is."""
+
+
+ThpEnabled = Literal["always", "madvise", "never"]
+"""`always`: Every program.
+`madvise`: Where a program asks for it.
+`never`: None.
+"""
+
+ThpDefrag = Literal["always", "defer", "defer+madvise", "madvise", "never"]
+"""`always`: A page fault waits until a huge page is made free.
+`defer`: It does not wait, but wakes who makes some.
+`defer+madvise`: As `defer`; where a program asks for it, as `always`.
+`madvise`: As `always` where a program asks for it.
+`never`: None.
+"""
+
+
+class Mtu(Seam):
+    """MTU of an interface, in bytes."""
+
+    type: Literal["mtu"] = "mtu"
+    interface: str
+    bytes: int
+
+
+class Offload(Seam):
+    """An offload by ethtool's short name: rx, tx, sg, tso, gso, gro, lro, ufo, rxvlan, txvlan."""
+
+    type: Literal["offload"] = "offload"
+    interface: str
+    offload: str
+    on: bool
+
+
+class SocketBuffers(Seam):
+    """Default and largest socket buffers (net.core.[rw]mem_default/_max, net.ipv4.tcp_[rw]mem)."""
+
+    type: Literal["socket_buffers"] = "socket_buffers"
+    bytes: int
+
+
+class InterruptCpus(Seam):
+    """CPUs that serve an interface's interrupts, counted as the node counts them."""
+
+    type: Literal["interrupt_cpus"] = "interrupt_cpus"
+    interface: str
+    cpus: tuple[int, ...]
+
+
+class ReceiveSteering(Seam):
+    """CPUs of receive packet steering of every queue of an interface; none switches it off."""
+
+    type: Literal["receive_steering"] = "receive_steering"
+    interface: str
+    cpus: tuple[int, ...]
+
+
+class NapiWeight(Seam):
+    """Packets that one poll may take from each NAPI instance of an interface, 1 to 1024."""
+
+    type: Literal["napi_weight"] = "napi_weight"
+    interface: str
+    weight: int
+
+
+class NapiBudget(Seam):
+    """What one softirq may take from all instances (net.core.netdev_budget, netdev_budget_usecs);
+    without `microseconds` that limit stays as it is.
+    """
+
+    type: Literal["napi_budget"] = "napi_budget"
+    packets: int
+    microseconds: int | None = None
+
+
+class DevWeight(Seam):
+    """Packets that one poll may take from a CPU's backlog (net.core.dev_weight). The weight of a
+    driver's instances is another.
+    """
+
+    type: Literal["dev_weight"] = "dev_weight"
+    packets: int
+
+
+class InterruptCoalescing(Seam):
+    """Interrupt coalescing as in ethtool(8); what is not given stays as it is."""
+
+    type: Literal["interrupt_coalescing"] = "interrupt_coalescing"
+    interface: str
+    rx_usecs: int | None = None
+    rx_frames: int | None = None
+    tx_usecs: int | None = None
+    tx_frames: int | None = None
+    adaptive_rx: bool | None = None
+
+
+class BusyPoll(Seam):
+    """Time for which a waiting socket polls its NIC itself (net.core.busy_poll and busy_read; the
+    latter is SO_BUSY_POLL of every socket made from then on); 0 switches it off.
+    """
+
+    type: Literal["busy_poll"] = "busy_poll"
+    microseconds: int
+
+
+class DeferHardIrqs(Seam):
+    """Polls without packets before an interface's interrupt is switched on again, and the time, in
+    ns, after which a timer polls; both 0 is the default.
+    """
+
+    type: Literal["defer_hard_irqs"] = "defer_hard_irqs"
+    interface: str
+    polls: int
+    flush_timeout_ns: int
+
+
+class Thp(Seam):
+    """Transparent huge pages of a machine (sysfs, transparent_hugepage): who gets them, how hard
+    the kernel tries in a page fault, and how long khugepaged sleeps between looks for small
+    pages to turn into huge ones; what is not given stays as it is.
+    """
+
+    type: Literal["thp"] = "thp"
+    enabled: ThpEnabled
+    defrag: ThpDefrag | None = None
+    scan_sleep_ms: int | None = None
+
+
+class Ksm(Seam):
+    """Same-page merging of a machine (sysfs, ksm), of memory that asks for it. Switching it off
+    takes apart what was merged.
+    """
+
+    type: Literal["ksm"] = "ksm"
+    run: bool
+    pages_to_scan: int | None = None
+    sleep_ms: int | None = None
+
+
+class HaltPollNs(Seam):
+    """How long KVM polls for a halted virtual CPU's wake-up before it lets others have its CPU, at
+    most (parameter halt_poll_ns of the module kvm); 0 switches it off.
+    """
+
+    type: Literal["halt_poll_ns"] = "halt_poll_ns"
+    nanoseconds: int
+
+
+class SchedulerWeight(Seam):
+    """Weight in Xen's scheduler, 1 to 65535, of a guest of the bench or, without one, of the
+    driver domain; on the node `host` only. Elsewhere of cgroups, if the bench has `weights`: of
+    a guest's virtual CPUs, or of the threads that move packets for guests.
+    """
+
+    type: Literal["scheduler_weight"] = "scheduler_weight"
+    weight: int
+    guest: str | None = None
+
+
+Knob = Annotated[
+    Mtu
+    | Offload
+    | SocketBuffers
+    | InterruptCpus
+    | ReceiveSteering
+    | NapiWeight
+    | NapiBudget
+    | DevWeight
+    | InterruptCoalescing
+    | BusyPoll
+    | DeferHardIrqs
+    | Thp
+    | Ksm
+    | HaltPollNs
+    | SchedulerWeight,
+    Field(discriminator="type"),
+]
+
+
+class KnobSetting(Seam):
+    node: str
+    knob: Knob
+
+
+Direction = Literal["out", "back"]
+"""From one end of a pair to the other.
+`out`: From the system under test, or through it, to its peer.
+`back`: To the system under test.
+"""
+
+
+class Purpose(Seam):
+    """What a task is there for, among those of its phase."""
+
+    role: str
+    """In the words of the workload that it is part of: `send`, `receive`, `load`."""
+    pair: int | None = None
+    """Number of its system under test with its peer, from 1, where several work at once."""
+    direction: Direction | None = None
+    """Of the stream that it is an end of."""
+
+
+StreamProtocol = Literal["tcp", "udp"]
+
+PingProtocol = Literal["udp", "tcp", "icmp"]
+
+
+class Command(Seam):
+    """A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured."""
+
+    type: Literal["command"] = "command"
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    """The whole environment; a PATH is added if there is none."""
+    cwd: Path | None = None
+    in_files: bool = False
+    """Run in the node's view of the machine's files, with the work directory laid afresh first."""
+    prepare: str | None = None
+    """A shell command run before the measured one, in the same place, not measured."""
+    warmup: bool = False
+    """It is not counted: a guest looks on, to have in memory what the next ones use of the share."""
+
+
+class StreamSend(Seam):
+    type: Literal["stream_send"] = "stream_send"
+    protocol: StreamProtocol
+    to: str
+    """Address and port of the receiver, `10.77.0.2:5201`. Flow k uses port + k."""
+    duration_s: float
+    flows: int = 1
+    message: int
+    """Bytes of one message: one `write` for TCP, one datagram's payload for UDP."""
+    rate_bps: float | None = None
+    """Offered payload rate over all flows, in bits per second; none means as fast as it goes."""
+    socket_buffer: int | None = None
+    """SO_SNDBUF in bytes; none keeps the kernel's."""
+    batch: int | None = None
+    """Messages handed to the kernel in one call, at most (UDP)."""
+    segmentation: bool = False
+    """UDP segmentation by the kernel (UDP_SEGMENT)."""
+    interval_s: float = 0.5
+    omit_s: float = 0.0
+    """Seconds at the start that are sent but not counted."""
+
+
+class StreamReceive(Seam):
+    """Listens, says `ready`, counts what arrives; ends when told to."""
+
+    type: Literal["stream_receive"] = "stream_receive"
+    protocol: StreamProtocol
+    on: str
+    """Address and port to bind, `0.0.0.0:5201`. Flow k uses port + k."""
+    flows: int = 1
+    message: int
+    """Largest message expected, in bytes."""
+    socket_buffer: int | None = None
+    """SO_RCVBUF in bytes; none keeps the kernel's."""
+    batch: int | None = None
+    interval_s: float = 0.5
+    omit_s: float = 0.0
+
+
+class PingRequest(Seam):
+    """Sends a request, waits for its answer, notes the round-trip time, and so on."""
+
+    type: Literal["ping_request"] = "ping_request"
+    protocol: PingProtocol
+    to: str
+    """`10.77.0.2:7000`; for ICMP the address alone."""
+    message: int = 64
+    count: int | None = None
+    """Ends after so many counted requests, or after `duration_s`, whichever is first."""
+    duration_s: float
+    interval_s: float = 0.0
+    """Seconds between requests; 0 sends the next as soon as the answer is there."""
+    timeout_s: float = 1.0
+    """An answer later than this is lost."""
+    omit: int = 0
+    """Requests before those, which are not counted and not in `duration_s`."""
+
+
+class PingReply(Seam):
+    """Answers UDP or TCP requests until told to stop. ICMP is answered by the kernel itself."""
+
+    type: Literal["ping_reply"] = "ping_reply"
+    protocol: PingProtocol
+    on: str
+    message: int = 64
+    """Largest request that is answered, in bytes."""
+
+
+class Burn(Seam):
+    """Uses a share of each of `cpus` CPUs."""
+
+    type: Literal["burn"] = "burn"
+    share: float
+    """0 to 1, of each CPU."""
+    duration_s: float
+    threads: int = 1
+
+
+class Fork(Seam):
+    """Forks, executes a program that writes to memory and ends, and waits for it, again and again:
+    what makes and unmakes page tables.
+    """
+
+    type: Literal["fork"] = "fork"
+    count: int
+    touch: int = 0
+    """Bytes that each program writes to, one byte a page of 4 KB."""
+
+
+class Touch(Seam):
+    """Reads memory in random order, each read after the one before: what needs page tables and
+    changes none. Ends after `count` reads or after `duration_s`; exactly one of them is given.
+    """
+
+    type: Literal["touch"] = "touch"
+    memory: int
+    """Bytes of the working set."""
+    pages: Pages | None = None
+    """Pages of the working set in the node; none leaves them to its kernel."""
+    count: int | None = None
+    duration_s: float | None = None
+
+
+class Sleep(Seam):
+    """Sleeps to a time, sees how late it woke, and so on, each thread for itself: on a CPU of its
+    own where there are several.
+    """
+
+    type: Literal["sleep"] = "sleep"
+    interval_s: float
+    """Seconds from one wake-up to the next; at most those in which a task must heed a stop."""
+    duration_s: float
+    threads: int = 1
+
+
+Workload = Annotated[
+    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn | Fork | Touch | Sleep,
+    Field(discriminator="type"),
+]
+
+
+class Task(Seam):
+    """One workload on one node. Its `id` is unique in its phase."""
+
+    id: str
+    node: str
+    background: bool = False
+    """Runs until the phase's foreground tasks have ended (a receiver, an echo, a neighbour's
+    load).
+    """
+    cpus: tuple[int, ...] = ()
+    """CPUs to bind to, counted from 0 among those that the node may use; none means all of them."""
+    purpose: Purpose | None = None
+    """Passed on with what the task tells; nothing is done by it."""
+    workload: Workload
+
+
 ProbeName = Literal[
     "stat",
     "softirqs",
@@ -38,355 +626,31 @@ ProbeName = Literal[
     "vmm_memory",
     "hardware",
 ]
-
-
-class Seam(BaseModel):
-    """Base of everything that crosses the seam: unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
-
-
-# --- bench
-
-
-class Host(Seam):
-    type: Literal["host"] = "host"
-
-
-class Container(Seam):
-    type: Literal["container"] = "container"
-    memory: int | None = None
-
-
-class Guest(Seam):
-    type: Literal["guest"] = "guest"
-    cpus: int
-    memory: int
-    accelerator: Accelerator
-    kernel: Path
-    initramfs: tuple[Path, ...]
-    cpu_model: str | None = None
-    kernel_args: tuple[str, ...] = ()
-    boot_limit_s: float
-    paging: Paging | None = None
-    pages: Pages | None = None
-
-
-class Domain(Seam):
-    type: Literal["domain"] = "domain"
-    cpus: int
-    memory: int
-    weight: int | None = None
-    kernel: Path
-    initramfs: tuple[Path, ...]
-    kernel_args: tuple[str, ...] = ()
-    boot_limit_s: float
-
-
-NodeKind = Annotated[Host | Container | Guest | Domain, Field(discriminator="type")]
-
-
-class Interface(Seam):
-    name: str
-    link: str
-    address: str
-    more_addresses: tuple[str, ...] = ()
-    mac: str | None = None
-    nic: NicModel | None = None
-    offloads: dict[str, bool] = {}
-
-
-class Route(Seam):
-    to: str
-    via: str
-
-
-class Queue(Seam):
-    discipline: Discipline | None = None
-    length: int | None = None
-
-
-class Daemon(Seam):
-    argv: tuple[str, ...]
-    neighbours: tuple[str, ...]
-
-
-class Router(Seam):
-    ipv4: bool = True
-    ipv6: bool = True
-    queue: Queue | None = None
-    daemon: Daemon | None = None
-
-
-class Files(Seam):
-    workdir: Path
-    memory: int
-    devices: tuple[Path, ...] = ()
-
-
-class Node(Seam):
-    name: str
-    kind: NodeKind
-    cpus: tuple[int, ...] = ()
-    interfaces: tuple[Interface, ...] = ()
-    routes: tuple[Route, ...] = ()
-    router: Router | None = None
-    files: Files | None = None
-
-
-class Uplink(Seam):
-    mac: str
-    nic: NicModel | None = None
-    wire: str | None = None
-
-
-class Trunk(Seam):
-    """A line to another bridge, of a limited rate in b/s each way with all that is on the wire."""
-
-    to: str
-    rate_bps: int
-
-
-class Link(Seam):
-    """`hub`: NICs of the machine itself, wired together outside of it, known by their addresses.
-    `uplink`: one that is a port of the bridge, or that guests are routed to. `trunk`: a line to another
-    bridge.
-    """
-
-    name: str
-    kind: LinkKind = "bridge"
-    mtu: int = 1500
-    uplink: Uplink | None = None
-    trunk: Trunk | None = None
-
-
-class Bench(Seam):
-    name: str
-    nodes: tuple[Node, ...]
-    links: tuple[Link, ...] = ()
-    weights: bool = False
-    scheduler: Scheduler | None = None
-
-
-# --- workloads
-
-
-class Command(Seam):
-    type: Literal["command"] = "command"
-    argv: tuple[str, ...]
-    env: dict[str, str] = {}
-    cwd: Path | None = None
-    in_files: bool = False
-    prepare: str | None = None
-    warmup: bool = False
-
-
-class StreamSend(Seam):
-    type: Literal["stream_send"] = "stream_send"
-    protocol: Literal["tcp", "udp"]
-    to: str
-    duration_s: float
-    flows: int = 1
-    message: int
-    rate_bps: float | None = None
-    socket_buffer: int | None = None
-    batch: int | None = None
-    segmentation: bool = False
-    interval_s: float = 0.5
-    omit_s: float = 0.0
-
-
-class StreamReceive(Seam):
-    type: Literal["stream_receive"] = "stream_receive"
-    protocol: Literal["tcp", "udp"]
-    on: str
-    flows: int = 1
-    message: int
-    socket_buffer: int | None = None
-    batch: int | None = None
-    interval_s: float = 0.5
-    omit_s: float = 0.0
-
-
-class PingRequest(Seam):
-    type: Literal["ping_request"] = "ping_request"
-    protocol: Literal["udp", "tcp", "icmp"]
-    to: str
-    message: int = 64
-    count: int | None = None
-    duration_s: float
-    interval_s: float = 0.0
-    timeout_s: float = 1.0
-    omit: int = 0
-
-
-class PingReply(Seam):
-    type: Literal["ping_reply"] = "ping_reply"
-    protocol: Literal["udp", "tcp", "icmp"]
-    on: str
-    message: int = 64
-
-
-class Burn(Seam):
-    type: Literal["burn"] = "burn"
-    share: float
-    duration_s: float
-    threads: int = 1
-
-
-class Fork(Seam):
-    type: Literal["fork"] = "fork"
-    count: int
-    touch: int = 0
-
-
-class Touch(Seam):
-    type: Literal["touch"] = "touch"
-    memory: int
-    pages: Pages | None = None
-    count: int | None = None
-    duration_s: float | None = None
-
-
-class Sleep(Seam):
-    type: Literal["sleep"] = "sleep"
-    interval_s: float
-    duration_s: float
-    threads: int = 1
-
-
-Workload = Annotated[
-    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn | Fork | Touch | Sleep,
-    Field(discriminator="type"),
-]
-
-
-# --- knobs and probes
-
-
-class Mtu(Seam):
-    type: Literal["mtu"] = "mtu"
-    interface: str
-    bytes: int
-
-
-class Offload(Seam):
-    type: Literal["offload"] = "offload"
-    interface: str
-    offload: str
-    on: bool
-
-
-class SocketBuffers(Seam):
-    type: Literal["socket_buffers"] = "socket_buffers"
-    bytes: int
-
-
-class InterruptCpus(Seam):
-    type: Literal["interrupt_cpus"] = "interrupt_cpus"
-    interface: str
-    cpus: tuple[int, ...]
-
-
-class ReceiveSteering(Seam):
-    type: Literal["receive_steering"] = "receive_steering"
-    interface: str
-    cpus: tuple[int, ...]
-
-
-class NapiWeight(Seam):
-    type: Literal["napi_weight"] = "napi_weight"
-    interface: str
-    weight: int
-
-
-class NapiBudget(Seam):
-    type: Literal["napi_budget"] = "napi_budget"
-    packets: int
-    microseconds: int | None = None
-
-
-class DevWeight(Seam):
-    type: Literal["dev_weight"] = "dev_weight"
-    packets: int
-
-
-class SchedulerWeight(Seam):
-    """Of a guest of the bench or, without one, of the driver domain."""
-
-    type: Literal["scheduler_weight"] = "scheduler_weight"
-    weight: int
-    guest: str | None = None
-
-
-class InterruptCoalescing(Seam):
-    type: Literal["interrupt_coalescing"] = "interrupt_coalescing"
-    interface: str
-    rx_usecs: int | None = None
-    rx_frames: int | None = None
-    tx_usecs: int | None = None
-    tx_frames: int | None = None
-    adaptive_rx: bool | None = None
-
-
-class BusyPoll(Seam):
-    type: Literal["busy_poll"] = "busy_poll"
-    microseconds: int
-
-
-class DeferHardIrqs(Seam):
-    type: Literal["defer_hard_irqs"] = "defer_hard_irqs"
-    interface: str
-    polls: int
-    flush_timeout_ns: int
-
-
-ThpEnabled = Literal["always", "madvise", "never"]
-ThpDefrag = Literal["always", "defer", "defer+madvise", "madvise", "never"]
-
-
-class Thp(Seam):
-    type: Literal["thp"] = "thp"
-    enabled: ThpEnabled
-    defrag: ThpDefrag | None = None
-    scan_sleep_ms: int | None = None
-
-
-class Ksm(Seam):
-    type: Literal["ksm"] = "ksm"
-    run: bool
-    pages_to_scan: int | None = None
-    sleep_ms: int | None = None
-
-
-class HaltPollNs(Seam):
-    type: Literal["halt_poll_ns"] = "halt_poll_ns"
-    nanoseconds: int
-
-
-Knob = Annotated[
-    Mtu
-    | Offload
-    | SocketBuffers
-    | InterruptCpus
-    | ReceiveSteering
-    | NapiWeight
-    | NapiBudget
-    | DevWeight
-    | SchedulerWeight
-    | InterruptCoalescing
-    | BusyPoll
-    | DeferHardIrqs
-    | Thp
-    | Ksm
-    | HaltPollNs,
-    Field(discriminator="type"),
-]
-
-
-class KnobSetting(Seam):
-    node: str
-    knob: Knob
+"""`stat`: CPU seconds by mode, context switches and forks, from /proc/stat.
+`softirqs`: Softirqs by kind, from /proc/softirqs.
+`interrupts`: Interrupts by device, from /proc/interrupts.
+`net_dev`: Packets, bytes, drops and errors by interface, from /proc/net/dev.
+`vmstat`: Page faults, swapping, THP and KSM events, from /proc/vmstat.
+`schedstat`: Run and wait time of CPUs, from /proc/schedstat.
+`net_snmp`: Protocol counters, from /proc/net/snmp, /proc/net/netstat and
+/proc/net/softnet_stat.
+`outside`: CPU time of the node's VMM (and of its vhost threads) as its machine sees it. For
+a container: of its cgroup. Under Xen: of the domain, also the driver domain's of the node
+`host`.
+`napi`: Packets per poll by interface, counted by the kernel's own tracepoint
+napi:napi_poll; the interrupts of those interfaces; CPU time of ksoftirqd.
+`drops`: Packets dropped, by place: NIC ring, driver, qdisc, backlog, socket buffer.
+`kvm`: KVM's own counters of a guest, read on its host: exits, page faults, TLB flushes,
+shadow pages.
+`kvm_exits`: Exits of a KVM guest by reason and page faults by error code, counted on its
+host by the kernel's own tracepoints kvm:kvm_exit and kvm:kvm_page_fault. That takes time in
+every exit.
+`memory`: Huge pages, THP and KSM: /proc/vmstat, /sys/kernel/mm; CPU time of ksmd and
+khugepaged.
+`vmm_memory`: Memory of the node's VMM: resident and proportional set, pages of hugetlb.
+`hardware`: Counters of the node's CPUs: instructions, cycles, TLB misses, cycles of page
+walks.
+"""
 
 
 class ProbeRequest(Seam):
@@ -394,47 +658,55 @@ class ProbeRequest(Seam):
     probe: ProbeName
 
 
-# --- steps
-
-
-class Task(Seam):
-    id: str
-    node: str
-    background: bool = False
-    cpus: tuple[int, ...] = ()
-    workload: Workload
-
-
 class Phase(Seam):
+    """Tasks that run at the same time. Background tasks start first: those that listen (receivers,
+    echoes), all at once, and when they are ready all others at once. When these are ready too,
+    all foreground tasks start. The phase ends when every foreground task has ended; the
+    background ones are then stopped, those that listen last.
+    """
+
     name: str
     tasks: tuple[Task, ...]
     probes: tuple[ProbeRequest, ...] = ()
     limit_s: float
+    """Seconds after which whatever still runs is killed and the trial is failed."""
 
 
 class Trial(Seam):
+    """One execution of one cell."""
+
     id: int
     knobs: tuple[KnobSetting, ...] = ()
+    """Applied before the first phase, put back after the last one."""
     phases: tuple[Phase, ...]
 
 
 class HelloStep(Seam):
+    """First line, always."""
+
     step: Literal["hello"] = "hello"
-    protocol: int = PROTOCOL
+    protocol: Literal[1] = 1
 
 
 class BenchStep(Seam):
+    """Make a bench. Answered by `bench` records."""
+
     step: Literal["bench"] = "bench"
     bench: Bench
 
 
 class TrialStep(Seam):
+    """Execute one trial on the bench. Answered by `trial_end`."""
+
     step: Literal["trial"] = "trial"
     trial: Trial
 
 
 class TeardownStep(Seam):
+    """Remove the bench; another may follow. Answered by `teardown`."""
+
     step: Literal["teardown"] = "teardown"
 
 
 Step = Annotated[HelloStep | BenchStep | TrialStep | TeardownStep, Field(discriminator="step")]
+"""One line of a plan. The end of the input is the end of the plan: everything made is removed."""

@@ -1,71 +1,122 @@
-"""What comes back from the agent. Mirrors `crates/plan/src/record.rs`."""
+"""What comes back from the agent.
+
+Made from `schema/` by `python -m tests.protocol`: change `crates/plan`, not this.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
-from hypertare.protocol.plan import Accelerator, Knob, LinkKind, Paging, ProbeName, Scheduler, Seam
+from hypertare.protocol.plan import (
+    Accelerator,
+    Knob,
+    LinkKind,
+    Paging,
+    ProbeName,
+    Purpose,
+    Scheduler,
+)
+from hypertare.protocol.seam import Seam
 
-Values = dict[str, float]
+
+class Backing(Seam):
+    """How the machine's own page tables map a guest's memory, in bytes."""
+
+    page_size: int
+    """Of the pages that it is made of: 2 MB from the pool of huge pages, else 4 KB."""
+    resident: int
+    """Touched by now."""
+    huge: int
+    """Of those, what is mapped by huge pages, from the pool or transparent ones."""
+
+
+class Histogram(Seam):
+    """Counts by value: each bucket is its highest equivalent value and how often it was seen."""
+
+    unit: str
+    """Of the values, for example `ns`."""
+    buckets: tuple[tuple[int, int], ...]
+
+
+KnobAction = Literal["applied", "put_back"]
+
+LogLevel = Literal["info", "warning"]
 
 
 class Hello(Seam):
+    """First record of every agent."""
+
     record: Literal["hello"] = "hello"
     node: str
+    """Empty until the agent has been told its name."""
     protocol: int
     agent: str
     kernel: str
     architecture: str
     cpus: int
     memory: int
+    """Bytes of memory."""
     clocksource: str
     uptime_s: float
+    """Seconds since the node's kernel started."""
 
 
 class Done(Seam):
+    """An order was carried out, or could not be."""
+
     record: Literal["done"] = "done"
     node: str
     number: int
     error: str | None = None
 
 
-class Backing(Seam):
-    """Bytes: of a page set aside for the guest or of an ordinary one; touched; of those in huge pages."""
-
-    page_size: int
-    resident: int
-    huge: int
-
-
 class NodeReady(Seam):
+    """A node is ready to work."""
+
     record: Literal["node"] = "node"
     node: str
     start_s: float
+    """From starting the node to its agent's first record."""
     ready_s: float
+    """From starting the node to having carried out its setup."""
     accelerator: Accelerator | None = None
+    """What the VMM reports to be using; guests only."""
     vmm: str | None = None
+    """The VMM's version; guests only."""
     vmm_argv: tuple[str, ...] = ()
+    """The VMM's command line; guests only."""
     cgroup: str | None = None
+    """Whether a cgroup accounts for the node, and which version."""
     paging: Paging | None = None
+    """The page tables that KVM gives its guests, as its module says; guests under KVM only."""
     backing: Backing | None = None
+    """By which pages the machine maps the guest's memory; guests only."""
     joined: LinkKind | None = None
+    """How the driver domain is found to join its interfaces, and what gives it CPUs; guests of Xen
+    only.
+    """
     scheduler: Scheduler | None = None
 
 
 class InterfaceState(Seam):
+    """An interface as it is, after what was asked for was set."""
+
     record: Literal["interface"] = "interface"
     node: str
     interface: str
     driver: str | None = None
     mtu: int
     offloads: dict[str, bool]
+    """Offloads by ethtool's short names."""
     rx_queues: int
     tx_queues: int
 
 
 class BenchReady(Seam):
+    """A bench is ready, or could not be made; `node` is the one to blame, if one is."""
+
     record: Literal["bench"] = "bench"
     bench: str
     seconds_s: float
@@ -85,6 +136,10 @@ class TrialBegin(Seam):
 
 
 class TrialEnd(Seam):
+    """`error` is absent when every phase ended in good order; `lost` names a node that is gone, so
+    that the bench has to be made anew.
+    """
+
     record: Literal["trial_end"] = "trial_end"
     trial: int
     t_s: float
@@ -94,69 +149,88 @@ class TrialEnd(Seam):
 
 
 class Interval(Seam):
+    """One interval of a stream, told by the end that counts."""
+
     record: Literal["interval"] = "interval"
     node: str
     trial: int
     phase: str
     task: str
     begin_s: float
+    """Seconds since the task began to count."""
     end_s: float
-    values: Values
+    values: dict[str, float]
     heard_s: float | None = None
-    """When the host agent heard it, on the clock of `t_s`; the other times are of the task's own clock."""
-
-
-class Histogram(Seam):
-    """`buckets`: pairs of the highest equivalent value and its count."""
-
-    unit: str
-    buckets: tuple[tuple[int, int], ...]
+    """When the host agent heard it, on the clock of `t_s`. Whatever a node says here is replaced.
+    Nodes have clocks of their own: this is what sets those of tasks against each other.
+    """
+    purpose: Purpose | None = None
+    """Of the task, as its plan says. Whatever a node says here is replaced."""
 
 
 class TaskResult(Seam):
+    """How a task ended."""
+
     record: Literal["result"] = "result"
     node: str
     trial: int
     phase: str
     task: str
     error: str | None = None
-    values: Values = {}
+    """Absent when the task did what it should."""
+    values: dict[str, float] = {}
     histograms: dict[str, Histogram] = {}
     text: dict[str, str] = {}
+    """For example the last part of a command's output."""
+    purpose: Purpose | None = None
+    """Of the task, as its plan says. Whatever a node says here is replaced."""
 
 
 class ProbeValues(Seam):
+    """Differences of counters over a phase."""
+
     record: Literal["probe"] = "probe"
     node: str
     trial: int
     phase: str
     probe: ProbeName
     elapsed_s: float
-    values: Values
+    """Seconds between the two readings."""
+    values: dict[str, float]
     histograms: dict[str, Histogram] = {}
     unavailable: str | None = None
+    """Given when the probe is not available here; `values` is then empty."""
     absent: dict[str, str] = {}
+    """Values that this machine cannot give, by name (`*` for any text), each with the reason."""
 
 
 class KnobOutcome(Seam):
+    """A knob was applied or put back, or is not available here."""
+
     record: Literal["knob"] = "knob"
     node: str
     trial: int
     knob: Knob
-    action: Literal["applied", "put_back"]
+    action: KnobAction
     before: str | None = None
+    """How it was before, and how it is now, as read back."""
     after: str | None = None
     error: str | None = None
+    """Given when it could not be applied or put back."""
 
 
 class Log(Seam):
+    """Something a person should know; never needed to compute a response."""
+
     record: Literal["log"] = "log"
     node: str
-    level: Literal["info", "warning"]
+    level: LogLevel
     text: str
 
 
 class Console(Seam):
+    """The last lines of a node's console, after it failed."""
+
     record: Literal["console"] = "console"
     node: str
     lines: tuple[str, ...]
@@ -179,14 +253,3 @@ Record = Annotated[
     | Console,
     Field(discriminator="record"),
 ]
-
-_ADAPTER: TypeAdapter[Record] = TypeAdapter(Record)
-
-
-def parse(line: bytes | str) -> Record:
-    """One line to one record.
-
-    Raises:
-        pydantic.ValidationError: the line is no record.
-    """
-    return _ADAPTER.validate_json(line)

@@ -34,9 +34,10 @@ def sentence(change: Change, wording: Wording) -> str:
     around = f" ({_kind(change)} {interval})" if interval else ""
     platform = _platform(change, wording)
     where = wording.label(change.cell)
-    return (
-        f"{change.direction}: {platform} {verdict.word(change.response)} in {where} {text}{around}"
-    )
+    what = verdict.word(change.response)
+    if change.of == "cost":
+        what = f"cost of {what}"
+    return f"{change.direction}: {platform} {what} in {where} {text}{around}"
 
 
 def _kind(change: Change) -> str:
@@ -51,7 +52,9 @@ def _platform(change: Change, wording: Wording) -> str:
 
 
 def change_text(change: Change) -> tuple[str, str]:
-    """The change from A to B, in per cent where there is a ratio, and its interval."""
+    """The change from A to B, in per cent where there is a ratio, and its interval. Of a cost it is that
+    of the response as a multiple of the baseline's.
+    """
     if change.ratio is not None:
         ends = (change.ratio_low, change.ratio_high)
         bounds = [None if end is None else 100 * (end - 1) for end in ends]
@@ -99,7 +102,7 @@ def _table(comparison: Comparison, a: Found, wording: Wording) -> Iterator[Rende
     rows = {id(change): _row(change, wording) for change in changes}
     line = columns([header, *rows.values()])
     yield line(header, "")
-    for _, group in groupby(changes, key=lambda c: (wording.label(c.cell), c.response)):
+    for _, group in groupby(changes, key=lambda c: (wording.label(c.cell), c.response, c.of)):
         chosen = list(group)
         yield Text(plain(_heading(chosen[0], wording)), style="italic")
         for change in chosen:
@@ -111,10 +114,11 @@ def _in_order(changes: Sequence[Change], a: Found, wording: Wording) -> list[Cha
     cells = list(dict.fromkeys(wording.label(change.cell) for change in changes))
     responses, platforms = [*a.responses, LOSS_FREE_RATE], list(a.meta.platforms)
 
-    def place(change: Change) -> tuple[int, int, int, str, int]:
+    def place(change: Change) -> tuple[int, int, str, int, str, int]:
         return (
             cells.index(wording.label(change.cell)),
             responses.index(change.response),
+            change.of,
             platforms.index(change.platform),
             wording.platform(change.platform, change.cell),
             change.guest or 0,
@@ -129,12 +133,20 @@ def _row(change: Change, wording: Wording) -> tuple[str, ...]:
     return (
         f"  {plain(_platform(change, wording))}",
         str(change.n_a),
-        units.quantity(change.a, unit),
+        _side(change, change.a, unit),
         str(change.n_b),
-        units.quantity(change.b, unit),
+        _side(change, change.b, unit),
         text.removesuffix(VIRTUAL),
         interval,
     )
+
+
+def _side(change: Change, value: float, unit: str) -> str:
+    """A value, or a cost as the change of the response that it is."""
+    if change.of == "value":
+        return units.quantity(value, unit)
+    sign = 100 if change.better == "lower" else -100
+    return verdict.change_text(sign * value, (), "%")[0]
 
 
 def _plain_unit(change: Change) -> str:
@@ -145,5 +157,7 @@ def _heading(change: Change, wording: Wording) -> str:
     """With what is said once for the whole row: the unit, if it is a noun, and the clock."""
     unit = _plain_unit(change)
     clock = VIRTUAL if change.unit.endswith(VIRTUAL) else ""
+    if change.of == "cost":
+        return f"{wording.label(change.cell)}, cost of {verdict.word(change.response)}"
     noun = f" ({unit})" if units.counted(unit) else ""
     return f"{wording.label(change.cell)}, {verdict.word(change.response)}{noun}{clock}"

@@ -26,13 +26,15 @@ from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
-from hypertare.protocol.records import Record, parse
+from hypertare.protocol.constants import MAX_TRIAL_BYTES
+from hypertare.protocol.parse import parse
+from hypertare.protocol.records import Record
 from hypertare.runs.summary import MachineState
 from hypertare.study.published import Point
 from hypertare.walk.result import Walked, WalkSummary
 
 FILE_NAME = "run.sqlite"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # The first versions with the tables `walk` and `guest_value`.
 _WITH_WALKS, _WITH_GUESTS = 2, 3
@@ -42,8 +44,8 @@ APPLICATION_ID = 0x74617265
 
 _MAGIC = b"SQLite format 3\x00"
 _BUSY_TIMEOUT_S = 10.0
-# A trial's records are at most 64 MB from each of its nodes (crates/plan/src/limits.rs).
-_MOST_RECORD_BYTES = 1 << 30
+# Of a trial with sixteen nodes that told all they may.
+_MOST_RECORD_BYTES = 16 * MAX_TRIAL_BYTES
 
 _TABLES = """
 CREATE TABLE meta (
@@ -156,8 +158,9 @@ class Meta(BaseModel):
 
     `study_text` is the study file as it was read, `settings` what it came to with the command
     line's changes, `folder` what its paths start from, `argv` the command that started the run.
-    `platforms` is the order of display. `responses` and `headline`, the one that leads, are by
-    workload. `threshold` is the least cost that matters, a share. `published` are others' figures.
+    `platforms` is the order of display, `nodes` the platform of each node under test. `responses`
+    and `headline`, the one that leads, are by workload. `threshold` is the least cost that
+    matters, a share. `published` are others' figures.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -175,6 +178,7 @@ class Meta(BaseModel):
     accelerator: str | None
     versions: dict[str, str]
     platforms: tuple[str, ...]
+    nodes: dict[str, str] = {}
     baseline: str
     responses: dict[str, tuple[Response, ...]]
     headline: dict[str, str]

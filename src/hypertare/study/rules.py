@@ -12,7 +12,7 @@ from hypertare.base.units import human_size
 from hypertare.knobs.registry import HOST_KNOBS
 from hypertare.platforms.platform import Platform
 from hypertare.platforms.registry import KINDS as PLATFORMS
-from hypertare.protocol.plan import HUGE_PAGE
+from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.workloads.responses import of_workload

@@ -40,7 +40,7 @@ class BurnSettings(WorkloadSettings):
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         work = plan.Burn(share=self.share, duration_s=self.duration, threads=self.threads)
-        return [plan.Task(id=f"burn{pair.mark}", node=pair.node, workload=work)]
+        return [pair.task("burn", pair.node, work)]
 
 
 class Burn(Workload):

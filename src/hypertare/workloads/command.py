@@ -67,7 +67,7 @@ class CommandSettings(WorkloadSettings):
             prepare=self.prepare,
             warmup=inputs.warmup,
         )
-        return [plan.Task(id=f"command{pair.mark}", node=pair.node, workload=work)]
+        return [pair.task("command", pair.node, work)]
 
 
 class Command(Workload):

@@ -39,7 +39,7 @@ class ForkSettings(WorkloadSettings):
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         work = plan.Fork(count=self.count, touch=self.touch)
-        return [plan.Task(id=f"fork{pair.mark}", node=pair.node, workload=work)]
+        return [pair.task("fork", pair.node, work)]
 
 
 class Fork(Workload):

@@ -11,8 +11,9 @@ def percentiles(phase: Phase, role: str, name: str) -> Found:
     # Only trials of several guests need the libraries for arrays, which take a second to load.
     from hypertare.stats.percentile import merge, quantiles
 
-    results = [r for task, r in phase.results.items() if task.startswith(role)]
-    told = [result.histograms[name] for result in results if name in result.histograms]
+    told = [
+        result.histograms[name] for result in phase.results_of(role) if name in result.histograms
+    ]
     if not any(count for one in told for _, count in one.buckets):
         return {}
     middle, high, highest = quantiles(merge(told), (0.5, 0.99, 0.999))

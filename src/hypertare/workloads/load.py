@@ -19,8 +19,8 @@ def load_tasks(
     if load.stream is not None:
         flow = StreamSettings(type="stream", direction=load.stream, duration=seconds, omit=0.0)
         for task in flow.tasks(pair, inputs):
-            role = f"{LOAD}-sink" if task.background else f"{LOAD}-stream"
-            yield task.model_copy(update={"id": f"{role}{pair.mark}", "background": True})
+            name = f"{LOAD}-sink" if task.background else f"{LOAD}-stream"
+            yield pair.task(LOAD, task.node, task.workload, name=name, background=True)
     if load.share is not None:
         work = plan.Burn(share=load.share, duration_s=seconds)
-        yield plan.Task(id=f"{LOAD}{pair.mark}", node=pair.node, background=True, workload=work)
+        yield pair.task(LOAD, pair.node, work, background=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hypertare.protocol import plan
+
 
 @dataclass(frozen=True)
 class End:
@@ -30,8 +32,8 @@ class Pair:
     """A system under test with the two ends of its traffic, of several that work at once.
 
     The near end is the system under test itself, unless that is a router, and the far one its peer.
-    `interfaces` are those of the system under test that the traffic passes. `mark` tells its tasks
-    from those of the others.
+    `interfaces` are those of the system under test that the traffic passes. `number` counts from 1; a
+    pair that works alone has none.
     """
 
     rank: int
@@ -39,9 +41,31 @@ class Pair:
     near: End
     far: End
     interfaces: tuple[str, ...]
-    mark: str
+    number: int | None
 
     @property
     def others(self) -> tuple[str, ...]:
         """The ends that are not under test."""
         return tuple(end.node for end in (self.near, self.far) if end.node != self.node)
+
+    def task(
+        self,
+        role: str,
+        node: str,
+        workload: plan.Workload,
+        *,
+        name: str | None = None,
+        direction: plan.Direction | None = None,
+        background: bool = False,
+        cpus: tuple[int, ...] = (),
+    ) -> plan.Task:
+        """One of the pair's tasks, with a `name` where it has several of a role."""
+        mark = "" if self.number is None else f".{self.number}"
+        return plan.Task(
+            id=f"{name or role}{mark}",
+            node=node,
+            background=background,
+            cpus=cpus,
+            purpose=plan.Purpose(role=role, pair=self.number, direction=direction),
+            workload=workload,
+        )

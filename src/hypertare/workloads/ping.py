@@ -63,13 +63,13 @@ class PingSettings(WorkloadSettings):
             timeout_s=self.timeout,
             omit=self.omit,
         )
-        asks = plan.Task(id=f"request{pair.mark}", node=source.node, workload=request)
+        asks = pair.task("request", source.node, request)
         if icmp:
             return [asks]
         reply = plan.PingReply(
             protocol=self.protocol, on=sink.everywhere(port), message=self.message
         )
-        answers = plan.Task(id=f"reply{pair.mark}", node=sink.node, background=True, workload=reply)
+        answers = pair.task("reply", sink.node, reply, background=True)
         return [answers, asks]
 
 
@@ -108,7 +108,7 @@ def _loss(phase: Phase) -> Found:
 
 def _means(phase: Phase) -> Found:
     """Weighted by the replies of each. Jitter is within each one's succession."""
-    asked = [r.values for task, r in phase.results.items() if task.startswith("request")]
+    asked = [result.values for result in phase.results_of("request")]
     found: Found = {}
     for name in ("mean", "jitter"):
         having = [values for values in asked if f"rtt_{name}_ns" in values]

@@ -165,7 +165,14 @@ def _working(parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
 
 
 def _node_of(nodes: Sequence[str], phase: Phase) -> dict[int, str]:
-    """By guest. A baseline's one node does the work of all; what it used belongs to none of them."""
+    """By guest. A baseline's one node does the work of all; what it used belongs to none of them.
+
+    Raises:
+        ValueError: the guests are not numbered from 1 on, or are more than there are nodes.
+    """
+    count = len(phase.guests)
+    if phase.guests != tuple(range(1, count + 1)) or 1 < len(nodes) < count:
+        raise ValueError(f"its guests have the numbers {list(phase.guests)}")
     if len(nodes) == 1:
         return dict.fromkeys(phase.guests, "")
     return {guest: nodes[guest - 1] for guest in phase.guests}
@@ -178,4 +185,4 @@ def _weights(nodes: Sequence[str], phase: Phase) -> dict[int, float]:
 
 
 def _only_disturbs(phase: Phase) -> bool:
-    return all(task.startswith(LOAD) for task in phase.results) and bool(phase.results)
+    return bool(phase.results) and len(phase.tasks(LOAD)) == len(phase.results)

@@ -55,7 +55,7 @@ class SleepSettings(WorkloadSettings):
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         work = plan.Sleep(interval_s=self.interval, duration_s=self.duration, threads=self.threads)
-        return [plan.Task(id=f"sleep{pair.mark}", node=pair.node, workload=work)]
+        return [pair.task("sleep", pair.node, work)]
 
 
 class Sleep(Workload):

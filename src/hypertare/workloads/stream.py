@@ -19,6 +19,12 @@ from hypertare.workloads.stream_rate import goodput, packet_rate
 from hypertare.workloads.workload import SETTLE_S, Line, TaskInputs, Workload, WorkloadSettings
 
 _PORT = 5201
+_WAYS: dict[str, tuple[plan.Direction, ...]] = {
+    "transmit": ("out",),
+    "forward": ("out",),
+    "receive": ("back",),
+    "both": ("out", "back"),
+}
 _LONGER_HEADER = line_rate.IP[6] - line_rate.IP[4]
 """Bytes that an IPv6 header has more than one of IPv4: RFC 8200 section 3, RFC 791 section 3.1."""
 
@@ -122,19 +128,37 @@ class StreamSettings(WorkloadSettings):
         return self.message_bytes
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
-        out, back = (pair.near, pair.far), (pair.far, pair.near)
-        ways = {"transmit": [out], "forward": [out], "receive": [back], "both": [out, back]}
         receivers, senders = [], []
-        for index, (source, sink) in enumerate(ways[self.direction]):
+        for index, way in enumerate(_WAYS[self.direction]):
+            source, sink = (pair.near, pair.far) if way == "out" else (pair.far, pair.near)
             # Each flow has a port of its own; a baseline's node has those of all pairs.
             port = _PORT + inputs.port_offset + (2 * pair.rank + index) * self.flows
-            mark = f"-{index}{pair.mark}" if self.direction == "both" else pair.mark
-            receivers.append(self._receiver(sink, port, mark))
-            senders.append(self._sender(source, sink, port, mark, inputs))
+            mark = f"-{index}" if self.direction == "both" else ""
+            receivers.append(
+                pair.task(
+                    "receive",
+                    sink.node,
+                    self._receiving(sink, port),
+                    name=f"receive{mark}",
+                    direction=way,
+                    background=True,
+                    cpus=self.receiver_cpus,
+                )
+            )
+            senders.append(
+                pair.task(
+                    "send",
+                    source.node,
+                    self._sending(sink, port, inputs),
+                    name=f"send{mark}",
+                    direction=way,
+                    cpus=self.sender_cpus,
+                )
+            )
         return receivers + senders
 
-    def _receiver(self, sink: End, port: int, mark: str) -> plan.Task:
-        work = plan.StreamReceive(
+    def _receiving(self, sink: End, port: int) -> plan.StreamReceive:
+        return plan.StreamReceive(
             protocol=self.protocol,
             on=sink.everywhere(port),
             flows=self.flows,
@@ -144,18 +168,9 @@ class StreamSettings(WorkloadSettings):
             interval_s=self.interval,
             omit_s=self.omit,
         )
-        return plan.Task(
-            id=f"receive{mark}",
-            node=sink.node,
-            background=True,
-            cpus=self.receiver_cpus,
-            workload=work,
-        )
 
-    def _sender(
-        self, source: End, sink: End, port: int, mark: str, inputs: TaskInputs
-    ) -> plan.Task:
-        work = plan.StreamSend(
+    def _sending(self, sink: End, port: int, inputs: TaskInputs) -> plan.StreamSend:
+        return plan.StreamSend(
             protocol=self.protocol,
             to=sink.at(port),
             duration_s=self.duration,
@@ -168,7 +183,6 @@ class StreamSettings(WorkloadSettings):
             interval_s=self.interval,
             omit_s=self.omit,
         )
-        return plan.Task(id=f"send{mark}", node=source.node, cpus=self.sender_cpus, workload=work)
 
     def _rate_bps(self, inputs: TaskInputs) -> float | None:
         """None for as fast as it goes."""
@@ -205,7 +219,7 @@ class Stream(Workload):
         sent = phase.total("send", "sent_packets")
         received = phase.total("receive", "received_packets")
         of_datagrams = phase.total("receive", "lost_packets") is not None
-        flows = max(1, sum(task.startswith("send") for task in phase.results))
+        flows = max(1, len(phase.tasks("send")))
         rtt = phase.total("send", "rtt_s")
         return {
             "goodput": goodput(phase),

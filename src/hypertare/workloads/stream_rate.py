@@ -29,7 +29,7 @@ def of_stream(phase: Phase, receiver: str) -> float | None:
     """Goodput in b/s of the stream that the task `receiver` counts."""
     bytes_ = phase.value(receiver, "received_bytes")
     rates = [phase.value(receiver, "goodput_bps")]
-    sent_s = phase.value(_sender(receiver), "elapsed_s")
+    sent_s = phase.value(_sender(phase, receiver), "elapsed_s")
     if bytes_ and sent_s:
         rates.append(8 * bytes_ / sent_s)
     return min((rate for rate in rates if rate is not None), default=None)
@@ -47,11 +47,11 @@ def first_bytes(phase: Phase, receiver: str) -> float:
 
 def _packet_rate(phase: Phase, receiver: str) -> float | None:
     packets = phase.value(receiver, "received_packets")
-    times = (phase.value(task, "elapsed_s") for task in (receiver, _sender(receiver)))
+    times = (phase.value(task, "elapsed_s") for task in (receiver, _sender(phase, receiver)))
     longest = max((time for time in times if time), default=None)
     return None if packets is None or longest is None else packets / longest
 
 
-def _sender(receiver: str) -> str:
-    """Both ends of a stream have one name, but for the role."""
-    return receiver.replace("receive", "send", 1)
+def _sender(phase: Phase, receiver: str) -> str | None:
+    """The other end of the stream that the task `receiver` counts."""
+    return phase.partner(receiver, "send")

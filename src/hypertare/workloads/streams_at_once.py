@@ -19,7 +19,9 @@ RESPONSES = (
 
 def common_of(phase: Phase) -> Common | None:
     """Over the streams of all guests that do not only disturb."""
-    told = {task: i for task, i in phase.intervals.items() if task.startswith("receive")}
+    told = {
+        task: phase.intervals[task] for task in phase.tasks("receive") if task in phase.intervals
+    }
     flows = {
         task: flow(intervals, stream_rate.first_bytes(phase, task))
         for task, intervals in told.items()
@@ -43,7 +45,7 @@ def _with_rate(values: Values, guest: int, found: Common | None, phase: Phase) -
     mine = [
         min(rate, own)
         for task, rate in (found.rates if found else {}).items()
-        if task.endswith(f".{guest}")
+        if phase.guest_of(task) == guest
         if (own := stream_rate.of_stream(phase, task)) is not None
     ]
     return {**others, "goodput": sum(mine)} if mine else others

@@ -10,6 +10,7 @@ from hypertare.base import paths
 from hypertare.base.quantities import Duration, Limit, Size
 from hypertare.base.response import ELAPSED, Found, Response
 from hypertare.protocol import plan
+from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.pair import Pair
 from hypertare.workloads.workload import GivenWork, TaskInputs, Workload, WorkloadSettings
@@ -27,7 +28,7 @@ class TouchSettings(WorkloadSettings):
     def _fits(self) -> TouchSettings:
         if self.count is not None and self.duration is not None:
             raise ValueError("'count' and 'duration' both say when to end: give one of them")
-        page = 2 << 20 if self.pages == "2M" else 4096
+        page = HUGE_PAGE if self.pages == "2M" else 4096
         if self.memory % page:
             raise ValueError(f"'memory' is {self.memory} bytes, which is no multiple of {page}")
         return self
@@ -60,7 +61,7 @@ class TouchSettings(WorkloadSettings):
         work = plan.Touch(
             memory=self.memory, pages=self.pages, count=self.count, duration_s=self.expected_s
         )
-        return [plan.Task(id=f"touch{pair.mark}", node=pair.node, workload=work)]
+        return [pair.task("touch", pair.node, work)]
 
 
 class Touch(Workload):

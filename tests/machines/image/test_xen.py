@@ -42,7 +42,7 @@ def test_what_is_no_kernel_is_refused() -> None:
 
 
 def test_the_hypervisor_is_unpacked(tmp_path) -> None:
-    name = f"boot/xen-{xen.RELEASE}-amd64.gz"
+    name = f"boot/xen-{xen.XEN_RELEASE}-amd64.gz"
     cache = Cache(tmp_path)
     packed = entry(cache, {name: gzip.compress(b"\x7fELF" + bytes(100))})
     assert xen.Xen(packed, ()).kernel() == b"\x7fELF" + bytes(100)

@@ -7,6 +7,7 @@ use std::io;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use hypertare_plan::AGENT_PREFIX;
 
 /// A reader that has seen enough (`| head`) is no failure.
 pub fn status(outcome: Result<()>) -> ExitCode {
@@ -14,7 +15,7 @@ pub fn status(outcome: Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hypertare-agent: {error:#}");
+            eprintln!("{AGENT_PREFIX}{error:#}");
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use hypertare_plan::{NumberedOrder, Record, Step};
+use hypertare_plan::{NumberedOrder, Record, Step, constants};
 use schemars::schema_for;
 
 /// Print the JSON Schema of one line of what crosses the seam
@@ -20,6 +20,8 @@ enum Of {
     Order,
     /// A record, which every agent writes
     Record,
+    /// Names and limits that both sides have to know
+    Constants,
 }
 
 pub fn main(arguments: &Arguments) -> Result<()> {
@@ -27,6 +29,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         Of::Plan => schema_for!(Step),
         Of::Order => schema_for!(NumberedOrder),
         Of::Record => schema_for!(Record),
+        Of::Constants => constants(),
     };
     writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&schema)?)?;
     Ok(())

@@ -4,11 +4,11 @@
 use std::os::fd::RawFd;
 
 use anyhow::{Result, bail};
-use hypertare_plan::NicModel;
+use hypertare_plan::{MOST_NICS, NicModel, SEED_PARAMETER};
 
 use super::options::{Clock, Emulate, Line, Nic, Scheduler};
 use super::{CONSOLE, RECORDS};
-use crate::boot_contract::{LIMIT_PARAMETER, SEED_PARAMETER};
+use crate::boot_contract::LIMIT_PARAMETER;
 use crate::vmm::command_line::{
     self, CommandLine, KERNEL_ARGUMENTS, Plugged, TCG_CPU, TCG_KERNEL_ARGUMENTS, nic,
 };
@@ -59,7 +59,6 @@ fn check(options: &Emulate) -> Result<()> {
             options.cpus
         );
     }
-    const MOST_NICS: usize = (END_SLOT - FIRST_SLOT) * FUNCTIONS;
     if options.nic.len() > MOST_NICS {
         bail!("{} NICs are too many: the machine has room for {MOST_NICS}", options.nic.len());
     }
@@ -144,6 +143,7 @@ const FUNCTIONS: usize = 8;
 /// The first that NICs share, and the one behind the last: the PC's own bridge is there.
 const FIRST_SLOT: usize = 8;
 const END_SLOT: usize = 31;
+const _: () = assert!((END_SLOT - FIRST_SLOT) * FUNCTIONS == MOST_NICS);
 
 /// Few NICs have a slot each, where the bus has one for them. Many are functions of the same devices,
 /// eight of each, behind what else is on the bus.

@@ -29,11 +29,11 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use hypertare_plan::Accelerator;
+use hypertare_plan::{AGENT_PREFIX, Accelerator, REFUSED};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::process::namespaces::{SCRATCH, make_private, map_ids, mount_scratch};
-use crate::process::spawn::{Child, Ended, REFUSED, Spawn, explain_refusal};
+use crate::process::spawn::{Child, Ended, Spawn, explain_refusal};
 use crate::vmm::initramfs::concatenate;
 use crate::vmm::jail::{self, Jail, NO_SANDBOX};
 
@@ -59,7 +59,7 @@ pub fn main(options: &Emulate) -> ExitCode {
     match emulate(options) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "hypertare-agent: {error:#}");
+            let _ = writeln!(std::io::stderr(), "{AGENT_PREFIX}{error:#}");
             ExitCode::FAILURE
         }
     }
@@ -91,7 +91,7 @@ fn run(line: Vec<String>, files: &[File; 5]) -> Result<Option<Ended>> {
     let mut machine = match start(line, &lifeline, files) {
         Ok(machine) => machine,
         Err(error) => {
-            eprintln!("hypertare-agent: {:#}", explain_refusal(&error));
+            eprintln!("{AGENT_PREFIX}{:#}", explain_refusal(&error));
             return Ok(None);
         }
     };
@@ -175,7 +175,7 @@ pub fn inside(arguments: &Inside) -> ExitCode {
     match become_qemu(&arguments.line) {
         Ok(never) => match never {},
         Err(error) => {
-            eprintln!("hypertare-agent: {error:#}");
+            eprintln!("{AGENT_PREFIX}{error:#}");
             ExitCode::FAILURE
         }
     }

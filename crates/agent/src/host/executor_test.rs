@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::bail;
 use hypertare_plan::{
-    Burn, Domain, Interval, Knob, KnobSetting, MAX_LINE, Node, NumberedOrder, Phase, PingProtocol,
-    PingReply, Probe, ProbeRequest, Task, TaskResult, Values, Workload,
+    Burn, Direction, Domain, Interval, Knob, KnobSetting, MAX_LINE, Node, NumberedOrder, Phase,
+    PingProtocol, PingReply, Probe, ProbeRequest, Purpose, Task, TaskResult, Values, Workload,
 };
 
 use super::*;
@@ -320,12 +320,17 @@ fn bench(nodes: &[&str]) -> Bench {
     }
 }
 
+fn purpose(role: &str) -> Purpose {
+    Purpose { role: role.to_owned(), pair: Some(2), direction: Some(Direction::Out) }
+}
+
 fn task(id: &str, node: &str, background: bool) -> Task {
     Task {
         id: id.to_owned(),
         node: node.to_owned(),
         background,
         cpus: vec![],
+        purpose: Some(purpose(id)),
         workload: Workload::Burn(Burn { share: 0.1, duration_s: 1.0, threads: 1 }),
     }
 }
@@ -677,6 +682,7 @@ fn what_comes_too_late_is_left_out() {
                     end_s: 1.0,
                     values: Values::new(),
                     heard_s: None,
+                    purpose: None,
                 };
                 actor.say(&Record::Interval(old));
                 None
@@ -691,7 +697,7 @@ fn what_comes_too_late_is_left_out() {
 }
 
 #[test]
-fn when_an_interval_was_heard_is_for_the_host_agent_to_say() {
+fn when_an_interval_was_heard_and_what_its_task_is_for_the_host_agent_says() {
     let told = with_script(
         |order, actor| match &order.order {
             Order::Start { trial, .. } => {
@@ -705,6 +711,7 @@ fn when_an_interval_was_heard_is_for_the_host_agent_to_say() {
                     end_s: 1.0,
                     values: Values::new(),
                     heard_s: Some(1e9),
+                    purpose: Some(purpose("another")),
                 }));
                 None
             }
@@ -712,11 +719,18 @@ fn when_an_interval_was_heard_is_for_the_host_agent_to_say() {
         },
         vec![on_a(1)],
     );
-    let heard = told.records.iter().find_map(|record| match record {
-        Record::Interval(interval) => interval.heard_s,
+    let interval = told.records.iter().find_map(|record| match record {
+        Record::Interval(interval) => Some(interval),
         _ => None,
     });
-    assert!(heard.is_some_and(|heard| (0.0..=told.seconds).contains(&heard)), "{heard:?}");
+    let Interval { heard_s, purpose: said, .. } = interval.unwrap();
+    assert!(heard_s.is_some_and(|heard| (0.0..=told.seconds).contains(&heard)), "{heard_s:?}");
+    assert_eq!(said, &Some(purpose("work")));
+    let result = told.records.iter().find_map(|record| match record {
+        Record::Result(result) => Some(&result.purpose),
+        _ => None,
+    });
+    assert_eq!(result, Some(&Some(purpose("work"))));
 }
 
 #[test]

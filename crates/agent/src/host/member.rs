@@ -1,12 +1,12 @@
 //! One node of the standing bench, as the executor knows it: what it was told, what it owes, and
 //! which records it may send. What a node sends is not trusted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
-    Hello, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, Node, NodeKind, NumberedOrder, Order, PROTOCOL,
-    Record,
+    Hello, Interval, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, Node, NodeKind, NumberedOrder, Order,
+    PROTOCOL, Purpose, Record, TaskResult,
 };
 
 use super::event::MemberId;
@@ -27,8 +27,8 @@ pub struct Member {
     next_number: u64,
     /// Orders that were not answered, and what they are about.
     owed: BTreeMap<u64, String>,
-    /// Tasks of the present phase that have no result yet.
-    running: BTreeSet<String>,
+    /// Tasks of the present phase that have no result yet, and what each is for.
+    running: BTreeMap<String, Option<Purpose>>,
     bytes: usize,
 }
 
@@ -68,7 +68,7 @@ impl Member {
             hello: None,
             next_number: 1,
             owed: BTreeMap::new(),
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
             bytes: 0,
         }
     }
@@ -105,7 +105,7 @@ impl Member {
     }
 
     pub fn runs(&self, task: &str) -> bool {
-        self.running.contains(task)
+        self.running.contains_key(task)
     }
 
     pub fn runs_any(&self) -> bool {
@@ -117,7 +117,7 @@ impl Member {
         let number = self.next_number;
         self.next_number += 1;
         if let Order::Start { task, .. } = &order {
-            self.running.insert(task.id.clone());
+            self.running.insert(task.id.clone(), task.purpose.clone());
         }
         self.owed.insert(number, about.to_owned());
         self.link.send(&NumberedOrder { number, order });
@@ -179,26 +179,28 @@ impl Member {
                 if Some(result.trial) != trial {
                     return Ok(Heard::Late(format!("the result of task {}", result.task)));
                 }
-                if !self.running.remove(&result.task) {
+                let Some(purpose) = self.running.remove(&result.task) else {
                     return Ok(Heard::Late(format!(
                         "a result of task {:?}, which does not run",
                         result.task
                     )));
-                }
+                };
                 let failure = result.error.as_ref().map(|error| {
                     format!("task {} on {} failed: {error}", result.task, result.node)
                 });
-                let record = Record::Result(result);
+                let record = Record::Result(TaskResult { purpose, ..result });
                 Ok(match failure {
                     Some(failure) => Heard::Failed(record, failure),
                     None => Heard::Record(record),
                 })
             }
-            Record::Interval(ref interval)
-                if Some(interval.trial) != trial || !self.running.contains(&interval.task) =>
-            {
-                Ok(Heard::Late(format!("an interval of task {:?}", interval.task)))
-            }
+            Record::Interval(interval) => match self.running.get(&interval.task) {
+                Some(purpose) if Some(interval.trial) == trial => {
+                    let purpose = purpose.clone();
+                    Ok(Heard::Record(Record::Interval(Interval { purpose, ..interval })))
+                }
+                _ => Ok(Heard::Late(format!("an interval of task {:?}", interval.task))),
+            },
             Record::Probe(ref probe) if Some(probe.trial) != trial => {
                 Ok(Heard::Late(format!("values of the probe {:?}", probe.probe)))
             }

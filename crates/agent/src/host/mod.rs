@@ -19,7 +19,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use hypertare_plan::Record;
+use hypertare_plan::{AGENT_PREFIX, CONSOLE_PREFIX, REFUSED, Record};
 
 use crate::emit::Emitter;
 use crate::node::hello::hello;
@@ -67,12 +67,12 @@ pub fn inside(arguments: &InsideArguments) -> ExitCode {
             ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
         }
         Ok(Ending::BadPlan(why)) => {
-            eprintln!("hypertare-agent: {why}");
+            eprintln!("{AGENT_PREFIX}{why}");
             ExitCode::from(BAD_PLAN)
         }
         Err(error) if is_refusal(&error) => {
-            eprintln!("hypertare-agent: {:#}", spawn::explain_refusal(&error));
-            ExitCode::from(spawn::REFUSED as u8)
+            eprintln!("{AGENT_PREFIX}{:#}", spawn::explain_refusal(&error));
+            ExitCode::from(REFUSED as u8)
         }
         Err(error) => failure(&error),
     }
@@ -89,7 +89,7 @@ pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()
     let emitter = Emitter::new(records);
     let out = move |record| {
         if let Err(error) = emitter.emit(&record) {
-            eprintln!("{}a record is lost: {error}", crate::boot_contract::CONSOLE_PREFIX);
+            eprintln!("{CONSOLE_PREFIX}a record is lost: {error}");
         }
     };
     match Executor::new(machine, hello(""), (post, events), out).run() {
@@ -100,7 +100,7 @@ pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()
 }
 
 fn failure(error: &anyhow::Error) -> ExitCode {
-    eprintln!("hypertare-agent: {error:#}");
+    eprintln!("{AGENT_PREFIX}{error:#}");
     ExitCode::FAILURE
 }
 

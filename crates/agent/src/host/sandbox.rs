@@ -12,13 +12,14 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use hypertare_plan::{AGENT_PREFIX, REFUSED};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, mount};
 
 use crate::process::cgroup::{self, Scope};
 use crate::process::namespaces::{make_private, map_ids, mount_scratch};
 use crate::process::signals::{signal_descriptor, take_signal};
-use crate::process::spawn::{Child, Ended, REFUSED, Spawn, explain_refusal};
+use crate::process::spawn::{Child, Ended, Spawn, explain_refusal};
 use crate::xen::keeper::{self, Keeper};
 
 /// How long the inside may take to end in good order.
@@ -43,7 +44,7 @@ pub fn run() -> Result<i32> {
     let mut inside = match start(&scope, lifeline.as_raw_fd(), &mut keeper) {
         Ok(child) => child,
         Err(error) => {
-            eprintln!("hypertare-agent: {:#}", explain_refusal(&error));
+            eprintln!("{AGENT_PREFIX}{:#}", explain_refusal(&error));
             return Ok(REFUSED);
         }
     };
@@ -53,12 +54,12 @@ pub fn run() -> Result<i32> {
     if let Some(keeper) = &mut keeper
         && let Err(left) = keeper.await_end(&scope, KEEPER_LIMIT)
     {
-        eprintln!("hypertare-agent: {left:#}");
+        eprintln!("{AGENT_PREFIX}{left:#}");
     }
     Ok(match ended {
         Ended::Exited(status) => status,
         Ended::Killed(signal) => {
-            eprintln!("hypertare-agent: the bench's first process {ended}; everything was removed");
+            eprintln!("{AGENT_PREFIX}the bench's first process {ended}; everything was removed");
             128 + signal
         }
     })

@@ -15,14 +15,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use hypertare_plan::{CONSOLE_PREFIX, MODULES_DIRECTORY, PLAN_FILE, SEED_PARAMETER};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
 
-use crate::boot_contract::{
-    CONSOLE_PREFIX, LIMIT_PARAMETER, MODULES, PLAN, PROGRAM_PARAMETER, SEED_PARAMETER,
-};
+use crate::boot_contract::{LIMIT_PARAMETER, PROGRAM_PARAMETER};
 use crate::own_machine::modules::{self, Index};
 use crate::process::shortage::spare_this_process;
 use crate::{host, node, xen};
@@ -81,7 +80,7 @@ fn run() -> Result<()> {
         }
         None => port::open()?,
     };
-    let agent = match (File::open(PLAN), word(&command_line, PROGRAM_PARAMETER)) {
+    let agent = match (File::open(PLAN_FILE), word(&command_line, PROGRAM_PARAMETER)) {
         (_, Some(program)) => {
             mount_cgroups();
             start_child(|| become_program(program, port))?
@@ -147,7 +146,7 @@ fn bring_loopback_up() -> io::Result<()> {
 }
 
 fn load_modules(command_line: &str) -> Result<()> {
-    let directory = Path::new(MODULES);
+    let directory = Path::new(MODULES_DIRECTORY);
     let index = Index::read(directory)?;
     modules::wanted(command_line)
         .into_iter()
@@ -272,7 +271,7 @@ fn reap_until(agent: Pid) -> Result<WaitStatus> {
 )]
 fn end() -> ! {
     rustix::fs::sync();
-    if Path::new(PLAN).exists() {
+    if Path::new(PLAN_FILE).exists() {
         let _ = fs::write("/proc/sysrq-trigger", "b");
     }
     let error = reboot(RebootCommand::Restart);

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use hypertare_plan::Knob;
+use hypertare_plan::{Knob, NAPI_MODULE, NAPI_WEIGHT_FILE};
 
 use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
 use crate::boot_contract::is_own_machine;
@@ -22,8 +22,6 @@ use crate::net::Links;
 use crate::net::ethtool::Ethtool;
 use crate::own_machine::modules;
 
-const MODULE: &str = "hypertare_napi";
-const PARAMETER: &str = "/sys/module/hypertare_napi/parameters/weight";
 const VIRTIO_PARAMETER: &str = "/sys/module/virtio_net/parameters/napi_weight";
 /// The module's bound.
 const MOST: u32 = 1024;
@@ -73,14 +71,14 @@ struct Module;
 
 impl Module {
     fn open() -> Result<Rc<Option<Self>>> {
-        if Path::new(PARAMETER).exists() {
+        if Path::new(NAPI_WEIGHT_FILE).exists() {
             return Ok(Rc::new(None));
         }
         ensure!(
             is_own_machine(),
-            "the module {MODULE} is not loaded: build it in kernel/ and load it as root"
+            "the module {NAPI_MODULE} is not loaded: build it in kernel/ and load it as root"
         );
-        modules::load_own(MODULE)?;
+        modules::load_own(NAPI_MODULE)?;
         Ok(Rc::new(Some(Module)))
     }
 }
@@ -103,20 +101,21 @@ impl Place for Weight {
     }
 
     fn read(&self) -> Result<String> {
-        let text = fs::read_to_string(PARAMETER).with_context(|| format!("reading {PARAMETER}"))?;
+        let text = fs::read_to_string(NAPI_WEIGHT_FILE)
+            .with_context(|| format!("reading {NAPI_WEIGHT_FILE}"))?;
         let found = find(&text, &self.interface).with_context(|| {
             format!("{} has no NAPI instance: it is not up, or no hardware", self.interface)
         })?;
-        Ok(format!("{found} by {MODULE}"))
+        Ok(format!("{found} by {NAPI_MODULE}"))
     }
 
     fn write(&self, value: &str) -> Result<()> {
         let line = format!("{} {}", self.interface, weights(value));
-        fs::write(PARAMETER, &line).map_err(|error| match error.raw_os_error() {
+        fs::write(NAPI_WEIGHT_FILE, &line).map_err(|error| match error.raw_os_error() {
             Some(libc::EACCES | libc::EPERM) => anyhow!(
-                "{PARAMETER} may not be written ({error}): this needs root of the machine itself"
+                "{NAPI_WEIGHT_FILE} may not be written ({error}): this needs root of the machine itself"
             ),
-            _ => anyhow::Error::new(error).context(format!("writing {line:?} to {PARAMETER}")),
+            _ => anyhow::Error::new(error).context(format!("writing {line:?} to {NAPI_WEIGHT_FILE}")),
         })
     }
 }
@@ -157,7 +156,7 @@ impl Place for VirtioParameter {
     fn write(&self, value: &str) -> Result<()> {
         let weight = weights(value);
         bail!(
-            "without {MODULE} the weight is what virtio_net was loaded with: boot the guest with \
+            "without {NAPI_MODULE} the weight is what virtio_net was loaded with: boot the guest with \
              the kernel argument virtio_net.napi_weight={weight}"
         )
     }

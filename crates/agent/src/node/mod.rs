@@ -117,7 +117,7 @@ enum Origin {
 }
 
 enum Event {
-    Order(NumberedOrder),
+    Order(Box<NumberedOrder>),
     /// A line that is no order.
     Bad(String),
     /// Nobody gives orders any more.
@@ -176,14 +176,14 @@ impl Node {
     fn take_orders(&mut self, events: &Receiver<Event>, sender: &Sender<Event>) -> Result<()> {
         for event in events {
             match event {
-                Event::Order(NumberedOrder { number, order: Order::End }) => {
+                Event::Order(order) if order.order == Order::End => {
                     self.leave();
                     if let Some(desk) = &self.desk {
-                        desk.done(number, Ok(()));
+                        desk.done(order.number, Ok(()));
                     }
                     return Ok(());
                 }
-                Event::Order(order) => self.carry_out(order, sender)?,
+                Event::Order(order) => self.carry_out(*order, sender)?,
                 Event::Bad(why) => bail!("{why}"),
                 Event::Closed => return Ok(()),
                 Event::Ended(task) => self.ended(task),
@@ -325,7 +325,7 @@ fn read_orders(input: OwnedFd, events: &Sender<Event>) {
     loop {
         let event = match lines.read() {
             Ok(Some(line)) if line.whole => match serde_json::from_slice(&line.bytes) {
-                Ok(order) => Event::Order(order),
+                Ok(order) => Event::Order(Box::new(order)),
                 Err(error) => Event::Bad(format!("a line is not an order: {error}")),
             },
             Ok(_) => Event::Closed,

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use hypertare_plan::HUGE_PAGE;
 
-const HUGE: u64 = 2 << 20;
 pub const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 /// Pages that were added to the pool. Dropped, they are given back.
@@ -28,7 +28,7 @@ pub fn reserve(directory: &Path, memory: u64) -> Result<Reserved> {
             directory.display()
         );
     }
-    let needed = memory.div_ceil(HUGE);
+    let needed = memory.div_ceil(HUGE_PAGE);
     let (total, left) = (number(directory, "nr_hugepages")?, free(directory)?);
     let mut reserved = Reserved { directory: directory.to_owned(), added: 0 };
     if left >= needed {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_kernel_without_a_pool_is_named() {
-        let error = reserve(Path::new("/no/such/pool"), HUGE).unwrap_err().to_string();
+        let error = reserve(Path::new("/no/such/pool"), HUGE_PAGE).unwrap_err().to_string();
         assert!(error.contains("has no pool"), "{error}");
     }
 }

@@ -8,11 +8,10 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Paging};
+use hypertare_plan::{Accelerator, MODULES_DIRECTORY, Paging};
 use rustix::io::Errno;
 
 use super::modules::Index;
-use crate::boot_contract::MODULES;
 use crate::vmm::paging;
 
 const MODULE: &str = "kvm_amd";
@@ -64,7 +63,7 @@ fn parameters(wanted: Option<Paging>) -> String {
 }
 
 fn load(wanted: Option<Paging>) -> Result<()> {
-    let directory = Path::new(MODULES);
+    let directory = Path::new(MODULES_DIRECTORY);
     let index = Index::read(directory).context("KVM is not loaded, and there are no modules")?;
     match index.load(directory, MODULE, &parameters(wanted)) {
         Err(error) if error.downcast_ref::<Errno>() == Some(&Errno::OPNOTSUPP) => Err(error)

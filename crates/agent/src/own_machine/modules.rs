@@ -7,10 +7,9 @@ use std::fs::{self, File};
 use std::path::{Component, Path};
 
 use anyhow::{Context, Result, bail};
+use hypertare_plan::{MODULES_DIRECTORY, MODULES_PARAMETER};
 use rustix::io::Errno;
 use rustix::system::finit_module;
-
-use crate::boot_contract::{MODULES, MODULES_PARAMETER};
 
 /// Files by module, names with `_` as the kernel has them.
 #[derive(Debug, PartialEq)]
@@ -68,7 +67,7 @@ impl Index {
 /// # Errors
 /// The image does not hold it, and why, or the kernel refuses it.
 pub fn load_own(name: &str) -> Result<()> {
-    let directory = Path::new(MODULES);
+    let directory = Path::new(MODULES_DIRECTORY);
     if let Ok(reason) = fs::read_to_string(directory.join(format!("{name}.missing"))) {
         bail!("the image has no module {name}: {}", reason.trim());
     }

@@ -9,9 +9,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// The user namespaces that a child needs are not allowed.
-pub const REFUSED: i32 = 3;
-
 /// What to start, and where.
 pub struct Spawn<'a> {
     /// Arguments after the program's name.

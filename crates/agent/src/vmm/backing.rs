@@ -15,9 +15,8 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Backing, Pages};
+use hypertare_plan::{Backing, HUGE_PAGE, Pages};
 
-pub const HUGE_PAGE: u64 = 2 << 20;
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// Whether the machine can give such pages, as far as is known before it is tried.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hypertare_plan::{
-    Accelerator, Guest, Hello, MAX_LINE, Node, NodeKind, NodeReady, NumberedOrder, Order, PROTOCOL,
-    Record,
+    AGENT_PREFIX, Accelerator, Guest, Hello, MAX_LINE, Node, NodeKind, NodeReady, NumberedOrder,
+    Order, PROTOCOL, Record,
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
@@ -69,7 +69,7 @@ pub fn main(options: &Boot) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be reading; the exit status says it too.
-            let _ = writeln!(io::stderr(), "hypertare-agent: {error:#}");
+            let _ = writeln!(io::stderr(), "{AGENT_PREFIX}{error:#}");
             ExitCode::FAILURE
         }
     }

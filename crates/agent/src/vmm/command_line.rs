@@ -19,9 +19,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use anyhow::{Result, bail};
-use hypertare_plan::NicModel;
+use hypertare_plan::{MODULES_PARAMETER, NicModel};
 
-use crate::boot_contract::{MODULES_PARAMETER, PORT};
+use crate::boot_contract::PORT;
 
 pub const PROGRAM: &str = "qemu-system-x86_64";
 

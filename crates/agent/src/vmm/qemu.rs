@@ -17,7 +17,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Backing, Guest, Interface, MAX_CONSOLE_LINES, Node, Pages};
+use hypertare_plan::{
+    Accelerator, Backing, CONSOLE_PREFIX, Guest, Interface, MAX_CONSOLE_LINES, Node, Pages,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::fcntl_dupfd_cloexec;
@@ -33,7 +35,6 @@ use super::initramfs::concatenate;
 use super::jail::{self, Jail, NO_SANDBOX};
 use super::paging;
 use super::qmp::{Ending, Qmp};
-use crate::boot_contract::CONSOLE_PREFIX;
 
 /// Lines kept of QEMU's own messages.
 const MAX_ERROR_LINES: usize = 10;

@@ -74,6 +74,7 @@ impl Context {
             end_s,
             values,
             heard_s: None,
+            purpose: None,
         }));
     }
 
@@ -95,6 +96,7 @@ impl Context {
             values: outcome.values,
             histograms: outcome.histograms,
             text: outcome.text,
+            purpose: None,
         }
     }
 

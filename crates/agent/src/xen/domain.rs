@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Bench, Domain as Plan, Interface, Link, LinkKind, Node};
+use hypertare_plan::{
+    AGENT_PREFIX, Bench, Domain as Plan, Interface, LEAST_DOMAIN_MEMORY, Link, LinkKind, Node,
+};
 
 use super::account::State;
 use super::kit::Kit;
@@ -21,9 +23,6 @@ use crate::vmm::initramfs::concatenate;
 const CREATE_LIMIT: Duration = Duration::from_secs(120);
 const LIMIT: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(10);
-
-/// Least memory, in MB, with which a kernel and an initramfs of this size boot.
-const LEAST_MEMORY_MB: u64 = 112;
 
 /// A running guest. Dropped, it is destroyed.
 pub struct Domain {
@@ -123,7 +122,7 @@ impl Drop for Domain {
             .and_then(|mut store| cleanup::destroy(&mut store, |name| name == self.name));
         if let Err(error) = destroyed {
             // Nobody waits for a drop. On a user's host the keeper tries again when the run has ended.
-            eprintln!("hypertare-agent: the guest {} is left: {error:#}", self.name);
+            eprintln!("{AGENT_PREFIX}the guest {} is left: {error:#}", self.name);
         }
         let _ = fs::remove_file(&self.configuration);
     }
@@ -188,8 +187,9 @@ fn check(plan: &Plan, script: &Path) -> Result<()> {
     if rustix::fs::access(script, rustix::fs::Access::EXEC_OK).is_err() {
         bail!("the script {}, which joins a guest's interface, cannot be run", script.display());
     }
-    if plan.memory >> 20 < LEAST_MEMORY_MB {
-        bail!("a Xen guest needs at least {LEAST_MEMORY_MB} MB of memory to boot");
+    if plan.memory < LEAST_DOMAIN_MEMORY {
+        let least = LEAST_DOMAIN_MEMORY >> 20;
+        bail!("a Xen guest needs at least {least} MB of memory to boot");
     }
     Ok(())
 }

@@ -10,13 +10,13 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use hypertare_plan::XEN_VIF_SCRIPT;
 use rustix::mount::mount_bind;
 
 use crate::process::cgroup::Scope;
 use crate::process::namespaces;
 
 /// A file of the machine's image whose interpreter is this agent: see the image's builder.
-const OWN_SCRIPT: &str = "/xen/vif";
 const OWN_DIRECTORY: &str = "/run/hypertare-domains";
 
 /// The host's settings of `xl`.
@@ -34,7 +34,7 @@ pub struct Kit {
 impl Kit {
     /// Of a machine that is the experiment's own.
     pub fn of_own_machine() -> Self {
-        Kit { scope: None, script: OWN_SCRIPT.into(), directory: OWN_DIRECTORY.into() }
+        Kit { scope: None, script: XEN_VIF_SCRIPT.into(), directory: OWN_DIRECTORY.into() }
     }
 
     /// Of a run on somebody's host: all of it lies in the sandbox's memory.

@@ -7,11 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use hypertare_plan::XEN_RELEASE;
 
 use crate::process::shortage::{Shortage, expose_this_process};
 
-/// Where Debian keeps what belongs to one release of Xen.
-const DIRECTORY: &str = "/usr/lib/xen-4.17/bin";
 /// What a tool may say.
 const MOST_OUTPUT: u64 = 1 << 20;
 /// In what libxl says of removing what it could not make.
@@ -51,9 +50,15 @@ fn run_unexplained(program: &str, arguments: &[&str], limit: Duration) -> Result
     bail!("{} failed ({status}): {}", what(), first_lines(&errors, &output))
 }
 
+/// Where Debian keeps what belongs to one release of Xen.
+fn directory() -> String {
+    format!("/usr/lib/xen-{XEN_RELEASE}/bin")
+}
+
 fn start(program: &str, arguments: &[&str]) -> std::io::Result<Child> {
-    let path = format!("{DIRECTORY}:{}", std::env::var("PATH").unwrap_or_default());
-    let own = format!("{DIRECTORY}/{program}");
+    let directory = directory();
+    let path = format!("{directory}:{}", std::env::var("PATH").unwrap_or_default());
+    let own = format!("{directory}/{program}");
     let program = if std::path::Path::new(&own).exists() { own } else { program.to_owned() };
     let mut command = Command::new(program);
     command
@@ -105,7 +110,7 @@ fn first_lines(errors: &str, output: &str) -> String {
 
 /// Starts a program that stays: nothing of it is waited for or read.
 pub fn start_daemon(program: &str, arguments: &[&str]) -> Result<()> {
-    let status = Command::new(format!("{DIRECTORY}/{program}"))
+    let status = Command::new(format!("{}/{program}", directory()))
         .args(arguments)
         .stdin(Stdio::null())
         .status()

@@ -27,8 +27,8 @@ def pairs(study: Study, variant: Variant, on: Surroundings) -> list[Pair]:
     for rank in range(count):
         ends = _routed_ends if study.routed else _direct_ends
         near, far, interfaces = ends(study, variant, rank, own[rank], on)
-        mark = f".{rank + 1}" if count > 1 else ""
-        found.append(Pair(rank, own[rank], near, far, interfaces, mark))
+        number = rank + 1 if count > 1 else None
+        found.append(Pair(rank, own[rank], near, far, interfaces, number))
     return found
 
 

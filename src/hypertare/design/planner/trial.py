@@ -78,10 +78,10 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
     has for an address that is not known yet is dropped where nobody counts it.
     """
     tasks = tuple(
-        plan.Task(
-            id=f"reach{pair.mark}",
-            node=pair.far.node,
-            workload=plan.PingRequest(
+        pair.task(
+            "reach",
+            pair.far.node,
+            plan.PingRequest(
                 protocol="icmp",
                 to=pair.near.address,
                 count=1,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
-from hypertare.protocol.plan import HUGE_PAGE
+from hypertare.protocol.constants import HUGE_PAGE
 
 _FOLDER = "/sys/kernel/mm/hugepages/hugepages-2048kB"
 

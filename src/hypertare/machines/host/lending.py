@@ -10,7 +10,8 @@ from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
 from hypertare.machines.host import huge_pages, journal, kvm
 from hypertare.machines.host.needs import Needs
-from hypertare.protocol.plan import HUGE_PAGE, Paging
+from hypertare.protocol.constants import HUGE_PAGE
+from hypertare.protocol.plan import Paging
 
 _GLANCE_S = 0.2
 

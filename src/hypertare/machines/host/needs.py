@@ -10,7 +10,7 @@ from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
 from hypertare.machines.host import huge_pages, journal, kvm
 from hypertare.protocol import plan
-from hypertare.protocol.plan import HUGE_PAGE
+from hypertare.protocol.constants import HUGE_PAGE
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,13 @@ from hypertare.machines.image.modules import ModuleTree, unsigned
 from hypertare.machines.image.programs import Choice, Programs
 from hypertare.machines.image.qemu import Qemu
 from hypertare.machines.image.xen import Xen
+from hypertare.protocol.constants import MODULES_DIRECTORY
 
 VERSION = 2
 """Of what an initramfs looks like; part of every key."""
 
 INITRAMFS = "initramfs.cpio"
+_MODULES = MODULES_DIRECTORY.lstrip("/")
 DEFAULT_KERNEL = "debian"
 
 
@@ -334,11 +336,11 @@ def _contents(
         # The kernel opens it for init's output before anything is mounted.
         cpio.device("dev/console", 5, 1),
         *(cpio.directory(name) for name in wanted.directories),
-        cpio.file("modules/index", _index(modules)),
+        cpio.file(f"{_MODULES}/index", _index(modules)),
     ]
     if tree:
         own_files = {name: unsigned(tree.content(name)) for name in sorted(files)}
-        members += [cpio.file(f"modules/{name}.ko", data) for name, data in own_files.items()]
+        members += [cpio.file(f"{_MODULES}/{name}.ko", data) for name, data in own_files.items()]
     members += [_own_member(built) for built in own]
     return members, sorted(modules)
 
@@ -346,8 +348,8 @@ def _contents(
 def _own_member(built: Built) -> cpio.Member:
     """The module, or the reason why there is none, for the agent to tell."""
     if built.reason is not None:
-        return cpio.file(f"modules/{built.name}.missing", f"{built.reason}\n".encode())
-    return cpio.file(f"modules/{built.name}.ko", built.content())
+        return cpio.file(f"{_MODULES}/{built.name}.missing", f"{built.reason}\n".encode())
+    return cpio.file(f"{_MODULES}/{built.name}.ko", built.content())
 
 
 def _modules(tree: ModuleTree, wanted: Profile) -> dict[str, list[str]]:

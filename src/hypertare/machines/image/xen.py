@@ -14,6 +14,7 @@ from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.userland import Userland, fetch_all, fetched_all
+from hypertare.protocol.constants import XEN_RELEASE, XEN_VIF_SCRIPT
 
 VERSION = 2
 """Of what is taken from the packages; part of an image's key."""
@@ -22,13 +23,9 @@ FILE = "xen"
 KERNEL = "vmlinux"
 """The hypervisor and the kernel that boots under it in an image's cache entry."""
 
-_VIF_SCRIPT = "xen/vif"
-"""Path in the driver domain; the agent knows it."""
-
-RELEASE = "4.17"
-_HYPERVISOR_PACKAGE = f"xen-hypervisor-{RELEASE}-amd64"
-_TOOL_PACKAGES = (f"xen-utils-{RELEASE}", "xenstore-utils", "libgcc-s1")
-_PROGRAMS = f"usr/lib/xen-{RELEASE}/bin"
+_HYPERVISOR_PACKAGE = f"xen-hypervisor-{XEN_RELEASE}-amd64"
+_TOOL_PACKAGES = (f"xen-utils-{XEN_RELEASE}", "xenstore-utils", "libgcc-s1")
+_PROGRAMS = f"usr/lib/xen-{XEN_RELEASE}/bin"
 _TOOLS = ("xl", "xenstored", "xenconsoled", "xen-init-dom0", "libxl-save-helper")
 _CLIENTS = tuple(f"usr/bin/xenstore-{verb}" for verb in ("read", "write", "ls"))
 _LOADED = ("libgcc_s.so.1",)
@@ -65,7 +62,7 @@ class Xen:
             MachineError: the package holds none that can be unpacked.
             DamagedError: it is not what was put there.
         """
-        packed = self.hypervisor.read(f"boot/xen-{RELEASE}-amd64.gz")
+        packed = self.hypervisor.read(f"boot/xen-{XEN_RELEASE}-amd64.gz")
         try:
             unpacked = zlib.decompressobj(wbits=31).decompress(packed, _LARGEST)
         except zlib.error as error:
@@ -87,7 +84,7 @@ class Xen:
         # Packages know the directory by its old name.
         members.append(cpio.link("var/run", "/run"))
         # The agent is its interpreter.
-        members.append(cpio.file(_VIF_SCRIPT, b"#!/init xen-vif\n", executable=True))
+        members.append(cpio.file(XEN_VIF_SCRIPT.lstrip("/"), b"#!/init xen-vif\n", executable=True))
         # Without it every `xl` complains.
         members.append(cpio.file("etc/xen/xl.conf", b""))
         return members

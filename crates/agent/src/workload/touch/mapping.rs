@@ -4,12 +4,11 @@ use std::fs;
 use std::io;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use hypertare_plan::Pages;
+use hypertare_plan::{HUGE_PAGE, Pages};
 
 use super::Line;
 
 const SMALL: u64 = 4096;
-const HUGE: u64 = 2 << 20;
 /// No machine has more.
 const MOST: u64 = 1 << 46;
 const FREE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
@@ -27,7 +26,7 @@ impl Mapping {
     /// # Errors
     /// A size that is no multiple of the pages', or pages that there are not.
     pub fn new(bytes: u64, pages: Option<Pages>) -> Result<Self> {
-        let page = if pages == Some(Pages::Huge) { HUGE } else { SMALL };
+        let page = if pages == Some(Pages::Huge) { HUGE_PAGE } else { SMALL };
         ensure!((1..=MOST).contains(&bytes), "memory is {bytes} bytes, but must be 1 to {MOST}");
         ensure!(
             bytes.is_multiple_of(page),
@@ -50,9 +49,9 @@ impl Mapping {
     }
 
     fn apart(bytes: u64) -> io::Result<Self> {
-        let length = bytes + 2 * HUGE;
+        let length = bytes + 2 * HUGE_PAGE;
         let at = map(length, libc::PROT_NONE, 0)?;
-        let begin = (at as usize + 1).next_multiple_of(HUGE as usize);
+        let begin = (at as usize + 1).next_multiple_of(HUGE_PAGE as usize);
         let begin = at.wrapping_byte_add(begin - at as usize);
         let mapping = Mapping { mapped: (at, length as usize), begin: begin.cast(), bytes };
         // SAFETY: the range is within this mapping, which nobody uses yet.
@@ -123,7 +122,7 @@ fn none_free(bytes: u64, error: &io::Error) -> anyhow::Error {
     }
     let free = fs::read_to_string(FREE).unwrap_or_default();
     let free = free.trim();
-    let wanted = bytes / HUGE;
+    let wanted = bytes / HUGE_PAGE;
     anyhow!(
         "{wanted} free pages of 2 MB are needed, but there are {}: boot with the kernel argument \
          hugepages={wanted}, or write their number to {}",
@@ -188,7 +187,7 @@ AnonHugePages:      2048 kB
         for pages in [None, Some(Pages::Small)] {
             let mapping = Mapping::new(3 * SMALL, pages).unwrap();
             let begin = mapping.begin as u64;
-            assert_eq!(begin % HUGE, 0);
+            assert_eq!(begin % HUGE_PAGE, 0);
             let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
             assert!(smaps.lines().any(|line| range(line) == Some((begin, begin + 3 * SMALL))));
         }

@@ -1,0 +1,16 @@
+"""What made tasks are there for."""
+
+from __future__ import annotations
+
+from hypertare.protocol.plan import Direction, Purpose
+
+_DIRECTIONS: dict[str, Direction] = {"0": "out", "1": "back"}
+
+
+def purpose_of(task: str) -> Purpose:
+    """By the ids that tests write: `send`, `receive.2` of the second guest, `send-1.2` back to it."""
+    name, _, pair = task.partition(".")
+    role, _, direction = name.partition("-")
+    return Purpose(
+        role=role, pair=int(pair) if pair else None, direction=_DIRECTIONS.get(direction)
+    )
