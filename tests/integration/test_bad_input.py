@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "unknown study": (("run", "frist-look"), 2, ("Did you mean 'first-look'?",)),
     "no study": (("run",), 2, ("Which study?", "hypertare studies")),
     "set": (("run", "study.toml", "--set", "sut.cpsu=2"), 2, ("sut.cpsu", "Did you mean 'cpus'?")),
-    "resume nothing": (("run", "--resume", "--out", "void"), 2, ("There is no run void",)),
+    "resume nothing": (("run", "--resume", "--out", "void"), 2, ("There is no run at void",)),
     "resume where": (("run", "--resume"), 2, ("--out DIR",)),
     "unknown command": (
         ("weigh", "--", "no-such-program"),
