@@ -80,27 +80,29 @@ def stopped(
     max_trials: int = 30,
     experiments: int = 10_000,
     naive: bool = False,
+    cost: float = 0.0,
+    of_cost: float = 0.0,
 ) -> tuple[float, float]:
-    """Coverage and mean number of blocks under the stop rule.
+    """Coverage and mean number of blocks under the stop rule, of a log ratio of `cost`.
 
     `spread` is the standard deviation of a log ratio over the precision. The vectorised parts are
     those that `stop.decide` is made of.
     """
     precision = 0.02
     rng = np.random.default_rng(seed)
-    ratios = log_ratios(noise, rng, (experiments, max_trials)) * spread * precision
+    ratios = log_ratios(noise, rng, (experiments, max_trials)) * spread * precision + cost
     widths = stop.half_widths(ratios)
     counts = np.arange(1, max_trials + 1)
     if naive:
         over = (widths <= precision) & (counts >= min_trials)
     else:
-        over = stop.ends(widths, precision, min_trials)
+        over = stop.ends(widths, stop.sufficient(ratios, precision, of_cost), min_trials)
     over[:, -1] = True
     last = over.argmax(axis=1)
     means = ratios.cumsum(axis=1)[np.arange(experiments), last] / (last + 1)
     # Half-widths are of the cost; back to the log ratio that the interval is made on.
     half = np.arcsinh(widths[np.arange(experiments), last] / np.exp(_below(ratios, last)))
-    return float((np.abs(means) <= half).mean()), float((last + 1).mean())
+    return float((np.abs(means - cost) <= half).mean()), float((last + 1).mean())
 
 
 def booted(number: int, trials: int, effect: float, seed: int) -> float:

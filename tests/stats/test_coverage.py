@@ -37,6 +37,17 @@ def test_stop_rule_with_a_higher_limit() -> None:
         assert LOW <= share <= HIGH
 
 
+@pytest.mark.parametrize("cost", [0.1, 0.3, 1.0, 3.2])
+@pytest.mark.parametrize("spread", [1.0, 2.5, 5.0, 15.0])
+@pytest.mark.parametrize("noise", list(coverage.SIDES))
+def test_a_precision_relative_to_the_cost(noise: str, spread: float, cost: float) -> None:
+    """Costs of 10 % to 25 times, known to a fifth of themselves."""
+    share, blocks = coverage.stopped(coverage.SIDES[noise], spread, seed=1, cost=cost, of_cost=0.2)
+    assert LOW <= share <= HIGH
+    _, without = coverage.stopped(coverage.SIDES[noise], spread, seed=1, cost=cost)
+    assert blocks <= without
+
+
 def test_first_narrow_interval_would_not_do() -> None:
     """The reason for confirming."""
     share, naive = coverage.stopped(coverage.SIDES["lognormal"], 2.0, seed=1, naive=True)
@@ -50,9 +61,11 @@ def test_simulated_rule_is_the_real_one() -> None:
     rng = np.random.default_rng(3)
     for _ in range(60):
         ratios = rng.standard_normal(30) * 0.02 * rng.uniform(0.2, 3) + rng.uniform(-1, 1)
-        over = stop.ends(stop.half_widths(ratios), 0.02, 5)
+        of_cost = rng.choice([0.0, 0.2])
+        wanted = stop.sufficient(ratios, 0.02, of_cost)
+        over = stop.ends(stop.half_widths(ratios), wanted, 5)
         asked = [
-            stop.decide(ratios[:n], precision=0.02, min_trials=5, max_trials=30)
+            stop.decide(ratios[:n], precision=0.02, min_trials=5, max_trials=30, of_cost=of_cost)
             for n in range(1, 31)
         ]
         first = next(n for n, said in enumerate(asked) if said is not Decision.CONTINUE)

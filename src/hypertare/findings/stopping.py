@@ -80,6 +80,7 @@ class Watched:
 
         rule = StopRule(
             precision=self._design.precision,
+            of_cost=self._design.of_cost,
             min_trials=self._design.min_trials,
             max_trials=self._design.max_trials,
             min_boots=self._min_boots,

@@ -104,7 +104,9 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         published=tuple(_published(meta, file, estimates)),
         claims=tuple(judge(claim, known, foretold, under) for claim in _claims(store, meta)),
         failed=found.failed,
-        warnings=tuple(dict.fromkeys([*_warnings(store), *found.warnings])),
+        warnings=tuple(
+            dict.fromkeys([*_warnings(store), *_missed(meta, found.estimates), *found.warnings])
+        ),
     )
 
 
@@ -268,6 +270,16 @@ def _interface(state: InterfaceState) -> dict[str, Level | None]:
         "tx_queues": state.tx_queues,
         **dict(sorted(state.offloads.items())),
     }
+
+
+def _missed(meta: Meta, estimates: Sequence[Estimate]) -> list[str]:
+    """Boots that were asked for in virtual time repeat: there is nothing to be more precise about."""
+    from hypertare.findings.precision import missed
+    from hypertare.study.design import DesignSettings
+
+    design = DesignSettings.model_validate(meta.settings.get("design", {}))
+    told = missed(estimates, meta.headline, design.precision, design.of_cost)
+    return [told] if told else []
 
 
 def _warnings(store: Store) -> list[str]:
