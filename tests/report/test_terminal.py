@@ -69,6 +69,20 @@ def test_of_one_cell_what_says_nothing_is_left_out(report: Report) -> None:
     assert sum(line.startswith("  native ") for line in text.splitlines()) == 1
 
 
+def test_where_it_leaves_the_screen_the_verdicts_stand_last_too(report: Report) -> None:
+    first = report.sentences[0].text.split(",")[0]
+    assert shown(report).count(first) == 1
+    assert shown(report, force_terminal=True, height=500).count(first) == 1
+    text = shown(report, force_terminal=True, height=24)
+    assert text.count(first) == 2 and first in "\n".join(text.splitlines()[-12:])
+
+
+def test_of_many_warnings_the_rest_is_counted(report: Report) -> None:
+    many = replace(report, warnings=tuple(f"warning number {n}" for n in range(9)))
+    assert "and 6 more" in shown(many) and "warning number 8" not in shown(many)
+    assert "warning number 8" in shown(many, every=True)
+
+
 def test_colours_only_where_they_are_wanted(
     report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:

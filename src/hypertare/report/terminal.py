@@ -11,6 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hypertare.base.units import human_size
+from hypertare.probes.stat import STAT
 from hypertare.report import factors, units, verdict
 from hypertare.report.model import Failure, Report
 from hypertare.report.tables import levels
@@ -30,13 +31,18 @@ _STYLES: dict[Tone, str] = {
 }
 _JUDGEMENTS = {"holds": "green", "fails": "red", "undecided": "yellow", "not judged": "dim"}
 _MOST_FAILURES = 5
-_MOST_WARNINGS = 8
+_MOST_LAST = 3
+_MOST_WARNINGS = 3
 
 
 def show(report: Report, console: Console | None = None, *, every: bool = False) -> None:
     """Prints the report. Colours follow the terminal and `NO_COLOR`."""
     console = console or Console(highlight=False)
-    console.print(render(report, every=every))
+    shown = render(report, every=every)
+    console.print(shown)
+    if console.is_terminal and len(console.render_lines(shown)) > console.height:
+        # What stood first has left the screen.
+        console.print(Group(Text(), *map(_sentence, report.sentences[:_MOST_LAST])))
 
 
 def render(report: Report, *, every: bool = False) -> RenderableType:
@@ -56,7 +62,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
             parts += _found(table)
     parts += _claims(report)
     parts += _failures(report)
-    parts += _warnings(report)
+    parts += _warnings(report, every)
     return Group(*parts)
 
 
@@ -106,12 +112,12 @@ def _tables(report: Report, estimates: Sequence[Estimate]) -> Iterator[Renderabl
 
 
 def _telling(estimate: Estimate, report: Report) -> bool:
-    """Whether it is of a leading response; in a run of one cell also of any other that was compared
-    and is not nought on every platform.
+    """Whether it is of a leading response; in a run of one cell also of the whole machine's CPU time,
+    which says what the answer costs others, unless it is nought or compared with nothing.
     """
     if estimate.response == report.meta.headline.get(str(estimate.cell.get("workload"))):
         return True
-    if len(report.cells()) > 1:
+    if len(report.cells()) > 1 or estimate.response != STAT.machine_cpu.name:
         return False
     alike = [one for one in report.summary.estimates if one.response == estimate.response]
     return any(one.baseline for one in alike) and any(one.estimate for one in alike)
@@ -203,13 +209,14 @@ def _failed(group: Sequence[Failure], report: Report) -> str:
     return named if told else f"{named}: {one.reason}"
 
 
-def _warnings(report: Report) -> list[RenderableType]:
+def _warnings(report: Report, every: bool) -> list[RenderableType]:
     if not report.warnings:
         return []
     lines: list[RenderableType] = [Text(), Text("warnings", style="bold yellow")]
-    for warning in report.warnings[:_MOST_WARNINGS]:
+    most = len(report.warnings) if every else _MOST_WARNINGS
+    for warning in report.warnings[:most]:
         lines.append(Padding(Text(plain(warning)), (0, 0, 0, 2), expand=False))
-    if len(report.warnings) > _MOST_WARNINGS:
-        more = f"and {len(report.warnings) - _MOST_WARNINGS} more, in report.html"
+    if len(report.warnings) > most:
+        more = f"and {len(report.warnings) - _MOST_WARNINGS} more (hypertare report RUN --all)"
         lines.append(Padding(Text(more), (0, 0, 0, 2), expand=False))
     return lines
