@@ -22,6 +22,9 @@ class Format(StrEnum):
     csv = "csv"
     markdown = "markdown"
     parquet = "parquet"
+    hyperfine = "hyperfine"
+    bmf = "bmf"
+    benchmark_action = "benchmark-action"
 
 
 def report(
@@ -34,7 +37,11 @@ def report(
     ],
     format: Annotated[
         Format,
-        typer.Option("--format", help="json is the summary; csv and parquet hold every trial."),
+        typer.Option(
+            "--format",
+            help="json is the summary; csv and parquet hold every trial; the last three are for "
+            "readers of hyperfine's JSON, for Bencher and for github-action-benchmark.",
+        ),
     ] = Format.table,
     every: Annotated[
         bool, typer.Option("--all", metavar="", help="Every response in the table.")
@@ -172,7 +179,7 @@ def _print(found: Report, format: Format, every: bool) -> None:
         show(found, every=every)
         return
     from hypertare.base.errors import InputError
-    from hypertare.report import data, markdown
+    from hypertare.report import data, markdown, others
 
     if format is Format.parquet:
         if sys.stdout.isatty():
@@ -186,5 +193,8 @@ def _print(found: Report, format: Format, every: bool) -> None:
         Format.json: data.json,
         Format.csv: data.csv,
         Format.markdown: markdown.render,
+        Format.hyperfine: others.hyperfine,
+        Format.bmf: others.bmf,
+        Format.benchmark_action: others.benchmark_action,
     }
     sys.stdout.write(exporters[format](found))
