@@ -5,6 +5,7 @@
 # make test-quick   the tests that boot no guest and carry out no whole runs
 # make fuzz         wrong studies, records, plans and runs by the thousand: EXAMPLES=20000 of each kind
 # make torture      faults at random moments of N real runs (docs/torture.md); as root
+# make wheel        dist/hypertare-*.whl with the agent in it: for pip, uvx, PyPI
 # make bench        hypertare's own speed beside iperf3, hyperfine and the kernel's floor
 .DEFAULT_GOAL := help
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
@@ -62,6 +63,9 @@ torture: setup-test
 	@.venv/bin/python -m tests.torture -n $(N) --seed $(SEED) --from $(FROM) \
 		$(if $(SHARED),--shared) $(if $(JOBS),--jobs $(JOBS)) $(if $(FAULT),--fault "$(FAULT)") $(if $(JSON),--json $(JSON))
 
+wheel: setup
+	@.venv/bin/python -m hatchling build -t wheel -d dist
+
 bench:
 	@tools/setup bench
 	.venv/bin/python bench/run.py
@@ -69,4 +73,4 @@ bench:
 clean:
 	rm -rf target .venv .tools
 
-.PHONY: help setup demo install uninstall setup-test test test-quick fuzz lint torture bench clean
+.PHONY: help setup demo install uninstall setup-test test test-quick fuzz lint torture wheel bench clean

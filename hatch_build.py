@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -27,4 +28,13 @@ class Beside(BuildHookInterface):
         root = Path(self.root)
         subprocess.run(["cargo", "build", "-q", "--release", "--locked"], cwd=root, check=True)
         build_data["force_include"] |= {str(root / path): place for path, place in BESIDE.items()}
-        build_data |= {"pure_python": False, "tag": "py3-none-linux_x86_64"}
+        build_data |= {"pure_python": False, "tag": f"py3-none-{_platform(root)}"}
+
+
+def _platform(root: Path) -> str:
+    """The oldest Linux that it runs on, as PEP 600 names it. The agent is static and needs no libc; the
+    walk plugin is loaded by QEMU and needs the one that it was linked with.
+    """
+    plugin = (root / RELEASE / "libhypertare_walk.so").read_bytes()
+    needed = max(int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", plugin))
+    return f"manylinux_2_{needed}_x86_64"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -35,11 +36,19 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=280)
     (wheel,) = place.glob("*.whl")
-    assert wheel.name.endswith("-py3-none-linux_x86_64.whl")
+    named = re.search(r"-py3-none-manylinux_2_(\d+)_x86_64\.whl$", wheel.name)
+    assert named, wheel.name
     with zipfile.ZipFile(wheel) as archive:
         for one in archive.infolist():
             path = Path(archive.extract(one, place / "site"))
             path.chmod(one.external_attr >> 16 & 0o777)
+    # It says no older libc than its libraries ask for.
+    for name in ("libhypertare_walk.so", "hypertare-agent"):
+        binary = place / "site" / "hypertare" / "bin" / name
+        symbols = subprocess.run(["objdump", "-T", binary], capture_output=True, text=True)
+        asked = [int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", symbols.stdout)]
+        assert max(asked, default=0) <= int(named[1])
+        assert bool(asked) == name.endswith(".so")
     return place / "site"
 
 

@@ -46,3 +46,10 @@ def test_several_commands_are_levels_of_a_factor() -> None:
     study = file.study()
     assert study.factors == {"workloads.command.command": ("gzip f", "pigz f")}
     assert "`gzip f` or `pigz f`" in study.question
+
+
+def test_arguments_are_not_taken_for_commands() -> None:
+    with pytest.raises(InputError, match="no program 'clean-it'") as caught:
+        commands_of(["make", "clean-it"], False, [])
+    assert caught.value.do is not None and "weigh -- make clean-it" in caught.value.do
+    assert commands_of(["true", "false"], False, []) == ["true", "false"]

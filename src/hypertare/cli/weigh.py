@@ -242,11 +242,31 @@ def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> 
         return [words]
     import shlex
 
+    if not as_it_is:
+        _refuse_arguments(words)
+
     made = [words] if as_it_is else [[word] for word in words]
     for parameter in parameters:
         made = _with_values(made, parameter)
     told = [shlex.join(command) if as_it_is else command[0] for command in made]
     return list(dict.fromkeys(told))
+
+
+def _refuse_arguments(words: Sequence[str]) -> None:
+    """`weigh make clean` means one command: its words are no commands."""
+    import shutil
+
+    from hypertare.base.errors import InputError
+
+    if len(words) < 2 or any(any(c.isspace() for c in word) for word in words):
+        return
+    strange = next((word for word in words if shutil.which(word) is None), None)
+    if strange is not None:
+        raise InputError(
+            f"Without -- each word is a command, and there is no program '{strange}'.",
+            f"One command: hypertare weigh -- {' '.join(words)}; several: each with its arguments in "
+            "quotes.",
+        )
 
 
 def _with_values(commands: Sequence[list[str]], parameter: str) -> list[list[str]]:
