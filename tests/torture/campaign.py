@@ -48,12 +48,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.json:
         asked.json.write_text(json.dumps([asdict(one) for one in outcomes], indent=1) + "\n")
     failed = [one for one in outcomes if one.wrong]
+    never = list(never_struck(outcomes))
+    for fault in never:
+        print(f"\n{fault}: never met its victim. Is that called otherwise by now?")
     for one in failed:
         print(f"\n{_again(one.draw)}: {one.draw}\n  {one.evidence}")
         print("\n".join(f"  - {wrong}" for wrong in one.wrong))
     if not failed:
         place.rmdir()
-    return 1 if failed else 0
+    return 1 if failed or never else 0
 
 
 def _draws(seed: int, numbers: range, fault: str | None) -> list[Draw]:
@@ -161,6 +164,17 @@ def measure(home: Path, kind: str) -> float:
     assert ran.status == 0, ran
     subprocess.run(["rm", "-rf", home], check=True)
     return ran.seconds
+
+
+def never_struck(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Faults that found nobody, again and again: what they were to show they did not."""
+    for fault in dict.fromkeys(one.draw.fault for one in outcomes):
+        of = [one for one in outcomes if one.draw.fault == fault]
+        if len(of) >= _OFTEN and not any(one.struck for one in of):
+            yield fault
+
+
+_OFTEN = 3
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

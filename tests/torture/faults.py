@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hypertare.machines.host import guardian
 from tests.integration.lab import Started
 from tests.torture.room import Room
 
@@ -27,7 +28,7 @@ VICTIMS = {
     "node's agent": r"-agent node ",
     "task": r"-agent task ",
     "QEMU": r"^qemu-system\S* .*-append ",
-    "guardian": r"-m hypertare\.host\.guardian",
+    "guardian": rf"-m {re.escape(guardian.__name__)}",
 }
 AGENTS = ("outer agent", "inner agent")
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.lab import Lab
 from tests.torture import campaign
-from tests.torture.episode import Draw, carry_out
+from tests.torture.episode import Draw, Outcome, carry_out
 from tests.torture.faults import FAULTS
 from tests.torture.room import V1, Room
 from tests.torture.traces import Traces
@@ -82,3 +82,12 @@ def test_an_episode_can_be_had_again() -> None:
     assert first != [Draw.of(4, number) for number in range(3 * len(FAULTS))]
     assert {draw.fault for draw in first[: len(FAULTS)]} == set(FAULTS)
     assert 0.15 < sum(draw.other == "guest" for draw in first) / len(first) < 0.5
+
+
+def test_a_fault_that_never_meets_its_victim_is_told() -> None:
+    """A process that is called otherwise by now would make a fault that proves nothing."""
+    outcomes = [Outcome(Draw.with_fault(1, number, "kill task")) for number in range(3)]
+    assert list(campaign.never_struck(outcomes)) == ["kill task"]
+    outcomes[1].struck = True
+    assert list(campaign.never_struck(outcomes)) == []
+    assert list(campaign.never_struck(outcomes[:2])) == []
