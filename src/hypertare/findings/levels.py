@@ -64,11 +64,12 @@ def level_changes(
         leading: by workload, the response that is the question.
     """
     every = series(trials)
+    costs = _Costs(every, rules)
     drafts = [
         draft
         for factor, levels in factors.items()
         for pairs in _groups(every, factor, levels)
-        if (draft := _draft(pairs, factor, every, leading, rules)) is not None
+        if (draft := _draft(pairs, factor, costs, leading, rules)) is not None
     ]
     chance = by_chance([("levels", draft.p) for draft in drafts], rules.confidence)
     return tuple(
@@ -141,7 +142,7 @@ def _groups(every: Sequence[Series], factor: str, levels: Sequence[Level]) -> It
 def _draft(
     pairs: Sequence[_Pair],
     factor: str,
-    every: Sequence[Series],
+    costs: _Costs,
     leading: Mapping[str, Response],
     rules: Rules,
 ) -> _Draft | None:
@@ -167,7 +168,7 @@ def _draft(
         exact=rules.clock == "virtual" and comparison.mean.interval.constant,
         doubt=_doubt(pairs, response.name),
     )
-    return _Draft(_with_points(change, pairs, response, every, rules), comparison, response)
+    return _Draft(_with_points(change, pairs, response, costs, rules), comparison, response)
 
 
 def _with_verdict(draft: _Draft, rules: Rules, many: bool) -> LevelChange:
@@ -238,52 +239,57 @@ def _doubt(pairs: Sequence[_Pair], response: str) -> str | None:
 # --- what a level changes of the cost
 
 
+class _Costs:
+    """The cost of each series, once: every factor asks for it again."""
+
+    def __init__(self, every: Sequence[Series], rules: Rules) -> None:
+        self._every = every
+        self._rules = rules
+        self._known: dict[int, Interval | None] = {}
+
+    def of(self, one: Series, response: Response) -> Interval | None:
+        """From trials paired with the baseline's of the same block; none for the baseline itself.
+
+        Standard errors by the delta method: of exp(x) it is exp(x) times that of x.
+        """
+        if id(one) not in self._known:
+            self._known[id(one)] = self._measured(one, response)
+        return self._known[id(one)]
+
+    def _measured(self, one: Series, response: Response) -> Interval | None:
+        baseline, confidence = self._rules.baseline, self._rules.confidence
+        bases = [] if one.platform == baseline else baseline_of(one, self._every, baseline)
+        if len(bases) != 1:
+            return None
+        pairs, where = paired(one, bases[0], response.name)
+        if pairs.logs is None or not pairs.blocks:
+            return None
+        log = boots.mean(pairs.logs, where, confidence).interval
+        return replace(
+            log,
+            estimate=ratio.cost(log.estimate, response.better),
+            error=math.exp(log.estimate) * log.error,
+            low=None,
+            high=None,
+        )
+
+
 def _with_points(
     change: LevelChange,
     pairs: Sequence[_Pair],
     response: Response,
-    every: Sequence[Series],
+    costs: _Costs,
     rules: Rules,
 ) -> LevelChange:
     """How much more of the baseline is lost at this level than at the reference."""
-    found = [_points(pair, response, every, rules) for pair in pairs]
-    parts = [part for part in found if part is not None]
-    if not parts or len(parts) < len(found):
-        return change
+    parts = []
+    for pair in pairs:
+        before, after = costs.of(pair.reference, response), costs.of(pair.other, response)
+        if before is None or after is None:
+            return change
+        parts.append(welch(before, after, rules.confidence))
     mean = pooled(parts, rules.confidence)
     low, high = ends_of(mean, rules.clock == "virtual")
     return change.model_copy(
         update={"cost_change": mean.estimate, "cost_change_low": low, "cost_change_high": high}
-    )
-
-
-def _points(
-    pair: _Pair, response: Response, every: Sequence[Series], rules: Rules
-) -> Interval | None:
-    """The difference of two costs, each from trials paired with the baseline's of the same block.
-
-    Standard errors by the delta method: of exp(x) it is exp(x) times that of x.
-    """
-    costs = [_cost(one, response, every, rules) for one in (pair.reference, pair.other)]
-    if costs[0] is None or costs[1] is None:
-        return None
-    return welch(costs[0], costs[1], rules.confidence)
-
-
-def _cost(
-    one: Series, response: Response, every: Sequence[Series], rules: Rules
-) -> Interval | None:
-    bases = [] if one.platform == rules.baseline else baseline_of(one, every, rules.baseline)
-    if len(bases) != 1:
-        return None
-    pairs, where = paired(one, bases[0], response.name)
-    if pairs.logs is None or not pairs.blocks:
-        return None
-    log = boots.mean(pairs.logs, where, rules.confidence).interval
-    return replace(
-        log,
-        estimate=ratio.cost(log.estimate, response.better),
-        error=math.exp(log.estimate) * log.error,
-        low=None,
-        high=None,
     )

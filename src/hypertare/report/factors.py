@@ -24,14 +24,19 @@ MOST = 6
 
 
 def sentences(summary: Summary, wording: Wording) -> Iterator[Sentence]:
-    """Every change, or of many the largest; then where guests change which level is better."""
+    """Every change, or of many the largest; then where guests change which level is better. A study with
+    claims asks what those say: of many changes it gets their number.
+    """
     every = summary.levels
     told = every
     if not are_all_told(summary):
         showing = [one for one in every if one.verdict in ("costs", "gains")]
-        told = tuple(sorted(showing, key=lambda one: -abs(one.cost or 0.0))[:MOST])
+        most = 0 if summary.claims else MOST
+        told = tuple(sorted(showing, key=lambda one: -abs(one.cost or 0.0))[:most])
         yield Sentence(
-            "same", f"levels: {len(showing)} of {len(every)} comparisons show a difference"
+            "same",
+            f"levels of factors: {len(showing)} of {len(every)} comparisons show a difference "
+            "(hypertare report RUN --all)",
         )
     several = len({wording.label(one.cell) for one in every}) > 1
     yield from (_sentence(one, wording, several) for one in told)

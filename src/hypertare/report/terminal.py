@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hypertare.base.units import human_size
 from hypertare.probes.stat import STAT
-from hypertare.report import factors, units, verdict
+from hypertare.report import units, verdict
 from hypertare.report.model import Failure, Report
 from hypertare.report.tables import levels
 from hypertare.report.tables.found import tables
@@ -58,7 +58,8 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts += _tables(report, shown)
     parts += _left_out(report, shown)
     for table in tables(report):
-        if table.id != levels.FORM.id or not factors.are_all_told(report.summary):
+        # Sentences tell the largest changes of levels; of many levels there are pages of others.
+        if every or table.id != levels.FORM.id:
             parts += _found(table)
     parts += _claims(report)
     parts += _failures(report)
