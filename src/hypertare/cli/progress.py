@@ -11,6 +11,7 @@ from hypertare.base.units import human_duration
 if TYPE_CHECKING:
     from hypertare.design.design import Plot
     from hypertare.design.trials import FinishedTrial, PlannedTrial
+    from hypertare.findings.so_far import SoFar
 
 
 class Watch:
@@ -24,17 +25,20 @@ class Watch:
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             TextColumn("{task.fields[done]} trials"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[found]}"),
             console=self._console,
             transient=True,
             disable=not sys.stderr.isatty(),
             refresh_per_second=2,  # the controller shares the CPUs that are measured
         )
-        self._task = self._bar.add_task("setting up", total=1.0, done=0, left="")
+        self._task = self._bar.add_task("setting up", total=1.0, done=0, left="", found="")
         self._done = 0
+        self._so_far: SoFar | None = None
+        self._found = ""
         self._warned: set[str] = set()
 
     def __enter__(self) -> Watch:
@@ -75,16 +79,32 @@ class Watch:
 
     def end(self, finished: FinishedTrial, remaining_s: float) -> None:
         self._done += 1
+        self._look(finished)
+        left = f"at most {human_duration(remaining_s)} left" if remaining_s > 0 else "ending"
         elapsed = self._bar.tasks[0].elapsed or 0.0
         self._bar.update(
             self._task,
             total=max(elapsed + remaining_s, 1e-9),
             completed=elapsed,
             done=self._done,
-            left=f"at most {human_duration(remaining_s)} left",
+            left=left,
+            found=self._found,
         )
         if self._done % 25 == 0:
-            self._plain(f"{self._done} trials, at most {human_duration(remaining_s)} left")
+            self._plain(", ".join(filter(None, (f"{self._done} trials", left, self._found))))
+
+    def _look(self, finished: FinishedTrial) -> None:
+        """What is found so far. Libraries for it are there by now: the stop rule has loaded them."""
+        from hypertare.findings.so_far import SoFar
+        from hypertare.report.verdict import change_text
+        from hypertare.study import BASELINE
+
+        self._so_far = self._so_far or SoFar(BASELINE)
+        found = self._so_far.add(finished)
+        if found is not None:
+            ends = (100 * found.low, 100 * found.high)
+            change, interval = change_text(100 * found.change, ends, "%")
+            self._found = f"{found.platform} {change} ({interval}) so far"
 
     def warn(self, text: str) -> None:
         if text not in self._warned:

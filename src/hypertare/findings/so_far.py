@@ -1,0 +1,68 @@
+"""What a run has found so far, for who watches it: of the platform that was measured last. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hypertare.base.level import key
+from hypertare.design.trials import FinishedTrial
+from hypertare.stats.boots import Running
+from hypertare.workloads.responses import HEADLINE
+
+
+@dataclass(frozen=True)
+class Change:
+    """The response against the baseline as a share, with its interval: 0.38 is 38 % more."""
+
+    platform: str
+    change: float
+    low: float
+    high: float
+
+
+class SoFar:
+    """Pairs trials of a block as they end, each in constant time; a figure from two blocks on."""
+
+    def __init__(self, baseline: str) -> None:
+        self._baseline = baseline
+        self._block: int | None = None
+        self._native: float | None = None
+        self._waiting: list[FinishedTrial] = []
+        self._running: dict[object, Running] = {}
+
+    def add(self, finished: FinishedTrial) -> Change | None:
+        """What is known now of the platforms of this trial's block; none while nothing is."""
+        planned = finished.planned
+        if planned.block != self._block:
+            self._block, self._native, self._waiting = planned.block, None, []
+        value = _leading(finished)
+        if value is None or not finished.counts:
+            return None
+        if planned.platform == self._baseline:
+            self._native = value
+        else:
+            self._waiting.append(finished)
+        if self._native is None:
+            return None
+        found = [self._pair(one, self._native) for one in self._waiting]
+        self._waiting = []
+        return next((one for one in reversed(found) if one is not None), None)
+
+    def _pair(self, finished: FinishedTrial, native: float) -> Change | None:
+        planned, value = finished.planned, _leading(finished)
+        assert value is not None
+        place = (planned.platform, key(planned.cell))
+        running = self._running.setdefault(place, Running())
+        running.add(math.log(value / native), planned.boot)
+        mean, half = running.mean()
+        if not math.isfinite(half):
+            return None
+        ends = (math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half))
+        return Change(planned.platform, *ends)
+
+
+def _leading(finished: FinishedTrial) -> float | None:
+    """Of a workload's leading response, where it has a ratio."""
+    found = next((finished.values[n] for n in HEADLINE.values() if n in finished.values), None)
+    return found if found is not None and math.isfinite(found) and found > 0 else None
