@@ -76,8 +76,8 @@ def test_shadow_paging_exits_for_each_page_and_nested_paging_for_none(run: Path)
     assert shadow["shadow_zapped"] > 0 and nested["exits_pf_excp"] == 0
     for values in (nested, shadow):
         by_reason = [values[name] for name in values if name.startswith("exits_")]
-        # The last of them may fall between the two readings.
-        assert abs(sum(by_reason) - values["exits"]) <= 2 + 0.01 * values["exits"]
+        # Some fall between the two readings: a guest with little to do leaves for its timer.
+        assert abs(sum(by_reason) - values["exits"]) <= 8 + 0.01 * values["exits"]
         # One start of the agent's own process asks the processor; no program of the workload does.
         assert 0 < values["exits_cpuid"] < 2 * FORKS + 35
     native = trials(run, "native", workload="fork")[0].values
