@@ -47,6 +47,13 @@ def test_a_run_is_found_by_name_by_study_and_as_the_last(home: Path) -> None:
     assert kept.find(Path("last")).name == "first-look-20261103-120000"
 
 
+def test_of_two_in_one_second_the_second_is_the_last(home: Path) -> None:
+    second = home / "state" / "weigh-20261102-120000-2"
+    factory.write(second, factory.Script(2))
+    assert kept.find(Path("weigh")) == second
+    assert kept.folders().index(second) == 1
+
+
 def test_a_path_is_a_path(home: Path) -> None:
     (home / "last").mkdir()
     assert kept.find(Path("last")) == Path("last")

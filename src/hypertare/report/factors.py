@@ -29,7 +29,7 @@ def sentences(summary: Summary, wording: Wording) -> Iterator[Sentence]:
     """
     every = summary.levels
     told = every
-    if not are_all_told(summary):
+    if len(every) > MOST:
         showing = [one for one in every if one.verdict in ("costs", "gains")]
         most = 0 if summary.claims else MOST
         told = tuple(sorted(showing, key=lambda one: -abs(one.cost or 0.0))[:most])
@@ -41,11 +41,6 @@ def sentences(summary: Summary, wording: Wording) -> Iterator[Sentence]:
     several = len({wording.label(one.cell) for one in every}) > 1
     yield from (_sentence(one, wording, several) for one in told)
     yield from _turned(every, wording)
-
-
-def are_all_told(summary: Summary) -> bool:
-    """Whether the sentences leave nothing to a table."""
-    return len(summary.levels) <= MOST
 
 
 def change(one: LevelChange) -> tuple[str, str]:

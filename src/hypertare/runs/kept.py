@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,9 @@ from hypertare.runs.store import FILE_NAME, Store
 
 LAST = "last"
 """In place of a name: the run that was started last."""
+
+_NAME = re.compile(r"(?P<study>.+)-(?P<stamp>\d{8}-\d{6})(?P<number>-\d+)?$")
+"""As `hypertare.engine.new_run` makes it: with a number where several began in one second."""
 
 State = Literal["complete", "stopped", "not ended", "unreadable"]
 
@@ -88,21 +92,12 @@ def _read(folder: Path) -> Kept:
 
 def _written(folder: Path) -> str:
     """Names end in date and time; a run that was named by hand stands by when it was made."""
-    stamp = datetime.fromtimestamp(folder.stat().st_ctime).strftime("%Y%m%d-%H%M%S")
-    parts = folder.name.split("-")
-    named = "-".join(parts[-2:])
-    return named if len(parts) > 2 and _is_stamp(named) else stamp
-
-
-def _is_stamp(text: str) -> bool:
-    try:
-        datetime.strptime(text, "%Y%m%d-%H%M%S")
-    except ValueError:
-        return False
-    return True
+    named = _NAME.match(folder.name)
+    made = datetime.fromtimestamp(folder.stat().st_ctime)
+    return f"{named['stamp']}{named['number'] or ''}" if named else f"{made:%Y%m%d-%H%M%S}"
 
 
 def _study_of(folder: Path) -> str:
     """From its name: a directory for each study is not opened to find one."""
-    parts = folder.name.split("-")
-    return "-".join(parts[:-2]) if _is_stamp("-".join(parts[-2:])) else folder.name
+    named = _NAME.match(folder.name)
+    return named["study"] if named else folder.name
