@@ -119,6 +119,14 @@ def test_a_dry_run_of_weigh_is_json_where_that_is_asked_for(tmp_path: Path) -> N
     assert json.loads(done.stdout)["study"] == "weigh"
 
 
+def test_the_short_form_of_weigh_leaves_what_was_asked_for(tmp_path: Path) -> None:
+    words = ("weigh", "--quick", "--on", "native", "--dry-run", "--json", "-")
+    quick = json.loads(hypertare(tmp_path, *words, "--", "true").stdout)
+    shorter = json.loads(hypertare(tmp_path, *words, "--time-limit", "20s", "--", "true").stdout)
+    assert quick["expected_s"]["most"] == 30
+    assert shorter["expected_s"]["most"] == 20
+
+
 def test_a_dry_run_looks_at_the_run_directory(run: Path, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(STUDY)
     done = hypertare(tmp_path, "run", "s.toml", "--dry-run", "--out", run)

@@ -61,6 +61,7 @@ class MadeUp:
         self.noise = noise
         self.fate = fate or (lambda node, trial: None)
         self.time = 0.0
+        self.slower = {"host": 1.0}
         self.benches: list[plan.Bench] = []
         self.trials: list[tuple[str, int]] = []
         self.up = False
@@ -82,7 +83,7 @@ class MadeUp:
         (task,) = trial.phases[0].tasks
         self.trials.append((task.node, trial.id))
         fate = self.fate(task.node, trial.id)
-        seconds = (1 if task.node == "host" else 2) * self.random.lognormvariate(0, self.noise)
+        seconds = self.slower.get(task.node, 2) * self.random.lognormvariate(0, self.noise)
         self.time += seconds
         if fate is not None:
             lost = task.node if fate.startswith("lost") else None
@@ -293,6 +294,33 @@ def test_where_nothing_boots_one_bench_lasts_to_the_end() -> None:
     quick, few = MadeUp(), Notes()
     assert campaign(quick, few, text.replace("min_boots = 1", "min_boots = 9")).run()
     assert len(measured(few, "container")) < 12
+
+
+def test_what_is_known_well_enough_rests() -> None:
+    """A guest of 25 times is known to a fifth of that long before a container is to 5 %: it is booted no
+    more, and the run goes on without it. A resumed run remembers.
+    """
+    text = TEXT.replace('["native", "guest"]', '["native", "container", "guest"]')
+    text = text.replace('precision = "5%"', 'precision = "2%"\nof_cost = "20%"')
+    text = text.replace("blocks_per_boot = 4", "blocks_per_boot = 2")
+    machine, notes = MadeUp(noise=0.06), Notes()
+    machine.slower.update(container1=1.0, guest2=25.0)
+    assert campaign(machine, notes, text).run()
+    guests, containers = measured(notes, "guest"), measured(notes, "container")
+    assert 5 <= len(guests) < 12 == len(containers) == len(measured(notes, "native"))
+    assert [node.name for node in machine.benches[-1].nodes] == ["host", "container1"]
+    last_guest = max(trial.planned.block for trial in guests)
+    later = Notes([trial for trial in notes.finished if trial.planned.block <= last_guest])
+    again = MadeUp(noise=0.06)
+    assert campaign(again, later, text).run()
+    assert measured(later, "guest") == []
+    assert len(measured(later, "container")) > 0
+
+
+def test_noise_of_the_machine_is_precise_enough_where_the_study_says_so() -> None:
+    noisy, notes = MadeUp(noise=0.3), Notes()
+    assert campaign(noisy, notes, TEXT.replace('precision = "5%"', 'of_noise = "100%"')).run()
+    assert 5 <= len(measured(notes, "guest")) < 12
 
 
 def test_a_baseline_that_is_alone_is_measured() -> None:

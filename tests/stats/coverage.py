@@ -105,6 +105,22 @@ def stopped(
     return float((np.abs(means - cost) <= half).mean()), float((last + 1).mean())
 
 
+def stopped_by_noise(noise: Noise, spread: float, seed: int, cost: float) -> tuple[float, float]:
+    """As `stopped`, where native's own noise is precise enough, and a fifth of the cost."""
+    rng = np.random.default_rng(seed)
+    native, guest = (
+        noise(rng, (EXPERIMENTS, 30)) * spread * 0.02 / _SCALE[id(noise)] for _ in "ab"
+    )
+    ratios = guest - native + cost
+    widths = stop.half_widths(ratios)
+    over = stop.ends(widths, stop.sufficient(ratios, 0.02, 0.2, 1.0, native), 5)
+    over[:, -1] = True
+    rows, last = np.arange(EXPERIMENTS), over.argmax(axis=1)
+    means = ratios.cumsum(axis=1)[rows, last] / (last + 1)
+    half = np.arcsinh(widths[rows, last] / np.exp(_below(ratios, last)))
+    return float((np.abs(means - cost) <= half).mean()), float((last + 1).mean())
+
+
 def booted(number: int, trials: int, effect: float, seed: int) -> float:
     """Coverage with boots that vary `effect` times as much as trials do."""
     rng = np.random.default_rng(seed)
@@ -191,6 +207,12 @@ def _table(with_bootstrap: bool) -> None:
                     share, blocks = stopped(noise, spread, 1, low, most, naive=naive)
                     cells.append(f"{spread}: {100 * share:.1f} ({blocks:.1f})")
                 print(f"  {name:14} {low}..{most}", *cells)
+    print("stop rule at native's own noise: coverage (mean blocks) by spread, costs 0 and x2.7")
+    for name, noise in SIDES.items():
+        seen = [
+            stopped_by_noise(noise, s, 1, cost) for s in (1.0, 3.0, 10.0) for cost in (0.0, 1.0)
+        ]
+        print(f"  {name:14}", *(f"{100 * share:.1f} ({blocks:.1f})" for share, blocks in seen))
     for way in (pooled, booted):
         print(f"boots x trials: boot effect 0, 0.3, 0.5, 1, 2 times a trial's ({way.__name__})")
         for number, trials in ((2, 6), (3, 4), (3, 10), (4, 5), (6, 5), (10, 3)):

@@ -48,6 +48,16 @@ def test_a_precision_relative_to_the_cost(noise: str, spread: float, cost: float
     assert blocks <= without
 
 
+@pytest.mark.parametrize("cost", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("spread", [1.0, 3.0, 15.0])
+@pytest.mark.parametrize("noise", list(coverage.SIDES))
+def test_a_precision_relative_to_the_noise(noise: str, spread: float, cost: float) -> None:
+    """However noisy the machine, both sides alike: some ten blocks, and the interval still holds."""
+    share, blocks = coverage.stopped_by_noise(coverage.SIDES[noise], spread, 1, cost)
+    assert LOW <= share <= HIGH
+    assert blocks < 13
+
+
 def test_first_narrow_interval_would_not_do() -> None:
     """The reason for confirming."""
     share, naive = coverage.stopped(coverage.SIDES["lognormal"], 2.0, seed=1, naive=True)
@@ -61,11 +71,20 @@ def test_simulated_rule_is_the_real_one() -> None:
     rng = np.random.default_rng(3)
     for _ in range(60):
         ratios = rng.standard_normal(30) * 0.02 * rng.uniform(0.2, 3) + rng.uniform(-1, 1)
-        of_cost = rng.choice([0.0, 0.2])
-        wanted = stop.sufficient(ratios, 0.02, of_cost)
+        native = rng.standard_normal(30) * 0.02 * rng.uniform(0.2, 3)
+        of_cost, of_noise = rng.choice([0.0, 0.2]), rng.choice([0.0, 1.0])
+        wanted = stop.sufficient(ratios, 0.02, of_cost, of_noise, native)
         over = stop.ends(stop.half_widths(ratios), wanted, 5)
         asked = [
-            stop.decide(ratios[:n], precision=0.02, min_trials=5, max_trials=30, of_cost=of_cost)
+            stop.decide(
+                ratios[:n],
+                precision=0.02,
+                min_trials=5,
+                max_trials=30,
+                of_cost=of_cost,
+                of_noise=of_noise,
+                baseline=native[:n],
+            )
             for n in range(1, 31)
         ]
         first = next(n for n, said in enumerate(asked) if said is not Decision.CONTINUE)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hypertare.stats.noise import floor
+from hypertare.stats.noise import floor, spread
 
 
 def test_pairs_within_blocks_by_hand() -> None:
@@ -59,3 +59,14 @@ def test_unit_does_not_matter(factor: float) -> None:
 )
 def test_too_little(blocks: dict[int, list[float]]) -> None:
     assert floor(blocks, "lower") is None
+
+
+def test_spread_by_hand() -> None:
+    assert spread([0.0, 0.1, -0.1]) == pytest.approx(math.sqrt((0.1**2 + 0.2**2) / 2))
+    assert spread([1.0]) == spread([]) == 0
+
+
+def test_a_drift_is_no_spread() -> None:
+    assert spread([0.01 * block for block in range(30)]) == pytest.approx(0.01)
+    seen = floor({block: [math.exp(0.01 * block)] for block in range(30)}, "lower")
+    assert seen is not None and seen.spread == pytest.approx(math.sinh(0.01))

@@ -1,7 +1,7 @@
 """The cells of a design while they are measured: which are open, and what is given up.
 
-It decides and measures nothing: trials enter as they end, and cells close when each of their live
-variants is precise enough or at its limit.
+It decides and measures nothing: trials enter as they end. A variant that is known well enough rests,
+and a cell closes when each of its live variants rests or is at its limit.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class OpenCells:
         self._done: set[Key] = set()
         self._failures: Counter[tuple[Key, str]] = Counter()
         self._abandoned: set[tuple[Key, str]] = set()
+        self._resting: set[tuple[Key, str]] = set()
         self._seconds: dict[tuple[str, str], _Mean] = defaultdict(_Mean)
         self._watched = {
             Key(plot, cell): self._watch(design.plots[plot])
@@ -79,12 +80,12 @@ class OpenCells:
         return self.study.workloads[self.design.cells[key.cell].workload].kind.warms_up
 
     def live_plot(self, index: int) -> Plot:
-        """The plot without the variants that were given up in every cell that is still open."""
+        """The plot without the variants that no open cell needs any more: nobody boots a guest to wait."""
         plot, open_keys = self.design.plots[index], self.open(index)
         live = [
             variant
             for variant in plot.variants
-            if any((key, variant.node) not in self._abandoned for key in open_keys)
+            if any(self._takes_part(key, variant) for key in open_keys)
         ]
         return Plot(plot.levels, tuple(live))
 
@@ -92,8 +93,13 @@ class OpenCells:
         """Whether there is anything left to measure on a plot's bench."""
         return any(_is_subject(variant, self.design.plots[index]) for variant in live.variants)
 
+    def _takes_part(self, key: Key, variant: Variant) -> bool:
+        """Whether it is neither given up nor known well enough."""
+        one = key, variant.node
+        return one not in self._abandoned and one not in self._resting
+
     def places(self, key: Key, block: int, boot: int, kind: Kind, *order: int) -> Iterator[Place]:
-        """One trial of every variant that is not given up, in random order; not yet numbered."""
+        """One trial of every variant that takes part, in random order; not yet numbered."""
         plot, easy = self.design.plots[key.plot], self.design.cells[key.cell]
         variants = {
             _identity(variant.platform, variant.levels): variant for variant in plot.variants
@@ -102,7 +108,7 @@ class OpenCells:
         for planned in self.design.block(plot, easy, block, boot, *order):
             own = {name: level for name, level in planned.cell.items() if name in names}
             variant = variants[_identity(planned.platform, own)]
-            if (key, variant.node) not in self._abandoned:
+            if self._takes_part(key, variant):
                 yield place_of(key, variant, replace(planned, kind=kind))
 
     # --- what was measured
@@ -144,19 +150,23 @@ class OpenCells:
                 self._done.add(key)
 
     def decide(self, key: Key) -> None:
-        """Closes a cell when each of its live variants is precise enough or at its limit."""
+        """Lets variants that are precise enough rest, and closes the cell when each rests, is at its limit
+        or was given up. The baseline goes on as long as anybody is compared with it.
+        """
         from hypertare.stats.stop import Decision
 
         watched, plot = self._watched[key], self.design.plots[key.plot]
-        live = [
-            variant.node
+        decisions = {
+            variant.node: watched.decide(variant.node)
             for variant in plot.variants
-            if _is_subject(variant, plot) and (key, variant.node) not in self._abandoned
-        ]
-        if watched.attempts >= self.study.design.max_trials + MAX_FAILURES or all(
-            watched.decide(node) is not Decision.CONTINUE for node in live
-        ):
+            if _is_subject(variant, plot) and self._takes_part(key, variant)
+        }
+        too_many = watched.attempts >= self.study.design.max_trials + MAX_FAILURES
+        if too_many or all(said is not Decision.CONTINUE for said in decisions.values()):
             self._done.add(key)
+        else:
+            known = [node for node, said in decisions.items() if said is Decision.PRECISE]
+            self._resting.update((key, node) for node in known)
 
     def close(self, keys: Sequence[Key]) -> None:
         """Nothing can be measured of these any more."""
@@ -213,7 +223,7 @@ class OpenCells:
         return sum(
             self._expected(workload, variant.node)
             for variant in self.design.plots[key.plot].variants
-            if (key, variant.node) not in self._abandoned
+            if self._takes_part(key, variant)
         )
 
     def _expected(self, workload: str, node: str) -> float:

@@ -137,6 +137,7 @@ def estimate(
                 cost_low=floor.low,
                 cost_high=floor.high,
                 pairs=floor.pairs,
+                spread=floor.spread,
             )
             for one in every
             for name in responses

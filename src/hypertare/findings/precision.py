@@ -6,11 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 
 from hypertare.base.words import listing, place
-from hypertare.runs.summary import Estimate
+from hypertare.runs.summary import Estimate, NoiseFloor
+from hypertare.study.design import DesignSettings
 
 
 def missed(
-    estimates: Sequence[Estimate], headline: Mapping[str, str], precision: float, of_cost: float
+    estimates: Sequence[Estimate],
+    floors: Sequence[NoiseFloor],
+    headline: Mapping[str, str],
+    design: DesignSettings,
 ) -> str | None:
     """A warning that names the costs of leading responses whose interval is wider than was asked for."""
     wide = [
@@ -18,13 +22,13 @@ def missed(
         for one in estimates
         if one.response == headline.get(str(one.cell.get("workload")))
         and (width := half_width(one)) is not None
-        and width > sufficient(one, precision, of_cost)
+        and width > sufficient(one, design, spread_of_baseline(one, floors))
     ]
     if not wide:
         return None
     named = [f"{one.response} of {place(one.platform, one.cell)}" for one in wide]
     return (
-        f"The precision asked for ({100 * precision:g} %{_or(of_cost)}) was not reached in "
+        f"The precision asked for ({_asked(design)}) was not reached in "
         f"{listing(named, 3)}: the run was at its limit of trials or time. More of either narrow the "
         "interval, if the machine is not too busy for that."
     )
@@ -41,11 +45,24 @@ def half_width(one: Estimate) -> float | None:
     return (one.cost_high - one.cost_low) / 2 / max(1.0, _ratio(one))
 
 
-def sufficient(one: Estimate, precision: float, of_cost: float) -> float:
-    """As the stop rule has it (`hypertare.stats.stop`)."""
+def sufficient(one: Estimate, design: DesignSettings, spread: float) -> float:
+    """As the stop rule has it (`hypertare.stats.stop`); `spread` is the baseline's own, a share."""
     ratio = _ratio(one)
-    cost = 1 - min(ratio, 1 / ratio) if ratio > 0 else 1.0
-    return max(precision, of_cost * cost)
+    smaller = min(ratio, 1 / ratio) if ratio > 0 else 0.0
+    noise = design.of_noise * spread * min(1.0, ratio)
+    return max(design.precision, design.of_cost * (1 - smaller), noise)
+
+
+def spread_of_baseline(one: Estimate, floors: Sequence[NoiseFloor]) -> float:
+    """How much the baseline of a cost differed from one block to the next, a share; 0 where that is not
+    known. A baseline's cell lacks what only the platform has.
+    """
+    found = [
+        floor.spread
+        for floor in floors
+        if floor.response == one.response and floor.cell.items() <= one.cell.items()
+    ]
+    return found[0] if len(found) == 1 else 0.0
 
 
 def _ratio(one: Estimate) -> float:
@@ -53,5 +70,11 @@ def _ratio(one: Estimate) -> float:
     return 1 + one.cost if one.better == "lower" else 1 - one.cost
 
 
-def _or(of_cost: float) -> str:
-    return f", or {100 * of_cost:g} % of the cost itself" if of_cost else ""
+def _asked(design: DesignSettings) -> str:
+    """Every precision of which one suffices."""
+    told = [f"{100 * design.precision:g} %"]
+    if design.of_cost:
+        told.append(f"{100 * design.of_cost:g} % of the cost itself")
+    if design.of_noise:
+        told.append("the machine's own noise")
+    return ", or ".join(told)

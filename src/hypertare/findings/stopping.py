@@ -67,7 +67,7 @@ class Watched:
         pairs = self._pairs[node]
         insort(pairs, pair)
         if pairs[-1] is pair and node in self._rules and self._takes(self._rules[node], pair):
-            _feed(self._rules[node], pair)
+            self._feed(self._rules[node], pair)
         else:
             self._rules[node] = self._begun_anew(pairs)
 
@@ -81,28 +81,29 @@ class Watched:
         rule = StopRule(
             precision=self._design.precision,
             of_cost=self._design.of_cost,
+            of_noise=self._design.of_noise,
             min_trials=self._design.min_trials,
             max_trials=self._design.max_trials,
             min_boots=self._min_boots,
             scale="log" if all(min(pair[2:]) > 0 for pair in pairs) else "difference",
         )
         for pair in pairs:
-            _feed(rule, pair)
+            self._feed(rule, pair)
         return rule
+
+    def _feed(self, rule: StopRule, pair: Pair) -> None:
+        """Pairs a block as `hypertare.findings.estimates` does."""
+        from hypertare.stats import ratio
+
+        block, boot, mine, native = pair
+        made = ratio.pair({block: [native]}, {block: [mine]})
+        noisy = native if self._alone is None else mine
+        if rule.scale == "log" and made.logs is not None:
+            rule.add(float(made.logs[0]), boot, baseline=math.log(noisy))
+        else:
+            rule.add(float(made.differences[0]), boot, max(abs(mine), abs(native)), noisy)
 
     def decide(self, node: str) -> Decision:
         from hypertare.stats.stop import Decision
 
         return self._rules[node].decide() if node in self._rules else Decision.CONTINUE
-
-
-def _feed(rule: StopRule, pair: Pair) -> None:
-    """Pairs a block as `hypertare.findings.estimates` does."""
-    from hypertare.stats import ratio
-
-    block, boot, mine, native = pair
-    made = ratio.pair({block: [native]}, {block: [mine]})
-    if rule.scale == "log" and made.logs is not None:
-        rule.add(float(made.logs[0]), boot)
-    else:
-        rule.add(float(made.differences[0]), boot, max(abs(mine), abs(native)))

@@ -22,6 +22,7 @@ from hypertare.runs.summary import Estimate, LossFreeRate, PlatformState, Publis
 from hypertare.study import StudyFile
 
 if TYPE_CHECKING:
+    from hypertare.findings.estimates import Estimates
     from hypertare.findings.ruling import Rules
     from hypertare.study.claims import Claim
 
@@ -104,9 +105,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         published=tuple(_published(meta, file, estimates)),
         claims=tuple(judge(claim, known, foretold, under) for claim in _claims(store, meta)),
         failed=found.failed,
-        warnings=tuple(
-            dict.fromkeys([*_warnings(store), *_missed(meta, found.estimates), *found.warnings])
-        ),
+        warnings=tuple(dict.fromkeys([*_warnings(store), *_missed(meta, found), *found.warnings])),
     )
 
 
@@ -272,13 +271,13 @@ def _interface(state: InterfaceState) -> dict[str, Level | None]:
     }
 
 
-def _missed(meta: Meta, estimates: Sequence[Estimate]) -> list[str]:
+def _missed(meta: Meta, found: Estimates) -> list[str]:
     """Boots that were asked for in virtual time repeat: there is nothing to be more precise about."""
     from hypertare.findings.precision import missed
     from hypertare.study.design import DesignSettings
 
     design = DesignSettings.model_validate(meta.settings.get("design", {}))
-    told = missed(estimates, meta.headline, design.precision, design.of_cost)
+    told = missed(found.estimates, found.noise, meta.headline, design)
     return [told] if told else []
 
 

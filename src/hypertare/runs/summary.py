@@ -122,7 +122,8 @@ class LevelChange(Part):
 class NoiseFloor(Part):
     """Native against native. `cost` is the least cost that this run could have shown, `cost_low`
     and `cost_high` bound what native cost against itself, over `n` pairs of trials of the same
-    block or, where blocks hold one native trial, of successive blocks.
+    block or, where blocks hold one native trial, of successive blocks. `spread` is how much native
+    differed from one block to the next, a share.
     """
 
     response: str
@@ -132,6 +133,7 @@ class NoiseFloor(Part):
     cost_low: float
     cost_high: float
     pairs: Literal["same block", "successive blocks"] = "successive blocks"
+    spread: float = 0.0
 
 
 class FailedTrial(Part):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +17,8 @@ from hypertare.stats.ratio import Better, ByBlock, cost_bounds
 @dataclass(frozen=True)
 class Floor:
     """`least` is the least cost that the run could have shown, a share; `low` and `high` bound the
-    cost of the baseline against itself; it rests on `n` pairs.
+    cost of the baseline against itself; it rests on `n` pairs. `spread` is how much it differed from
+    one block to the next, a share.
     """
 
     least: float
@@ -24,6 +26,39 @@ class Floor:
     high: float
     n: int
     pairs: Literal["same block", "successive blocks"]
+    spread: float
+
+
+class Spread:
+    """How much one trial differs from the next, value by value: the root of the mean square of
+    successive differences. A slow drift hardly enters it, as it hardly enters what pairs of a block say.
+
+    Source: von Neumann, Kent, Bellinson & Hart (1941), Annals of Mathematical Statistics 12, 153-162.
+    """
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self._squares = 0.0
+        self._count = 0
+
+    def add(self, value: float) -> None:
+        if self._last is not None:
+            self._squares += (value - self._last) ** 2
+            self._count += 1
+        self._last = value
+
+    @property
+    def value(self) -> float:
+        """0 until there are two values."""
+        return math.sqrt(self._squares / self._count) if self._count else 0.0
+
+
+def spread(logs: Iterable[float]) -> float:
+    """Of a series that is there, on the scale of the values given."""
+    made = Spread()
+    for log in logs:
+        made.add(log)
+    return made.value
 
 
 def floor(baseline: ByBlock, better: Better, confidence: float = 0.95) -> Floor | None:
@@ -58,12 +93,13 @@ def floor(baseline: ByBlock, better: Better, confidence: float = 0.95) -> Floor 
         return None
 
     logs = np.diff(np.log(pairs), axis=1).ravel()
-    spread = math.sqrt(float(np.mean(logs**2)))
+    of_a_pair = math.sqrt(float(np.mean(logs**2)))
     quantile = t_quantile(len(blocks) - 1, (1 + confidence) / 2)
-    least = math.sinh(min(quantile * spread / math.sqrt(len(blocks)), 700.0))
+    least = math.sinh(min(quantile * of_a_pair / math.sqrt(len(blocks)), 700.0))
 
     error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
     shown = around(float(logs.mean()), error, len(logs) - 1, len(logs), confidence)
     assert shown.low is not None and shown.high is not None
     low, high = cost_bounds(shown.low, shown.high, better)
-    return Floor(least, low, high, len(logs), "same block" if again else "successive blocks")
+    steps = math.sinh(min(spread(math.log(block[0]) for block in blocks), 700.0))
+    return Floor(least, low, high, len(logs), "same block" if again else "successive blocks", steps)

@@ -19,6 +19,7 @@ class DesignSettings(Settings):
     max_trials: Annotated[int, Field(ge=2)] = 30
     precision: Annotated[Share, between(1e-6, 1, "0.0001% to 100%")] = 0.02
     of_cost: Annotated[Share, between(0, 0.5, "0% to 50%")] = 0.0
+    of_noise: Annotated[Share, between(0, 1, "0% to 100%")] = 0.0
     time_limit: Annotated[Duration, between(0.1, 31_536_000, "100 ms to 8760h (a year)")] = 600.0
     blocks_per_boot: Annotated[int, Field(ge=1)] = 2
     min_boots: Annotated[int, Field(ge=1)] = 3
