@@ -28,8 +28,9 @@ from hypertare.protocol.records import (
     TrialBegin,
     TrialEnd,
 )
+from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Meta, Store
-from hypertare.runs.summary import Clock, MachineState
+from hypertare.runs.summary import Clock
 from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock
 from tests.made_tasks import purpose_of
 

@@ -18,7 +18,8 @@ from hypertare.findings import unlike_work
 from hypertare.findings.compare import Gate, compare
 from hypertare.findings.estimates import estimate
 from hypertare.findings.setups import unlike_runs
-from hypertare.runs.summary import MachineState, PlatformState, Summary
+from hypertare.runs.machine_state import MachineState
+from hypertare.runs.summary import PlatformState, Summary
 from hypertare.stats.interval import of_mean, welch
 from tests import factory, made_searches
 from tests.made_trials import RESPONSES, blocks, every, noisy, trial

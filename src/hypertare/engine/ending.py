@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from hypertare.base import interrupt
 from hypertare.base.errors import writing
-from hypertare.findings.summarise import summarise
 from hypertare.machines.host.loan import NotPutBackError
 from hypertare.machines.local import AgentError
 from hypertare.runs.store import Store
-from hypertare.runs.summary import Summary
+
+if TYPE_CHECKING:
+    from hypertare.runs.summary import Summary
 
 
 @dataclass
@@ -69,6 +71,9 @@ class Ending:
 
 def sum_up(store: Store, folder: Path) -> Summary:
     """Writes `summary.json`, of an interrupted run too."""
+    # A start need not wait for what only an end needs.
+    from hypertare.findings.summarise import summarise
+
     summary = summarise(store)
     with writing(folder):
         (folder / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n")

@@ -17,7 +17,8 @@ from hypertare.design.trials import FinishedTrial
 from hypertare.findings.advice import taken_back
 from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.findings.setups import unlike_runs
-from hypertare.runs.summary import Clock, LossFreeRate, Part, Reason, Summary
+from hypertare.runs.part import Part
+from hypertare.runs.summary import Clock, LossFreeRate, Reason, Summary
 from hypertare.search import rates
 from hypertare.stats import boots, comparisons, interval, practical, ratio
 from hypertare.study.search import LOSS_FREE_RATE

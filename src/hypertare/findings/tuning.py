@@ -8,7 +8,9 @@ from typing import Literal
 from hypertare.base.level import Level
 from hypertare.base.response import Better
 from hypertare.knobs.commands import Where
-from hypertare.runs.summary import Clock, MachineState, Part, Verdict
+from hypertare.runs.machine_state import MachineState
+from hypertare.runs.part import Part
+from hypertare.runs.summary import Clock, Verdict
 from hypertare.study.tune import Goal
 
 

@@ -12,6 +12,7 @@ systemd.service(5); libvirt's domain XML format.
 
 from __future__ import annotations
 
+import html
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -100,6 +101,11 @@ Maker = Callable[[Change], Entry]
 def one_line(text: str) -> str:
     """One line: a line break would end a command."""
     return " ".join(text.split())
+
+
+def quoted(text: str) -> str:
+    """As the value of an XML attribute. By `html`, which a start can afford: `xml.sax` loads http."""
+    return f'"{html.escape(text)}"'
 
 
 def in_bytes(text: str) -> str:

@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated
-from xml.sax.saxutils import quoteattr
 
 from pydantic import Field
 
-from hypertare.knobs.commands import Change, Entry, commanded
+from hypertare.knobs.commands import Change, Entry, commanded, quoted
 from hypertare.knobs.knob import KnobKind, Target
 from hypertare.protocol import plan
 
@@ -23,7 +22,7 @@ def _typed(change: Change) -> Entry:
         lambda _, value: f"ip link set dev IFACE mtu {shlex.quote(value)}",
         note="Both ends and everything between them need it: the bridge and the TAP device too.",
     )(change)
-    xml = f"<interface> <mtu size={quoteattr(change.new)}/> </interface>"
+    xml = f"<interface> <mtu size={quoted(change.new)}/> </interface>"
     return replace(entry, xml=xml if change.system.virtual else None)
 
 

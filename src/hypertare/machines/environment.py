@@ -13,7 +13,7 @@ from hypertare.base.host_files import Host
 from hypertare.base.paths import CHECKOUT
 from hypertare.machines.accelerator import QEMU
 from hypertare.machines.host import xen
-from hypertare.runs.summary import MachineState
+from hypertare.runs.machine_state import MachineState
 
 if TYPE_CHECKING:
     from hypertare.design.planner.surroundings import Bootable

@@ -29,7 +29,7 @@ from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.protocol.constants import MAX_TRIAL_BYTES
 from hypertare.protocol.parse import parse
 from hypertare.protocol.records import Record
-from hypertare.runs.summary import MachineState
+from hypertare.runs.machine_state import MachineState
 from hypertare.study.published import Point
 from hypertare.walk.result import Walked, WalkSummary
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from hypertare.base.level import Level
 from hypertare.base.response import Better
+from hypertare.runs.machine_state import MachineState
+from hypertare.runs.part import Part
 from hypertare.stats.overload import CurveKind
 
 Verdict = Literal["costs", "gains", "no difference shown"]
@@ -17,12 +17,6 @@ Judgement = Literal["holds", "fails", "undecided", "not judged"]
 Clock = Literal["wall", "virtual"]
 SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
 Foretelling = Literal["predictable", "not predictable", "undecided"]
-
-
-class Part(BaseModel):
-    """Base of the summary's parts: closed, unchangeable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Estimate(Part):
@@ -166,19 +160,6 @@ class PlatformState(Part):
     scheduler: str | None = None
     clocksource: str
     interfaces: dict[str, dict[str, Level | None]] = {}
-
-
-class MachineState(Part):
-    """The machine a run was made on."""
-
-    kind: Literal["local", "emulated", "remote"]
-    hostname: str
-    cpu: str
-    cpus: int
-    memory: int
-    kernel: str
-    architecture: str
-    distribution: str
 
 
 class RateBound(Part):

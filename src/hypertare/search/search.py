@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hypertare.runs.summary import SearchState
+if TYPE_CHECKING:
+    from hypertare.runs.summary import SearchState
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from xml.sax.saxutils import quoteattr
 
 from hypertare.base.level import Level
 from hypertare.base.words import level_text
@@ -23,6 +22,7 @@ from hypertare.knobs.commands import (
     at_boot,
     in_bytes,
     one_line,
+    quoted,
     sysctls,
 )
 from hypertare.knobs.registry import KINDS
@@ -145,7 +145,7 @@ def _edited(xml: Callable[[str], str], qemu: Callable[[str], str], what: str) ->
 
 def _nic_xml(nic: str) -> str:
     model = "virtio" if nic == "virtio-net" else nic
-    return f"<interface> <model type={quoteattr(model)}/> </interface>"
+    return f"<interface> <model type={quoted(model)}/> </interface>"
 
 
 def _nic_option(nic: str) -> str:
@@ -154,7 +154,7 @@ def _nic_option(nic: str) -> str:
 
 
 def _model_xml(model: str) -> str:
-    return f"<cpu mode='custom'> <model>{quoteattr(model)[1:-1]}</model> </cpu>"
+    return f"<cpu mode='custom'> <model>{quoted(model)[1:-1]}</model> </cpu>"
 
 
 # --- bench and applications
@@ -171,7 +171,7 @@ def _bench_mtu(change: Change) -> Entry:
         (apply,),
         keep,
         (undo, *forget),
-        f"<interface> <mtu size={quoteattr(change.new)}/> </interface>",
+        f"<interface> <mtu size={quoted(change.new)}/> </interface>",
         f"At both ends too: ip link set dev IFACE mtu {change.new}.",
     )
 
@@ -224,7 +224,7 @@ _TABLE: dict[str, Maker] = {
     ),
     "sut.accelerator": _by_hypervisor(
         _edited(
-            lambda name: f"<domain type={quoteattr('kvm' if name == 'kvm' else 'qemu')}>",
+            lambda name: f"<domain type={quoted('kvm' if name == 'kvm' else 'qemu')}>",
             lambda name: f"-accel {shlex.quote(name)}",
             "its type",
         ),

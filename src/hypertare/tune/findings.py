@@ -21,7 +21,7 @@ from hypertare.findings.tuning import (
 )
 from hypertare.knobs.commands import System
 from hypertare.report.verdict import word
-from hypertare.runs.summary import MachineState
+from hypertare.runs.machine_state import MachineState
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Interval
 from hypertare.tune.commands import steps

@@ -27,8 +27,8 @@ from hypertare.machines.host.needs import Permissions
 from hypertare.machines.image import bird
 from hypertare.machines.image import programs as real
 from hypertare.machines.image.build import Image, build
+from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
-from hypertare.runs.summary import MachineState
 from hypertare.study import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 
 

@@ -28,8 +28,8 @@ from hypertare.machines.image import bird
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.local import LocalMachine
 from hypertare.protocol.plan import Accelerator
+from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
-from hypertare.runs.summary import MachineState
 from hypertare.study import Study
 
 _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")

@@ -18,8 +18,8 @@ from hypertare.engine.notes import Observer
 from hypertare.engine.prepare import Prepared
 from hypertare.machine_kinds.machine_kind import MachineKind
 from hypertare.machines.host.needs import Permissions
+from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
-from hypertare.runs.summary import MachineState
 
 
 class Runner(ABC):
