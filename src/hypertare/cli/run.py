@@ -75,7 +75,7 @@ def run(
 
     hypertare run --resume --out hypertare-runs/first-look-20260101-120000
     """
-    from hypertare.base import paths
+    from hypertare.base import loading, paths
     from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
     from hypertare.engine.manner import Manner
@@ -103,6 +103,7 @@ def run(
     with Watch() as watch:
         on = surroundings(prepared, watch.tell, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
+        loading.begin(*FINISHED_WITH)
         interrupted = carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
     finish(folder, interrupted=interrupted, json=outputs.STDOUT if json else None)
 
@@ -154,6 +155,10 @@ def refuse_changes(changes: Mapping[str, object]) -> None:
                 f"--resume goes on with a run as it was asked for; {option} would change it.",
                 f"Leave {option} out, or start another run in another directory.",
             )
+
+
+FINISHED_WITH = ("hypertare.report.terminal", "hypertare.report.html")
+"""What `finish` loads."""
 
 
 def finish(

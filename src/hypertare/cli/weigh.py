@@ -174,11 +174,11 @@ def weigh(
 
     hypertare weigh --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'
     """
-    from hypertare.base import paths
+    from hypertare.base import loading, paths
     from hypertare.base.errors import InputError
     from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
-    from hypertare.cli.run import finish, show_design
+    from hypertare.cli.run import FINISHED_WITH, finish, show_design
     from hypertare.engine.manner import Manner
     from hypertare.engine.new_run import new_folder
     from hypertare.engine.prepare import prepare as prepared_of
@@ -234,6 +234,7 @@ def weigh(
     with Watch() as watch:
         on_machine = surroundings_of(prepared, watch.tell, allow)
         folder = out or new_folder("weigh", paths.kept_runs_dir())
+        loading.begin(*FINISHED_WITH)
         interrupted = carry_out(prepared, on_machine, folder, watch, manner=manner)
     finish(folder, interrupted=interrupted, json=json, html=html)
 

@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from hypertare.base import loading
 from hypertare.design import planner
 from hypertare.design.design import Design, Plot
 from hypertare.design.trials import FinishedTrial, Kind
@@ -123,6 +124,7 @@ class Campaign:
 
     def _round(self, index: int, boot: int, repetition: int) -> bool:
         """One block of every open cell of the plot; `False` when the boot must end."""
+        loading.wait()
         for cell in self.design.cell_order(boot, repetition):
             key = Key(index, cell)
             if not self.cells.is_open(key):

@@ -37,11 +37,6 @@ class OpenCells:
     """What is known of each cell. `warn` hears what is left out, and why."""
 
     def __init__(self, study: Study, design: Design, warn: Callable[[str], None]) -> None:
-        # Loaded before anything runs: Ctrl-C in the middle of it leaves numpy behind in pieces, and
-        # then nothing could be summed up.
-        import hypertare.stats.ratio
-        import hypertare.stats.stop  # noqa: F401
-
         self.study = study
         self.design = design
         self.warn = warn

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hypertare.base import loading
 from hypertare.design.planner import Surroundings
 from hypertare.engine import capacity, walks
 from hypertare.engine.ending import Ending, sum_up
@@ -40,6 +41,7 @@ def carry_out(
     Raises:
         NotPutBackError: the run is whole, but a setting of this host is not as it was before.
     """
+    loading.begin("hypertare.findings.summarise", "hypertare.stats.stop", "scipy.special")
     manner = (manner or Manner()).checked(prepared)
     goes_on = f"hypertare run --resume --out {folder}"
     kept = f"`hypertare report {folder}` shows them, `{goes_on}` goes on."
@@ -50,6 +52,7 @@ def carry_out(
             session.measure_capacities()
             end.complete = session.run_cells()
             session.run_searches()
+        loading.wait()
         sum_up(store, folder)
     if end.left is not None:
         raise end.left
