@@ -44,7 +44,19 @@ def options(
 
 
 def _register() -> None:
-    from hypertare.cli import compare, doctor, image, report, run, runs, studies, tune, walk, weigh
+    from hypertare.cli import (
+        compare,
+        doctor,
+        history,
+        image,
+        report,
+        run,
+        runs,
+        studies,
+        tune,
+        walk,
+        weigh,
+    )
     from hypertare.cli.verb import Verb
 
     before_a_command = app.command(
@@ -59,6 +71,7 @@ def _register() -> None:
     app.command(cls=Verb)(report.report)
     app.command(cls=Verb)(runs.runs)
     app.command(cls=Verb)(compare.compare)
+    app.command(cls=Verb)(history.history)
     app.command(cls=Verb)(doctor.doctor)
     app.add_typer(studies.app, name="studies")
     app.add_typer(image.app, name="image")

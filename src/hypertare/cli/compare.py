@@ -67,8 +67,8 @@ def compare(
     a, b = read(kept.find(run_a)), read(kept.find(run_b))
     if not force:
         unlike_work.refuse(a.meta, b.meta)
-    _refuse_unknown(response or [], a.responses, "--response")
-    _refuse_unknown(on or [], a.meta.platforms, "--on")
+    refuse_unknown(response or [], a.responses, "--response")
+    refuse_unknown(on or [], a.meta.platforms, "--on")
     gate = Gate(tuple(response or ()), tuple(on or ()))
     found = compare_runs(a, b, least, a.meta.confidence, gate)
     if json:
@@ -83,14 +83,17 @@ def compare(
         )
 
 
-def _refuse_unknown(asked: Iterable[str], known: Iterable[str], option: str) -> None:
+def refuse_unknown(asked: Iterable[str], known: Iterable[str], option: str) -> None:
+    """Raises:
+    InputError: an option names what the run has not.
+    """
     from hypertare.base.errors import InputError
     from hypertare.base.words import did_you_mean
 
     for name in asked:
         if name not in known:
             raise InputError(
-                f"{option} {name}: run A has none of that name.{did_you_mean(name, known)}",
+                f"{option} {name}: the run has none of that name.{did_you_mean(name, known)}",
                 f"It has: {', '.join(known)}.",
             )
 

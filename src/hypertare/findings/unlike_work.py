@@ -25,6 +25,11 @@ def refuse(a: Meta, b: Meta) -> None:
         )
 
 
+def is_same(a: Meta, b: Meta) -> bool:
+    """Whether both did the same work of the same study."""
+    return a.study == b.study and not list(_unlike(a.settings, b.settings))
+
+
 def _unlike(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
     mine, its = a.get("workloads", {}), b.get("workloads", {})
     for name in mine.keys() & its.keys():

@@ -53,6 +53,11 @@ def runs() -> Iterator[Kept]:
             yield Kept(folder, "", "", None, 0, "unreadable")
 
 
+def of_study(study: str) -> list[Path]:
+    """The directories of its runs, the last one first."""
+    return [folder for folder in folders() if _study_of(folder) == study]
+
+
 def find(asked: Path) -> Path:
     """The run that is meant: a path, the name of a kept run, the name of a study for its last run, or
     `last`.
@@ -69,9 +74,9 @@ def find(asked: Path) -> Path:
     by_name = {folder.name: folder for folder in reversed(known)}
     if name in by_name:
         return by_name[name]
-    of_study = [folder for folder in known if _study_of(folder) == name]
-    if of_study:
-        return of_study[0]
+    its = of_study(name)
+    if its:
+        return its[0]
     raise InputError(
         f"There is no run {name}.{did_you_mean(name, [LAST, *by_name])}",
         "`hypertare runs` lists those that are kept; of any other, give the directory.",
