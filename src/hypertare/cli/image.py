@@ -129,7 +129,8 @@ def _names(text: str) -> list[str]:
 
 @app.command("list", cls=Verb)
 def list_entries(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: every entry.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every entry, not their sums.")] = False,
 ) -> None:
     """What is cached: size, age, last use."""
     from hypertare.machines.image.cache import Cache
@@ -141,7 +142,10 @@ def list_entries(
 
         print(json.dumps([asdict(listed) for listed in cache.listing()], default=str, indent=2))
         return
-    _print_table(f"cache {cache.root}", cache.listing())
+    if every:
+        _print_table(f"cache {cache.root}", cache.listing())
+    else:
+        _print_sums(f"cache {cache.root}", cache.listing())
 
 
 @app.command(cls=Verb)
@@ -174,6 +178,47 @@ def _print_table(title: str, entries: Sequence[Listed]) -> None:
             listed.what, size, _ago(time.time() - listed.made), _ago(time.time() - listed.used)
         )
     Console().print(table)
+
+
+def _print_sums(title: str, entries: Sequence[Listed]) -> None:
+    """A row for each kind of entry, the largest first, and their sum."""
+    import time
+    from itertools import groupby
+
+    from rich.console import Console
+    from rich.table import Table
+
+    kinds = [
+        (kind, list(some)) for kind, some in groupby(sorted(entries, key=_kind_of), key=_kind_of)
+    ]
+    kinds.sort(key=lambda one: -sum(listed.size for listed in one[1]))
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in ("what", "entries", "MB", "last used"):
+        table.add_column(name, justify="right" if name in ("entries", "MB") else "left")
+    for kind, some in [*kinds, ("in all", list(entries))] if entries else ():
+        used = max(listed.used for listed in some)
+        size = sum(listed.size for listed in some) / 1e6
+        table.add_row(
+            _KINDS.get(kind, kind), f"{len(some):,}", f"{size:,.0f}", _ago(time.time() - used)
+        )
+    Console(highlight=False).print(table)
+    print("each of them: --all; what was not used for long goes by `hypertare image gc`")
+
+
+_KINDS = {
+    "images": "guests' archives (initramfs)",
+    "kernels": "guests' kernels",
+    "modules": "kernel modules",
+    "names": "names of packages",
+    "packages": "packages of the distribution",
+    "sources": "sources of programs",
+    "virtual": "records of virtual time",
+    "walks": "modelled page walks",
+}
+
+
+def _kind_of(listed: Listed) -> str:
+    return listed.kind
 
 
 def _ago(seconds: float) -> str:

@@ -29,7 +29,9 @@ def test_build_list_and_collect(call, bench):
     assert "vmlinux" in built.stdout
     assert "initramfs.cpio" in built.stdout
     assert kinds(call("list", "--json")) == ["images", "kernels", "modules"]
-    assert "guest initramfs" in " ".join(call("list").stdout.split())
+    assert "guest initramfs" in " ".join(call("list", "--all").stdout.split())
+    sums = call("list").stdout
+    assert "guests' kernels" in sums and sums.splitlines()[-2].split()[:3] == ["in", "all", "3"]
     assert "0 MB freed" in call("gc").stdout
     assert "would be freed" in call("gc", "--all", "--dry-run").stdout
     assert kinds(call("list", "--json")) == ["images", "kernels", "modules"]
