@@ -18,7 +18,14 @@ from hypertare.machine_kinds.registry import find
 from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.runs.store import Meta, Store
-from hypertare.runs.summary import Estimate, LossFreeRate, PlatformState, Published, Summary
+from hypertare.runs.summary import (
+    Effects,
+    Estimate,
+    LossFreeRate,
+    PlatformState,
+    Published,
+    Summary,
+)
 from hypertare.study import StudyFile
 
 if TYPE_CHECKING:
@@ -97,6 +104,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         estimates=estimates,
         guests=found.guests,
         levels=level_changes(trials, _factors(meta, trials, references or {}), *_asked(meta)),
+        effects=_effects(meta, trials),
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
         predictability=foretold,
@@ -167,6 +175,24 @@ def _asked(meta: Meta) -> tuple[dict[str, Response], Rules]:
     known = responses_of(meta)
     leading = {workload: known[name] for workload, name in meta.headline.items() if name in known}
     return leading, Rules(meta.baseline, meta.confidence, meta.threshold, meta.clock)
+
+
+def _effects(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Effects, ...]:
+    """Of the responses that the study asks for, else of the leading ones."""
+    from hypertare.findings.effects import effects
+    from hypertare.findings.levels import factors_of
+    from hypertare.study.effects import EffectsSettings
+
+    leading, rules = _asked(meta)
+    settings = EffectsSettings.model_validate(meta.settings.get("effects") or {})
+    asked = {
+        workload: [one for one in some if one.name in settings.responses]
+        if settings.responses
+        else [leading[workload]]
+        for workload, some in meta.responses.items()
+        if workload in leading and workload in (settings.workloads or leading)
+    }
+    return effects(trials, factors_of(meta.settings, trials), asked, settings, rules)
 
 
 def _published(meta: Meta, file: StudyFile, estimates: Sequence[Estimate]) -> Iterator[Published]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hypertare.base.units import human_size
 from hypertare.knobs.registry import HOST_KNOBS
 from hypertare.platforms.platform import Platform
+from hypertare.platforms.registry import BASELINE
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.study.factors import GUESTS, is_easy
@@ -311,6 +312,14 @@ def unknown(claim: Claim, study: Study) -> str | None:
         responses = {name: [LOSS_FREE_RATE]}
         factors = {name: {**over, GOAL: study.search.loss}}
     return claim.problem(responses, factors, study.sut.platforms, study.bench_guests)
+
+
+def no_effects(study: Study) -> str | None:
+    """Why what `[effects]` asks for cannot be had. No rule: overrides may leave one level of a factor."""
+    if study.effects is None:
+        return None
+    asked = _responses(study), _factors(study), study.sut.platforms, BASELINE
+    return study.effects.problem(*asked)
 
 
 def _responses(study: Study) -> dict[str, list[str]]:
