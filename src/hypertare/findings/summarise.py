@@ -49,6 +49,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     from hypertare.findings.estimates import estimate
     from hypertare.findings.levels import level_changes
     from hypertare.findings.predictability import predictability
+    from hypertare.findings.series import series
     from hypertare.findings.totals import joined, totals
     from hypertare.search import rates
     from hypertare.study.predictability import PredictabilitySettings
@@ -86,6 +87,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     )
     searched = _loss_free(store, meta, file)
     under = {state.platform: state.accelerator for state in platforms}
+    measured = series(trials)
     known = (*estimates, *found.guests, *rates.estimates(searched, meta.baseline))
     return Summary(
         hypertare=meta.hypertare,
@@ -111,7 +113,10 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         loss_free=searched,
         totals=tuple(totals(file, estimates, walked)),
         published=tuple(_published(meta, file, estimates)),
-        claims=tuple(judge(claim, known, foretold, under) for claim in _claims(store, meta)),
+        claims=tuple(
+            judge(claim, known, foretold, under, measured, meta.baseline)
+            for claim in _claims(store, meta)
+        ),
         failed=found.failed,
         warnings=tuple(dict.fromkeys([*_warnings(store), *_missed(meta, found), *found.warnings])),
     )
