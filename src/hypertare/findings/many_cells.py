@@ -1,4 +1,4 @@
-"""One figure over many cells, for claims: their mean, the least or the most of them. Pure."""
+"""One figure over many cells, for claims and plots: their mean, the least or the most of them. Pure."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypertare.base.response import Better
 from hypertare.findings.series import Series, baseline_of, paired
 from hypertare.stats import boots, ratio
 from hypertare.stats.extreme import Which, extreme
+from hypertare.stats.interval import Interval
 from hypertare.study.claims import Claim
 
 Figure = TypeVar("Figure")
@@ -55,7 +56,7 @@ def over(
     """
     figures = [(one, _figures(claim, against, one, every, baseline, better)) for one in chosen]
     good = [(one, rounds) for one, rounds in figures if rounds]
-    shared = sorted(set.intersection(*(set(rounds) for _, rounds in good))) if good else []
+    shared = _shared(good)
     if len(shared) < 2:
         return f"fewer than two rounds have a figure of each of its {len(chosen)} cells"
     values = np.array([[rounds[number] for number in shared] for _, rounds in good])
@@ -63,14 +64,29 @@ def over(
     back = _back(claim, against, better)
     counts = len(good), len(chosen) - len(good), len(shared)
     if claim.over == "mean":
-        mean = boots.mean(values.mean(axis=0), of_round, confidence).interval
-        return Over(*_turned(back, mean.estimate, mean.low, mean.high), *counts)
+        found_mean = boots.mean(values.mean(axis=0), of_round, confidence).interval
+        return Over(*_turned(back, found_mean.estimate, found_mean.low, found_mean.high), *counts)
     # A cost is least where the ratio is most.
     turned = back(1.0) < back(0.0)
     which: Which = "least" if (claim.over == "least") != turned else "most"
     found = extreme(_by_boot(values, of_round), which, confidence)
     ends = _turned(back, found.estimate, found.low, found.high)
     return Over(*ends, *counts, cell=good[found.place][0].cell)
+
+
+def mean(figures: Sequence[tuple[Series, Rounds]], confidence: float = 0.95) -> Interval | None:
+    """Over cells, of the rounds that all of them have; none where there is no such round."""
+    shared = _shared(figures)
+    if not shared:
+        return None
+    values = [float(np.mean([rounds[n] for _, rounds in figures])) for n in shared]
+    return boots.mean(values, _boots_of(figures[0][0], shared), confidence).interval
+
+
+def _shared(figures: Sequence[tuple[Series, Rounds]]) -> list[int]:
+    if not figures:
+        return []
+    return sorted(set.intersection(*(set(rounds) for _, rounds in figures)))
 
 
 def _turned(
@@ -103,10 +119,10 @@ def _figures(
 ) -> Rounds:
     if claim.measure == "value" or (claim.measure == "ratio" and against is not None):
         logs = claim.measure == "ratio"
-        first = _values(one, claim.response, logs)
+        first = values_of(one, claim.response, logs)
         if against is None:
             return first
-        return _less(first, _values(_second(one, against, every), claim.response, logs))
+        return _less(first, values_of(_second(one, against, every), claim.response, logs))
     first = _ratios(one, claim, every, baseline, better)
     if against is None:
         return first
@@ -120,7 +136,7 @@ def _less(first: Rounds, other: Rounds) -> Rounds:
     return {number: first[number] - other[number] for number in first.keys() & other.keys()}
 
 
-def _values(one: Series | None, response: str, logs: bool) -> Rounds:
+def values_of(one: Series | None, response: str, logs: bool) -> Rounds:
     """Without any where a logarithm is asked for and one is zero or below."""
     if one is None:
         return {}
@@ -136,16 +152,21 @@ def _values(one: Series | None, response: str, logs: bool) -> Rounds:
 def _ratios(
     one: Series, claim: Claim, every: Sequence[Series], baseline: str, better: Better
 ) -> Rounds:
-    """Logs of platform over baseline; for an efficiency the way round in which more is better."""
+    sign = -1 if claim.measure == "efficiency" and better == "lower" else 1
+    found = log_ratios(one, claim.response, every, baseline)
+    return {number: sign * log for number, log in found.items()}
+
+
+def log_ratios(one: Series, response: str, every: Sequence[Series], baseline: str) -> Rounds:
+    """Platform over baseline by round; none of the baseline itself, or where a ratio is forbidden."""
     bases = baseline_of(one, every, baseline)
     if one.platform == baseline or len(bases) != 1:
         return {}
-    pairs, _ = paired(one, bases[0], claim.response)
+    pairs, _ = paired(one, bases[0], response)
     if pairs.logs is None:
         return {}
-    sign = -1 if claim.measure == "efficiency" and better == "lower" else 1
-    found = {block: sign * float(log) for block, log in zip(pairs.blocks, pairs.logs, strict=True)}
-    return _numbered(one, found)
+    by_block = {block: float(log) for block, log in zip(pairs.blocks, pairs.logs, strict=True)}
+    return _numbered(one, by_block)
 
 
 def _numbered(one: Series, by_block: Mapping[int, Figure]) -> dict[int, Figure]:
