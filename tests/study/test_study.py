@@ -451,3 +451,39 @@ def test_effects_of_levels_that_overrides_take_away_are_left_out() -> None:
     study_file = file(GOOD + EFFECTS)
     study_file.override(["sut.nic=e1000"], quick=False)
     assert study_file.study().effects is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("[knobs]\nmtu = 67", "it must be at least 68"),
+        ("[bench]\nmtu = 67", "it must be at least 68"),
+        (
+            '[bench]\ntopology = "routers"\nfamily = "ipv6"\n[knobs]\nmtu = 1279',
+            "IPv6 needs an MTU of 1280 bytes, not 1279",
+        ),
+        (
+            "[knobs]\nmtu = 16111",
+            "16111 bytes is too much for sut.nic = 'e1000': its driver takes 16110",
+        ),
+        ("[bench]\nmtu = 16111", "take a smaller one, or virtio-net"),
+    ],
+)
+def test_an_mtu_that_cannot_be_had_is_refused(more: str, said: str) -> None:
+    text = GOOD.replace('rate = "100M"', 'rate = "100M"\ndirection = "both"')
+    file(f"{text}\n[knobs]\nmtu = 68").study()
+    assert said in complaint(f"{text}\n{more}")
+
+
+def test_each_level_of_the_mtu_meets_each_nic() -> None:
+    text = GOOD.replace("[factors]", '[factors]\n"knobs.mtu" = [1500, 9000]')
+    file(text).study()
+    text = text.replace('"e1000"]', '"pcnet"]')
+    assert "9000 bytes is too much for sut.nic = 'pcnet': its driver takes 1500" in complaint(text)
+
+
+def test_datagrams_never_wait_for_others() -> None:
+    text = GOOD.replace('rate = "100M"', 'rate = "100M"\nnodelay = false')
+    assert "'nodelay' is of TCP" in complaint(text)
+    tcp = text.replace('protocol = "udp"', 'protocol = "tcp"')
+    assert file(tcp).study().workloads["udp"].nodelay is False
