@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Sequence
 
+import pytest
 from rich.console import Console
 
 from hypertare.findings.effects import effects
@@ -49,6 +51,12 @@ def test_a_terminal_has_five_rows_at_most() -> None:
     ]
     assert "1 more" in two.rows[0].note and "noise is" in two.rows[0].note
     assert len(table.table(several, WORDING).rows) == 18
+    both = (several[0], several[0].model_copy(update={"response": "elapsed"}))
+    assert {row[0] for row in texts(table.brief(both, WORDING))} == {"native"}
+    assert {row[0] for row in texts(table.table(both, WORDING))} == {
+        "native, goodput",
+        "native, elapsed",
+    }
 
 
 def test_what_a_title_has_several_of_stands_in_the_rows() -> None:
@@ -68,8 +76,15 @@ def test_what_was_left_out_is_told() -> None:
     assert row.note == "no effects: no replicates" and not row.sure
 
 
-def test_figures_are_never_cut_off() -> None:
-    for width in (60, 100, 200):
-        console = Console(file=io.StringIO(), width=width)
-        console.print(Fitting(table.table(found("native"), WORDING)))
-        assert "below 0.001" in console.file.getvalue()  # type: ignore[attr-defined]
+@pytest.mark.parametrize("width", [50, 60, 70, 76, 78, 80, 90, 100, 120, 200])
+@pytest.mark.parametrize("form", [table.table, table.brief])
+def test_figures_are_never_cut_off(
+    width: int, form: Callable[[Sequence[Effects], Wording], Table]
+) -> None:
+    one = form(found("native", "container", noise=0.2), WORDING)
+    console = Console(file=io.StringIO(), width=width)
+    console.print(Fitting(one))
+    said = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    for row in one.rows:
+        for column, cell in zip(one.columns, row.cells, strict=True):
+            assert column.is_text or cell in said or width < 60

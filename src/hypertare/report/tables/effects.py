@@ -43,15 +43,14 @@ def table(found: Sequence[Effects], wording: Wording) -> Table:
 
 
 def brief(found: Sequence[Effects], wording: Wording) -> Table:
-    """The largest of each platform, as many of each as there is room for."""
-    each = max(1, MOST // max(1, len(found)))
+    """The largest of each platform, as many of each as there is room for; of the first response only."""
+    told = [one for one in found if _response(one) == _response(found[0])]
+    each = max(1, MOST // max(1, len(told)))
     rows = [
-        row
-        for one in found
-        for row in _rows(one, _name_of(one, found, wording), one.effects[:each])
+        row for one in told for row in _rows(one, _name_of(one, told, wording), one.effects[:each])
     ]
-    cut = (Row(row.cells[: len(_COLUMNS)], row.sure, row.note) for row in rows[:MOST])
-    return _table(found, _COLUMNS, list(cut))
+    cut = [Row(row.cells[: len(_COLUMNS)], row.sure, row.note) for row in rows[:MOST]]
+    return _table(told, _COLUMNS, cut)
 
 
 def _table(found: Sequence[Effects], columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:
