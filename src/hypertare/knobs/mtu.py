@@ -26,7 +26,7 @@ MOST_OF_NIC: Mapping[plan.NicModel, int] = {
     "rtl8139": 4096,
     "pcnet": 1500,
 }
-"""What Linux's drivers take, as `ip -d link` has it in guests of QEMU: `maxmtu`."""
+"""The most that Linux 6.1's drivers of QEMU's cards take."""
 
 
 def _typed(change: Change) -> Entry:

@@ -65,7 +65,7 @@ def chart(plot: Plot, report: Report, shown: Sequence[Field]) -> Spec:
             mark("rect", {**at, "color": coloured, "tooltip": tips}),
             mark(
                 "text",
-                {**at, "text": field("mean:Q", format=".3~g"), "color": letters, "tooltip": tips},
+                {**at, "text": field("mean:Q", format=".3~r"), "color": letters, "tooltip": tips},
                 fontSize=11,
             ),
             data=values(of_pane),
