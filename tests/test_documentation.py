@@ -13,6 +13,7 @@ from hypertare import study
 from hypertare.knobs.registry import Knobs
 from hypertare.study import StudyFile
 from hypertare.study.claims import Claim
+from hypertare.study.effects import EffectsSettings
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
@@ -39,12 +40,13 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[walk]`": WalkSettings,
     "`[[published]]`": PublishedFile,
     "`[predictability]`": PredictabilitySettings,
+    "`[effects]`": EffectsSettings,
     "`[[claims]]`": Claim,
     "`[[plots]]`": Plot,
 }
 TABLES = {
     *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
-    *("tune", "walk", "published", "predictability"),
+    *("tune", "walk", "published", "predictability", "effects"),
     *("claims", "plots", "quick"),
 }
 """Keys of the top level that are sections of their own."""

@@ -177,6 +177,25 @@ def test_every_boot_warms_up_and_boots_are_replicated() -> None:
     assert ids == list(range(len(ids)))
 
 
+def test_a_round_of_many_cells_is_cut_into_boots() -> None:
+    """Three commands of two platforms and two blocks: a boot that may have eight trials has two of them."""
+    text = TEXT.replace("blocks_per_boot = 4", "blocks_per_boot = 2\ntrials_per_boot = 8")
+    more = "".join(f'[workloads.w{n}]\ntype = "command"\ncommand = "true"\n' for n in (1, 2))
+    machine, notes = MadeUp(), Notes()
+    assert campaign(machine, notes, text.replace("[design]", f"{more}[design]")).run()
+    by_boot: dict[int, list[str]] = {}
+    for trial in notes.finished:
+        if trial.planned.kind == "measured":
+            by_boot.setdefault(trial.planned.boot, []).append(trial.planned.workload)
+    assert len(by_boot) == len(machine.benches) > 3
+    for workloads in by_boot.values():
+        assert len(set(workloads)) <= 2 and len(workloads) <= 8
+    counts = {
+        name: sum(found.count(name) for found in by_boot.values()) for name in ("build", "w1")
+    }
+    assert min(counts.values()) >= 2 * 5
+
+
 def test_blocks_hold_both_platforms_in_both_orders() -> None:
     machine, notes = MadeUp(noise=0.5), Notes()
     campaign(machine, notes).run()

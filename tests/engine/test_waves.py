@@ -172,6 +172,54 @@ def test_a_machine_that_fails_fails_its_trials_with_the_reason() -> None:
     assert failed[0].console == ("last words",)
 
 
+CUT = TEXT.replace('"50%", "100%"', '"25%", "50%", "100%"').replace(
+    "blocks_per_boot = 2", "blocks_per_boot = 2\ntrials_per_boot = 4"
+)
+"""Three cells of two trials each in a boot that may have four."""
+
+
+def test_a_round_of_many_cells_is_cut_into_boots() -> None:
+    machine, journal = MadeUp(), Journal()
+    asked = campaign(machine, journal, CUT)
+    assert asked.run()
+    # Two plots in three replicates, each cut in two: natively of two cells and of one.
+    assert len(machine.batches) == 2 * 3 * 2 == expected_boots(asked.study, asked.design)[0]
+    assert {len(batch.trials) for batch in machine.batches} == {2, 4}
+    assert len({batch.pc.seed for batch in machine.batches}) == 12
+    for batch in machine.batches:
+        # All blocks of a cell stand in one boot.
+        shares = [place.planned.cell["workloads.work.share"] for place in batch.places]
+        assert all(shares.count(share) == 2 for share in shares)
+    alone = {
+        str(batch.places[0].planned.cell["workloads.work.share"])
+        for batch in machine.batches
+        if len(batch.trials) == 2
+    }
+    assert len(alone) > 1, "which cells stand together is drawn anew"
+
+
+def test_a_lost_boot_costs_the_trials_of_one_part() -> None:
+    journal = Journal()
+    campaign(MadeUp(fate=lambda batch: "lost" if batch.boot == 0 else None), journal, CUT).run()
+    assert sum(finished.status == "failed" for finished in journal.added) <= 4
+
+
+def test_a_run_in_parts_goes_on_to_the_same_end() -> None:
+    whole = Journal()
+    campaign(MadeUp(spread=0.02), whole, CUT).run()
+    for kept in (1, 5, 9):
+        rest = Journal(whole.added[:kept])
+        campaign(MadeUp(spread=0.02), rest, CUT).run()
+        assert [*rest.kept, *rest.added] == whole.added
+
+
+def test_without_a_limit_seeds_are_what_they_were() -> None:
+    machine, roomy = MadeUp(), MadeUp()
+    campaign(machine, Journal()).run()
+    campaign(roomy, Journal(), TEXT + "trials_per_boot = 100\n").run()
+    assert [b.pc.seed for b in machine.batches] == [b.pc.seed for b in roomy.batches]
+
+
 class Watcher(Nobody):
     def __init__(self) -> None:
         self.seen: list[tuple[int, int, int, float]] = []

@@ -50,6 +50,8 @@ HEADINGS = {
     "Summary": "Run",
     "Estimate": "Estimate",
     "LevelChange": "Change of a level",
+    "Effects": "Effects",
+    "Effect": "Effect",
     "NoiseFloor": "Noise floor",
     "FailedTrial": "Failed trial",
     "Curve": "Curve",

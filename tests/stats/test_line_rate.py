@@ -26,7 +26,7 @@ def test_by_hand() -> None:
     assert line_rate.udp(GIGABIT, 1) == pytest.approx(GIGABIT * 1 / 84)
 
 
-@given(st.integers(576, 65535), st.floats(1e3, 1e12))
+@given(st.integers(68, 65535), st.floats(1e3, 1e12))
 def test_goodput_is_below_the_link_and_grows_with_the_mtu(mtu: int, link: float) -> None:
     assert 0 < line_rate.tcp(link, mtu) < link
     assert line_rate.tcp(link, mtu) < line_rate.tcp(link, mtu + 1)

@@ -99,3 +99,18 @@ def test_other_shapes_that_can_be_drawn() -> None:
         title="t", workload="latency", shape="distribution", x="rtt", y="share", lines="sut.guests"
     )
     assert trips.problem(PING, GUESTS) is None and trips.factors == ("sut.guests",)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ('shape = "surface"', "shape 'surface' has its second factor in 'lines'"),
+        ('shape = "interaction"', "shape 'interaction' has its second factor in 'lines'"),
+        ('of = "efficiency"', "of = 'efficiency' is for the shapes 'surface' and 'interaction'"),
+    ],
+)
+def test_means_are_over_two_factors(more: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        study(more=more)
+    whole = study(more='shape = "surface"\nof = "efficiency"\nlines = "sut.cpus"')
+    assert whole.plots[0].is_of_means

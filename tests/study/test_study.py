@@ -392,3 +392,98 @@ def test_a_factor_without_quotes_is_told_where_they_stand() -> None:
     study_file.override(["factors={sut.cpus=[1,2]}"], quick=False)
     with pytest.raises(InputError, match=r"""--set 'factors=\{"sut.cpus"=\[1,2\]\}'"""):
         study_file.study()
+
+
+EFFECTS = """
+[effects]
+responses = ["goodput"]
+factors = ["sut.nic", "workloads.udp.rate"]
+of = "efficiency"
+platforms = ["guest"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('"goodput"', '"godput"', "there is no response 'godput'. Did you mean 'goodput'?"),
+        (
+            '"sut.nic", "wo',
+            '"sut.nik", "wo',
+            "there is no factor 'sut.nik'. Did you mean 'sut.nic'?",
+        ),
+        ('["guest"]', '["xen"]', "there is no platform 'xen'. There are: native, container, guest"),
+        (
+            '["guest"]',
+            '["native"]',
+            "an efficiency is against native, and there is no other platform",
+        ),
+        ('"sut.nic", "wo', '"wo', "effects are those of 2 or more factors with two levels each"),
+        ("of =", 'workloads = ["upd"]\nof =', "there is no workload 'upd'. Did you mean 'udp'?"),
+    ],
+)
+def test_effects_name_what_is_there(right: str, wrong: str, said: str) -> None:
+    file(GOOD + EFFECTS).study()
+    assert right in EFFECTS
+    text = complaint(GOOD + EFFECTS.replace(right, wrong))
+    line = (GOOD + EFFECTS).splitlines().index("[effects]") + 1
+    assert text.startswith(f"probe.toml:{line}: effects: ") and said in text
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('["virtio-net", "e1000"]', '["e1000"]', "sut.nic has one level: give it two in [factors]"),
+        ('"sut.nic" = ["virtio-net", "e1000"]', "", "there is no factor 'sut.nic'"),
+        ('"5%"', '"5%"\nmin_trials = 1', "design.min_trials"),
+    ],
+)
+def test_effects_need_factors_levels_and_replicates(right: str, wrong: str, said: str) -> None:
+    assert said in complaint(GOOD.replace(right, wrong) + EFFECTS)
+
+
+def test_effects_of_one_factor_need_no_names_to_be_refused() -> None:
+    text = complaint(GOOD.replace('"sut.nic" = ["virtio-net", "e1000"]', "") + "[effects]\n")
+    assert "and 'workloads.udp.rate' alone has all of them" in text
+
+
+def test_effects_of_levels_that_overrides_take_away_are_left_out() -> None:
+    study_file = file(GOOD + EFFECTS)
+    study_file.override(["sut.nic=e1000"], quick=False)
+    assert study_file.study().effects is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("[knobs]\nmtu = 67", "it must be at least 68"),
+        ("[bench]\nmtu = 67", "it must be at least 68"),
+        (
+            '[bench]\ntopology = "routers"\nfamily = "ipv6"\n[knobs]\nmtu = 1279',
+            "IPv6 needs an MTU of 1280 bytes, not 1279",
+        ),
+        (
+            "[knobs]\nmtu = 16111",
+            "16111 bytes is too much for sut.nic = 'e1000': its driver takes 16110",
+        ),
+        ("[bench]\nmtu = 16111", "take a smaller one, or virtio-net"),
+    ],
+)
+def test_an_mtu_that_cannot_be_had_is_refused(more: str, said: str) -> None:
+    text = GOOD.replace('rate = "100M"', 'rate = "100M"\ndirection = "both"')
+    file(f"{text}\n[knobs]\nmtu = 68").study()
+    assert said in complaint(f"{text}\n{more}")
+
+
+def test_each_level_of_the_mtu_meets_each_nic() -> None:
+    text = GOOD.replace("[factors]", '[factors]\n"knobs.mtu" = [1500, 9000]')
+    file(text).study()
+    text = text.replace('"e1000"]', '"pcnet"]')
+    assert "9000 bytes is too much for sut.nic = 'pcnet': its driver takes 1500" in complaint(text)
+
+
+def test_datagrams_never_wait_for_others() -> None:
+    text = GOOD.replace('rate = "100M"', 'rate = "100M"\nnodelay = false')
+    assert "'nodelay' is of TCP" in complaint(text)
+    tcp = text.replace('protocol = "udp"', 'protocol = "tcp"')
+    assert file(tcp).study().workloads["udp"].nodelay is False

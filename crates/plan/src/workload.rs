@@ -117,6 +117,9 @@ pub struct StreamSend {
     /// UDP segmentation by the kernel (UDP_SEGMENT).
     #[serde(default)]
     pub segmentation: bool,
+    /// Small messages go at once (TCP_NODELAY); else TCP collects them while any are under way.
+    #[serde(default = "yes")]
+    pub nodelay: bool,
     #[serde(default = "default_interval")]
     pub interval_s: f64,
     /// Seconds at the start that are sent but not counted.
@@ -241,6 +244,10 @@ pub struct Sleep {
 
 fn one() -> u32 {
     1
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn default_interval() -> f64 {

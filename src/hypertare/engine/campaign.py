@@ -60,18 +60,24 @@ class Campaign:
             if not self.cells.open():
                 return True
             for plot in self.design.plot_order(boot_round):
-                open_here = self.cells.open(plot)
-                if not open_here:
-                    continue
-                if self._out_of_time(self._visit_s(open_here)):
-                    return False
-                self._visit(plot)
+                for keys in self._parts(plot, boot_round):
+                    if not any(map(self.cells.is_open, keys)):
+                        continue
+                    if self._out_of_time(self._visit_s(keys)):
+                        return False
+                    self._visit(plot, keys)
         return True
+
+    def _parts(self, index: int, boot_round: int) -> list[list[Key]]:
+        """The open cells of a plot by visit: where something boots, not more trials than one may have."""
+        if self.design.plots[index].boots:
+            return self.cells.cut(index, boot_round)
+        return [self.cells.open(index)]
 
     # --- one boot
 
-    def _visit(self, index: int) -> None:
-        """Makes the bench of a plot, warms up, takes some blocks, removes the bench."""
+    def _visit(self, index: int, keys: Sequence[Key]) -> None:
+        """Makes the bench of a plot, warms up, takes some blocks of these cells, removes the bench."""
         plot, boot = self.design.plots[index], self.numbers.new_boot()
         self.observer.bench(boot, plot)
         live = self.cells.live_plot(index)
@@ -80,12 +86,12 @@ class Campaign:
             return
         failure = self.benches.make(live, boot)
         if failure is not None:
-            self._bench_failed(index, live, boot, failure)
+            self._bench_failed(keys, live, boot, failure)
             return
         try:
-            if self._warm_up(index, boot):
+            if self._warm_up(keys, boot):
                 for repetition in self._repetitions(plot):
-                    if not self._round(index, boot, repetition):
+                    if not self._round(keys, boot, repetition):
                         break
         finally:
             self.benches.down()
@@ -98,12 +104,12 @@ class Campaign:
             return range(self.study.design.blocks_per_boot)
         return itertools.count()
 
-    def _bench_failed(self, index: int, plot: Plot, boot: int, failure: NotMade) -> None:
-        """Counts the failure against the node that is to blame, in every open cell of the plot."""
+    def _bench_failed(self, keys: Sequence[Key], plot: Plot, boot: int, failure: NotMade) -> None:
+        """Counts the failure against the node that is to blame, in every cell that is still open."""
         block = self.numbers.new_block()
         blamed = [variant for variant in plot.variants if failure.node in variant.nodes]
         for variant in blamed or plot.variants:
-            for key in self.cells.open(index):
+            for key in filter(self.cells.is_open, keys):
                 easy = self.design.cells[key.cell]
                 planned = self.design.trial(plot, variant, easy, block, boot)
                 place = place_of(key, variant, self.numbers.numbered(planned))
@@ -111,30 +117,28 @@ class Campaign:
 
     # --- blocks
 
-    def _warm_up(self, index: int, boot: int) -> bool:
+    def _warm_up(self, keys: Sequence[Key], boot: int) -> bool:
         """Runs each command a few times uncounted on every variant; `False` when the boot must end."""
-        for cell in range(len(self.design.cells)):
-            key = Key(index, cell)
-            if not self.cells.warms_up(key):
-                continue
+        for key in filter(self.cells.warms_up, keys):
             for _ in range(self.study.design.warmup):
                 if self.cells.is_open(key) and not self._block(key, boot, "warmup"):
                     return False
         return True
 
-    def _round(self, index: int, boot: int, repetition: int) -> bool:
-        """One block of every open cell of the plot; `False` when the boot must end."""
+    def _round(self, keys: Sequence[Key], boot: int, repetition: int) -> bool:
+        """One block of each cell that is still open; `False` when the boot must end."""
         loading.wait()
+        of_cell = {key.cell: key for key in keys}
         for cell in self.design.cell_order(boot, repetition):
-            key = Key(index, cell)
-            if not self.cells.is_open(key):
+            key = of_cell.get(cell)
+            if key is None or not self.cells.is_open(key):
                 continue
             if self._out_of_time(self.cells.block_s(key)):
                 return False
             if not self._block(key, boot, "measured"):
                 return False
             self.cells.decide(key)
-        return bool(self.cells.open(index))
+        return any(map(self.cells.is_open, keys))
 
     def _block(self, key: Key, boot: int, kind: Kind) -> bool:
         """One trial of every variant, in random order; `False` when a node was lost."""

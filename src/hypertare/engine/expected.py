@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from hypertare.design import pc, planner
 from hypertare.design.design import Design, Plot
@@ -63,10 +64,20 @@ def boots_of_plot(study: Study) -> tuple[int, int]:
     return min(max(least, settings.min_boots), most), most
 
 
+def cuts(study: Study, design: Design) -> int:
+    """Boots that a round of a plot is cut into, as long as all of its cells are open."""
+    most = study.design.trials_per_boot
+    if most is None:
+        return 1
+    kinds = Counter(variant.kind.pc for variant in design.plots[0].variants)
+    cells_per_boot = max(1, most // (study.design.blocks_per_boot * max(kinds.values())))
+    return math.ceil(len(design.cells) / cells_per_boot)
+
+
 def expected_boots(study: Study, design: Design) -> tuple[int, int]:
     """The least and the most boots of PCs of a whole run."""
     least, most = boots_of_plot(study)
-    each = sum(_machines(design, kind) for kind in pc.classes(study))
+    each = cuts(study, design) * sum(_machines(design, kind) for kind in pc.classes(study))
     return least * each, most * each
 
 
@@ -83,7 +94,7 @@ def expected_boots_s(study: Study, design: Design, boots: int, jobs: int) -> flo
 
 
 def boot_s(study: Study, design: Design) -> float:
-    """Seconds of this host that the boot of one PC with its trials takes."""
+    """Seconds of this host that the boot of one PC with its trials takes, on average."""
     a_round = sum(
         expected_trial_s(study, cell.workload) * len(plot.variants)
         for plot in design.plots
@@ -92,4 +103,4 @@ def boot_s(study: Study, design: Design) -> float:
     kinds = pc.classes(study)
     boots = sum(kind.boot_s + kind.guest_boot_s * study.bench_guests for kind in kinds)
     trials = _HOST_PER_VIRTUAL_S * study.design.blocks_per_boot * a_round
-    return (boots + trials) / len(kinds)
+    return (boots + trials / cuts(study, design)) / len(kinds)

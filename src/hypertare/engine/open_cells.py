@@ -106,6 +106,32 @@ class OpenCells:
             if self._takes_part(key, variant):
                 yield place_of(key, variant, replace(planned, kind=kind))
 
+    def cut(self, plot: int, replicate: int) -> list[list[Key]]:
+        """The open cells of a plot by boot: of as many trials as one may have, drawn by lot anew in each
+        round. A cell with more has a boot of its own.
+        """
+        keys, most = self.open(plot), self.study.design.trials_per_boot
+        if most is None:
+            return [keys]
+        parts: list[list[Key]] = []
+        room = 0
+        drawn = (Key(plot, cell) for cell in self.design.cell_order(replicate, 0))
+        for key in (key for key in drawn if key in keys):
+            trials = self.study.design.blocks_per_boot * self._on_one_machine(key)
+            if not parts or room < trials:
+                parts.append([])
+                room = most
+            parts[-1].append(key)
+            room -= trials
+        return [[key for key in keys if key in part] for part in parts]
+
+    def _on_one_machine(self, key: Key) -> int:
+        """Trials of a block on one machine: platforms may need machines of their own."""
+        taking = [v for v in self.design.plots[key.plot].variants if self._takes_part(key, v)]
+        if not self.study.machine_kind.boots_whole_pcs:
+            return len(taking)
+        return max(Counter(variant.kind.pc for variant in taking).values(), default=0)
+
     # --- what was measured
 
     def enter(self, place: Place, finished: FinishedTrial) -> None:

@@ -20,7 +20,7 @@ from hypertare.design import pc, planner
 from hypertare.design.design import Design
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.engine.boots import BatchMachine, Boots
-from hypertare.engine.expected import boot_s, boots_of_plot
+from hypertare.engine.expected import boot_s, boots_of_plot, cuts
 from hypertare.engine.notes import Journal, Notes, Observer
 from hypertare.engine.numbers import Numbers
 from hypertare.engine.open_cells import Key, OpenCells
@@ -136,33 +136,36 @@ class Waves:
         return max(1, min(math.ceil(done * _GROWTH), most - done)) if done else least
 
     def _boot(self, index: int) -> Iterator[Batch]:
-        """One boot: warm-ups of every open cell of the plot, then its blocks.
+        """One boot: warm-ups of every open cell of the plot, then its blocks. Of many cells it is several
+        boots, each with cells of its own (`design.trials_per_boot`).
 
         Its trials of different classes of PC boot apart, with the same seed: they are one block still.
         """
-        plot = self.cells.live_plot(index)
-        boot, replicate = self.numbers.new_boot(), self._booted[index]
+        plot, replicate = self.cells.live_plot(index), self._booted[index]
         self._booted[index] += 1
-        seed = seed_of(self.design.seed, plot.levels, replicate)
-        for part, places in enumerate(batches.parts(tuple(self._places(index, boot, replicate)))):
-            yield batches.make(self.file, plot, boot, seed, places, self.surroundings, part)
+        for cut, keys in enumerate(self.cells.cut(index, replicate)):
+            boot = self.numbers.new_boot()
+            seed = seed_of(self.design.seed, plot.levels, replicate, cut)
+            places = tuple(self._places(keys, boot, replicate))
+            for part, of_class in enumerate(batches.parts(places)):
+                yield batches.make(self.file, plot, boot, seed, of_class, self.surroundings, part)
 
-    def _places(self, index: int, boot: int, replicate: int) -> Iterator[Place]:
+    def _places(self, keys: Sequence[Key], boot: int, replicate: int) -> Iterator[Place]:
         """In an order that goes with the seed: the same in boots of other plots that have the same one."""
-        for count, (key, kind) in enumerate(self._blocks(index, replicate)):
+        for count, (key, kind) in enumerate(self._blocks(keys, replicate)):
             block = self.numbers.new_block()
             yield from self.cells.places(key, block, boot, kind, replicate, count)
 
-    def _blocks(self, index: int, replicate: int) -> Iterator[tuple[Key, Kind]]:
-        open_keys = self.cells.open(index)
-        for key in open_keys:
+    def _blocks(self, keys: Sequence[Key], replicate: int) -> Iterator[tuple[Key, Kind]]:
+        of_cell = {key.cell: key for key in keys}
+        for key in keys:
             if self.cells.warms_up(key):
                 for _ in range(self.study.design.warmup):
                     yield key, "warmup"
         for repetition in range(self.study.design.blocks_per_boot):
             for cell in self.design.cell_order(replicate, repetition):
-                if (key := Key(index, cell)) in open_keys:
-                    yield key, "measured"
+                if cell in of_cell:
+                    yield of_cell[cell], "measured"
 
     # --- what comes out
 
@@ -210,7 +213,8 @@ class Waves:
         _, most = boots_of_plot(self.study)
         plots = {key.plot for key in self.cells.open()}
         later = sum(max(0, most - self._booted[plot]) for plot in plots)
-        boots = len(self._waiting) + later * len(pc.classes(self.study))
+        each = len(pc.classes(self.study)) * cuts(self.study, self.design)
+        boots = len(self._waiting) + later * each
         rounds = math.ceil(boots / self.boots.jobs)
         left = self.study.design.time_limit - (self.clock() - self._started)
         return max(0.0, min(rounds * sum(host_s) / len(host_s), left))

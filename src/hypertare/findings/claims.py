@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from hypertare.base.level import Level, key, same
 from hypertare.base.words import figure, listing, percent, place
+from hypertare.findings.many_cells import Over, over
+from hypertare.findings.series import Series
+from hypertare.platforms.registry import BASELINE
 from hypertare.runs.summary import Estimate, JudgedClaim, Judgement, Predictability, Prediction
 from hypertare.stats.correlation import correlation
 from hypertare.stats.practical import unanimous
@@ -49,6 +52,8 @@ def judge(
     estimates: Iterable[Estimate],
     foretold: Iterable[Predictability] = (),
     accelerators: Mapping[str, str | None] | None = None,
+    measured: Sequence[Series] = (),
+    baseline: str = BASELINE,
 ) -> JudgedClaim:
     """Whether a claim holds, by a run's estimates, those of single guests and of searches among them,
     and by what laws foretold.
@@ -59,7 +64,8 @@ def judge(
     in doubt (`Estimate.doubt`) decides nothing.
 
     Over several cells it holds if it holds in each, and fails if it fails in any; those that are not as
-    published are reported beside them. `accelerators` are those of the platforms.
+    published are reported beside them. `accelerators` are those of the platforms. One figure over many
+    cells (`Claim.over`) is made of the trials, `measured`.
     """
     had = (accelerators or {}).get(claim.platform)
     if claim.accelerator is not None and had != claim.accelerator:
@@ -73,6 +79,8 @@ def judge(
         return _undecided(claim, f"no estimate of {claim.response} for {_cells(claim)}")
     if claim.measure == "correlation":
         return _judge_correlation(claim, matching, known)
+    if claim.over is not None:
+        return _judge_over(claim, matching, measured, baseline)
     verdicts: list[Judgement] = []
     evidence: list[str] = []
     for one, against in product(matching, claim.seconds):
@@ -217,6 +225,48 @@ def _judge_correlation(
     )
     verdict = "not judged" if claim.differs else _judgement(seen, claim.bounds)
     return _judged(claim, [verdict], [evidence])
+
+
+def _judge_over(
+    claim: Claim, matching: list[Estimate], measured: Sequence[Series], baseline: str
+) -> JudgedClaim:
+    """One figure over all the cells that are as published; against each of several others apart."""
+    doubts = [one.doubt for one in matching if one.doubt]
+    if doubts:
+        return _undecided(claim, doubts[0])
+    chosen = [
+        one
+        for one in measured
+        if one.platform == claim.platform
+        and _is_where(claim, one.cell)
+        and (claim.differs_where == {} or not _differs(claim, one.cell))
+    ]
+    verdicts: list[Judgement] = []
+    evidence: list[str] = []
+    for against in claim.seconds:
+        first = matching[0]
+        found = over(claim, against, chosen, measured, baseline, first.better, first.confidence)
+        if isinstance(found, str):
+            verdicts.append("undecided")
+            evidence.append(found)
+            continue
+        sure = first.exact or unanimous(found.rounds, first.confidence)
+        seen = Seen(found.estimate, found.low, found.high, sure)
+        verdicts.append(_judgement(seen, claim.bounds))
+        evidence.append(_over_words(claim, against, first, found, seen))
+    if claim.differs is not None and not claim.differs_where:
+        verdicts = ["not judged"] * len(verdicts)
+    return _judged(claim, verdicts, evidence)
+
+
+def _over_words(
+    claim: Claim, against: Mapping[str, Level] | None, first: Estimate, found: Over, seen: Seen
+) -> str:
+    one = first.model_copy(update={"n": found.rounds})
+    where = f", in {_place(claim.platform, found.cell, None)}" if found.cell is not None else ""
+    missing = f" ({found.missing} more have no figure)" if found.missing else ""
+    chosen = " chosen of" if found.cell is not None else " over"
+    return f"{claim.over}{chosen} {found.cells} cells{missing}{where}: {_words(claim, against, one, seen)}"
 
 
 def _second(against: Mapping[str, Level], one: Estimate, known: list[Estimate]) -> Estimate | str:

@@ -18,7 +18,14 @@ from hypertare.machine_kinds.registry import find
 from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.runs.store import Meta, Store
-from hypertare.runs.summary import Estimate, LossFreeRate, PlatformState, Published, Summary
+from hypertare.runs.summary import (
+    Effects,
+    Estimate,
+    LossFreeRate,
+    PlatformState,
+    Published,
+    Summary,
+)
 from hypertare.study import StudyFile
 
 if TYPE_CHECKING:
@@ -42,6 +49,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     from hypertare.findings.estimates import estimate
     from hypertare.findings.levels import level_changes
     from hypertare.findings.predictability import predictability
+    from hypertare.findings.series import series
     from hypertare.findings.totals import joined, totals
     from hypertare.search import rates
     from hypertare.study.predictability import PredictabilitySettings
@@ -79,6 +87,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     )
     searched = _loss_free(store, meta, file)
     under = {state.platform: state.accelerator for state in platforms}
+    measured = series(trials)
     known = (*estimates, *found.guests, *rates.estimates(searched, meta.baseline))
     return Summary(
         hypertare=meta.hypertare,
@@ -97,13 +106,17 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         estimates=estimates,
         guests=found.guests,
         levels=level_changes(trials, _factors(meta, trials, references or {}), *_asked(meta)),
+        effects=_effects(meta, trials),
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
         predictability=foretold,
         loss_free=searched,
         totals=tuple(totals(file, estimates, walked)),
         published=tuple(_published(meta, file, estimates)),
-        claims=tuple(judge(claim, known, foretold, under) for claim in _claims(store, meta)),
+        claims=tuple(
+            judge(claim, known, foretold, under, measured, meta.baseline)
+            for claim in _claims(store, meta)
+        ),
         failed=found.failed,
         warnings=tuple(dict.fromkeys([*_warnings(store), *_missed(meta, found), *found.warnings])),
     )
@@ -167,6 +180,24 @@ def _asked(meta: Meta) -> tuple[dict[str, Response], Rules]:
     known = responses_of(meta)
     leading = {workload: known[name] for workload, name in meta.headline.items() if name in known}
     return leading, Rules(meta.baseline, meta.confidence, meta.threshold, meta.clock)
+
+
+def _effects(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Effects, ...]:
+    """Of the responses that the study asks for, else of the leading ones."""
+    from hypertare.findings.effects import effects
+    from hypertare.findings.levels import factors_of
+    from hypertare.study.effects import EffectsSettings
+
+    leading, rules = _asked(meta)
+    settings = EffectsSettings.model_validate(meta.settings.get("effects") or {})
+    asked = {
+        workload: [one for one in some if one.name in settings.responses]
+        if settings.responses
+        else [leading[workload]]
+        for workload, some in meta.responses.items()
+        if workload in leading and workload in (settings.workloads or leading)
+    }
+    return effects(trials, factors_of(meta.settings, trials), asked, settings, rules)
 
 
 def _published(meta: Meta, file: StudyFile, estimates: Sequence[Estimate]) -> Iterator[Published]:

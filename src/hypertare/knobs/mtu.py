@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -13,7 +13,20 @@ from hypertare.knobs.commands import Change, Entry, commanded, quoted
 from hypertare.knobs.knob import KnobKind, Target
 from hypertare.protocol import plan
 
-MtuBytes = Annotated[int, Field(ge=576, le=65535)]
+LEAST_MTU = 68
+"""RFC 791, section 3.2: what every module of IPv4 forwards without cutting it up."""
+
+MtuBytes = Annotated[int, Field(ge=LEAST_MTU, le=65535)]
+
+MOST_OF_NIC: Mapping[plan.NicModel, int] = {
+    "virtio-net": 65535,
+    "e1000": 16110,
+    "e1000e": 9212,
+    "vmxnet3": 9000,
+    "rtl8139": 4096,
+    "pcnet": 1500,
+}
+"""The most that Linux 6.1's drivers of QEMU's cards take."""
 
 
 def _typed(change: Change) -> Entry:

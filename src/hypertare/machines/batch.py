@@ -125,14 +125,15 @@ def make(
     return Batch(boot, machine, bench, tuple(places), trials, part)
 
 
-def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int) -> int:
-    """Of one boot. It does not depend on which other levels a factor has.
+def seed_of(run_seed: int, levels: Mapping[str, object], replicate: int, cut: int = 0) -> int:
+    """Of one boot, where a round is cut into several of that one. It does not depend on which other
+    levels a factor has.
 
     Boots that differ in what only a guest's host knows meet the same chance, so what they differ by
     is not chance; and the baseline's is the same boot for all of them.
     """
     own = sorted((path, str(level)) for path, level in levels.items() if path not in OF_GUESTS)
-    text = json.dumps([run_seed, own, replicate])
+    text = json.dumps([run_seed, own, replicate, *([cut] if cut else [])])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) & 0x7FFFFFFF
 
 

@@ -489,6 +489,8 @@ class StreamSend(Seam):
     """Messages handed to the kernel in one call, at most (UDP)."""
     segmentation: bool = False
     """UDP segmentation by the kernel (UDP_SEGMENT)."""
+    nodelay: bool = True
+    """Small messages go at once (TCP_NODELAY); else TCP collects them while any are under way."""
     interval_s: float = 0.5
     omit_s: float = 0.0
     """Seconds at the start that are sent but not counted."""

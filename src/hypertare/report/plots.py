@@ -9,12 +9,30 @@ from statistics import median
 from typing import Any
 
 from hypertare.base.units import parse_of_capacity
-from hypertare.report import charts, distributions, levels, stacks, units, vega, verdict
+from hypertare.report import (
+    charts,
+    distributions,
+    interactions,
+    levels,
+    stacks,
+    surfaces,
+    units,
+    vega,
+    verdict,
+)
 from hypertare.report.levels import OF_CAPACITY
 from hypertare.report.model import Report
 from hypertare.report.vega import Spec, colour, field, fields, layers, mark, sized, until, values
 from hypertare.runs.summary import Estimate
 from hypertare.study.plots import Plot
+
+_OTHERS: Mapping[str, Any] = {
+    "stacked": stacks,
+    "distribution": distributions,
+    "surface": surfaces,
+    "interaction": interactions,
+}
+"""What draws the other shapes: each has NOTE, found, chart, head and rows."""
 
 _FEW_LEVELS = 10
 """So many an axis of numbers names one by one."""
@@ -41,7 +59,7 @@ def drawn(report: Report) -> Iterator[Drawn]:
                 estimates.sort(key=lambda one: [levels.order(one.cell[f]) for f in _by(plot)])
                 yield _drawn(plot, report, estimates)
             continue
-        other = stacks if plot.shape == "stacked" else distributions
+        other = _OTHERS[plot.shape]
         if found := other.found(plot, report):
             yield Drawn(
                 plot,

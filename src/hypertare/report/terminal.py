@@ -14,7 +14,7 @@ from hypertare.base.units import human_size
 from hypertare.probes.stat import STAT
 from hypertare.report import units, verdict
 from hypertare.report.model import Failure, Report
-from hypertare.report.tables import levels
+from hypertare.report.tables import effects, levels
 from hypertare.report.tables.found import tables
 from hypertare.report.tables.table import Table
 from hypertare.report.terminal_tables import Fitting, columns, plain
@@ -59,7 +59,9 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts += _left_out(report, shown)
     for table in tables(report):
         # Sentences tell the largest changes of levels; of many levels there are pages of others.
-        if every or table.id != levels.FORM.id:
+        if table.id == effects.ID and not every:
+            parts += _found(effects.brief(report.summary.effects, report.wording))
+        elif every or table.id != levels.FORM.id:
             parts += _found(table)
     parts += _claims(report)
     parts += _failures(report)

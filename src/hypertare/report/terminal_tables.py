@@ -80,21 +80,22 @@ class Fitting:
     unsure: str = "yellow"
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        if self._least() <= options.max_width:
-            yield self._grid()
+        widths = self._widths(options.max_width)
+        if widths is not None:
+            yield self._grid(widths)
             return
         head = [column.name for column in self.table.columns]
         for row in self.table.rows:
             yield from _below(head, [plain(cell) for cell in row.cells], self._style(row))
 
-    def _grid(self) -> Grid:
+    def _grid(self, widths: Sequence[int]) -> Grid:
         grid = Grid(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))
-        for place, column in enumerate(self.table.columns):
+        for column, width in zip(self.table.columns, widths, strict=True):
             grid.add_column(
                 column.name,
                 justify="left" if column.is_text else "right",
                 no_wrap=not column.is_text,
-                min_width=_LEAST_NAME if place == 0 else None,
+                width=width,
             )
         for row in self.table.rows:
             grid.add_row(*map(plain, row.cells), style=self._style(row))
@@ -103,18 +104,32 @@ class Fitting:
     def _style(self, row: Row) -> str:
         return "" if row.sure else self.unsure
 
-    def _least(self) -> int:
-        """Cells of text may be folded between words, figures may not."""
+    def _widths(self, room: int) -> list[int] | None:
+        """Of the columns: text is folded between words, the widest first, figures are not. None where
+        there is too little room.
+        """
         cells = zip(*(row.cells for row in self.table.rows), strict=True)
-        widths = [
-            max(
-                cell_len(part)
-                for cell in (column.name, *found)
-                for part in (cell.split() if column.is_text else [cell])
-            )
+        told = [
+            (column, (column.name, *found))
             for column, found in zip(self.table.columns, cells, strict=True)
         ]
-        return max(widths[0], _LEAST_NAME) + sum(widths[1:]) + 2 * (len(widths) - 1)
+        widths = [max(map(cell_len, texts)) for _, texts in told]
+        least = [
+            max(cell_len(part) for text in texts for part in text.split() or [""])
+            if column.is_text
+            else width
+            for (column, texts), width in zip(told, widths, strict=True)
+        ]
+        least[0] = max(least[0], _LEAST_NAME)
+        widths[0] = max(widths[0], least[0])
+        excess = sum(widths) + 2 * (len(widths) - 1) - room
+        while excess > 0:
+            foldable = [place for place, width in enumerate(widths) if width > least[place]]
+            if not foldable:
+                return None
+            widths[max(foldable, key=widths.__getitem__)] -= 1
+            excess -= 1
+        return widths
 
 
 def plain(text: str) -> str:

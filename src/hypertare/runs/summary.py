@@ -113,6 +113,74 @@ class LevelChange(Part):
     doubt: str | None = None
 
 
+class Effect(Part):
+    """What a factor, or two of them together, have of the variance between a platform's cells.
+
+    `share` with its interval is that of a factor alone, or of the interaction of two; `total`, of one
+    factor only, has all interactions in it. `p` is the F test's; `adjusted` is the same by Holm's method
+    among all of the run. Both are absent in virtual time where nothing varies but by the factors.
+
+    `level` is the factor's best one, `against` its worst, by their means over all other factors: `ratio`
+    is best over worst, on a linear scale it is a `difference` in the response's unit. Its interval
+    knows that the two were chosen.
+    """
+
+    factors: tuple[str, ...]
+    share: float
+    share_low: float
+    share_high: float
+    total: float | None = None
+    total_low: float | None = None
+    total_high: float | None = None
+    p: float | None = None
+    adjusted: float | None = None
+    level: Level | None = None
+    against: Level | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+
+
+class Effects(Part):
+    """Which factors matter most for a response on a platform: a full factorial, taken apart.
+
+    `of` is what was taken apart: the response itself, or its `efficiency`, platform against baseline of
+    the same block. `scale`: "log" where all values are above zero, else "linear". `effects`, the largest
+    first, and `rest` (all other interactions) have shares of the variance between cells, which add up to
+    1; `noise` is its share of the variance of a trial.
+
+    `levels` of each factor make the grid, of `trials` in `boots`. `balanced`: every cell has as many
+    trials; else the means are those of least squares. `left_out` are cells that have no good trial, or
+    levels of which no cell has one. `reason` says why there are no effects, `doubt` why they decide
+    nothing.
+    """
+
+    response: str
+    unit: str
+    better: Better
+    of: Literal["value", "efficiency"]
+    scale: Literal["log", "linear"]
+    platform: str
+    cell: dict[str, Level]
+    levels: dict[str, tuple[Level, ...]]
+    trials: int
+    boots: int
+    confidence: float = 0.95
+    exact: bool = False
+    balanced: bool = True
+    effects: tuple[Effect, ...] = ()
+    rest: float | None = None
+    rest_low: float | None = None
+    rest_high: float | None = None
+    noise: float | None = None
+    left_out: tuple[dict[str, Level], ...] = ()
+    doubt: str | None = None
+    reason: str | None = None
+
+
 class NoiseFloor(Part):
     """Native against native. `cost` is the least cost that this run could have shown, `cost_low`
     and `cost_high` bound what native cost against itself, over `n` pairs of trials of the same
@@ -333,6 +401,7 @@ class Summary(Part):
     estimates: tuple[Estimate, ...]
     guests: tuple[Estimate, ...] = ()
     levels: tuple[LevelChange, ...] = ()
+    effects: tuple[Effects, ...] = ()
     noise: tuple[NoiseFloor, ...] = ()
     curves: tuple[Curve, ...] = ()
     predictability: tuple[Predictability, ...] = ()

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from hypertare.base.quantities import LineRate
 from hypertare.base.settings import Settings
+from hypertare.knobs.mtu import MtuBytes
 from hypertare.protocol.plan import Discipline
 
 Family = Literal["ipv4", "ipv6"]
@@ -27,7 +28,7 @@ class BenchSettings(Settings):
     line to all peers, each way, in b/s on the wire; none has none.
     """
 
-    mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
+    mtu: MtuBytes = 1500
     topology: Literal["hosts", "routers"] = "hosts"
     family: Family = "ipv4"
     queue: Discipline | None = None

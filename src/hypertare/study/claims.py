@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from hypertare.base.level import Level, same
 from hypertare.base.words import did_you_mean, level_text
 from hypertare.study.predictability import LawName
-from hypertare.study.search import GOAL
+from hypertare.study.search import GOAL, LOSS_FREE_RATE
 
 _PERCENT = re.compile(r"^\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*$")
 
@@ -67,6 +67,10 @@ class Claim(BaseModel):
     values. Of a list of such levels the claim must hold against each. `value` is one bound for `above`
     and `below`, two for `within`.
 
+    With `over` it is about one figure over all the cells that `where` fits: their mean (geometric for
+    ratios, efficiencies and costs), or the least or the most of them, with an interval that knows that
+    the cell was chosen.
+
     With `accelerator` it is about guests that run under it, and judged of no others. `differs` says which
     published conditions a run of the study does not have, so that what is found says nothing of what was
     published: it is then reported and not judged, in all of its cells or in those that `differs_where`
@@ -92,6 +96,7 @@ class Claim(BaseModel):
     op: Literal["above", "below", "within"]
     value: Bound | tuple[Bound, Bound]
     accelerator: Literal["kvm", "tcg"] | None = None
+    over: Literal["mean", "least", "most"] | None = None
     differs: Annotated[str, Field(min_length=1)] | None = None
     differs_where: Levels = {}
 
@@ -116,6 +121,15 @@ class Claim(BaseModel):
             raise ValueError("'error' needs a 'law', and nothing else has one")
         if self.measure == "error" and (self.against or self.against_response or self.guest):
             raise ValueError("an error is of a law: it has neither 'against' nor a 'guest'")
+        if self.over and (self.measure in ("correlation", "error") or self.guest):
+            raise ValueError(
+                f"'over' is of cells: it is not for a '{self.measure}', nor for one guest"
+            )
+        if self.over and (self.against_response or self.response == LOSS_FREE_RATE):
+            raise ValueError(
+                f"'over' has neither 'against_response' nor '{LOSS_FREE_RATE}': leave it out, and the "
+                "claim must hold in every cell"
+            )
         if self.guest and self.measure in ("cost", "efficiency", "correlation"):
             raise ValueError(
                 f"no '{self.measure}' is of one guest: measure its 'value', or a 'ratio' against another"

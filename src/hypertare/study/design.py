@@ -12,7 +12,9 @@ from hypertare.stats.practical import THRESHOLD
 
 
 class DesignSettings(Settings):
-    """How many trials, and when to stop."""
+    """How many trials, and when to stop. `trials_per_boot`: a round of so many cells that a machine would
+    have more trials in one boot is cut into several boots; all blocks of a cell stay in one of them.
+    """
 
     warmup: Annotated[int, Field(ge=0)] = 1
     min_trials: Annotated[int, Field(ge=2)] = 5
@@ -22,6 +24,7 @@ class DesignSettings(Settings):
     of_noise: Annotated[Share, between(0, 1, "0% to 100%")] = 0.0
     time_limit: Annotated[Duration, between(0.1, 31_536_000, "100 ms to 8760h (a year)")] = 600.0
     blocks_per_boot: Annotated[int, Field(ge=1)] = 2
+    trials_per_boot: Annotated[int, Field(ge=1)] | None = None
     min_boots: Annotated[int, Field(ge=1)] = 3
     threshold: Annotated[Share, between(0, 1, "0% to 100%")] = THRESHOLD
 

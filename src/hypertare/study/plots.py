@@ -26,6 +26,9 @@ class Plot(BaseModel):
 
     Other shapes: `stacked` has a bar for each level of `x`, a part of it for each of several guests.
     `distribution` has the share of round trips (`y` is "share") that took at most so long (`x` is "rtt").
+    `surface` has a field for each level of `x` and of `lines`, up the side, with its figure and a colour;
+    `interaction` has lines, parallel where the two factors do not change each other's effect. Both are
+    means over all other factors, a picture for each platform, of the response or of its efficiency (`of`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -36,8 +39,14 @@ class Plot(BaseModel):
     y: str
     lines: str | None = None
     facet: str | None = None
-    shape: Literal["lines", "stacked", "distribution"] = "lines"
+    shape: Literal["lines", "stacked", "distribution", "surface", "interaction"] = "lines"
+    of: Literal["value", "efficiency"] = "value"
     published: str = ""
+
+    @property
+    def is_of_means(self) -> bool:
+        """Whether it shows two factors, and means over all others."""
+        return self.shape in ("surface", "interaction")
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -60,6 +69,10 @@ class Plot(BaseModel):
             return f"{self.workload} has no response '{self.y}'; it has: {known}"
         if self.shape == "stacked" and self.lines is not None:
             return "stacked bars have no 'lines'; take 'facet'"
+        if self.is_of_means and self.lines is None:
+            return f"shape '{self.shape}' has its second factor in 'lines': name one"
+        if self.of == "efficiency" and not self.is_of_means:
+            return "of = 'efficiency' is for the shapes 'surface' and 'interaction'"
         for factor in self.factors:
             if factor not in factors[self.workload]:
                 known = ", ".join(factors[self.workload]) or "none"

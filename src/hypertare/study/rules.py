@@ -9,10 +9,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hypertare.base.units import human_size
+from hypertare.knobs.mtu import MOST_OF_NIC
 from hypertare.knobs.registry import HOST_KNOBS
 from hypertare.platforms.platform import Platform
+from hypertare.platforms.registry import BASELINE, has_own
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.protocol.constants import HUGE_PAGE
+from hypertare.study.bench import LEAST_IPV6_MTU
 from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.workloads.responses import of_workload
@@ -62,6 +65,28 @@ def frames_fit_the_line(study: Study) -> None:
             f"the time of one of bench.mtu, {study.bench.mtu} bytes: larger ones would be carried for "
             f"nothing. Set bench.mtu = {study.largest_mtu}"
         )
+
+
+def frames_fit_the_nics(study: Study) -> None:
+    """Links are made for the largest MTU of all cells, and every level meets every NIC."""
+    if (
+        study.knobs.mtu is not None
+        and study.bench.family == "ipv6"
+        and study.knobs.mtu < LEAST_IPV6_MTU
+    ):
+        raise ValueError(
+            f"IPv6 needs an MTU of {LEAST_IPV6_MTU} bytes, not {study.knobs.mtu} (knobs.mtu)"
+        )
+    own = any(has_own(platform, "sut.nic") for platform in study.platforms)
+    if not study.needs_network or not (own or study.machine_kind.boots_whole_pcs):
+        return
+    for nic in study.all_factors.get("sut.nic", (study.sut.nic,)):
+        most = MOST_OF_NIC.get(nic)
+        if most is not None and study.largest_mtu > most:
+            raise ValueError(
+                f"an MTU of {study.largest_mtu} bytes is too much for sut.nic = '{nic}': its driver takes "
+                f"{most} at most: take a smaller one, or virtio-net, which takes any"
+            )
 
 
 def _maps_memory(study: Study) -> None:
@@ -313,6 +338,14 @@ def unknown(claim: Claim, study: Study) -> str | None:
     return claim.problem(responses, factors, study.sut.platforms, study.bench_guests)
 
 
+def no_effects(study: Study) -> str | None:
+    """Why what `[effects]` asks for cannot be had. No rule: overrides may leave one level of a factor."""
+    if study.effects is None:
+        return None
+    asked = _responses(study), _factors(study), study.sut.platforms, BASELINE
+    return study.effects.problem(*asked)
+
+
 def _responses(study: Study) -> dict[str, list[str]]:
     """Names by workload."""
     walked = study.walked
@@ -336,6 +369,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     fits_the_machine,
     line_can_be_had,
     frames_fit_the_line,
+    frames_fit_the_nics,
     programs_are_of_an_image,
     devices_are_of_this_host,
     walks_can_be_joined,

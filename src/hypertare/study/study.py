@@ -21,6 +21,7 @@ from hypertare.probes.registry import USUAL, ChosenProbe
 from hypertare.study.bench import BenchSettings
 from hypertare.study.claims import Claim
 from hypertare.study.design import DesignSettings
+from hypertare.study.effects import EffectsSettings
 from hypertare.study.emulated import Emulated
 from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.plots import Plot
@@ -65,6 +66,7 @@ class Study(Settings):
     plots: tuple[Plot, ...] = ()
     tune: TuneSettings | None = None
     search: SearchSettings | None = None
+    effects: EffectsSettings | None = None
     predictability: PredictabilitySettings = PredictabilitySettings()
     walk: WalkSettings | None = None
     published: tuple[PublishedFile, ...] = ()

@@ -242,6 +242,7 @@ _TABLE: dict[str, Maker] = {
     "workloads.*.batch": _application("Datagrams that the application hands over in one call"),
     "workloads.*.flows": _application("Connections at once"),
     "workloads.*.segmentation": _application("UDP_SEGMENT in the application's socket (udp(7))"),
+    "workloads.*.nodelay": _application("TCP_NODELAY in the application's socket (tcp(7))"),
     "workloads.*.threads": _application("Threads at once"),
 }
 """What is known of each knob, by path; `*` stands for one name."""

@@ -41,6 +41,7 @@ class StreamSettings(WorkloadSettings):
     socket_buffer: Size | None = None
     batch: Annotated[int, Field(ge=1)] | None = None
     segmentation: bool = False
+    nodelay: bool = True
     interval: Working = 0.25
     sender_cpus: tuple[int, ...] = ()
     receiver_cpus: tuple[int, ...] = ()
@@ -55,6 +56,8 @@ class StreamSettings(WorkloadSettings):
     def _fits(self) -> StreamSettings:
         if self.protocol == "udp" and not 32 <= self.message_bytes <= 65507:
             raise ValueError("a UDP message must have 32 to 65507 bytes")
+        if self.protocol == "udp" and not self.nodelay:
+            raise ValueError("'nodelay' is of TCP: a datagram never waits for others; leave it out")
         if self.omit >= self.duration:
             raise ValueError("'omit' must be shorter than 'duration'")
         return self
@@ -180,6 +183,7 @@ class StreamSettings(WorkloadSettings):
             socket_buffer=self.socket_buffer,
             batch=self.batch,
             segmentation=self.segmentation,
+            nodelay=self.nodelay,
             interval_s=self.interval,
             omit_s=self.omit,
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hypertare.report.model import Report
 from hypertare.report.tables import (
     curves,
+    effects,
     guests,
     guests_cpu,
     laws,
@@ -24,6 +25,7 @@ def tables(report: Report) -> Iterator[Table]:
     summary = report.summary
     groups = guests.groups(summary)
     every = (
+        effects.table(summary.effects, report.wording),
         levels.table(summary.levels, report.wording),
         guests.table(groups),
         guests_cpu.table(groups),

@@ -78,6 +78,9 @@ pub struct Args {
     /// Let the kernel cut datagrams out of larger pieces (UDP_SEGMENT): far more of them per second
     #[arg(long, requires = "udp")]
     segmentation: bool,
+    /// Let TCP collect small messages while any are under way (Nagle's algorithm, no TCP_NODELAY)
+    #[arg(long, conflicts_with = "udp")]
+    nagle: bool,
     /// Print records, one JSON object a line, in place of a table
     #[arg(long)]
     json: bool,
@@ -189,6 +192,7 @@ impl Args {
             socket_buffer: self.socket_buffer,
             batch: self.batch,
             segmentation: self.segmentation,
+            nodelay: !self.nagle,
             interval_s: self.interval,
             omit_s: self.omit,
         }

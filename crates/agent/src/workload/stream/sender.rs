@@ -35,6 +35,7 @@ pub const VALUES: &[Definition] = &[
     ("send_errors", "messages", "messages that the kernel refused (ENOBUFS and the like)"),
     ("late_s", "s", "how far behind its schedule a paced sender was at worst"),
     ("segmentation", "", "1 when the kernel cut the datagrams (UDP_SEGMENT), else 0; UDP only"),
+    ("nodelay", "", "1 where small messages go at once (TCP_NODELAY), else 0; TCP only"),
     ("socket_buffer_bytes", "B", "SO_SNDBUF as the kernel set it"),
     ("user_s", "s", "CPU time in user mode of the sender"),
     ("system_s", "s", "CPU time in the kernel of the sender"),
@@ -190,6 +191,9 @@ pub fn run<F: SendFlow>(
     let mut outcome = outcome(spec, &tallies, &counted, seconds_between(begin, end), socket_buffer);
     if let Some(segments) = flows.iter().find_map(F::segments) {
         outcome.set("segmentation", f64::from(u8::from(segments)));
+    }
+    if let Some(connection) = flows.iter().find_map(F::connection) {
+        outcome.set("nodelay", f64::from(u8::from(connection.tcp_nodelay()?)));
     }
     if let Some(all) = flows.iter().map(F::all).sum::<Option<u64>>() {
         outcome.set("all_packets", all as f64);

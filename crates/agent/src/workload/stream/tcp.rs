@@ -62,6 +62,8 @@ pub fn connect(spec: &StreamSend, to: SocketAddr) -> Result<(Vec<TcpSender>, usi
         if socket.send(&hello)? != HEADER {
             bail!("{to}: the connection took no data");
         }
+        // Only now: what says whose the connection is never waits.
+        socket.set_tcp_nodelay(spec.nodelay)?;
         flows.push(TcpSender { socket: Arc::new(socket), message: message.clone(), taken: 0 });
     }
     Ok((flows, buffer))

@@ -111,6 +111,7 @@ fn specs(protocol: StreamProtocol, flows: u32, message: u32) -> (StreamSend, Str
         socket_buffer: None,
         batch: None,
         segmentation: false,
+        nodelay: true,
         interval_s: 0.1,
         omit_s: 0.0,
     };
@@ -173,6 +174,17 @@ fn tcp_flows_arrive_whole() {
     assert!((3..=5).contains(&sender_log.intervals().len()));
     assert!(receiver_log.intervals().len() >= 3);
     assert!(receiver_log.intervals()[0].begin_s == 0.0);
+}
+
+#[test]
+fn small_messages_wait_for_others_only_when_they_are_told_to() {
+    for nodelay in [true, false] {
+        let (mut send, receive) = specs(StreamProtocol::Tcp, 1, 64);
+        send.nodelay = nodelay;
+        let (sent, received, ..) = run((send, receive));
+        assert_eq!(sent.values["nodelay"], f64::from(u8::from(nodelay)));
+        assert_eq!(sent.values["sent_bytes"], received.values["received_bytes"]);
+    }
 }
 
 #[test]

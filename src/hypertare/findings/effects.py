@@ -1,0 +1,320 @@
+"""Which factors matter most, within each platform: a run's full factorials, taken apart. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypertare.base.level import Level, key, same
+from hypertare.base.response import Response
+from hypertare.design.trials import FinishedTrial
+from hypertare.findings.doubt import doubt
+from hypertare.findings.levels import Levels
+from hypertare.findings.ruling import Rules
+from hypertare.findings.series import Series, baseline_of, paired, series
+from hypertare.runs.summary import Effect, Effects
+from hypertare.stats.comparisons import holm
+from hypertare.stats.effects import Decomposition, Part, Subset, decompose
+from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
+
+if TYPE_CHECKING:
+    from hypertare.stats.effects import Array
+
+Rounds = Mapping[int, float]
+"""A figure of a cell by the number of its block among all that were planned of it."""
+
+
+def effects(
+    trials: Sequence[FinishedTrial],
+    factors: Levels,
+    responses: Mapping[str, Sequence[Response]],
+    settings: EffectsSettings,
+    rules: Rules,
+) -> tuple[Effects, ...]:
+    """By workload, response and platform; of those only that have two factors of two levels each.
+
+    Args:
+        factors: the levels that were measured of each factor by its path.
+        responses: by workload, those that are asked about.
+    """
+    every = series(trials)
+    found = [
+        _taken_apart(_Factorial(own, every, response, factors, settings, rules), settings)
+        for own, response in _asked(every, responses, settings, rules)
+        if len(_several(own, factors)) >= LEAST_FACTORS
+    ]
+    return tuple(_adjusted(found))
+
+
+def _asked(
+    every: Sequence[Series],
+    responses: Mapping[str, Sequence[Response]],
+    settings: EffectsSettings,
+    rules: Rules,
+) -> Iterator[tuple[list[Series], Response]]:
+    """The cells of a platform with each of the responses that are asked about."""
+    groups: dict[tuple[str, str], list[Series]] = {}
+    for one in every:
+        groups.setdefault((str(one.cell.get("workload")), one.platform), []).append(one)
+    for (workload, platform), own in groups.items():
+        if settings.platforms and platform not in settings.platforms:
+            continue
+        if settings.of == "efficiency" and platform == rules.baseline:
+            continue
+        for response in responses.get(workload, ()):
+            yield own, response
+
+
+def _several(own: Sequence[Series], factors: Levels) -> dict[str, tuple[Level, ...]]:
+    """The factors with several levels in these cells."""
+    there = {
+        path: tuple(level for level in levels if _has(own, path, level))
+        for path, levels in factors.items()
+        if all(path in one.cell for one in own)
+    }
+    return {path: levels for path, levels in there.items() if len(levels) > 1}
+
+
+def _has(own: Sequence[Series], path: str, level: Level) -> bool:
+    return any(path in one.cell and same(one.cell[path], level) for one in own)
+
+
+@dataclass(frozen=True)
+class _Factorial:
+    """The cells of one platform and workload, and the figures of one response in them."""
+
+    own: Sequence[Series]
+    every: Sequence[Series]
+    response: Response
+    factors: Levels
+    settings: EffectsSettings
+    rules: Rules
+
+    @property
+    def platform(self) -> str:
+        return self.own[0].platform
+
+    @cached_property
+    def asked(self) -> dict[str, tuple[Level, ...]]:
+        return _several(self.own, self.factors)
+
+    @cached_property
+    def levels(self) -> dict[str, tuple[Level, ...]]:
+        """Without levels of which no cell has a figure."""
+        kept = {
+            path: tuple(level for level in levels if _has(self._with_figures, path, level))
+            for path, levels in self.asked.items()
+        }
+        return {path: levels for path, levels in kept.items() if len(levels) > 1}
+
+    @cached_property
+    def _with_figures(self) -> list[Series]:
+        return [one for one in self.own if self.figures[key(one.cell)]]
+
+    @cached_property
+    def left_out(self) -> tuple[dict[str, Level], ...]:
+        """Levels without any figure, then single cells of the others."""
+        levels = [
+            {path: level}
+            for path, found in self.asked.items()
+            for level in found
+            if not _has(self._with_figures, path, level)
+        ]
+        return (*levels, *(cell for cell in self._grid if not self._rounds_of(cell)))
+
+    @cached_property
+    def figures(self) -> dict[object, Rounds]:
+        return {key(one.cell): self._figures_of(one) for one in self.own}
+
+    def _figures_of(self, one: Series) -> Rounds:
+        planned = sorted({trial.planned.block for trial in one.trials})
+        numbers = {block: number for number, block in enumerate(planned)}
+        if self.settings.of == "efficiency":
+            bases = baseline_of(one, self.every, self.rules.baseline)
+            if len(bases) != 1:
+                return {}
+            pairs, _ = paired(one, bases[0], self.response.name)
+            if pairs.logs is None:
+                return {}
+            sign = 1 if self.response.better == "higher" else -1
+            return {
+                numbers[block]: sign * float(log)
+                for block, log in zip(pairs.blocks, pairs.logs, strict=True)
+            }
+        blocks = one.by_block(self.response.name).items()
+        return {
+            numbers[block]: _mean([math.log(v) if self.is_log else v for v in values])
+            for block, values in blocks
+            if values
+        }
+
+    @cached_property
+    def is_log(self) -> bool:
+        """One scale for all platforms of a workload; an efficiency is a log ratio."""
+        if self.settings.of == "efficiency":
+            return True
+        workload = self.own[0].cell.get("workload")
+        return all(
+            value > 0
+            for one in self.every
+            if one.cell.get("workload") == workload
+            for value in one.values(self.response.name)[0]
+        )
+
+    @cached_property
+    def _grid(self) -> list[dict[str, Level]]:
+        return [
+            dict(zip(self.levels, levels, strict=True)) for levels in product(*self.levels.values())
+        ]
+
+    @cached_property
+    def _alike(self) -> dict[str, Level]:
+        """What is the same in all cells that there is a figure of."""
+        first, *others = (one.cell for one in self._with_figures)
+        return {
+            path: level
+            for path, level in first.items()
+            if path not in self.levels and all(same(cell.get(path, ""), level) for cell in others)
+        }
+
+    def _rounds_of(self, cell: Mapping[str, Level]) -> Rounds:
+        return self.figures.get(key({**self._alike, **cell}), {})
+
+    @property
+    def cell(self) -> dict[str, Level]:
+        """What the grid does not vary."""
+        first = self.own[0].cell
+        return {path: first[path] for path in first if path not in self.asked}
+
+    def values(self) -> Array:
+        rows = [self._rounds_of(cell) for cell in self._grid]
+        last = max(max(row, default=-1) for row in rows)
+        table = [[row.get(number, math.nan) for number in range(last + 1)] for row in rows]
+        return np.array(table, dtype=np.float64)
+
+    def boots(self, rounds: int) -> list[int]:
+        """The boot of each round, as those are counted that a cell saw: plots boot apart."""
+        longest = max(self.own, key=lambda one: len(one.trials))
+        blocks = {t.planned.block: t.planned.boot for t in longest.trials}
+        of_round = [blocks[block] for block in sorted(blocks)]
+        places = {boot: place for place, boot in enumerate(dict.fromkeys(of_round))}
+        return [places[boot] for boot in of_round[:rounds]]
+
+
+def _taken_apart(factorial: _Factorial, settings: EffectsSettings) -> Effects:
+    rules, response = factorial.rules, factorial.response
+    found = Effects(
+        response=response.name,
+        unit=response.unit,
+        better="higher" if settings.of == "efficiency" else response.better,
+        of=settings.of,
+        scale="log" if factorial.is_log else "linear",
+        platform=factorial.platform,
+        cell=factorial.cell,
+        levels=factorial.levels,
+        trials=sum(len(rounds) for rounds in factorial.figures.values()),
+        boots=len({t.planned.boot for one in factorial.own for t in one.good}),
+        confidence=rules.confidence,
+        left_out=factorial.left_out if factorial.levels else (),
+        doubt=doubt(response.name, [trial for one in factorial.own for trial in one.good]),
+    )
+    if len(factorial.levels) < LEAST_FACTORS:
+        return _without(found, "fewer than two factors have two levels with good trials")
+    values = factorial.values()
+    there = np.isfinite(values).any(axis=0)
+    boots = np.array(factorial.boots(values.shape[1]))[there]
+    named = [
+        place
+        for place, path in enumerate(factorial.levels)
+        if not settings.factors or path in settings.factors
+    ]
+    shape = [len(levels) for levels in factorial.levels.values()]
+    try:
+        parts = decompose(values[:, there], shape, boots.tolist(), rules.confidence, named)
+    except ValueError as error:
+        return _without(found, str(error))
+    if parts.exact and rules.clock != "virtual":
+        return _without(
+            found, "its trials do not differ at all, which is no evidence of an error of 0"
+        )
+    return _told(found, parts)
+
+
+def _without(found: Effects, reason: str) -> Effects:
+    return found.model_copy(update={"reason": reason})
+
+
+def _told(found: Effects, parts: Decomposition) -> Effects:
+    made = [_effect(found, parts, subset, part) for subset, part in parts.parts.items()]
+    rest = parts.rest
+    others = (
+        {} if rest is None else {"rest": rest.share, "rest_low": rest.low, "rest_high": rest.high}
+    )
+    return found.model_copy(
+        update={
+            "effects": tuple(sorted(made, key=lambda one: -one.share)),
+            "noise": parts.noise,
+            "exact": parts.exact,
+            "balanced": parts.balanced,
+            **others,
+        }
+    )
+
+
+def _effect(found: Effects, parts: Decomposition, subset: Subset, part: Part) -> Effect:
+    paths = tuple(found.levels)
+    told = Effect(
+        factors=tuple(paths[place] for place in subset),
+        share=part.share,
+        share_low=part.low,
+        share_high=part.high,
+        p=part.p,
+    )
+    if len(subset) > 1:
+        return told
+    (place,) = subset
+    total = parts.totals[place]
+    return told.model_copy(
+        update={
+            "total": total.share,
+            "total_low": total.low,
+            "total_high": total.high,
+            **_size(found, parts, place),
+        }
+    )
+
+
+def _size(found: Effects, parts: Decomposition, place: int) -> dict[str, object]:
+    """The best level against the worst."""
+    size, levels = parts.sizes[place], tuple(found.levels.values())[place]
+    best, worst = levels[size.highest], levels[size.lowest]
+    ends = [size.difference, size.low, size.high]
+    if found.better == "lower":
+        best, worst = worst, best
+        ends = [-size.difference, -size.high, -size.low]
+    if found.scale == "log":
+        ends = [math.exp(end) for end in ends]
+    name = "ratio" if found.scale == "log" else "difference"
+    named = zip((name, f"{name}_low", f"{name}_high"), ends, strict=True)
+    return {"level": best, "against": worst, **dict(named)}
+
+
+def _adjusted(found: Sequence[Effects]) -> Iterator[Effects]:
+    """p-values by Holm's method, among all of the run."""
+    known = iter(holm([one.p for of in found for one in of.effects if one.p is not None]))
+    for of in found:
+        told = tuple(
+            one if one.p is None else one.model_copy(update={"adjusted": next(known)})
+            for one in of.effects
+        )
+        yield of.model_copy(update={"effects": told})
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

@@ -1,0 +1,204 @@
+"""One figure over many cells, for claims and plots: their mean, the least or the most of them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hypertare.base.level import Cell, Level, key, same
+from hypertare.base.response import Better
+from hypertare.findings.series import Series, baseline_of, paired
+from hypertare.stats import boots, ratio
+from hypertare.stats.extreme import Which, extreme
+from hypertare.stats.interval import Interval
+from hypertare.study.claims import Claim
+
+Figure = TypeVar("Figure")
+
+Rounds = Mapping[int, float]
+"""A figure by the number of its block among those that were planned of its cell."""
+
+
+@dataclass(frozen=True)
+class Over:
+    """A figure over `cells` with its interval, none where nothing varies; `cell` is the one that was
+    chosen. `missing` counts cells without a figure.
+    """
+
+    estimate: float
+    low: float | None
+    high: float | None
+    cells: int
+    missing: int
+    rounds: int
+    cell: Cell | None = None
+
+
+def over(
+    claim: Claim,
+    against: Mapping[str, Level] | None,
+    chosen: Sequence[Series],
+    every: Sequence[Series],
+    baseline: str,
+    better: Better,
+    confidence: float = 0.95,
+) -> Over | str:
+    """What the claim measures, over the chosen series, or why it cannot be had.
+
+    Ratios, efficiencies and costs are geometric means, everything else is a plain one. Cells stand in
+    the same boots, so what they have alike does not fall out: of the mean of all cells each round is a
+    value, by boots where those differ.
+    """
+    figures = [(one, _figures(claim, against, one, every, baseline, better)) for one in chosen]
+    good = [(one, rounds) for one, rounds in figures if rounds]
+    shared = _shared(good)
+    if len(shared) < 2:
+        return f"fewer than two rounds have a figure of each of its {len(chosen)} cells"
+    values = np.array([[rounds[number] for number in shared] for _, rounds in good])
+    of_round = _boots_of(good[0][0], shared)
+    back = _back(claim, against, better)
+    counts = len(good), len(chosen) - len(good), len(shared)
+    if claim.over == "mean":
+        found_mean = boots.mean(values.mean(axis=0), of_round, confidence).interval
+        return Over(*_turned(back, found_mean.estimate, found_mean.low, found_mean.high), *counts)
+    # A cost is least where the ratio is most.
+    turned = back(1.0) < back(0.0)
+    which: Which = "least" if (claim.over == "least") != turned else "most"
+    found = extreme(_by_boot(values, of_round), which, confidence)
+    ends = _turned(back, found.estimate, found.low, found.high)
+    return Over(*ends, *counts, cell=good[found.place][0].cell)
+
+
+def mean(figures: Sequence[tuple[Series, Rounds]], confidence: float = 0.95) -> Interval | None:
+    """Over cells, of the rounds that all of them have; none where there is no such round."""
+    shared = _shared(figures)
+    if not shared:
+        return None
+    values = [float(np.mean([rounds[n] for _, rounds in figures])) for n in shared]
+    return boots.mean(values, _boots_of(figures[0][0], shared), confidence).interval
+
+
+def _shared(figures: Sequence[tuple[Series, Rounds]]) -> list[int]:
+    if not figures:
+        return []
+    return sorted(set.intersection(*(set(rounds) for _, rounds in figures)))
+
+
+def _turned(
+    back: Callable[[float], float], estimate: float, low: float | None, high: float | None
+) -> tuple[float, float | None, float | None]:
+    if low is None or high is None:
+        return back(estimate), None, None
+    ends = sorted((back(low), back(high)))
+    return back(estimate), ends[0], ends[1]
+
+
+def _back(
+    claim: Claim, against: Mapping[str, Level] | None, better: Better
+) -> Callable[[float], float]:
+    """From the scale on which figures are averaged to that of the claim."""
+    if claim.measure == "ratio" or (claim.measure == "efficiency" and against is None):
+        return math.exp
+    if claim.measure == "cost" and against is None:
+        return lambda log: ratio.cost(log, better)
+    return lambda value: value
+
+
+def _figures(
+    claim: Claim,
+    against: Mapping[str, Level] | None,
+    one: Series,
+    every: Sequence[Series],
+    baseline: str,
+    better: Better,
+) -> Rounds:
+    if claim.measure == "value" or (claim.measure == "ratio" and against is not None):
+        logs = claim.measure == "ratio"
+        first = values_of(one, claim.response, logs)
+        if against is None:
+            return first
+        return _less(first, values_of(_second(one, against, every), claim.response, logs))
+    first = _ratios(one, claim, every, baseline, better)
+    if against is None:
+        return first
+    second = _second(one, against, every)
+    other = _ratios(second, claim, every, baseline, better) if second else {}
+    back = _back(claim, None, better)
+    return _less(*({n: back(log) for n, log in rounds.items()} for rounds in (first, other)))
+
+
+def _less(first: Rounds, other: Rounds) -> Rounds:
+    return {number: first[number] - other[number] for number in first.keys() & other.keys()}
+
+
+def values_of(one: Series | None, response: str, logs: bool) -> Rounds:
+    """Without any where a logarithm is asked for and one is zero or below."""
+    if one is None:
+        return {}
+    blocks = {n: values for n, values in _numbered(one, one.by_block(response)).items() if values}
+    if logs and any(value <= 0 for values in blocks.values() for value in values):
+        return {}
+    return {
+        number: float(np.mean(np.log(values) if logs else values))
+        for number, values in blocks.items()
+    }
+
+
+def _ratios(
+    one: Series, claim: Claim, every: Sequence[Series], baseline: str, better: Better
+) -> Rounds:
+    sign = -1 if claim.measure == "efficiency" and better == "lower" else 1
+    found = log_ratios(one, claim.response, every, baseline)
+    return {number: sign * log for number, log in found.items()}
+
+
+def log_ratios(one: Series, response: str, every: Sequence[Series], baseline: str) -> Rounds:
+    """Platform over baseline by round; none of the baseline itself, or where a ratio is forbidden."""
+    bases = baseline_of(one, every, baseline)
+    if one.platform == baseline or len(bases) != 1:
+        return {}
+    pairs, _ = paired(one, bases[0], response)
+    if pairs.logs is None:
+        return {}
+    by_block = {block: float(log) for block, log in zip(pairs.blocks, pairs.logs, strict=True)}
+    return _numbered(one, by_block)
+
+
+def _numbered(one: Series, by_block: Mapping[int, Figure]) -> dict[int, Figure]:
+    planned = sorted({trial.planned.block for trial in one.trials})
+    return {number: by_block[b] for number, b in enumerate(planned) if b in by_block}
+
+
+def _second(one: Series, against: Mapping[str, Level], every: Sequence[Series]) -> Series | None:
+    levels = {**one.cell, **{path: level for path, level in against.items() if path != "platform"}}
+    platform = str(against.get("platform", one.platform))
+    found = [
+        other
+        for other in every
+        if other.platform == platform
+        # Another platform need not have every factor.
+        and all(path in levels and same(level, levels[path]) for path, level in other.cell.items())
+        and (platform != one.platform or key(other.cell) == key(levels))
+        and other is not one
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _boots_of(one: Series, shared: Sequence[int]) -> list[int]:
+    booted = {trial.planned.block: trial.planned.boot for trial in one.trials}
+    of_round = [booted[block] for block in sorted(booted)]
+    return [of_round[number] for number in shared]
+
+
+def _by_boot(values: NDArray[np.float64], of_round: Sequence[int]) -> NDArray[np.float64]:
+    """Means of boots, where there are several: rounds of one boot are alike."""
+    known = list(dict.fromkeys(of_round))
+    if len(known) < 2:
+        return values
+    where = np.array(of_round)
+    return np.stack([values[:, where == boot].mean(axis=1) for boot in known], axis=1)

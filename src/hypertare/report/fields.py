@@ -1,0 +1,155 @@
+"""Means of a response over two factors, all others averaged: what surfaces and interactions show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypertare.base.level import Level
+from hypertare.findings.many_cells import Rounds, log_ratios, mean, values_of
+from hypertare.findings.series import Series, series
+from hypertare.report import levels, units, verdict
+from hypertare.report.model import Report
+from hypertare.runs.summary import Estimate
+from hypertare.study.plots import Plot
+
+NOTE = (
+    "Means over trials and over all other factors, with their intervals; geometric where all are above "
+    "zero."
+)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One level of each of the two factors. `x` and `line` are texts, `cells` what it is the mean of;
+    `low` and `high` are the mean itself where nothing is known of them.
+    """
+
+    x: str
+    line: str
+    pane: str
+    levels: tuple[Level, ...]
+    platform: str
+    mean: float
+    low: float
+    high: float
+    cells: int
+    unit: str
+
+
+def found(plot: Plot, report: Report) -> list[Field]:
+    """By pane, then as tables are read."""
+    assert plot.lines is not None
+    every = series(report.trials)
+    groups: dict[tuple[str, tuple[Level, ...]], list[Series]] = {}
+    for one in every:
+        if one.cell.get("workload") == plot.workload and all(f in one.cell for f in plot.factors):
+            place = tuple(one.cell[factor] for factor in _by(plot))
+            name = report.wording.platform(one.platform, one.cell)
+            groups.setdefault((name, place), []).append(one)
+    order = {name: place for place, name in enumerate(report.platforms)}
+    places = sorted(groups, key=lambda at: (order.get(at[0], 0), *map(levels.order, at[1])))
+    fields = (_field(plot, report, at, groups[at], every) for at in places)
+    return [one for one in fields if one is not None]
+
+
+def _field(
+    plot: Plot,
+    report: Report,
+    at: tuple[str, tuple[Level, ...]],
+    own: Sequence[Series],
+    every: Sequence[Series],
+) -> Field | None:
+    platform, place = at
+    response = report.responses(plot.workload)[plot.y]
+    logs = True
+    if plot.of == "efficiency":
+        sign = 1 if response.better == "higher" else -1
+        figures: list[tuple[Series, Rounds]] = [
+            (one, {n: sign * log for n, log in of_one.items()})
+            for one in own
+            if (of_one := log_ratios(one, plot.y, every, report.meta.baseline))
+        ]
+    else:
+        logs = all(value > 0 for one in own for value in one.values(plot.y)[0])
+        figures = [(one, rounds) for one in own if (rounds := values_of(one, plot.y, logs))]
+    seen = mean(figures, report.meta.confidence)
+    if seen is None:
+        return None
+    ends = [seen.estimate if end is None else end for end in (seen.estimate, seen.low, seen.high)]
+    value, low, high = (math.exp(end) if logs else end for end in ends)
+    facet, line, x = _split(plot, place)
+    return Field(
+        x=levels.shown(x),
+        line=levels.shown(line),
+        pane=", ".join([platform, *facet]),
+        levels=place,
+        platform=platform,
+        mean=value,
+        low=low,
+        high=high,
+        cells=len(figures),
+        unit="" if plot.of == "efficiency" else response.unit,
+    )
+
+
+def _by(plot: Plot) -> tuple[str, ...]:
+    return tuple(factor for factor in (plot.facet, plot.lines, plot.x) if factor is not None)
+
+
+def _split(plot: Plot, place: tuple[Level, ...]) -> tuple[list[str], Level, Level]:
+    *facet, line, x = place
+    named = [f"{levels.name(plot.facet)} {levels.shown(one)}" for one in facet if plot.facet]
+    return named, line, x
+
+
+def title(plot: Plot) -> str:
+    name = verdict.word(plot.y)
+    return f"efficiency in {name}" if plot.of == "efficiency" else name
+
+
+def scale(fields: Sequence[Field]) -> tuple[float, str]:
+    """By what all figures are divided, and their unit then."""
+    middle = sorted(abs(one.mean) for one in fields)[len(fields) // 2]
+    return units.scale(middle, fields[0].unit)
+
+
+def in_order(fields: Sequence[Field], place: int) -> list[str]:
+    """The levels of one of the factors as texts: -1 is `x`, -2 is `lines`."""
+    known = {levels.shown(one.levels[place]): one.levels[place] for one in fields}
+    return sorted(known, key=lambda text: levels.order(known[text]))
+
+
+def data(fields: Sequence[Field], divisor: float) -> list[dict[str, Any]]:
+    """Rows of a chart."""
+    return [
+        {
+            "x": one.x,
+            "line": one.line,
+            "facet": one.pane,
+            "mean": one.mean / divisor,
+            "low": one.low / divisor,
+            "high": one.high / divisor,
+            "cells": one.cells,
+        }
+        for one in fields
+    ]
+
+
+def head(plot: Plot) -> tuple[str, ...]:
+    named = (levels.name(factor) for factor in _by(plot))
+    return (*named, "platform", title(plot), "interval", "cells")
+
+
+def rows(plot: Plot, fields: Sequence[Field]) -> Iterator[tuple[str, ...]]:
+    for one in fields:
+        shown = Estimate.model_construct(
+            estimate=one.mean,
+            low=one.low if one.low < one.high else None,
+            high=one.high if one.low < one.high else None,
+            exact=False,
+        )
+        figures = verdict.mean_text(shown, one.unit)
+        yield (*map(levels.shown, one.levels), one.platform, *figures, str(one.cells))

@@ -1,0 +1,170 @@
+"""Which factors matter most: shares of what differs between a platform's cells, and how much that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hypertare.base.words import listing
+from hypertare.report import units, verdict
+from hypertare.report.tables.table import Column, Row, Table, text
+from hypertare.report.verdict import EXACT, Wording
+from hypertare.runs.summary import Effect, Effects
+
+ID = "effects"
+NAME = "What matters"
+
+NOTE = (
+    "Share: of what differs between a platform's settings, what differs by this factor alone, or by two "
+    "together; total: with all interactions that it is in. Size: the best level in place of the worst, the "
+    "mean over all other factors. Each with its interval; those of sizes know that the levels were chosen. "
+    "p: by F, adjusted by Holm's method for all of the run."
+)
+
+_COLUMNS = (text("platform"), text("what"), Column("share"), text("levels"), Column("size"))
+_MORE = (Column("total share"), Column("p"))
+
+MOST = 5
+"""Rows that a terminal shows."""
+
+_SURE = 0.05
+
+
+def table(found: Sequence[Effects], wording: Wording) -> Table:
+    """Those of each platform, the largest first, then all that is left of it."""
+    rows = [
+        row
+        for one in found
+        for row in (
+            *_rows(one, _name_of(one, found, wording), one.effects),
+            *_rest(one, found, wording),
+        )
+    ]
+    return _table(found, (*_COLUMNS, *_MORE), rows)
+
+
+def brief(found: Sequence[Effects], wording: Wording) -> Table:
+    """The largest of each platform, as many of each as there is room for; of the first response only."""
+    told = [one for one in found if _response(one) == _response(found[0])]
+    each = max(1, MOST // max(1, len(told)))
+    rows = [
+        row for one in told for row in _rows(one, _name_of(one, told, wording), one.effects[:each])
+    ]
+    cut = [Row(row.cells[: len(_COLUMNS)], row.sure, row.note) for row in rows[:MOST]]
+    return _table(told, _COLUMNS, cut)
+
+
+def _table(found: Sequence[Effects], columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:
+    responses = ", ".join(dict.fromkeys(map(_response, found)))
+    title = f"{NAME} for {responses} of {verdict.workloads(one.cell for one in found)}"
+    return Table(ID, NAME, title, NOTE, columns, tuple(rows))
+
+
+def _response(one: Effects) -> str:
+    kind = "the efficiency in " if one.of == "efficiency" else ""
+    return kind + verdict.word(one.response)
+
+
+def _name_of(one: Effects, found: Sequence[Effects], wording: Wording) -> str:
+    """A platform, with what the title has several of."""
+    named = [wording.platform(one.platform, one.cell)]
+    for of in (_response, _workload):
+        if len({of(other) for other in found}) > 1:
+            named.append(of(one))
+    return ", ".join(named)
+
+
+def _workload(one: Effects) -> str:
+    return str(one.cell.get("workload"))
+
+
+def _rows(one: Effects, platform: str, shown: Sequence[Effect]) -> Iterator[Row]:
+    """The first of a platform has the notes about all of it."""
+    if one.reason is not None:
+        yield Row((platform, "–", "–", "", "", "", ""), False, f"no effects: {one.reason}")
+        return
+    notes = "; ".join(_notes(one, len(one.effects) - len(shown)))
+    for place, effect in enumerate(shown):
+        cells = (
+            platform,
+            " × ".join(map(_name, effect.factors)),
+            _share(one, effect.share, effect.share_low, effect.share_high),
+            _levels(effect),
+            _size(one, effect),
+            _total(one, effect),
+            _p(effect),
+        )
+        yield Row(cells, one.doubt is None and _is_sure(effect), notes if place == 0 else "")
+
+
+def _rest(one: Effects, found: Sequence[Effects], wording: Wording) -> Iterator[Row]:
+    if one.rest is not None:
+        share = _share(one, one.rest, one.rest_low, one.rest_high)
+        yield Row((_name_of(one, found, wording), "all else", share, "", "", "", ""))
+
+
+def _name(path: str) -> str:
+    return path.rpartition(".")[2].replace("_", " ")
+
+
+def _is_sure(effect: Effect) -> bool:
+    return effect.adjusted is None or effect.adjusted <= _SURE
+
+
+def _share(one: Effects, share: float, low: float | None, high: float | None) -> str:
+    if one.exact or low is None or high is None or low == high:
+        return f"{units.significant(100 * share)} %"
+    places = min(max(units.decimals(50 * (high - low)), 0), 2)
+    value, *ends = (units.number(100 * end, places) for end in (share, low, high))
+    return f"{value} % ({' to '.join(ends)})"
+
+
+def _total(one: Effects, effect: Effect) -> str:
+    if effect.total is None:
+        return ""
+    return _share(one, effect.total, effect.total_low, effect.total_high)
+
+
+def _levels(effect: Effect) -> str:
+    if effect.level is None or effect.against is None:
+        return ""
+    return f"{verdict.shown(effect.level)} in place of {verdict.shown(effect.against)}"
+
+
+def _size(one: Effects, effect: Effect) -> str:
+    """`×1.9 (1.7 to 2.1)`, or a difference in the unit of the response."""
+    if effect.ratio is not None:
+        return f"×{_around(one, effect.ratio, effect.ratio_low, effect.ratio_high, '')}"
+    if effect.difference is None:
+        return ""
+    return _around(one, effect.difference, effect.difference_low, effect.difference_high, one.unit)
+
+
+def _around(one: Effects, value: float, low: float | None, high: float | None, unit: str) -> str:
+    """With as many digits as the interval allows."""
+    divisor, name = units.scale(value, unit)
+    named = f" {name}" if name else ""
+    if one.exact or low is None or high is None or low == high:
+        return f"{units.significant(value / divisor, 3)}{named}"
+    places = units.decimals((high - low) / 2 / divisor)
+    ends = [units.number(end / divisor, places) for end in (value, low, high)]
+    return f"{ends[0]}{named} ({ends[1]} to {ends[2]})"
+
+
+def _p(effect: Effect) -> str:
+    if effect.adjusted is None:
+        return EXACT
+    return "below 0.001" if effect.adjusted < 0.001 else f"{effect.adjusted:.2g}"
+
+
+def _notes(one: Effects, more: int) -> Iterator[str]:
+    if more > 0:
+        yield f"{more} more, of at most {units.significant(100 * one.effects[-more].share)} % (--all)"
+    if one.noise is not None:
+        yield f"noise is {units.significant(100 * one.noise)} % of a trial's variance"
+    if one.left_out:
+        cells = (verdict.setting("", cell).strip() for cell in one.left_out)
+        yield f"left out, for no trial of it was good: {listing(cells, 3)}"
+    if not one.balanced:
+        yield "not every cell has as many trials: by least squares"
+    if one.doubt is not None:
+        yield one.doubt

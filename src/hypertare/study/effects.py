@@ -1,0 +1,79 @@
+"""The `[effects]` table of a study: of what it is told which factor matters most."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from hypertare.base.level import Level
+from hypertare.base.words import did_you_mean
+
+LEAST_FACTORS = 2
+"""One alone has all of the variance."""
+
+
+class EffectsSettings(BaseModel):
+    """`responses`: else the leading one of each workload. `factors`: those that are told one by one, else
+    all; what the others do is in the rest. `of`: the response itself, or its efficiency against the
+    baseline. Without `workloads` and `platforms` it is all of them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    responses: tuple[str, ...] = ()
+    factors: tuple[str, ...] = ()
+    of: Literal["value", "efficiency"] = "value"
+    workloads: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+
+    def problem(
+        self,
+        responses: Mapping[str, Collection[str]],
+        factors: Mapping[str, Mapping[str, Sequence[Level]]],
+        platforms: Collection[str],
+        baseline: str,
+    ) -> str | None:
+        """What it asks for and the study has not; responses and factors by workload."""
+        for platform in self.platforms:
+            if platform not in platforms:
+                return _none("platform", platform, platforms)
+        for workload in self.workloads:
+            if workload not in responses:
+                return _none("workload", workload, responses)
+        if self.of == "efficiency" and not set(self.platforms or platforms) - {baseline}:
+            return f"an efficiency is against {baseline}, and there is no other platform"
+        chosen = self.workloads or tuple(responses)
+        for response in self.responses:
+            if not any(response in responses[name] for name in chosen):
+                return _none("response", response, [one for n in chosen for one in responses[n]])
+        return self._of_factors({name: factors[name] for name in chosen})
+
+    def _of_factors(self, factors: Mapping[str, Mapping[str, Sequence[Level]]]) -> str | None:
+        for path in self.factors:
+            found = [levels[path] for levels in factors.values() if path in levels]
+            if not found:
+                return _none("factor", path, [one for levels in factors.values() for one in levels])
+            if not any(len(levels) > 1 for levels in found):
+                return f"{path} has one level: give it two in [factors], or leave it out"
+        several = {
+            name: [path for path, levels in of.items() if len(levels) > 1]
+            for name, of in factors.items()
+        }
+        most = max((set(paths) for paths in several.values()), key=len, default=set())
+        if len(most) < LEAST_FACTORS or len(self.factors) == 1:
+            only = self.factors[0] if self.factors else next(iter(most), None)
+            had = f"'{only}' alone has all of them" if only else "there is none"
+            return (
+                f"effects are those of {LEAST_FACTORS} or more factors with two levels each, and {had}: "
+                "add one, or leave [effects] out"
+            )
+        return None
+
+
+def _none(kind: str, given: str, known: Collection[str]) -> str:
+    names = list(dict.fromkeys(known))
+    listed = f"there are: {', '.join(names)}" if names else "there are none"
+    hint = did_you_mean(given, names)
+    return f"there is no {kind} '{given}'.{hint} {listed[0].upper()}{listed[1:]}"
