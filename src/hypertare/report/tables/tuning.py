@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hypertare.base.figures import quantity
 from hypertare.base.level import Level
 from hypertare.base.words import level_text, percent, span
 from hypertare.findings.tuning import EffectFound, KnobTried, Tried, Tuning
 from hypertare.report.tables.table import Column, Row, Table, text
-from hypertare.report.units import quantity
 from hypertare.report.verdict import word
 
 
