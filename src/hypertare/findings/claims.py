@@ -441,6 +441,9 @@ def _words(
     return f"{word(what)} {sides}, difference {value} ({inside}), {wanted}"
 
 
+_TOLD_WITH_VALUES = ("guest",)
+
+
 def _beside(against: Mapping[str, Level] | None, one: Estimate, other: Estimate) -> str:
     """What the other side differs in."""
     if other.response != one.response:
@@ -448,7 +451,7 @@ def _beside(against: Mapping[str, Level] | None, one: Estimate, other: Estimate)
     named = [
         str(level) if factor == "platform" else f"{factor_text(factor)} {level}"
         for factor, level in (against or {}).items()
-        if factor != "guest"
+        if factor not in _TOLD_WITH_VALUES
     ]
     return f" with {', '.join(named)}" if named else ""
 

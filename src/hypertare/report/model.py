@@ -26,7 +26,7 @@ from hypertare.protocol.records import (
     Record,
     TaskResult,
 )
-from hypertare.report import claims, colours, factors, verdict
+from hypertare.report import claims, colours, factors, failures, too_short, verdict
 from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.store import Meta, Store
@@ -123,6 +123,7 @@ class Report:
 
     `answers` say it in a line each, `verdicts` hold one for each comparison, `remarks` what else is to be
     known: which level depends on the platform, what failed, which difference could have been shown.
+    `printed` is the last line of a good run on the baseline, by cell.
     """
 
     source: Path
@@ -139,6 +140,7 @@ class Report:
     cpu: tuple[CpuTime, ...]
     translation: tuple[Part, ...]
     failures: tuple[Failure, ...]
+    printed: dict[str, str]
     warnings: tuple[str, ...]
     vmm_commands: dict[str, str]
     commands: tuple[str, ...]
@@ -222,12 +224,15 @@ def gather(store: Store, summary: Summary) -> Report:
     polls = _PollsMaker()
     cpu = _CpuMaker(summary)
     translation = Tally()
-    failures: list[Failure] = []
+    failed: list[Failure] = []
+    printed: dict[str, str] = {}
     for trial in trials:
         place = _Place.of(trial, wording)
         records = store.records(trial.planned.id)
+        if trial.status == "ok" and trial.planned.platform == meta.baseline:
+            printed.setdefault(place.cell, too_short.last_line(records))
         if trial.status == "failed":
-            failures.append(_failure(trial, place, records))
+            failed.append(_failure(trial, place, records))
         elif trial.counts:
             records = [record for record in records if getattr(record, "phase", PHASE) == PHASE]
             series += _series(trial, place, records)
@@ -242,14 +247,15 @@ def gather(store: Store, summary: Summary) -> Report:
         wording=wording,
         answers=tuple(_answers(meta, summary, wording)),
         verdicts=tuple(_verdicts(meta, summary, wording)),
-        remarks=tuple(_remarks(meta, summary, wording, trials)),
+        remarks=tuple(_remarks(meta, summary, wording, trials, printed)),
         points=tuple(_points(of_cells(trials), wording)),
         series=tuple(series),
         ecdf=tuple(ecdf.points()),
         polls=tuple(polls.polls()),
         cpu=tuple(cpu.times()),
         translation=tuple(translation.parts()),
-        failures=tuple(failures),
+        failures=tuple(failed),
+        printed=printed,
         warnings=summary.warnings,
         vmm_commands=_vmm_commands(store),
         commands=tuple(_commands(meta, store.path)),
@@ -322,15 +328,20 @@ def _verdicts(meta: Meta, summary: Summary, wording: Wording) -> Iterator[Senten
 
 
 def _remarks(
-    meta: Meta, summary: Summary, wording: Wording, trials: Sequence[FinishedTrial]
+    meta: Meta,
+    summary: Summary,
+    wording: Wording,
+    trials: Sequence[FinishedTrial],
+    printed: Mapping[str, str],
 ) -> Iterator[Sentence]:
+    yield from too_short.sentences(summary, meta.baseline, wording, printed)
     yield from factors.turned(summary.levels, wording)
     counts: dict[tuple[str, str], int] = {}
     for trial in trials:
         planned = trial.planned
         key = (wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
         counts[key] = counts.get(key, 0) + 1
-    yield from verdict.failures(summary, wording, counts)
+    yield from failures.sentences(summary.failed, meta.baseline, wording, counts)
     if _leading(summary, meta, wording):
         yield verdict.least(summary, wording, meta.headline)
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hypertare.base import figures
 from hypertare.base.units import human_size
-from hypertare.report import forest, verdict
+from hypertare.report import failures, forest, verdict
 from hypertare.report.model import Failure, Report
 from hypertare.report.tables import grid, levels
 from hypertare.report.tables.found import tables
@@ -98,12 +98,19 @@ def _forests(report: Report) -> Iterator[RenderableType]:
         if forests:
             yield Text()
             yield Forests(forests, confidence, _STYLES)
-    if report.remarks:
+    if report.remarks and (report.answers or report.summary.claims):
         yield Text()
 
 
 def _sentence(sentence: Sentence) -> RenderableType:
-    return _marked(verdict.MARKS[sentence.tone], sentence.text, _STYLES[sentence.tone])
+    line = _marked(verdict.MARKS[sentence.tone], sentence.text, _STYLES[sentence.tone])
+    said = [Padding(Text(_line(one), style="dim"), (0, 0, 0, 4)) for one in sentence.lines]
+    return Group(line, *said)
+
+
+def _line(text: str) -> str:
+    """A line that a program printed, with its indentation."""
+    return " " * (len(text) - len(text.lstrip())) + plain(text.strip())
 
 
 def _marked(mark: str, text: str, style: str) -> RenderableType:
@@ -126,6 +133,8 @@ def _tables(report: Report, estimates: Sequence[Estimate]) -> Iterator[Renderabl
             if place == 0:
                 yield Text()
                 yield Text(plain(label), style="bold")
+                if printed := report.printed.get(label):
+                    yield Text(plain(f"printed last, natively: {printed}"), style="dim")
                 yield line(header, "")
             chosen = list(group)
             yield _response(report, response, chosen[0])
@@ -168,12 +177,13 @@ def _claims(report: Report) -> Iterator[RenderableType]:
 
 
 def _failures(report: Report) -> list[RenderableType]:
+    """How many, and what their sentences do not say: other reasons, last lines of consoles."""
     if not report.failures:
         return []
     count = len(report.failures)
     title = f"{count} of {len(report.trials)} trials failed; they are in no estimate"
     lines: list[RenderableType] = [Text(), Text(title, style="bold red")]
-    groups = _alike(report.failures)
+    groups = [one for one in _alike(report.failures) if one[-1].console or not _told(one, report)]
     for group in groups[:_MOST_FAILURES]:
         text = _failed(group, report)
         lines.append(Padding(Text(plain(text)), (0, 0, 0, 2), expand=False))
@@ -185,10 +195,14 @@ def _failures(report: Report) -> list[RenderableType]:
     return lines
 
 
-def _alike(failures: Iterable[Failure]) -> list[list[Failure]]:
+def _told(group: Sequence[Failure], report: Report) -> bool:
+    return failures.is_told(group[0].reason, report.remarks)
+
+
+def _alike(found: Iterable[Failure]) -> list[list[Failure]]:
     """Those of one platform in one cell with one reason together, in the order of the first."""
     groups: dict[tuple[str, str, str], list[Failure]] = {}
-    for failure in failures:
+    for failure in found:
         groups.setdefault((failure.platform, failure.cell, failure.reason), []).append(failure)
     return list(groups.values())
 
@@ -198,8 +212,7 @@ def _failed(group: Sequence[Failure], report: Report) -> str:
     one = group[0]
     numbers = ", ".join(str(failure.trial) for failure in group)
     named = f"trial{'s' if len(group) > 1 else ''} {numbers}: {one.platform}, {one.cell}"
-    told = any(one.reason in sentence.text for sentence in report.remarks)
-    return named if told else f"{named}: {one.reason}"
+    return named if _told(group, report) else f"{named}: {one.reason}"
 
 
 def _warnings(report: Report, every: bool) -> list[RenderableType]:

@@ -54,10 +54,11 @@ MARKS: Mapping[Tone, str] = {
 
 @dataclass(frozen=True)
 class Sentence:
-    """One verdict. `tone` is for its colour; the words say the same."""
+    """One verdict. `tone` is for its colour; the words say the same. `lines` are what a program printed."""
 
     tone: Tone
     text: str
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -461,24 +462,6 @@ def tone(estimate: Estimate | LevelChange) -> Tone:
     if estimate.verdict == "gains":
         return "gains"
     return "same" if estimate.verdict and not is_too_wide(estimate) else "unknown"
-
-
-def failures(
-    summary: Summary, wording: Wording, trials: Mapping[tuple[str, str], int]
-) -> list[Sentence]:
-    """What failed, by platform and cell: how many of how many trials, and the usual reason."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for trial in summary.failed:
-        key = (wording.platform(trial.platform, trial.cell), wording.label(trial.cell))
-        groups.setdefault(key, []).append(trial.reason)
-    made = []
-    for (platform, label), reasons in groups.items():
-        usual = max(set(reasons), key=reasons.count)
-        also = ", and other reasons" if len(set(reasons)) > 1 else ""
-        of = trials.get((platform, label), len(reasons))
-        text = f"{platform} failed in {len(reasons)} of {of} trials of {label}: {usual}{also}"
-        made.append(Sentence("failed", text))
-    return made
 
 
 def least(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Sentence:
