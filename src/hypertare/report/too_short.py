@@ -42,10 +42,10 @@ def sentences(
         if one.estimate < SHORT_S:
             label = wording.label(one.cell)
             line = printed.get(label, "")
-            printed_last = f'prints "{line}".' if line else "prints nothing."
+            prints = f'prints "{line}"' if line else "prints nothing"
             took = figures.quantity(one.estimate, "s", 2)
             yield Sentence(
                 "unknown",
-                f"{label} takes {took} natively, mostly the start of a program, and {printed_last} Is "
-                "there work to do? --prepare 'make clean' makes some before each run",
+                f"{label} takes {took} natively, mostly the start of a program, and {prints}: is there work "
+                "to do? --prepare 'make clean' makes some before each run",
             )
