@@ -46,6 +46,6 @@ def sentences(
             took = figures.quantity(one.estimate, "s", 2)
             yield Sentence(
                 "unknown",
-                f"{label} takes {took} natively, mostly the start of a program, and {prints}: is there work "
-                "to do? --prepare 'make clean' makes some before each run",
+                f"{label} takes {took} natively, mostly the start of a program, and {prints}: is there "
+                "work to do? --prepare 'make clean' makes some before each run",
             )
