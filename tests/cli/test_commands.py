@@ -66,7 +66,7 @@ def test_a_guest_s_least_memory_is_known_before_anything_starts() -> None:
             prepare=None,
         ).study()
 
-    with pytest.raises(InputError, match="64 MiB, but a guest needs 112 MiB"):
+    with pytest.raises(InputError, match="64 MiB, but a guest needs 80 MiB"):
         weigh("guest", "64M")
-    weigh("guest", "112M")
+    weigh("guest", "80M")
     weigh("container", "64M")
