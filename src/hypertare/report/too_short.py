@@ -31,21 +31,25 @@ def last_line(records: Sequence[Record]) -> str:
 def sentences(
     summary: Summary, baseline: str, wording: Wording, printed: Mapping[str, str]
 ) -> Iterator[Sentence]:
-    """One for each cell whose command takes the baseline less than `SHORT_S`.
+    """One for each workload whose command takes the baseline less than `SHORT_S`, in its first such cell.
 
     Args:
         printed: the last line of a run on the baseline, by cell.
     """
+    told: set[str] = set()
     for one in summary.estimates:
-        if (one.response, one.platform, one.unit) != (ELAPSED, baseline, "s"):
+        workload = str(one.cell.get("workload"))
+        if workload in told or (one.response, one.platform, one.unit) != (ELAPSED, baseline, "s"):
             continue
         if one.estimate < SHORT_S:
+            told.add(workload)
             label = wording.label(one.cell)
+            where = workload if label.startswith(workload) else f"{workload} ({label})"
             line = printed.get(label, "")
             prints = f'prints "{line}"' if line else "prints nothing"
             took = figures.quantity(one.estimate, "s", 2)
             yield Sentence(
                 "unknown",
-                f"{label} takes {took} natively, mostly the start of a program, and {prints}: is there "
+                f"{where} takes {took} natively, mostly the start of a program, and {prints}: is there "
                 "work to do? --prepare 'make clean' makes some before each run",
             )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hypertare.study.study import Study
 
 LEAST_GUEST = 80 << 20
-"""With less Debian's kernel never says a word; from here on it panics by the name of memory if its work needs
-more.
+"""With less Debian's kernel never says a word; from here on it panics by the name of memory if its work
+needs more.
 """
 
 LEAST_EMULATED = 128 << 20
