@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> list[Row]:
         print(f"share {cpu_share_percent(3 if chosen.quick else 6)}", flush=True)
         return []
     share = on_terminal(["--inside", *argv])
-    memory = least_memory_mb(64, MEMORY_TARGET_MB)
+    memory = least_memory_mb(80, MEMORY_TARGET_MB)
     return [
         common.at_most("controller: share of a CPU in trials", "%", share, CPU_TARGET_PERCENT),
         common.at_most("hypertare --help", "s", help_s(), HELP_TARGET_S),

@@ -53,3 +53,20 @@ def test_arguments_are_not_taken_for_commands() -> None:
         commands_of(["make", "clean-it"], False, [])
     assert caught.value.do is not None and "weigh -- make clean-it" in caught.value.do
     assert commands_of(["true", "false"], False, []) == ["true", "false"]
+
+
+def test_a_guest_s_least_memory_is_known_before_anything_starts() -> None:
+    def weigh(platform: str, memory: str) -> None:
+        study_file(
+            [["true"]],
+            platforms=[platform],
+            varied={},
+            sut={"memory": memory},
+            design={},
+            prepare=None,
+        ).study()
+
+    with pytest.raises(InputError, match="64 MiB, but a guest needs 80 MiB"):
+        weigh("guest", "64M")
+    weigh("guest", "80M")
+    weigh("container", "64M")

@@ -372,9 +372,7 @@ def test_searches_that_only_one_run_has_or_that_failed() -> None:
         compare(one, other)
     shared = blocks({"guest": [8.0, 8.1, 8.2]})
     found = compare(Made(shared, one.summary), Made(shared, other.summary))
-    assert found.only_a == (
-        "loss_free_rate of guest (workload udp, knobs.napi_weight 1, search.loss 0.005)",
-    )
+    assert found.only_a == ("loss_free_rate of guest (workload udp, napi weight 1, loss 0.005)",)
     assert len(found.only_b) == 1
     failed = searched(None, None, state="failed", reason="no such knob")
     found = compare(Made(shared, one.summary), Made(shared, failed.summary))

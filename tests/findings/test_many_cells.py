@@ -66,7 +66,7 @@ MEAN = (0.5 * 0.8 * 0.98) ** (1 / 3)
 def test_the_mean_is_geometric_and_by_rounds() -> None:
     one = said(made(), op="within", value=[MEAN - 0.01, MEAN + 0.01])
     assert one.judgement == "holds"
-    assert one.evidence.startswith("mean over 3 cells: efficiency 0.73")
+    assert one.evidence.startswith("mean over 3 cells: efficiency of goodput 0.73")
     assert "95 % interval" in one.evidence
     assert said(made()).judgement == "fails"
     # In every cell is another claim: one of them holds.
@@ -110,7 +110,10 @@ def test_against_other_cells_it_is_the_mean_of_differences() -> None:
     trials = made(mtus=(500, 1500))
     fields = {"where": {"mtu": 500}, "against": {"mtu": 1500}, "op": "below", "value": 0}
     one = said(trials, **fields)
-    assert one.judgement == "holds" and "difference of efficiency against mtu 1500" in one.evidence
+    assert (
+        one.judgement == "holds"
+        and "the difference against mtu 1500: efficiency of goodput" in one.evidence
+    )
     wanted = -0.1 * sum(EFFICIENCY.values()) / 3
     assert (
         said(trials, **fields | {"op": "within", "value": [wanted - 0.01, wanted + 0.01]}).judgement

@@ -49,9 +49,15 @@ def weighed(shared: Lab) -> Weighed:
 
 def test_the_verdict_is_printed(weighed: Weighed) -> None:
     assert weighed.ran.status == 0, weighed.ran
-    first = weighed.ran.out.splitlines()
-    guest = next(line for line in first if "guest" in line and "95 % interval" in line)
-    assert "n = 2 blocks" in guest and "accelerator" in guest
+    said = weighed.ran.out
+    assert "guest (" in said, "its accelerator stands in the answer"
+    assert "n = 2 blocks" in said
+    lines = said.splitlines()
+    answer = next(place for place, line in enumerate(lines) if "guest (" in line)
+    row = next(
+        place for place, line in enumerate(lines) if line.startswith("  ") and "guest" in line
+    )
+    assert answer < row
 
 
 def test_every_trial_succeeded_on_every_platform(weighed: Weighed) -> None:

@@ -6,6 +6,7 @@ import ipaddress
 
 import pytest
 
+from hypertare.base import figures
 from hypertare.base.errors import InputError
 from hypertare.design import planner
 from hypertare.design.design import make
@@ -34,7 +35,6 @@ from hypertare.protocol.records import (
     TrialBegin,
     TrialEnd,
 )
-from hypertare.report import units
 from hypertare.study import StudyFile
 from hypertare.workloads.responses import RESPONSES, of_clock
 
@@ -181,7 +181,7 @@ def test_units_of_virtual_time_say_so() -> None:
     goodput = next(one for one in RESPONSES["stream"] if one.name == "goodput")
     assert of_clock(goodput, "wall") == goodput
     unit = of_clock(goodput, "virtual").unit
-    assert units.quantity(3.386e8, unit) == "339 Mb/s (virtual)"
+    assert figures.quantity(3.386e8, unit) == "339 Mb/s (virtual)"
 
 
 # --- platforms that need another PC

@@ -40,15 +40,20 @@ class Page:
     def __init__(self, driver: webdriver.Chrome) -> None:
         self.driver = driver
 
-    def open(self, path: Path, width: int = 1200, dark: bool = False) -> None:
-        """Opens it in a window as high as the page, so that every chart is in view."""
+    def open(
+        self, path: Path, width: int = 1200, dark: bool = False, unfolded: bool = True
+    ) -> None:
+        """Opens it in a window as high as the page, all of its parts but tables of data unfolded."""
         self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
         self._size(width, 900)
         self.theme(dark)
         self.messages()
         self.requests()
         self.driver.get(path.as_uri())
-        self.run("document.querySelectorAll('details.more').forEach((d) => (d.open = true))")
+        if unfolded:
+            self.run(
+                "document.querySelectorAll('details:not(.data)').forEach((d) => (d.open = true))"
+            )
         self._size(width, min(self.run("return document.documentElement.scrollHeight"), 16_000))
 
     def _size(self, width: int, height: int) -> None:
@@ -68,7 +73,10 @@ class Page:
     def drawn(self) -> int:
         """Waits until every chart is drawn; says how many there are."""
         count = "return document.querySelectorAll('[data-chart]').length"
-        left = "return document.querySelectorAll('[data-chart]:not([data-drawn])').length"
+        left = (
+            "return [...document.querySelectorAll('[data-chart]:not([data-drawn])')]"
+            ".filter((chart) => !chart.closest('details:not([open])')).length"
+        )
         WebDriverWait(self.driver, 60).until(lambda _: self.run(left) == 0)
         return int(self.run(count))
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from jsonschema import ValidationError
 
-from hypertare.report import charts, html
+from hypertare.platforms.registry import KINDS
+from hypertare.report import charts, colours, html
 from hypertare.report.model import Report
 from hypertare.runs.summary import Estimate
 from tests.report.vega_lite import Spec, charts_of, check, data_of
@@ -70,9 +71,26 @@ def test_the_points_of_every_response_are_made_of_one_table(report: Report) -> N
 
 
 def test_colours_are_the_same_everywhere_and_differ(report: Report) -> None:
-    colours = charts.colours(report.platforms)
-    assert list(colours) == list(report.platforms)
-    assert len(set(colours.values())) == len(colours)
+    assert list(report.colours) == list(report.platforms)
+    assert len(set(report.colours.values())) == len(report.platforms)
+    # Whatever else is weighed beside it.
+    alone = colours.of_platforms({"native": "native", "guest": "guest"})
+    assert alone["guest"] == colours.of_platforms({n: n for n in KINDS})["guest"]
+    assert (
+        alone["guest"]
+        == colours.of_lines({"guest e1000": "guest"} | {"native": "native"})["guest e1000"]
+    )
+    every = {n: n for n in KINDS}
+    others = {
+        *colours.LEVELS,
+        *colours.TONES.values(),
+        *colours.MODES.values(),
+        *colours.PARTS.values(),
+    }
+    assert not others & set(colours.of_platforms(every).values())
+    # Levels of one platform are told apart by colours of no platform.
+    weights = colours.of_lines({"1": "native", "60": "native"})
+    assert len(set(weights.values())) == 2 and set(weights.values()) <= set(colours.LEVELS)
 
 
 def _rows(report: Report, estimates: list[Estimate]) -> tuple[list[dict[str, object]], str]:

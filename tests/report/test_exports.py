@@ -64,9 +64,11 @@ def test_json_is_the_summary(report: Report) -> None:
 
 def test_markdown_holds_verdicts_and_tables_and_escapes(tmp_path: Path, report: Report) -> None:
     text = markdown.render(report)
-    assert "guest e1000 costs +" in text
+    assert "guest (tcg) costs in " in text
     widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
-    assert widths == {8}
+    # Comparisons with their bars, and the tables of all responses.
+    assert widths == {6, 8}
+    assert "●" in text
     told = text.partition("## How")[2]
     assert f"{report.summary.started:%d %B %Y}, seed {report.summary.seed}, " in told
     assert all(f"{name} {version}" in told for name, version in report.summary.versions.items())

@@ -31,7 +31,7 @@ def report(run: Path) -> Report:
 
 
 def test_each_platform_has_its_answer(report: Report) -> None:
-    told = [one.text for one in factors.sentences(report.summary, report.wording)]
+    told = [one.text for one in factors.verdicts(report.summary, report.wording)]
     assert [text.split(":")[0] for text in told] == ["native", "container", "guest"]
     # Two NICs of the guest: the mean of both.
     assert "over 2 settings" in told[2]
@@ -42,13 +42,19 @@ def test_each_platform_has_its_answer(report: Report) -> None:
 
 def test_terminal_page_and_markdown_say_the_same(report: Report) -> None:
     out = io.StringIO()
-    terminal.show(report, Console(file=out, width=200))
-    first = next(iter(factors.sentences(report.summary, report.wording))).text
+    terminal.show(report, Console(file=out, width=200), every=True)
+    first = next(iter(factors.verdicts(report.summary, report.wording))).text
     assert first in out.getvalue() and first in html.render(report)
     assert "What each factor changes of tcp" in html.render(report)
     assert "| native | transmit against receive | goodput in tcp" in markdown.render(report)
-    # What the sentences have told stands in no table of the terminal.
-    assert "what each factor changes" not in out.getvalue()
+    short = io.StringIO()
+    terminal.show(report, Console(file=short, width=80))
+    # A row each; their table is a detail.
+    rows = [line for line in short.getvalue().splitlines() if "transmit against receive" in line]
+    assert rows[0].startswith("= transmit against receive: native: no difference shown")
+    assert [row.split()[0] for row in rows[1:]] == ["native", "container", "guest"]
+    assert all("●" in row for row in rows[1:])
+    assert "what each factor changes" not in short.getvalue()
 
 
 def test_another_level_may_lead(run: Path) -> None:
@@ -84,7 +90,7 @@ def change(platform: str, cost: float, verdict: str, **more: object) -> LevelCha
 
 def said(report: Report, *changes: LevelChange) -> list[str]:
     summary = report.summary.model_copy(update={"levels": changes})
-    return [one.text for one in factors.sentences(summary, report.wording)]
+    return [one.text for one in factors.verdicts(summary, report.wording)]
 
 
 def test_how_the_cost_changes_is_told_where_it_is_sure(report: Report) -> None:
@@ -99,14 +105,22 @@ def test_how_the_cost_changes_is_told_where_it_is_sure(report: Report) -> None:
 
 
 def test_where_platforms_disagree_it_says_so(report: Report) -> None:
-    told = said(report, change("native", -0.2, "gains"), change("guest", 0.1, "costs"))
+    told = turned(report, change("native", -0.2, "gains"), change("guest", 0.1, "costs"))
     assert told[-1] == "which is better depends on the platform: mtu 9000 on native, 1500 on guest"
-    told = said(report, change("native", -0.2, "gains"), change("guest", -0.1, "gains"))
-    assert not any("depends" in text for text in told)
+    told = turned(report, change("native", -0.2, "gains"), change("guest", -0.1, "gains"))
+    assert not told
+
+
+def turned(report: Report, *changes: LevelChange) -> list[str]:
+    return [one.text for one in factors.turned(changes, report.wording)]
 
 
 def test_of_many_the_largest_are_told(report: Report) -> None:
     many = [change(f"guest{n}", -0.01 * n, "gains") for n in range(2, 12)]
-    told = said(report, *many, change("native", 0.0, "no difference shown"))
-    assert told[0].startswith("levels of factors: 10 of 11 comparisons show a difference")
-    assert len(told) == 1 + factors.MOST and told[1].startswith("guest11")
+    every = (*many, change("native", 0.0, "no difference shown"))
+    told = said(report, *every)
+    assert len(told) == factors.MOST and told[0].startswith("guest11")
+    summary = report.summary.model_copy(update={"levels": every})
+    counted = factors.answer(summary, report.wording)
+    assert counted is not None
+    assert counted.text == "levels of factors: 10 of 11 comparisons show a difference"

@@ -121,7 +121,10 @@ def test_a_run_in_which_all_failed(tmp_path: Path) -> None:
     report = read(factory.write(tmp_path / "run", factory.Script(2, fail=frozenset(range(100)))))
     assert not report.summary.estimates
     assert len(report.failures) == len(report.trials)
-    assert all(sentence.tone == "failed" for sentence in report.sentences)
+    assert all(
+        sentence.tone == "failed"
+        for sentence in (*report.answers, *report.verdicts, *report.remarks)
+    )
 
 
 def test_claims_are_judged(tmp_path: Path) -> None:

@@ -100,7 +100,9 @@ def test_a_factor_that_the_plot_does_not_name_has_lines_of_its_own() -> None:
 
 def test_polls_are_shown_as_shares() -> None:
     found = [Polls("native", "load", 1, 30, 0.75), Polls("native", "load", 44, 10, 0.25)]
-    made = charts.polls(found, SimpleNamespace(platforms=("native",)))
+    made = charts.polls(
+        found, SimpleNamespace(platforms=("native",), colours={"native": "#3f8fd2"})
+    )
     check(made)
     values = made["data"]["values"]
     assert [(row["packets"], row["share"]) for row in values] == [(1, 0.75), (44, 0.25)]

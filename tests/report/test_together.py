@@ -101,7 +101,7 @@ def test_terminal_page_and_markdown_say_the_same(crowd: Report) -> None:
         assert "predictability of transmit, receive (virtual)" in said.lower()
         assert "not predictable (±10 %)" in said
     assert "holds: Receiving is unfair with eight guests" in out.getvalue()
-    assert "ratio against guest 4" in page
+    assert "of guest 4, ratio" in page
 
 
 def test_stacked_bars_add_up_to_the_whole(crowd: Report) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,30 @@ def test_the_page_says_what_the_terminal_says(page: Page, file: Path, found: Tun
     for step in found.steps:
         for _, words in tuning.lines(step):
             assert all(" ".join(line.split()) in text for line in words)
+
+
+def test_large_gains_are_factors_and_minus_is_minus(found: Tuning) -> None:
+    """A column has one unit, and no power of ten."""
+    first, second, *rest = found.effects
+    huge = first.model_copy(update={"change": 46.9, "low": 30.0, "high": 70.0})
+    less = second.model_copy(
+        update={
+            "response": first.response,
+            "change": -0.2,
+            "low": -0.3,
+            "high": -0.1,
+            "shown": True,
+        }
+    )
+    table = tables.effects(
+        found.model_copy(update={"effects": (huge, less, *rest)}), first.response
+    )
+    column = [row.cells[1] for row in table.rows]
+    assert column[0] == "×48" and "×0.80" in column
+    assert all(cell.startswith("×") for cell in column)
+    told = " ".join(cell for one in tables.tables(found) for row in one.rows for cell in row.cells)
+    assert "−" in told and "e+" not in told
+    assert not re.search(r"(?:^| )-\d", told)
 
 
 def test_no_width_needs_scrolling_sideways(page: Page, file: Path) -> None:

@@ -15,6 +15,9 @@ Found = dict[str, float | None]
 Values = dict[str, float]
 """Those that could be had."""
 
+VIRTUAL = " (virtual)"
+"""Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
+
 ELAPSED = "elapsed"
 """The response that modelled page walks are added to."""
 

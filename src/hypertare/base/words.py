@@ -5,16 +5,24 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
+from hypertare.base import figures
 from hypertare.base.level import Level
+
+_AS_FACTOR = 9.0
+"""From this change on a factor reads better."""
 
 
 def percent(share: float) -> str:
-    """A change with its sign, three digits at most: `+38 %`, `-0.42 %`.
+    """A change with its sign, three digits at most; from tenfold on the factor: `+38 %`, `−0.42 %`, `×48`.
 
-    >>> percent(0.381)
-    '+38.1 %'
+    >>> percent(0.381), percent(-0.0042), percent(46.9)
+    ('+38.1 %', '−0.42 %', '×48')
     """
-    return f"{100 * share:+.3g} %" if share else "0 %"
+    if share >= _AS_FACTOR:
+        return f"×{figures.significant(1 + share)}"
+    change = 100 * share
+    text = figures.number(change, figures.plain_decimals(float(f"{change:.3g}")))
+    return f"{'+' if share > 0 else ''}{text} %"
 
 
 def span(low: float, high: float) -> str:
@@ -22,15 +30,19 @@ def span(low: float, high: float) -> str:
     return f"{percent(low)} to {percent(high)}"
 
 
-def figure(value: float, unit: str) -> str:
-    """A value in its unit, four digits: `9.41e+09 b/s`."""
-    return f"{value:.4g} {unit}".rstrip()
-
-
 def place(platform: str, cell: Mapping[str, Level]) -> str:
     """A platform in a cell: `guest (workload build, cpus 1)`."""
-    levels = ", ".join(f"{factor} {level}" for factor, level in cell.items())
+    levels = ", ".join(f"{factor_text(factor)} {level}" for factor, level in cell.items())
     return f"{platform} ({levels})" if levels else platform
+
+
+def factor_text(factor: str) -> str:
+    """A factor as a reader has it: of its path the last part.
+
+    >>> factor_text("knobs.napi_weight")
+    'napi weight'
+    """
+    return factor.rpartition(".")[2].replace("_", " ")
 
 
 def listing(things: Iterable[str], most: int = 6) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,12 @@ from hypertare.cli.options import (
     Settings,
 )
 
+_MIN_TRIALS = 5
+_SPARE = 1.5
+"""Over what the warm-ups took."""
+
 if TYPE_CHECKING:
+    from hypertare.base.errors import HypertareError
     from hypertare.engine.manner import Manner
     from hypertare.engine.prepare import Prepared
     from hypertare.report.model import Report
@@ -220,11 +226,29 @@ def _require_results(found: Report, folder: Path, *, told: bool) -> None:
     wanted = search.get("platforms") if search.get("only") else None
     missing = [name for name in wanted or found.meta.platforms if name not in weighed]
     if missing:
+        if not found.failures and found.trials:
+            raise _too_short(found, missing)
         failed = {failure.platform for failure in found.failures}
         do = f"`hypertare report {folder}` shows what there is."
         if told and failed.issuperset(missing):
             do = "The reasons stand above, with the last console lines in the report."
         raise HypertareError(f"No trial succeeded on {' and '.join(missing)}.", do)
+
+
+def _too_short(found: Report, missing: Sequence[str]) -> HypertareError:
+    """Nothing failed: the time limit went for what comes before the first measured trial."""
+    from hypertare.base.errors import HypertareError
+
+    summary, design = found.summary, found.meta.settings.get("design", {})
+    used = ((summary.ended or summary.started) - summary.started).total_seconds()
+    block = sum(trial.elapsed_s for trial in found.trials if trial.planned.of_cell)
+    wanted = used + _SPARE * block * int(design.get("min_trials", _MIN_TRIALS))
+    return HypertareError(
+        f"The time limit went for boot and warm-ups: of {' and '.join(missing)} nothing was measured "
+        f"in {human_duration(used)}.",
+        f"It needs about {human_duration(60 * math.ceil(wanted / 60))}: --time-limit of weigh, "
+        "design.time_limit of a study.",
+    )
 
 
 def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None) -> None:

@@ -149,6 +149,10 @@ def weigh(
         Path | None,
         typer.Option(metavar="FILE", help="Write the report here; - prints it instead."),
     ] = None,
+    log: Annotated[
+        bool,
+        typer.Option("--log", metavar="", help="Keep each run's output in the run directory."),
+    ] = False,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
     dry_run: Annotated[
@@ -236,6 +240,11 @@ def weigh(
         folder = out or new_folder("weigh", paths.kept_runs_dir())
         loading.begin(*FINISHED_WITH)
         interrupted = carry_out(prepared, on_machine, folder, watch, manner=manner)
+    if log:
+        from hypertare.runs import outputs as printed
+
+        with Store.open(folder) as store:
+            printed.write(store, folder)
     finish(folder, interrupted=interrupted, json=json, html=html)
 
 
@@ -387,7 +396,8 @@ def _as_options(text: str) -> str:
     text = re.sub(
         r"^(?:weigh: )?(?:sut|design)\.(\w+)(?:\.\d+)?:", option, text, flags=re.MULTILINE
     )
-    text = text.removeprefix("weigh: ")
+    text = re.sub(r"^(?:weigh|the study): ", "", text)
+    text = re.sub(r"^sut\.(\w+) is", r"--\1 is", text)
     return re.sub(r'\b(?:factors\.)?sut\.(paging|pages)(?: = "(\w+)")?', _setting, text)
 
 

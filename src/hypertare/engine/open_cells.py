@@ -161,9 +161,9 @@ class OpenCells:
         self._failures[key, variant.node] += 1
         where = f"{planned.workload} on {variant.platform}"
         if variant.kind.is_baseline and planned.kind == "warmup":
-            # What fails natively fails everywhere, or means nothing where it does not.
+            # What fails natively fails everywhere, or means nothing where it does not. Reports tell it by
+            # the failure itself.
             self._done.add(key)
-            self.warn(f"{where} fails natively, so {planned.workload} was left out")
         elif self._failures[key, variant.node] >= MAX_FAILURES:
             self._abandoned.add((key, variant.node))
             self.warn(f"{where} was given up after {MAX_FAILURES} failures in a row")

@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from hypertare.report import units, verdict
+from hypertare.base import figures
+from hypertare.base.response import VIRTUAL
+from hypertare.report import verdict
+from hypertare.report.colours import MODES, PARTS, TONES, of_levels
 from hypertare.report.every_trial import Column, EveryTrial
 from hypertare.report.model import CpuTime, EcdfPoint, Polls, Report, SeriesPoint
 from hypertare.report.tables.totals import Bar
@@ -18,6 +21,7 @@ from hypertare.report.translation import Part
 from hypertare.report.vega import (
     FEW_TICKS,
     LEGEND,
+    PLAIN,
     Spec,
     colour,
     field,
@@ -31,22 +35,12 @@ from hypertare.report.vega import (
     values,
 )
 from hypertare.runs.summary import Estimate
-from hypertare.workloads.responses import VIRTUAL, mark_of
+from hypertare.workloads.responses import mark_of
 
-# Legible on white and on near-black, and apart for the colour-blind (after Okabe and Ito, 2008).
-PALETTE = ("#3f8fd2", "#1f9e89", "#e07b39", "#c561a6", "#a98f1e", "#7d7ce0", "#d1495b", "#6b8e5a")
-TONES = {"costs": "#d1495b", "gains": "#1f9e89", "no difference shown": "#7a869a"}
-MODES = {"user": "#3f8fd2", "kernel": "#e07b39", "interrupts": "#c561a6", "stolen": "#7a869a"}
-PARTS = {"elapsed": "#3f8fd2", "walks": "#e07b39"}
 _SHAPES = dict(zip(TONES, ("triangle-right", "triangle-left", "circle"), strict=True))
 
 _ROW = 46
 _POINT = 42
-
-
-def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name; a platform's is the same in every chart and table of the report."""
-    return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(names)}
 
 
 def costs(report: Report, estimates: Sequence[Estimate]) -> Spec:
@@ -62,7 +56,7 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> Spec:
     axis = {
         "title": "times worse (logarithmic)" if tenfold else "cost, % (right of 0 is worse)",
         "tickCount": 8,
-        **({"values": _marks(rows), "format": "~g"} if tenfold else {}),
+        **({"values": _marks(rows), **PLAIN} if tenfold else {}),
     }
     scale = {"type": "log", "nice": False, "padding": 16} if tenfold else {}
     common = {
@@ -132,7 +126,7 @@ def trials(
         "x": field(
             "value:Q",
             title=f"{column.name}, {unit}" if unit else column.name,
-            scale={"zero": False, "nice": True, "padding": 8},
+            scale=_from_nought(column.values),
             axis=FEW_TICKS,
         ),
         "y": y,
@@ -143,11 +137,11 @@ def trials(
         "strokeOpacity": _by_kind(measured=0.75, warmup=0.6),
         "tooltip": [
             field("platform:N"),
-            field("value:Q", format=".4~g"),
+            field("value:Q", format=",.4~r"),
             *fields("trial:N", "block:N", "boot:N", "kind:N"),
         ],
     }
-    tips = [field("platform:N"), *fields("mean:Q", "low:Q", "high:Q", format=".4~g")]
+    tips = [field("platform:N"), *fields("mean:Q", "low:Q", "high:Q", format=",.4~r")]
     span = {"x": field("low:Q"), "x2": until("high"), "y": y, "tooltip": tips}
     drawn = layers(
         mark("point", dots, data={"name": "trials"}, size=_POINT),
@@ -161,7 +155,7 @@ def trials(
 
 def series(points: Sequence[SeriesPoint], report: Report) -> Spec:
     """What happened within each trial: one thin line each. Not replicates, and no interval."""
-    divisor, name = units.scale(median(point.value for point in points), f"b/s{_mark(report)}")
+    divisor, name = figures.scale(median(point.value for point in points), f"b/s{_mark(report)}")
     lines: dict[str, Spec] = {}
     for point in points:
         key = f"{point.trial} {point.task}"
@@ -178,8 +172,8 @@ def series(points: Sequence[SeriesPoint], report: Report) -> Spec:
         "detail": field("line:N"),
         "tooltip": [
             *fields("platform:N", "trial:N"),
-            field("t:Q", format=".3~g", title=f"s{_mark(report)}"),
-            field("value:Q", format=".4~g", title=name),
+            field("t:Q", format=",.3~r", title=f"s{_mark(report)}"),
+            field("value:Q", format=",.4~r", title=name),
         ],
     }
     # A row a line, which is a fifth of a row a point; Vega-Lite makes points of it.
@@ -189,7 +183,7 @@ def series(points: Sequence[SeriesPoint], report: Report) -> Spec:
 
 def ecdf(points: Sequence[EcdfPoint], report: Report) -> Spec:
     """Which share of the round trips took at most how long; logarithmic, so that tails are seen."""
-    divisor, name = units.scale(median(point.value_s for point in points), f"s{_mark(report)}")
+    divisor, name = figures.scale(median(point.value_s for point in points), f"s{_mark(report)}")
     rows = [
         {"platform": p.platform, "value": p.value_s / divisor, "share": p.share} for p in points
     ]
@@ -198,12 +192,13 @@ def ecdf(points: Sequence[EcdfPoint], report: Report) -> Spec:
             "value:Q",
             title=f"round-trip time, {name} (logarithmic)",
             scale={"type": "log", "nice": False},
+            axis=PLAIN,
         ),
         "y": field("share:Q", title="share of round trips", axis={"format": "%"}),
         "color": colour("platform", _colours_of(report, _shown(points, report))),
         "tooltip": [
             field("platform:N"),
-            field("value:Q", format=".4~g", title=name),
+            field("value:Q", format=",.4~r", title=name),
             field("share:Q", format=".2%"),
         ],
     }
@@ -252,7 +247,7 @@ def cpu(times: Sequence[CpuTime], report: Report) -> Spec:
         "order": field("place:Q"),
         "tooltip": [
             *fields("name:N", "mode:N"),
-            field("seconds:Q", format=".3~g", title=f"s{_mark(report)}"),
+            field("seconds:Q", format=",.3~r", title=f"s{_mark(report)}"),
         ],
     }
     return sized(
@@ -282,7 +277,7 @@ def _total_pane(workload: str, bars: Sequence[Bar]) -> Spec:
     ]
     common = {
         "y": field("name:N", sort=order, title=None, axis=name_axis(1)),
-        "tooltip": [*fields("name:N", "part:N"), field("ratio:Q", format=".4~g")],
+        "tooltip": [*fields("name:N", "part:N"), field("ratio:Q", format=",.4~r")],
     }
     ours = {
         **common,
@@ -316,7 +311,7 @@ def parts(found: Sequence[Part], unit: str, report: Report) -> Spec:
         for place, one in enumerate(found)
     ]
     order = list(dict.fromkeys(row["name"] for row in rows))
-    of_part = colours(list(dict.fromkeys(one.part for one in found)))
+    of_part = of_levels(list(dict.fromkeys(one.part for one in found)))
     encoding = {
         "x": field("count:Q", title=f"{unit}{_mark(report)}", axis=FEW_TICKS),
         "y": field("name:N", sort=order, title=None, axis=name_axis(2 if several else 1)),
@@ -361,7 +356,7 @@ def _mark(report: Report) -> str:
 
 
 def _cost_row(report: Report, estimate: Estimate) -> dict[str, Any]:
-    change, interval = verdict.cost_text(estimate)
+    change, interval = verdict.cost_text(estimate, report.wording)
     cost = estimate.cost or 0.0
     cell = report.wording.label(estimate.cell)
     platform = report.wording.platform(estimate.platform, estimate.cell)
@@ -415,12 +410,19 @@ def _shown(found: Sequence[SeriesPoint | EcdfPoint | Polls], report: Report) -> 
 
 
 def _colours_of(report: Report, shown: Sequence[str]) -> dict[str, str]:
-    chosen = colours(report.platforms)
-    return {platform: chosen[platform] for platform in shown}
+    return {name: shade for name, shade in report.colours.items() if name in shown}
 
 
 def _by_kind(**opacity: float) -> Spec:
     return field("kind:O", scale=named(opacity), legend=None)
+
+
+def _from_nought(found: Sequence[float | None]) -> Spec:
+    """The scale of a measure: from 0 on where values come near it, for no axis goes below."""
+    there = [value for value in found if value is not None]
+    if 0 <= min(there) < max(there) / 2:
+        return {"zero": True, "nice": True}
+    return {"zero": False, "nice": True, "padding": 8}
 
 
 def _spread(count: int) -> list[float]:

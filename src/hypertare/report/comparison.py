@@ -9,13 +9,15 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from hypertare.base import figures
+from hypertare.base.response import VIRTUAL
 from hypertare.findings.compare import Change, Comparison
 from hypertare.findings.summarise import Found
-from hypertare.report import units, verdict
+from hypertare.report import verdict
 from hypertare.report.terminal_tables import columns, plain
 from hypertare.report.verdict import Wording
 from hypertare.study.search import LOSS_FREE_RATE
-from hypertare.workloads.responses import VIRTUAL, meaning
+from hypertare.workloads.responses import meaning
 
 _STYLES = {"worse": "red", "better": "green", "no difference shown": ""}
 _MARKS = {"worse": "▲", "better": "▼", "no difference shown": "="}
@@ -128,7 +130,7 @@ def _in_order(changes: Sequence[Change], a: Found, wording: Wording) -> list[Cha
 
 
 def _row(change: Change, wording: Wording) -> tuple[str, ...]:
-    unit = "" if units.counted(_plain_unit(change)) else _plain_unit(change)
+    unit = "" if figures.counted(_plain_unit(change)) else _plain_unit(change)
     text, interval = change_text(change)
     return (
         f"  {plain(_platform(change, wording))}",
@@ -144,7 +146,7 @@ def _row(change: Change, wording: Wording) -> tuple[str, ...]:
 def _side(change: Change, value: float, unit: str) -> str:
     """A value, or a cost as the change of the response that it is."""
     if change.of == "value":
-        return units.quantity(value, unit)
+        return figures.quantity(value, unit)
     sign = 100 if change.better == "lower" else -100
     return verdict.change_text(sign * value, (), "%")[0]
 
@@ -159,5 +161,5 @@ def _heading(change: Change, wording: Wording) -> str:
     clock = VIRTUAL if change.unit.endswith(VIRTUAL) else ""
     if change.of == "cost":
         return f"{wording.label(change.cell)}, cost of {verdict.word(change.response)}"
-    noun = f" ({unit})" if units.counted(unit) else ""
+    noun = f" ({unit})" if figures.counted(unit) else ""
     return f"{wording.label(change.cell)}, {verdict.word(change.response)}{noun}{clock}"

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from hypertare.report import charts, levels, units, vega
+from hypertare.base import figures
+from hypertare.base.words import factor_text
+from hypertare.report import charts, colours, levels, vega
 from hypertare.report.model import EcdfPoint, Report
 from hypertare.report.vega import Spec, colour, field, mark, sized, values
 from hypertare.study.plots import Plot
@@ -26,6 +28,7 @@ class Line:
     """A setting's distribution; `unit` is of its values."""
 
     name: str
+    platform: str
     facet: str
     points: tuple[EcdfPoint, ...]
     unit: str
@@ -50,6 +53,7 @@ def found(plot: Plot, report: Report) -> list[Line]:
     return [
         Line(
             _line(plot, cells[cell], platform, report),
+            report.platform_of[platform],
             _facet(plot, cells[cell]),
             tuple(groups[cell, platform]),
             unit,
@@ -60,7 +64,7 @@ def found(plot: Plot, report: Report) -> list[Line]:
 
 def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
     middle = median(point.value_s for line in lines for point in line.points)
-    divisor, unit = units.scale(middle, lines[0].unit)
+    divisor, unit = figures.scale(middle, lines[0].unit)
     data = [
         {
             "line": line.name,
@@ -74,20 +78,20 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
     # Panes of one scale, so that they can be compared.
     shown = [point.value_s / divisor for line in lines for point in line.points]
     ends = [min(shown), max(shown)]
-    colours = charts.colours(list(dict.fromkeys(line.name for line in lines)))
-    title = levels.name(plot.lines) if plot.lines else None
+    chosen = colours.of_lines({line.name: line.platform for line in lines})
+    title = factor_text(plot.lines) if plot.lines else None
     encoding = {
         "x": field(
             "value:Q",
             title=f"round-trip time, {unit} (logarithmic)",
             scale={"type": "log", "nice": False, "domain": ends},
-            axis={"tickCount": 6, "labelOverlap": "greedy"},
+            axis={"tickCount": 6, "labelOverlap": "greedy", **vega.PLAIN},
         ),
         "y": field("share:Q", title="share of round trips", axis={"format": "%"}),
-        "color": colour("line", colours, {**vega.LEGEND, "title": title}),
+        "color": colour("line", chosen, {**vega.LEGEND, "title": title}),
         "tooltip": [
             field("line:N"),
-            field("value:Q", format=".4~g", title=unit),
+            field("value:Q", format=",.4~r", title=unit),
             field("share:Q", format=".2%"),
         ],
     }
@@ -102,7 +106,7 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
 
 
 def head(plot: Plot) -> tuple[str, ...]:
-    named = [levels.name(plot.facet)] if plot.facet else []
+    named = [factor_text(plot.facet)] if plot.facet else []
     return (*named, "setting", *(f"{100 * share:g} % within" for share in _QUANTILES))
 
 
@@ -114,7 +118,7 @@ def rows(plot: Plot, lines: Sequence[Line]) -> Iterator[tuple[str, ...]]:
         yield (
             *([line.facet] if plot.facet else []),
             line.name,
-            *(units.quantity(value, line.unit) for value in quantiles),
+            *(figures.quantity(value, line.unit) for value in quantiles),
         )
 
 
@@ -133,4 +137,4 @@ def _line(plot: Plot, cell: Any, platform: str, report: Report) -> str:
 
 
 def _facet(plot: Plot, cell: Any) -> str:
-    return f"{levels.name(plot.facet)} {levels.shown(cell[plot.facet])}" if plot.facet else ""
+    return f"{factor_text(plot.facet)} {levels.shown(cell[plot.facet])}" if plot.facet else ""

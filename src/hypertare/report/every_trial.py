@@ -8,8 +8,8 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
+from hypertare.base import figures
 from hypertare.base.response import Response
-from hypertare.report import units
 from hypertare.report.model import Point, Report
 from hypertare.report.vega import fine
 from hypertare.report.verdict import word
@@ -33,7 +33,7 @@ class Column:
     def scale(self) -> tuple[float, str]:
         """By what values are divided in charts, and the unit that they then have."""
         there = [value for value in self.values if value is not None]
-        return units.scale(median(there), self.response.unit)
+        return figures.scale(median(there), self.response.unit)
 
     def drawn(self) -> Iterator[float | None]:
         """Values in the unit of charts."""
@@ -43,7 +43,7 @@ class Column:
 
     def told(self) -> Iterator[str]:
         for value in self.values:
-            yield "–" if value is None else units.quantity(value, self.response.unit, _DIGITS)
+            yield "–" if value is None else figures.quantity(value, self.response.unit, _DIGITS)
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hypertare.report import units
+from hypertare.base import figures
 from hypertare.report.verdict import (
     EXACT,
+    TOO_FEW,
     Sentence,
     Tone,
     Wording,
     basis,
     change_text,
     difference_text,
+    is_too_wide,
     named,
+    ratio_text,
     shown,
+    tone,
     word,
 )
 from hypertare.runs.summary import LevelChange, Summary
@@ -23,32 +27,61 @@ MOST = 6
 """As many as are read one by one; of more, those that show something stand in sentences."""
 
 
-def sentences(summary: Summary, wording: Wording) -> Iterator[Sentence]:
-    """Every change, or of many the largest; then where guests change which level is better. A study with
-    claims asks what those say: of many changes it gets their number.
+def answer(summary: Summary, wording: Wording) -> Sentence | None:
+    """What the levels change, in one line: each change where there are few, else how many there are.
+
+    For example: mtu 9000 against 1500: guest +12 % goodput; native: no difference shown
     """
     every = summary.levels
-    told = every
+    if not every:
+        return None
     if len(every) > MOST:
-        showing = [one for one in every if one.verdict in ("costs", "gains")]
-        most = 0 if summary.claims else MOST
-        told = tuple(sorted(showing, key=lambda one: -abs(one.cost or 0.0))[:most])
-        yield Sentence(
-            "same",
-            f"levels of factors: {len(showing)} of {len(every)} comparisons show a difference "
-            "(hypertare report RUN --all)",
-        )
+        showing = sum(one.verdict in ("costs", "gains") for one in every)
+        text = f"levels of factors: {showing} of {len(every)} comparisons show a difference"
+        return Sentence("same", text)
     several = len({wording.label(one.cell) for one in every}) > 1
-    yield from (_sentence(one, wording, several) for one in told)
-    yield from _turned(every, wording)
+    told: dict[str, list[str]] = {}
+    for one in every:
+        place = f" in {wording.label(one.cell)}" if several else ""
+        told.setdefault(f"{compared(one)}{place}", []).append(_short(one, wording))
+    text = "; ".join(f"{what}: {', '.join(parts)}" for what, parts in told.items())
+    tones = [_tone(one) for one in every]
+    return Sentence(next((t for t in tones if t in ("costs", "gains")), tones[0]), text)
 
 
-def change(one: LevelChange) -> tuple[str, str]:
+def verdicts(summary: Summary, wording: Wording) -> Iterator[Sentence]:
+    """Every change that is told one by one."""
+    several = len({wording.label(one.cell) for one in summary.levels}) > 1
+    return (_sentence(one, wording, several) for one in telling(summary))
+
+
+def telling(summary: Summary) -> tuple[LevelChange, ...]:
+    """Every change, or of many the largest. A study with claims asks what those say: of many changes it
+    gets their number alone.
+    """
+    every = summary.levels
+    if len(every) <= MOST:
+        return every
+    showing = (one for one in every if one.verdict in ("costs", "gains"))
+    most = 0 if summary.claims else MOST
+    return tuple(sorted(showing, key=lambda one: -abs(one.cost or 0.0))[:most])
+
+
+def _short(one: LevelChange, wording: Wording) -> str:
+    platform = wording.platform(one.platform, one.cell)
+    if one.doubt is not None:
+        return f"{platform}: no verdict"
+    if is_too_wide(one):
+        return f"{platform}: {TOO_FEW}"
+    if one.verdict == "no difference shown":
+        return f"{platform}: {one.verdict}"
+    return f"{platform} {change(one, wording)[0]} {word(one.response)}"
+
+
+def change(one: LevelChange, wording: Wording) -> tuple[str, str]:
     """The change of the response from the reference, and its interval: see `verdict.cost_text`."""
     if one.cost is not None:
-        sign = 100 if one.better == "lower" else -100
-        ends = [None if end is None else sign * end for end in (one.cost_low, one.cost_high)]
-        return change_text(sign * one.cost, ends, "%")
+        return ratio_text(one, one.cost, wording)
     if one.difference is not None:
         bounds = (one.difference_low, one.difference_high)
         return difference_text(one.difference, bounds, one.unit, abs(one.difference))
@@ -69,22 +102,25 @@ def _sentence(one: LevelChange, wording: Wording, several: bool) -> Sentence:
     its cost is 8 points lower
     """
     place = f" in {wording.label(one.cell)}" if several else ""
-    what = f"{wording.platform(one.platform, one.cell)}: {_levels(one)}{place}"
+    what = f"{wording.platform(one.platform, one.cell)}: {compared(one)}{place}"
     if one.doubt is not None:
         return Sentence("unknown", f"{what}: no verdict, {one.doubt}")
-    text, interval = change(one)
     title = word(one.response)
+    rests = basis(one.platform, one.blocks, one.blocks, wording)
+    if is_too_wide(one):
+        return Sentence("unknown", f"{what}: {TOO_FEW} what becomes of {title}{rests}")
+    text, interval = change(one, wording)
     if one.verdict == "no difference shown":
         told = f"no difference shown in {title}: {text}"
     else:
         told = f"{text} {title}"
     over = f" over {one.settings} settings" if one.settings > 1 else ""
-    rests = basis(one.platform, one.blocks, one.blocks, wording)
     around = f" ({_interval(one, interval)})" if interval else ""
     return Sentence(_tone(one), f"{what}: {told}{around}{over}{rests}{_cost(one)}")
 
 
-def _levels(one: LevelChange) -> str:
+def compared(one: LevelChange) -> str:
+    """The level and its reference: `mtu 9000 against 1500`."""
     return f"{named(one.factor, one.level)} against {shown(one.against)}"
 
 
@@ -97,17 +133,15 @@ def _cost(one: LevelChange) -> str:
     ends = (one.cost_change_low, one.cost_change_high)
     if one.cost_change is None or ends[0] is None or ends[1] is None or ends[0] <= 0 <= ends[1]:
         return ""
-    size = units.significant(abs(100 * one.cost_change))
+    size = figures.significant(abs(100 * one.cost_change))
     return f"; its cost is {size} points {'higher' if one.cost_change > 0 else 'lower'}"
 
 
 def _tone(one: LevelChange) -> Tone:
-    if one.verdict == "costs":
-        return "costs"
-    return "gains" if one.verdict == "gains" else "same"
+    return "unknown" if one.doubt is not None else tone(one)
 
 
-def _turned(every: Sequence[LevelChange], wording: Wording) -> Iterator[Sentence]:
+def turned(every: Sequence[LevelChange], wording: Wording) -> Iterator[Sentence]:
     """Where one level is better on the baseline, the first to be named, and worse elsewhere."""
     first: dict[object, LevelChange] = {}
     for one in every:

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hypertare.base import figures
 from hypertare.base.level import Level
+from hypertare.base.words import factor_text
 from hypertare.findings.many_cells import Rounds, log_ratios, mean, values_of
 from hypertare.findings.series import Series, series
-from hypertare.report import levels, units, verdict
+from hypertare.report import levels, verdict
 from hypertare.report.model import Report
 from hypertare.runs.summary import Estimate
 from hypertare.study.plots import Plot
@@ -101,7 +103,7 @@ def _by(plot: Plot) -> tuple[str, ...]:
 
 def _split(plot: Plot, place: tuple[Level, ...]) -> tuple[list[str], Level, Level]:
     *facet, line, x = place
-    named = [f"{levels.name(plot.facet)} {levels.shown(one)}" for one in facet if plot.facet]
+    named = [f"{factor_text(plot.facet)} {levels.shown(one)}" for one in facet if plot.facet]
     return named, line, x
 
 
@@ -113,7 +115,7 @@ def title(plot: Plot) -> str:
 def scale(fields: Sequence[Field]) -> tuple[float, str]:
     """By what all figures are divided, and their unit then."""
     middle = sorted(abs(one.mean) for one in fields)[len(fields) // 2]
-    return units.scale(middle, fields[0].unit)
+    return figures.scale(middle, fields[0].unit)
 
 
 def in_order(fields: Sequence[Field], place: int) -> list[str]:
@@ -139,7 +141,7 @@ def data(fields: Sequence[Field], divisor: float) -> list[dict[str, Any]]:
 
 
 def head(plot: Plot) -> tuple[str, ...]:
-    named = (levels.name(factor) for factor in _by(plot))
+    named = (factor_text(factor) for factor in _by(plot))
     return (*named, "platform", title(plot), "interval", "cells")
 
 
@@ -151,5 +153,5 @@ def rows(plot: Plot, fields: Sequence[Field]) -> Iterator[tuple[str, ...]]:
             high=one.high if one.low < one.high else None,
             exact=False,
         )
-        figures = verdict.mean_text(shown, one.unit)
-        yield (*map(levels.shown, one.levels), one.platform, *figures, str(one.cells))
+        told = verdict.mean_text(shown, one.unit)
+        yield (*map(levels.shown, one.levels), one.platform, *told, str(one.cells))

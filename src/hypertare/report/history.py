@@ -8,9 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hypertare.base import figures
 from hypertare.base.words import listing, place
 from hypertare.findings.history import History, Point, Shift, Trend
-from hypertare.report import units, verdict
+from hypertare.report import verdict
 from hypertare.report.terminal_tables import plain
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -56,7 +57,7 @@ def _table(trends: Sequence[Trend]) -> Table:
     table.add_column("", no_wrap=True)
     for trend in trends:
         now, interval = _level(trend, trend.mean, (trend.low, trend.high))
-        between = "" if trend.between is None else f"±{units.significant(100 * trend.between)} %"
+        between = "" if trend.between is None else f"±{figures.significant(100 * trend.between)} %"
         cells = (
             plain(f"{_what(trend)} of {place(trend.platform, trend.cell)}"),
             f"{len(trend.points):,}",
@@ -94,9 +95,9 @@ def _level(trend: Trend, value: float, ends: tuple[float | None, float | None]) 
         return verdict.change_text(100 * value, bounds, "%")
     low, high = ends
     if low is None or high is None:
-        return units.quantity(value, trend.unit), ""
-    return units.quantity(value, trend.unit), " to ".join(
-        units.quantity(end, trend.unit) for end in (low, high)
+        return figures.quantity(value, trend.unit), ""
+    return figures.quantity(value, trend.unit), " to ".join(
+        figures.quantity(end, trend.unit) for end in (low, high)
     )
 
 

@@ -6,16 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hypertare.base import figures
 from hypertare.base.units import human_size
-from hypertare.report import charts, every_trial, page, plots, translation, units, verdict
+from hypertare.report import charts, claims, every_trial, page, plots, translation, verdict
 from hypertare.report.every_trial import EveryTrial
 from hypertare.report.model import Failure, Report
 from hypertare.report.page import Chart
-from hypertare.report.tables import noise, platforms, totals
+from hypertare.report.tables import grid, noise, platforms, totals
 from hypertare.report.tables.found import tables
 from hypertare.report.vega import Spec
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import mark_of, meaning
+
+_MOST_CELLS = 3
+"""More are folded: a page begins with what was found over all of them."""
 
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
@@ -81,11 +85,13 @@ def render(report: Report) -> str:
         overview=overview,
         sections=sections,
         plots=asked,
-        findings=list(tables(report)),
+        findings=[*grid.tables(report), *tables(report)],
         noise=noise.table(report),
         failures=report.failures,
         failed_share=f"{len(report.failures)} of {len(report.trials)}",
+        folded=len(sections) > _MOST_CELLS,
         marks=verdict.MARKS,
+        tones=claims.TONES,
         environment=list(_environment(report)),
         platforms=platforms.table(report.summary),
         output=_output,
@@ -101,7 +107,7 @@ def _plots(report: Report) -> Iterator[Chart]:
     bars = list(totals.bars(lines, report.summary.published))
     if bars:
         head = ("workload", "setting", "part", "native is 1 (virtual)")
-        shown = ((b.workload, b.name, b.part, units.significant(b.ratio, 4)) for b in bars)
+        shown = ((b.workload, b.name, b.part, figures.significant(b.ratio, 4)) for b in bars)
         note = f"{totals.FORM.note} Crosses: published ratios, each from measurements of one's own."
         yield Chart("totals-plot", "Against native", note, charts.totals(bars), head, tuple(shown))
     for number, one in enumerate(plots.drawn(report)):
@@ -117,7 +123,7 @@ def _translations(report: Report, kind: str) -> Iterator[Chart]:
     for workload in dict.fromkeys(one.workload for one in mine):
         parts = [one for one in mine if one.workload == workload]
         rows = tuple(
-            (p.cell, p.platform, p.part, units.quantity(p.count, "", digits=5), str(p.trials))
+            (p.cell, p.platform, p.part, figures.quantity(p.count, "", digits=5), str(p.trials))
             for p in parts
         )
         unit = translation.UNITS[kind]
@@ -146,7 +152,7 @@ def _overview(report: Report) -> Chart | None:
             report.wording.label(estimate.cell),
             report.wording.platform(estimate.platform, estimate.cell),
             verdict.word(estimate.response),
-            *verdict.cost_text(estimate),
+            *verdict.cost_text(estimate, report.wording),
             estimate.verdict or "–",
         )
         for estimate in leading
@@ -205,10 +211,10 @@ def _row(report: Report, estimate: Estimate) -> EstimateRow:
     platform = report.wording.platform(estimate.platform, estimate.cell)
     mean, interval = verdict.mean_text(estimate, estimate.unit)
     baseline = estimate.platform == report.meta.baseline
-    change, around = ("", "") if baseline else verdict.cost_text(estimate)
+    change, around = ("", "") if baseline else verdict.cost_text(estimate, report.wording)
     return EstimateRow(
         platform,
-        charts.colours(report.platforms)[platform],
+        report.colours[platform],
         estimate.n,
         mean,
         interval,
@@ -308,7 +314,7 @@ def _ranges(report: Report, label: str) -> Iterator[tuple[str, ...]]:
 
 def _quantity(report: Report, value: float, unit: str) -> str:
     """A figure that is no response, in a unit of the run's clock."""
-    return units.quantity(value, unit + mark_of(report.summary.clock))
+    return figures.quantity(value, unit + mark_of(report.summary.clock))
 
 
 def _environment(report: Report) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypertare.report import charts, fields, levels, vega
+from hypertare.base.words import factor_text
+from hypertare.report import charts, colours, fields, vega
 from hypertare.report.fields import Field, found, head, rows
 from hypertare.report.model import Report
 from hypertare.report.vega import LEGEND, Spec, colour, field, layers, mark, until, values
@@ -25,18 +26,18 @@ def chart(plot: Plot, report: Report, shown: Sequence[Field]) -> Spec:
     is_log = all(row["low"] > 0 for row in data)
     axis = {"type": "log", "nice": False, "padding": 12} if is_log else {"zero": False}
     title = f"{figure} (logarithmic)" if is_log else figure
-    colours = charts.colours(fields.in_order(shown, -2))
+    lines = colours.of_levels(fields.in_order(shown, -2))
     common = {
         "x": field(
             "x:N",
             sort=fields.in_order(shown, -1),
-            title=levels.name(plot.x),
+            title=factor_text(plot.x),
             axis={"labelAngle": 0, "grid": False},
         ),
-        "color": colour("line", colours, {**LEGEND, "title": levels.name(plot.lines)}),
+        "color": colour("line", lines, {**LEGEND, "title": factor_text(plot.lines)}),
         "tooltip": [
-            field("x:N", title=levels.name(plot.x)),
-            field("line:N", title=levels.name(plot.lines)),
+            field("x:N", title=factor_text(plot.x)),
+            field("line:N", title=factor_text(plot.lines)),
             field("mean:Q", title=figure, format=".4~g"),
             *vega.fields("low:Q", "high:Q", format=".4~g"),
             field("cells:Q"),

@@ -8,10 +8,6 @@ from hypertare.base.units import parse_of_capacity, parse_rate, parse_size
 OF_CAPACITY = "% of capacity"
 
 
-def name(factor: str) -> str:
-    return factor.rpartition(".")[2].replace("_", " ")
-
-
 def shown(level: Level) -> str:
     return (
         str(level).replace(f" {OF_CAPACITY}", " %")

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hypertare.report import plots, verdict
+from hypertare.report import forest, plots, verdict
+from hypertare.report.forest import Forest
 from hypertare.report.model import Report
+from hypertare.report.tables import grid
 from hypertare.report.tables.found import tables
 from hypertare.report.tables.table import Column, Table, text
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import meaning
+
+_BAR = 24
+_SPACE = "\u00a0"
+"""Readers of Markdown would make one space of several."""
 
 
 def render(report: Report) -> str:
@@ -25,8 +31,15 @@ def _lines(report: Report) -> Iterator[str]:
     if said := meaning(summary.clock):
         yield _text(said)
         yield ""
-    for sentence in report.sentences:
+    for sentence in report.answers:
+        yield f"**{verdict.MARKS[sentence.tone]} {_text(sentence.text)}**"
+        yield ""
+    for one in (*forest.of_levels(report), *forest.of_platforms(report)):
+        yield from _forest(one, report)
+    for sentence in report.remarks:
         yield f"- {verdict.MARKS[sentence.tone]} {_text(sentence.text)}"
+    for table in grid.tables(report):
+        yield from _found(table)
     for label in report.cells():
         estimates = report.estimates(label)
         if estimates:
@@ -83,6 +96,20 @@ def _found(table: Table) -> Iterator[str]:
     yield from _grid(table.wide.columns, (row.cells for row in table.wide.rows))
 
 
+def _forest(one: Forest, report: Report) -> Iterator[str]:
+    """Comparisons with their bars, in a font whose letters are of one width."""
+    confidence = f"{report.meta.confidence * 100:g} % interval"
+    columns = (text(one.title), Column("mean"), Column("change"), Column(confidence), text("│ = 0"))
+    rows = zip(one.rows, forest.bars(one, _BAR), strict=True)
+    yield f"| {' | '.join(map(_text, (c.name for c in columns)))} |"
+    yield f"|{'|'.join('---' if column.is_text else '---:' for column in columns)}|"
+    for row, bar in rows:
+        drawn = f"`{bar.replace(' ', _SPACE)}`" if bar else ""
+        cells = map(_text, (row.name, row.value, row.change, row.interval))
+        yield f"| {' | '.join(cells)} | {drawn} |"
+    yield ""
+
+
 def _columns(report: Report) -> tuple[Column, ...]:
     interval = Column(f"{report.meta.confidence * 100:g} % interval")
     named = (text("response"), text("platform"))
@@ -92,7 +119,7 @@ def _columns(report: Report) -> tuple[Column, ...]:
 def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     mean, interval = verdict.mean_text(estimate, estimate.unit)
     baseline = estimate.platform == report.meta.baseline
-    change, around = ("", "") if baseline else verdict.cost_text(estimate)
+    change, around = ("", "") if baseline else verdict.cost_text(estimate, report.wording)
     platform = report.wording.platform(estimate.platform, estimate.cell)
     named = (verdict.word(estimate.response), platform)
     return (*named, str(estimate.n), mean, interval, change, around)

@@ -15,6 +15,7 @@ from pathlib import Path
 from hypertare.base.level import Level
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind
+from hypertare.findings import cell_order
 from hypertare.probes.napi import NAPI
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import (
@@ -25,7 +26,7 @@ from hypertare.protocol.records import (
     Record,
     TaskResult,
 )
-from hypertare.report import factors, verdict
+from hypertare.report import claims, colours, factors, failures, too_short, verdict
 from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.store import Meta, Store
@@ -118,13 +119,20 @@ class Failure:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run found, ready to be shown."""
+    """What a run found, ready to be shown.
+
+    `answers` say it in a line each, `verdicts` hold one for each comparison, `remarks` what else is to be
+    known: which level depends on the platform, what failed, which difference could have been shown.
+    `printed` is the last line of a good run on the baseline, by cell.
+    """
 
     source: Path
     meta: Meta
     summary: Summary
     wording: Wording
-    sentences: tuple[Sentence, ...]
+    answers: tuple[Sentence, ...]
+    verdicts: tuple[Sentence, ...]
+    remarks: tuple[Sentence, ...]
     points: tuple[Point, ...]
     series: tuple[SeriesPoint, ...]
     ecdf: tuple[EcdfPoint, ...]
@@ -132,6 +140,7 @@ class Report:
     cpu: tuple[CpuTime, ...]
     translation: tuple[Part, ...]
     failures: tuple[Failure, ...]
+    printed: dict[str, str]
     warnings: tuple[str, ...]
     vmm_commands: dict[str, str]
     commands: tuple[str, ...]
@@ -143,28 +152,44 @@ class Report:
     @cached_property
     def platforms(self) -> tuple[str, ...]:
         """Names of the platforms, variants apart, in order of display."""
+        return tuple(self.platform_of)
+
+    @cached_property
+    def platform_of(self) -> dict[str, str]:
+        """The platform of each of `platforms`, in their order."""
         named = {
             self.wording.platform(
                 trial.planned.platform, trial.planned.cell
             ): trial.planned.platform
             for trial in of_cells(self.trials)
         }
-        return tuple(
-            sorted(named, key=lambda name: (_index(self.meta.platforms, named[name]), name))
-        )
+        order = sorted(named, key=lambda name: (_index(self.meta.platforms, named[name]), name))
+        return {name: named[name] for name in order}
+
+    @cached_property
+    def colours(self) -> dict[str, str]:
+        """By the names of `platforms`."""
+        return colours.of_platforms(self.platform_of)
 
     def cells(self) -> dict[str, dict[str, Level]]:
-        """The cells by their labels, in the order in which they were first met."""
+        """The cells by their labels, in the order in which the study names their levels."""
         made: dict[str, dict[str, Level]] = {}
-        for trial in of_cells(self.trials):
+        for trial in cell_order.in_order(
+            of_cells(self.trials), self.meta.settings, self.meta.platforms
+        ):
             made.setdefault(self.wording.label(trial.planned.cell), trial.planned.cell)
         return made
+
+    @property
+    def leading(self) -> list[Estimate]:
+        """What was compared of the responses that lead, in order of display."""
+        return _leading(self.summary, self.meta, self.wording)
 
     def estimates(self, label: str | None = None) -> list[Estimate]:
         """Estimates in order of display, of one cell or of all."""
         if label is not None:
             return self._estimates_of.get(label, [])
-        return in_order(self.summary.estimates, self.meta, self.wording, self.trials)
+        return in_order(self.summary.estimates, self.meta, self.wording)
 
     def points_of(self, label: str, response: str) -> list[Point]:
         """Every good trial's value of a response in a cell."""
@@ -199,12 +224,15 @@ def gather(store: Store, summary: Summary) -> Report:
     polls = _PollsMaker()
     cpu = _CpuMaker(summary)
     translation = Tally()
-    failures: list[Failure] = []
+    failed: list[Failure] = []
+    printed: dict[str, str] = {}
     for trial in trials:
         place = _Place.of(trial, wording)
         records = store.records(trial.planned.id)
+        if trial.status == "ok" and trial.planned.platform == meta.baseline:
+            printed.setdefault(place.cell, too_short.last_line(records))
         if trial.status == "failed":
-            failures.append(_failure(trial, place, records))
+            failed.append(_failure(trial, place, records))
         elif trial.counts:
             records = [record for record in records if getattr(record, "phase", PHASE) == PHASE]
             series += _series(trial, place, records)
@@ -217,14 +245,17 @@ def gather(store: Store, summary: Summary) -> Report:
         meta=meta,
         summary=summary,
         wording=wording,
-        sentences=tuple(_sentences(meta, summary, wording, trials)),
+        answers=tuple(_answers(meta, summary, wording)),
+        verdicts=tuple(_verdicts(meta, summary, wording)),
+        remarks=tuple(_remarks(meta, summary, wording, trials, printed)),
         points=tuple(_points(of_cells(trials), wording)),
         series=tuple(series),
         ecdf=tuple(ecdf.points()),
         polls=tuple(polls.polls()),
         cpu=tuple(cpu.times()),
         translation=tuple(translation.parts()),
-        failures=tuple(failures),
+        failures=tuple(failed),
+        printed=printed,
         warnings=summary.warnings,
         vmm_commands=_vmm_commands(store),
         commands=tuple(_commands(meta, store.path)),
@@ -237,11 +268,10 @@ def of_cells(trials: Iterable[FinishedTrial]) -> tuple[FinishedTrial, ...]:
     return tuple(trial for trial in trials if trial.planned.of_cell)
 
 
-def in_order(
-    estimates: Iterable[Estimate], meta: Meta, wording: Wording, trials: Sequence[FinishedTrial]
-) -> list[Estimate]:
-    """By cell as first met, then by response and platform as the study names them."""
-    cells = list(dict.fromkeys(wording.label(trial.planned.cell) for trial in trials))
+def in_order(estimates: Iterable[Estimate], meta: Meta, wording: Wording) -> list[Estimate]:
+    """By cell, response and platform as the study names them; a summary's stand by cell."""
+    every = list(estimates)
+    cells = list(dict.fromkeys(wording.label(one.cell) for one in every))
 
     def place(estimate: Estimate) -> tuple[int, int, int, str]:
         responses = meta.responses.get(str(estimate.cell.get("workload")), ())
@@ -252,7 +282,17 @@ def in_order(
             wording.platform(estimate.platform, estimate.cell),
         )
 
-    return sorted(estimates, key=place)
+    return sorted(every, key=place)
+
+
+def _leading(summary: Summary, meta: Meta, wording: Wording) -> list[Estimate]:
+    leading = (
+        one
+        for one in summary.estimates
+        if one.baseline is not None
+        and one.response == meta.headline.get(str(one.cell.get("workload")))
+    )
+    return in_order(leading, meta, wording)
 
 
 # --- parts
@@ -271,31 +311,38 @@ class _Place:
         return cls(wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
 
 
-def _sentences(
-    meta: Meta, summary: Summary, wording: Wording, trials: Sequence[FinishedTrial]
-) -> Iterator[Sentence]:
-    labels = [wording.label(trial.planned.cell) for trial in of_cells(trials)]
-    several = len(set(labels)) > 1
-    leading = [
-        estimate
-        for estimate in summary.estimates
-        if estimate.baseline is not None
-        and estimate.response == meta.headline.get(str(estimate.cell.get("workload")))
-    ]
-    ordered = in_order(leading, meta, wording, trials)
-    yield from factors.sentences(summary, wording)
-    overall = verdict.overall(ordered, wording)
-    if overall:
-        yield overall
-    for estimate in ordered:
+def _answers(meta: Meta, summary: Summary, wording: Wording) -> Iterator[Sentence]:
+    told = (
+        claims.answer(summary.claims),
+        factors.answer(summary, wording),
+        verdict.answer(_leading(summary, meta, wording), wording),
+    )
+    return (one for one in told if one is not None)
+
+
+def _verdicts(meta: Meta, summary: Summary, wording: Wording) -> Iterator[Sentence]:
+    several = len({wording.label(one.cell) for one in summary.estimates}) > 1
+    yield from factors.verdicts(summary, wording)
+    for estimate in _leading(summary, meta, wording):
         yield verdict.sentence(estimate, wording, several)
+
+
+def _remarks(
+    meta: Meta,
+    summary: Summary,
+    wording: Wording,
+    trials: Sequence[FinishedTrial],
+    printed: Mapping[str, str],
+) -> Iterator[Sentence]:
+    yield from too_short.sentences(summary, meta.baseline, wording, printed)
+    yield from factors.turned(summary.levels, wording)
     counts: dict[tuple[str, str], int] = {}
     for trial in trials:
         planned = trial.planned
         key = (wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
         counts[key] = counts.get(key, 0) + 1
-    yield from verdict.failures(summary, wording, counts)
-    if leading:
+    yield from failures.sentences(summary.failed, meta.baseline, wording, counts)
+    if _leading(summary, meta, wording):
         yield verdict.least(summary, wording, meta.headline)
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from hypertare.base import figures
 from hypertare.base.units import parse_of_capacity
+from hypertare.base.words import factor_text
 from hypertare.report import (
     charts,
+    colours,
     distributions,
     interactions,
     levels,
     stacks,
     surfaces,
-    units,
     vega,
     verdict,
 )
@@ -33,6 +35,9 @@ _OTHERS: Mapping[str, Any] = {
     "interaction": interactions,
 }
 """What draws the other shapes: each has NOTE, found, chart, head and rows."""
+
+_DASHES = ([1, 0], [7, 4], [2, 3], [9, 3, 2, 3])
+_SHAPES = ("circle", "square", "triangle-up", "diamond")
 
 _FEW_LEVELS = 10
 """So many an axis of numbers names one by one."""
@@ -88,7 +93,7 @@ def _by(plot: Plot) -> tuple[str, ...]:
 
 
 def _drawn(plot: Plot, report: Report, estimates: Sequence[Estimate]) -> Drawn:
-    divisor, unit = units.scale(median(abs(one.estimate) for one in estimates), estimates[0].unit)
+    divisor, unit = figures.scale(median(abs(one.estimate) for one in estimates), estimates[0].unit)
     others = _others(plot, estimates)
     rows = tuple(
         (
@@ -99,7 +104,7 @@ def _drawn(plot: Plot, report: Report, estimates: Sequence[Estimate]) -> Drawn:
         )
         for one in estimates
     )
-    names = [levels.name(factor) for factor in (*_by(plot), *others)]
+    names = [factor_text(factor) for factor in (*_by(plot), *others)]
     interval = f"{report.meta.confidence * 100:g} % interval"
     head = (*names, "platform", verdict.word(plot.y), interval)
     note = _note(plot, "Means with their intervals.")
@@ -125,28 +130,30 @@ def _chart(
     divisor: float,
     title: str,
 ) -> Spec:
-    platforms = len({one.platform for one in estimates})
-    rows = [_row(plot, one, others, divisor, platforms > 1) for one in estimates]
-    colours = charts.colours(list(dict.fromkeys(row["line"] for row in rows)))
+    platforms = len({one.platform for one in estimates}) > 1
+    rows = [_row(plot, one, others, divisor, platforms) for one in estimates]
+    lines = {row["line"]: row["platform"] for row in rows}
+    named = factor_text(plot.lines) if plot.lines else None
+    legend = {**vega.LEGEND, "title": named}
     common = {
         "x": _x(plot, estimates, rows),
-        "color": colour(
-            "line",
-            colours,
-            {**vega.LEGEND, "title": levels.name(plot.lines) if plot.lines else None},
-        ),
+        "color": colour("line", colours.of_lines(lines), legend),
         "tooltip": [
-            field("level:N", title=levels.name(plot.x)),
-            field("line:N", title=levels.name(plot.lines) if plot.lines else "line"),
-            *fields("mean:Q", "low:Q", "high:Q", format=".4~g"),
+            field("level:N", title=factor_text(plot.x)),
+            field("line:N", title=named or "line"),
+            *fields("mean:Q", "low:Q", "high:Q", format=",.4~r"),
         ],
     }
-    means = {**common, "y": field("mean:Q", title=title, scale={"zero": True})}
+    # What lies below another line shows between its dashes, and its points inside the other's.
+    dash = field("line:N", scale=_in_turn(lines, _DASHES), legend=legend)
+    shape = field("line:N", scale=_in_turn(lines, _SHAPES), legend=legend)
+    y = field("mean:Q", title=title, scale={"zero": True}, axis=vega.PLAIN)
+    means = {**common, "y": y}
     ends = {**common, "y": field("low:Q", title=title), "y2": until("high")}
     drawn = {
         facet: layers(
-            mark("line", means, size=2),
-            mark("point", means, filled=True, size=45, opacity=1),
+            mark("line", {**means, "strokeDash": dash}, size=2),
+            mark("point", {**means, "shape": shape}, size=60, strokeWidth=2, opacity=1),
             mark("rule", ends, size=1.5),
             data=values(chosen),
         )
@@ -154,9 +161,13 @@ def _chart(
     }
     if plot.facet is None:
         (only,) = drawn.values()
-        return sized(only, height=280)
-    titled = {f"{levels.name(plot.facet)} {facet}": one for facet, one in drawn.items()}
+        return sized(only, height=240)
+    titled = {f"{factor_text(plot.facet)} {facet}": one for facet, one in drawn.items()}
     return vega.panes(titled, columns=2, width=300)
+
+
+def _in_turn(names: Collection[str], styles: Sequence[Any]) -> Spec:
+    return vega.named({name: styles[n % len(styles)] for n, name in enumerate(names)})
 
 
 def _x(plot: Plot, estimates: Sequence[Estimate], rows: Sequence[Mapping[str, Any]]) -> Spec:
@@ -166,12 +177,12 @@ def _x(plot: Plot, estimates: Sequence[Estimate], rows: Sequence[Mapping[str, An
         return field("level:N", title=title, sort=None)
     at = sorted({row["x"] for row in rows})
     wide = at[0] > 0 and (at[-1] / at[0] > 30 or _doubles(at))
-    few = {"values": at, "format": "~g"} if len(at) <= _FEW_LEVELS else {}
+    few = {"values": at} if len(at) <= _FEW_LEVELS else {}
     return field(
         "x:Q",
         title=title,
         scale={"type": "log", "nice": False, "padding": 12} if wide else {"padding": 12},
-        axis={"grid": False, "labelOverlap": "greedy", **few},
+        axis={"grid": False, "labelOverlap": "greedy", **vega.PLAIN, **few},
     )
 
 
@@ -192,6 +203,7 @@ def _row(
         "x": levels.number(level),
         "level": levels.shown(level),
         "line": ", ".join(parts),
+        "platform": one.platform,
         "facet": levels.shown(one.cell[plot.facet]) if plot.facet else "",
         "mean": one.estimate / divisor,
         "low": (one.estimate if low is None else low) / divisor,
@@ -201,7 +213,7 @@ def _row(
 
 def _axis(plot: Plot, estimates: Sequence[Estimate]) -> str:
     if all(parse_of_capacity(one.cell[plot.x]) is not None for one in estimates):
-        return f"offered {levels.name(plot.x)}, {OF_CAPACITY}"
+        return f"offered {factor_text(plot.x)}, {OF_CAPACITY}"
     if plot.x.endswith(".rate"):
         return "offered rate, b/s"
-    return levels.name(plot.x)
+    return factor_text(plot.x)

@@ -1,5 +1,6 @@
 "use strict";
-// Draws each chart when it comes into view, again when the page turns dark or light.
+// Draws every chart that is not folded away, one after the other from the top: also in a frame, on paper and
+// in a picture of the page, where nobody scrolls. Draws them again when the page turns dark or light.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -44,7 +45,6 @@
 
   async function draw(element) {
     const own = Symbol("drawing");
-    seen.unobserve(element);
     drawn.get(element)?.view?.finalize();
     drawn.set(element, { own });
     const result = await vegaEmbed(element, whole(data.charts[element.dataset.chart]), {
@@ -63,20 +63,30 @@
     element.dataset.drawn = "yes";
   }
 
-  const seen = new IntersectionObserver(
-    (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)),
-    { rootMargin: "400px" },
-  );
   const charts = [...document.querySelectorAll("[data-chart]")];
-  charts.forEach((element) => seen.observe(element));
+  const isFolded = (element) => element.closest("details:not([open])") !== null;
+
+  async function drawShown() {
+    for (const element of charts) {
+      if (!isFolded(element) && !drawn.has(element)) await draw(element);
+    }
+  }
+  document.addEventListener("toggle", drawShown, true);
+  // A link to what is folded away unfolds it.
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let e = target; e; e = e.parentElement) if (e.tagName === "DETAILS") e.open = true;
+  };
+  addEventListener("hashchange", reveal);
+  reveal();
+  drawShown();
 
   const again = () => [...drawn.keys()].forEach(draw);
   dark.addEventListener("change", again);
-  // Paper gets every chart, on white, also those that were never in view.
+  // Paper gets what is unfolded, on white.
   window.addEventListener("beforeprint", () => {
     paper = true;
-    document.querySelectorAll("details.more").forEach((details) => (details.open = true));
-    charts.filter((element) => dark.matches || !drawn.has(element)).forEach(draw);
+    if (dark.matches) again();
   });
   window.addEventListener("afterprint", () => {
     paper = false;

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hypertare.report import charts, levels, units, vega, verdict
+from hypertare.base import figures
+from hypertare.base.words import factor_text
+from hypertare.report import charts, levels, vega, verdict
+from hypertare.report.colours import LEVELS
 from hypertare.report.model import Report
 from hypertare.report.vega import Spec, colour, field, layers, mark, sized, values
 from hypertare.runs.summary import Estimate
@@ -58,7 +61,7 @@ def found(plot: Plot, report: Report) -> list[Part]:
 def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Spec:
     natives = _natives(plot, report)
     highest = max([*_totals(plot, parts).values(), *(one.estimate for one in natives)])
-    divisor, unit = units.scale(highest, parts[0].estimate.unit)
+    divisor, unit = figures.scale(highest, parts[0].estimate.unit)
     tallest = highest / divisor
     names = sorted({part.name for part in parts}, key=_order_of_name)
     shown = [levels.shown(part.estimate.cell[plot.x]) for part in parts]
@@ -83,11 +86,11 @@ def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Spec:
         for facet in _facets_of(plot, one, parts)
     ]
     colours = {
-        name: _DRIVER_COLOUR if name == _DRIVER_NAME else charts.PALETTE[(int(name[6:]) - 1) % 8]
+        name: _DRIVER_COLOUR if name == _DRIVER_NAME else LEVELS[(int(name[6:]) - 1) % 8]
         for name in names
     }
     bars = {
-        "x": field("level:N", title=levels.name(plot.x), sort=order, axis={"labelAngle": 0}),
+        "x": field("level:N", title=factor_text(plot.x), sort=order, axis={"labelAngle": 0}),
         "y": field(
             "value:Q",
             title=f"{verdict.word(plot.y)}, {unit}",
@@ -97,14 +100,14 @@ def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Spec:
         "order": field("order:Q"),
         "tooltip": [
             field("part:N"),
-            field("level:N", title=levels.name(plot.x)),
-            field("value:Q", format=".4~g", title=unit),
+            field("level:N", title=factor_text(plot.x)),
+            field("value:Q", format=",.4~r", title=unit),
         ],
     }
     baseline = {
         "x": field("level:N", sort=order),
         "y": field("value:Q"),
-        "tooltip": [field("value:Q", format=".4~g", title=f"native, {unit}")],
+        "tooltip": [field("value:Q", format=",.4~r", title=f"native, {unit}")],
     }
     across = {
         facet: mark("tick", baseline, data=values(rows), thickness=2.5, bandSize=46)
@@ -124,7 +127,7 @@ def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Spec:
 
 
 def head(plot: Plot) -> tuple[str, ...]:
-    named = (levels.name(factor) for factor in plot.factors)
+    named = (factor_text(factor) for factor in plot.factors)
     return (*named, "platform", "part", verdict.word(plot.y), "interval")
 
 
@@ -174,7 +177,7 @@ def _facet(plot: Plot, part: Part, parts: Sequence[Part]) -> str:
     platforms = len({one.label for one in parts}) > 1
     named = [part.label] if platforms else []
     if plot.facet:
-        named.append(f"{levels.name(plot.facet)} {levels.shown(part.estimate.cell[plot.facet])}")
+        named.append(f"{factor_text(plot.facet)} {levels.shown(part.estimate.cell[plot.facet])}")
     return ", ".join(named)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypertare.report import charts, fields, levels, vega
+from hypertare.base.words import factor_text
+from hypertare.report import charts, fields, vega
 from hypertare.report.fields import NOTE, Field, found, head, rows
 from hypertare.report.model import Report
 from hypertare.report.vega import Spec, field, layers, mark, sized, values
@@ -38,14 +39,14 @@ def chart(plot: Plot, report: Report, shown: Sequence[Field]) -> Spec:
         "x": field(
             "x:N",
             sort=fields.in_order(shown, -1),
-            title=levels.name(plot.x),
+            title=factor_text(plot.x),
             axis={"labelAngle": 0, "grid": False},
         ),
-        "y": field("line:N", sort=up, title=levels.name(plot.lines), axis={"grid": False}),
+        "y": field("line:N", sort=up, title=factor_text(plot.lines), axis={"grid": False}),
     }
     tips = [
-        field("x:N", title=levels.name(plot.x)),
-        field("line:N", title=levels.name(plot.lines)),
+        field("x:N", title=factor_text(plot.x)),
+        field("line:N", title=factor_text(plot.lines)),
         field("mean:Q", title=figure, format=".4~g"),
         *vega.fields("low:Q", "high:Q", format=".4~g"),
         field("cells:Q"),

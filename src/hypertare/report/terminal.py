@@ -1,7 +1,8 @@
-"""The report in a terminal: verdicts first, then a table for each workload."""
+"""The report in a terminal: the answer first, then a row for each comparison; details on request."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -10,13 +11,15 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from hypertare.base import figures
 from hypertare.base.units import human_size
-from hypertare.probes.stat import STAT
-from hypertare.report import units, verdict
+from hypertare.report import failures, forest, verdict
 from hypertare.report.model import Failure, Report
-from hypertare.report.tables import effects, levels
+from hypertare.report.tables import effects, grid, levels
 from hypertare.report.tables.found import tables
 from hypertare.report.tables.table import Table
+from hypertare.report.terminal_forest import Forests
+from hypertare.report.terminal_letters import put
 from hypertare.report.terminal_tables import Fitting, columns, plain
 from hypertare.report.verdict import Sentence, Tone
 from hypertare.runs.summary import Estimate
@@ -31,18 +34,19 @@ _STYLES: dict[Tone, str] = {
 }
 _JUDGEMENTS = {"holds": "green", "fails": "red", "undecided": "yellow", "not judged": "dim"}
 _MOST_FAILURES = 5
-_MOST_LAST = 3
-_MOST_WARNINGS = 3
+_MOST_WARNINGS = 2
+_PROMPT = 3
+"""Lines of a screen that what follows the report takes."""
 
 
 def show(report: Report, console: Console | None = None, *, every: bool = False) -> None:
     """Prints the report. Colours follow the terminal and `NO_COLOR`."""
     console = console or Console(highlight=False)
-    shown = render(report, every=every)
-    console.print(shown)
-    if console.is_terminal and len(console.render_lines(shown)) > console.height:
+    shown: list[RenderableType] = [render(report, every=every)]
+    if console.is_terminal and len(console.render_lines(shown[0])) > console.height - _PROMPT:
         # What stood first has left the screen.
-        console.print(Group(Text(), *map(_sentence, report.sentences[:_MOST_LAST])))
+        shown += [Text(), *map(_sentence, report.answers)]
+    put(console, Group(*shown))
 
 
 def render(report: Report, *, every: bool = False) -> RenderableType:
@@ -50,46 +54,77 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
 
     Args:
         report: what to show.
-        every: all estimates. Else, so that it stays short, only those that say something, and of
-            runs with several cells only the leading response of each.
+        every: all verdicts as sentences and all estimates, too. Else, so that it stays on one screen, a row
+            for each comparison, or of many comparisons a table over the factors.
     """
-    shown = [one for one in report.estimates() if every or _telling(one, report)]
-    parts: list[RenderableType] = [_head(report), *map(_sentence, report.sentences)]
-    parts += _tables(report, shown)
-    parts += _left_out(report, shown)
+    parts: list[RenderableType] = [_head(report, every), *map(_sentence, report.answers)]
+    parts += _claims(report)
+    parts += _forests(report)
+    parts += map(_sentence, (*report.verdicts, *report.remarks) if every else report.remarks)
+    for table in grid.tables(report):
+        parts += _found(table)
+    if every:
+        parts += _tables(report, report.estimates())
     for table in tables(report):
-        # Sentences tell the largest changes of levels; of many levels there are pages of others.
+        # Rows tell the largest changes of levels; of many levels there are pages of others.
         if table.id == effects.ID and not every:
-            parts += _found(effects.brief(report.summary.effects, report.wording))
+            parts += _matters(report)
         elif every or table.id != levels.FORM.id:
             parts += _found(table)
-    parts += _claims(report)
     parts += _failures(report)
     parts += _warnings(report, every)
+    if not every:
+        parts += _rest(report)
     return Group(*parts)
 
 
-def _head(report: Report) -> RenderableType:
+def _matters(report: Report) -> list[RenderableType]:
+    """What matters most, unless the study's own questions are others: its claims are answered above."""
+    if report.summary.claims and not report.meta.settings.get("effects"):
+        return []
+    return list(_found(effects.brief(report.summary.effects, report.wording)))
+
+
+def _head(report: Report, every: bool) -> RenderableType:
     summary = report.summary
-    state = "" if summary.complete else " (ended before all intervals were narrow enough)"
-    text = Text(f"{summary.study}{state}", style="bold")
+    text = Text(summary.study, style="bold")
     text.append(f"  {plain(summary.question)}", style="not bold")
+    if not summary.complete:
+        text.append("  (ended early)", style="dim")
     machine = summary.machine
     where = (
         f"{machine.kind} machine {machine.hostname}, {machine.cpus} x {machine.cpu}, "
         f"{human_size(machine.memory)}, Linux {machine.kernel}, {summary.clock} clock"
     )
-    said = meaning(summary.clock)
+    said = meaning(summary.clock) if every else ""
     lines = [Text(plain(where), style="dim"), *([Text(said, style="dim italic")] if said else [])]
     return Group(text, *lines, Text())
 
 
+def _forests(report: Report) -> Iterator[RenderableType]:
+    confidence = f"{report.meta.confidence * 100:g} % interval"
+    for forests in (forest.of_levels(report), forest.of_platforms(report)):
+        if forests:
+            yield Text()
+            yield Forests(forests, confidence, _STYLES)
+    if report.remarks and (report.answers or report.summary.claims):
+        yield Text()
+
+
 def _sentence(sentence: Sentence) -> RenderableType:
+    line = _marked(verdict.MARKS[sentence.tone], sentence.text, _STYLES[sentence.tone])
+    said = [Padding(Text(_line(one), style="dim"), (0, 0, 0, 4)) for one in sentence.lines]
+    return Group(line, *said)
+
+
+def _line(text: str) -> str:
+    """A line that a program printed, with its indentation."""
+    return " " * (len(text) - len(text.lstrip())) + plain(text.strip())
+
+
+def _marked(mark: str, text: str, style: str) -> RenderableType:
     line = Grid.grid(padding=(0, 1))
-    style = _STYLES[sentence.tone]
-    line.add_row(
-        Text(verdict.MARKS[sentence.tone], style=style), Text(plain(sentence.text), style=style)
-    )
+    line.add_row(Text(mark, style=style), Text(plain(text), style=style))
     return line
 
 
@@ -107,6 +142,8 @@ def _tables(report: Report, estimates: Sequence[Estimate]) -> Iterator[Renderabl
             if place == 0:
                 yield Text()
                 yield Text(plain(label), style="bold")
+                if printed := report.printed.get(label):
+                    yield Text(plain(f"printed last, natively: {printed}"), style="dim")
                 yield line(header, "")
             chosen = list(group)
             yield _response(report, response, chosen[0])
@@ -114,35 +151,8 @@ def _tables(report: Report, estimates: Sequence[Estimate]) -> Iterator[Renderabl
                 yield line(rows[id(estimate)], _STYLES[verdict.tone(estimate)])
 
 
-def _telling(estimate: Estimate, report: Report) -> bool:
-    """Whether it is of a leading response; in a run of one cell also of the whole machine's CPU time,
-    which says what the answer costs others, unless it is nought or compared with nothing.
-    """
-    if estimate.response == report.meta.headline.get(str(estimate.cell.get("workload"))):
-        return True
-    if len(report.cells()) > 1 or estimate.response != STAT.machine_cpu.name:
-        return False
-    alike = [one for one in report.summary.estimates if one.response == estimate.response]
-    return any(one.baseline for one in alike) and any(one.estimate for one in alike)
-
-
-def _left_out(report: Report, shown: Sequence[Estimate]) -> Iterator[RenderableType]:
-    # Of the reasons that there are for exits, most are never met.
-    met = {
-        one.response
-        for one in report.estimates()
-        if one.estimate or not one.response.startswith("exits_")
-    }
-    names = met - {one.response for one in shown}
-    names -= {response.name for response in MODELLED}
-    if names:
-        known = dict.fromkeys(one.response for one in report.estimates())
-        listed = ", ".join(verdict.word(name) for name in known if name in names)
-        yield Text(f"\nalso measured: {listed} (hypertare report RUN --all)", style="dim")
-
-
 def _response(report: Report, response: str, estimate: Estimate) -> Text:
-    unit = f"{estimate.unit}, " if units.counted(estimate.unit) else ""
+    unit = f"{estimate.unit}, " if figures.counted(estimate.unit) else ""
     title = plain(report.wording.title(estimate.cell, response))
     name = verdict.word(response)
     named = title if title.startswith(name) else f"{name}: {title}"
@@ -151,9 +161,9 @@ def _response(report: Report, response: str, estimate: Estimate) -> Text:
 
 def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     platform = report.wording.platform(estimate.platform, estimate.cell)
-    unit = "" if units.counted(estimate.unit) else estimate.unit
+    unit = "" if figures.counted(estimate.unit) else estimate.unit
     value, interval = verdict.mean_text(estimate, unit)
-    change, around = verdict.cost_text(estimate) if estimate.baseline else ("", "")
+    change, around = verdict.cost_text(estimate, report.wording) if estimate.baseline else ("", "")
     return (f"  {plain(platform)}", str(estimate.n), value, interval, change, around)
 
 
@@ -166,24 +176,23 @@ def _found(table: Table) -> Iterator[RenderableType]:
         yield Padding(Text(plain(note), style="dim"), (0, 0, 0, 2), expand=False)
 
 
-def _claims(report: Report) -> list[RenderableType]:
-    if not report.summary.claims:
-        return []
-    lines: list[RenderableType] = [Text(), Text("claims", style="bold")]
+def _claims(report: Report) -> Iterator[RenderableType]:
+    if report.summary.claims:
+        yield Text()
     for claim in report.summary.claims:
         text = Text(f"{claim.judgement}: ", style=_JUDGEMENTS[claim.judgement])
-        text.append(plain(f"{claim.text} ({claim.evidence})"), style="default")
-        lines.append(Padding(text, (0, 0, 0, 2), expand=False))
-    return lines
+        text.append(plain(f"{claim.text}: {claim.evidence}"), style="default")
+        yield Padding(text, (0, 0, 0, 2), expand=False)
 
 
 def _failures(report: Report) -> list[RenderableType]:
+    """How many, and what their sentences do not say: other reasons, last lines of consoles."""
     if not report.failures:
         return []
     count = len(report.failures)
     title = f"{count} of {len(report.trials)} trials failed; they are in no estimate"
     lines: list[RenderableType] = [Text(), Text(title, style="bold red")]
-    groups = _alike(report.failures)
+    groups = [one for one in _alike(report.failures) if one[-1].console or not _told(one, report)]
     for group in groups[:_MOST_FAILURES]:
         text = _failed(group, report)
         lines.append(Padding(Text(plain(text)), (0, 0, 0, 2), expand=False))
@@ -195,10 +204,14 @@ def _failures(report: Report) -> list[RenderableType]:
     return lines
 
 
-def _alike(failures: Iterable[Failure]) -> list[list[Failure]]:
+def _told(group: Sequence[Failure], report: Report) -> bool:
+    return failures.is_told(group[0].reason, report.remarks)
+
+
+def _alike(found: Iterable[Failure]) -> list[list[Failure]]:
     """Those of one platform in one cell with one reason together, in the order of the first."""
     groups: dict[tuple[str, str, str], list[Failure]] = {}
-    for failure in failures:
+    for failure in found:
         groups.setdefault((failure.platform, failure.cell, failure.reason), []).append(failure)
     return list(groups.values())
 
@@ -208,18 +221,39 @@ def _failed(group: Sequence[Failure], report: Report) -> str:
     one = group[0]
     numbers = ", ".join(str(failure.trial) for failure in group)
     named = f"trial{'s' if len(group) > 1 else ''} {numbers}: {one.platform}, {one.cell}"
-    told = any(one.reason in sentence.text for sentence in report.sentences)
-    return named if told else f"{named}: {one.reason}"
+    return named if _told(group, report) else f"{named}: {one.reason}"
 
 
 def _warnings(report: Report, every: bool) -> list[RenderableType]:
+    """Of most of them the first sentence says what is wrong."""
     if not report.warnings:
         return []
-    lines: list[RenderableType] = [Text(), Text("warnings", style="bold yellow")]
-    most = len(report.warnings) if every else _MOST_WARNINGS
-    for warning in report.warnings[:most]:
-        lines.append(Padding(Text(plain(warning)), (0, 0, 0, 2), expand=False))
-    if len(report.warnings) > most:
-        more = f"and {len(report.warnings) - _MOST_WARNINGS} more (hypertare report RUN --all)"
-        lines.append(Padding(Text(more), (0, 0, 0, 2), expand=False))
-    return lines
+    if every:
+        lines: list[RenderableType] = [Text(), Text("warnings", style="bold yellow")]
+        texts = (Text(plain(warning)) for warning in report.warnings)
+        return lines + [Padding(text, (0, 0, 0, 2), expand=False) for text in texts]
+    return [_marked("!", _first(w), "yellow") for w in report.warnings[:_MOST_WARNINGS]]
+
+
+def _first(text: str) -> str:
+    """Its first sentence."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]
+
+
+def _rest(report: Report) -> Iterator[RenderableType]:
+    """How much more there is."""
+    # Of the reasons that there are for exits, most are never met.
+    names = {
+        one.response
+        for one in report.estimates()
+        if one.estimate or not one.response.startswith("exits_")
+    }
+    names -= {*report.meta.headline.values(), *(response.name for response in MODELLED)}
+    warnings = len(report.warnings) - _MOST_WARNINGS
+    more = [
+        f"{count} more {noun}{'s' if count != 1 else ''}"
+        for count, noun in ((len(names), "response"), (warnings, "warning"))
+        if count > 0
+    ]
+    if more:
+        yield Text(f"  {', '.join(more)}: hypertare report RUN --all", style="dim")

@@ -43,7 +43,7 @@ class _Line:
         if left >= min(first, _LEAST_NAME):
             yield self._beside(min(first, left))
         elif self.cells != self.head:
-            yield from _below(self.head, self.cells, self.style)
+            yield from below(self.head, self.cells, self.style)
 
     def _beside(self, first: int) -> Grid:
         grid = Grid.grid(padding=(0, 2, 0, 0), expand=False)
@@ -60,8 +60,8 @@ class _Line:
         return grid
 
 
-def _below(head: Sequence[str], cells: Sequence[str], style: str) -> Iterator[RenderableType]:
-    """A row whose values stand below its name, each with its column's."""
+def below(head: Sequence[str], cells: Sequence[str], style: str) -> Iterator[RenderableType]:
+    """A row whose values stand below its name, each with its column's name."""
     name, *values = cells
     indent = len(name) - len(name.lstrip())
     told = zip(head[1:], values, strict=True)
@@ -86,7 +86,7 @@ class Fitting:
             return
         head = [column.name for column in self.table.columns]
         for row in self.table.rows:
-            yield from _below(head, [plain(cell) for cell in row.cells], self._style(row))
+            yield from below(head, [plain(cell) for cell in row.cells], self._style(row))
 
     def _grid(self, widths: Sequence[int]) -> Grid:
         grid = Grid(box=None, pad_edge=False, header_style="italic", padding=(0, 2, 0, 0))

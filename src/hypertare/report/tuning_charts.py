@@ -8,6 +8,7 @@ from typing import Any
 from hypertare.base.words import percent, span
 from hypertare.findings.tuning import EffectFound, Tuning
 from hypertare.report import charts
+from hypertare.report.colours import LEVELS, TONES
 from hypertare.report.tables import tuning
 from hypertare.report.vega import (
     FEW_TICKS,
@@ -24,10 +25,10 @@ from hypertare.report.vega import (
 from hypertare.report.verdict import word
 from hypertare.workloads.responses import mark_of
 
-_GREY = charts.TONES["no difference shown"]
-_BLUE, _, _ORANGE, _, _YELLOW, _, _RED = charts.PALETTE[:7]
-_PLACES = {"knee": _RED, "front": _BLUE, "beaten": _GREY}
-_PHASES = {"screen": _GREY, "search": _BLUE, "race": _ORANGE}
+_GREY = TONES["no difference shown"]
+_VIOLET, _OCHRE, _RED, _OLIVE = LEVELS[:4]
+_PLACES = {"knee": _RED, "front": _VIOLET, "beaten": _GREY}
+_PHASES = {"screen": _GREY, "search": _VIOLET, "race": _OLIVE}
 _ROW = 34
 _HEIGHT = 300
 
@@ -40,7 +41,7 @@ def effects(found: Tuning, response: str) -> Spec:
     title = f"change of {word(response)}, %{mark_of(found.clock)}"
     common = {
         "y": field("name:N", sort=order, title=None, axis=charts.name_axis()),
-        "color": colour("tone", charts.TONES),
+        "color": colour("tone", TONES),
         "tooltip": fields("name:N", "effect:N", "interval:N"),
     }
     ends = {**common, "x": field("low:Q", title=title, axis=FEW_TICKS), "x2": until("high")}
@@ -90,8 +91,8 @@ def front(found: Tuning) -> Spec:
         "size": field("blocks:Q", scale={"range": [50, 260]}, legend=None),
         "tooltip": [
             field("setting:N"),
-            field("throughput:Q", format=".3~g", title=f"{word(found.throughput)}, %"),
-            field("cpu:Q", format=".3~g", title=f"{word(found.cpu or '')}, %"),
+            field("throughput:Q", format=",.3~r", title=f"{word(found.throughput)}, %"),
+            field("cpu:Q", format=",.3~r", title=f"{word(found.cpu or '')}, %"),
             field("blocks:Q"),
         ],
     }
@@ -129,7 +130,7 @@ def course(found: Tuning) -> Spec:
         "color": _colour("phase", _PHASES, [look.phase for look in found.looks]),
         "tooltip": [
             *fields("number:Q", "phase:N", "setting:N"),
-            field("throughput:Q", format=".3~g", title="change, %"),
+            field("throughput:Q", format=",.3~r", title="change, %"),
         ],
     }
     drawn = layers(
@@ -160,17 +161,17 @@ def confirmation(found: Tuning) -> Spec:
     drawn = layers(
         _rule("x", 0),
         _rule("x", 100 * confirmed.threshold, faint=True),
-        mark("rule", ends, size=3, color=charts.TONES["gains"]),
-        mark("tick", {"x": x, "y": y}, thickness=3, size=22, color=charts.TONES["gains"]),
-        _dots(blocks, x, y, _BLUE),
-        _dots([promised], x, y, _YELLOW),
+        mark("rule", ends, size=3, color=TONES["gains"]),
+        mark("tick", {"x": x, "y": y}, thickness=3, size=22, color=TONES["gains"]),
+        _dots(blocks, x, y, _VIOLET),
+        _dots([promised], x, y, _OCHRE),
         data=values([mean]),
     )
     return sized(drawn, height=3 * _ROW)
 
 
 def _dots(rows: Sequence[dict[str, Any]], x: Spec, y: Spec, shade: str) -> Spec:
-    encoding = {"x": x, "y": y, "tooltip": [field("value:Q", format=".3~g", title="gain, %")]}
+    encoding = {"x": x, "y": y, "tooltip": [field("value:Q", format=",.3~r", title="gain, %")]}
     return mark("point", encoding, data=values(rows), size=70, color=shade, strokeWidth=2)
 
 

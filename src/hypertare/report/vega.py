@@ -16,6 +16,11 @@ _TYPES = {"Q": "quantitative", "N": "nominal", "O": "ordinal"}
 
 LEGEND: Spec = {"title": None, "orient": "top"}
 FEW_TICKS: Spec = {"tickCount": 8}
+_PANE = 210
+"""Height of one of several charts beside each other."""
+
+PLAIN: Spec = {"labelExpr": "format(datum.value, ',')"}
+"""An axis whose numbers are written out: 100 and not 1e+2."""
 
 
 def field(name: str, **properties: Any) -> Spec:
@@ -78,6 +83,6 @@ def sized(spec: Spec, height: int, width: int | str = "container") -> Spec:
 def panes(titled: Mapping[str, Spec], *, columns: int, width: int) -> Spec:
     """Charts beside each other, by their titles."""
     return {
-        "concat": [{**sized(spec, 240, width), "title": title} for title, spec in titled.items()],
+        "concat": [{**sized(spec, _PANE, width), "title": title} for title, spec in titled.items()],
         "columns": columns,
     }

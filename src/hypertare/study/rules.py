@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from hypertare.study.claims import Claim
     from hypertare.study.study import Study
 
+LEAST_GUEST = 80 << 20
+"""With less Debian's kernel never says a word; from here on it panics by the name of memory if its work
+needs more.
+"""
+
 LEAST_EMULATED = 128 << 20
 """Bytes with which the distribution's kernel boots and a stream runs."""
 
@@ -215,6 +220,17 @@ def workloads_fit_the_nodes(study: Study) -> None:
             raise ValueError(f"workloads.{name}: {misfit}")
 
 
+def _boots_its_image(study: Study) -> None:
+    """A guest of this host unpacks its image into its memory."""
+    if study.machine_kind.boots_whole_pcs or study.sut.memory >= LEAST_GUEST:
+        return
+    if any(platform.image is not None for platform in study.platforms):
+        raise ValueError(
+            f"sut.memory is {human_size(study.sut.memory)}, but a guest needs "
+            f"{human_size(LEAST_GUEST)} to boot, and more for its work"
+        )
+
+
 def guests_fit(study: Study) -> None:
     """Several guests have what each needs."""
     guests, weights = study.sut.guests, study.knobs.guest_weights
@@ -224,6 +240,7 @@ def guests_fit(study: Study) -> None:
             "give one a guest"
         )
     _has_peers_and_driver(study)
+    _boots_its_image(study)
     for platform in study.platforms:
         if study.sut.memory < platform.least_memory:
             raise ValueError(

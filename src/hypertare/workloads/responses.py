@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hypertare.base.response import Found, Response, Values, known, whole
+from hypertare.base.response import VIRTUAL, Found, Response, Values, known, whole
 from hypertare.platforms.registry import find
 from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.stat import STAT
@@ -35,9 +35,6 @@ MODELLED: tuple[Response, ...] = (
     Response(TOTAL, "s", "lower", "elapsed time and modelled time of translating addresses"),
 )
 """Of workloads whose elapsed time is joined with modelled page walks; see `hypertare.findings.totals`."""
-
-VIRTUAL = " (virtual)"
-"""Marks the unit of every number of virtual time, so that nobody takes it for one of the wall clock."""
 
 _VIRTUAL_MEANS = (
     "Virtual time counts the machine's instructions, each as long as any other, so a run repeats "

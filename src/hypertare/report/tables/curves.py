@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.base.figures import quantity
 from hypertare.base.level import Level
+from hypertare.base.response import VIRTUAL
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Form, Row, Table, text
-from hypertare.report.units import quantity
+from hypertare.report.verdict import Wording
 from hypertare.runs.summary import Curve
 
 FORM = Form(
@@ -25,17 +27,19 @@ FORM = Form(
 )
 
 
-def table(found: Sequence[Curve]) -> Table:
-    return FORM.table(workloads(found), rows(found))
+def table(found: Sequence[Curve], wording: Wording) -> Table:
+    return FORM.table(workloads(found), rows(found, wording))
 
 
-def rows(found: Sequence[Curve]) -> Iterator[Row]:
+def rows(found: Sequence[Curve], wording: Wording) -> Iterator[Row]:
+    several = len({one.platform for one in found}) > 1
     for one in found:
         share = one.last / one.peak if one.peak > 0 else 0.0
+        levels = wording.levels(one.cell)
         yield Row(
             (
-                _setting(one),
-                quantity(one.peak, one.unit),
+                f"{one.platform} {levels}".rstrip() if several or not levels else levels,
+                quantity(one.peak, one.unit.removesuffix(VIRTUAL)),
                 _level(one.peak_at),
                 f"{100 * share:.0f} %",
                 one.kind,
@@ -45,11 +49,9 @@ def rows(found: Sequence[Curve]) -> Iterator[Row]:
 
 
 def workloads(found: Sequence[Curve]) -> str:
-    return verdict.workloads(one.cell for one in found)
-
-
-def _setting(one: Curve) -> str:
-    return verdict.setting(one.platform, one.cell, ("workload",))
+    """With the mark of the clock, which stands for all figures below."""
+    names = verdict.workloads(one.cell for one in found)
+    return names + (VIRTUAL if any(one.unit.endswith(VIRTUAL) for one in found) else "")
 
 
 def _level(level: Level) -> str:

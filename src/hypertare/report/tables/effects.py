@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.base import figures
 from hypertare.base.words import listing
-from hypertare.report import units, verdict
+from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Row, Table, text
 from hypertare.report.verdict import EXACT, Wording
 from hypertare.runs.summary import Effect, Effects
@@ -22,6 +23,7 @@ NOTE = (
 
 _COLUMNS = (text("platform"), text("what"), Column("share"), text("levels"), Column("size"))
 _MORE = (Column("total share"), Column("p"))
+_BRIEF = (text("platform"), text("what"), Column("share"), Column("best for worst"))
 
 MOST = 5
 """Rows that a terminal shows."""
@@ -43,14 +45,24 @@ def table(found: Sequence[Effects], wording: Wording) -> Table:
 
 
 def brief(found: Sequence[Effects], wording: Wording) -> Table:
-    """The largest of each platform, as many of each as there is room for; of the first response only."""
+    """The largest of each platform, as many of each as there is room for; of the first response only, and
+    of a size its estimate: a row has a line's length.
+    """
     told = [one for one in found if _response(one) == _response(found[0])]
     each = max(1, MOST // max(1, len(told)))
+    several = len({_name_of(one, told, wording) for one in told}) > 1
     rows = [
-        row for one in told for row in _rows(one, _name_of(one, told, wording), one.effects[:each])
+        Row(_brief(row.cells, several), row.sure, row.note if row.cells[1] == "–" else "")
+        for one in told
+        for row in _rows(one, _name_of(one, told, wording), one.effects[:each])
     ]
-    cut = [Row(row.cells[: len(_COLUMNS)], row.sure, row.note) for row in rows[:MOST]]
-    return _table(told, _COLUMNS, cut)
+    return _table(told, _BRIEF if several else _BRIEF[1:], rows[:MOST])
+
+
+def _brief(cells: Sequence[str], several: bool) -> tuple[str, ...]:
+    platform, what, share, _, size, *_ = cells
+    told = (what, share, size.partition(" (")[0])
+    return (platform, *told) if several else told
 
 
 def _table(found: Sequence[Effects], columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:
@@ -82,7 +94,7 @@ def _rows(one: Effects, platform: str, shown: Sequence[Effect]) -> Iterator[Row]
     if one.reason is not None:
         yield Row((platform, "–", "–", "", "", "", ""), False, f"no effects: {one.reason}")
         return
-    notes = "; ".join(_notes(one, len(one.effects) - len(shown)))
+    notes = "; ".join(_notes(one))
     for place, effect in enumerate(shown):
         cells = (
             platform,
@@ -112,9 +124,9 @@ def _is_sure(effect: Effect) -> bool:
 
 def _share(one: Effects, share: float, low: float | None, high: float | None) -> str:
     if one.exact or low is None or high is None or low == high:
-        return f"{units.significant(100 * share)} %"
-    places = min(max(units.decimals(50 * (high - low)), 0), 2)
-    value, *ends = (units.number(100 * end, places) for end in (share, low, high))
+        return f"{figures.significant(100 * share)} %"
+    places = min(max(figures.decimals(50 * (high - low)), 0), 2)
+    value, *ends = (figures.number(100 * end, places) for end in (share, low, high))
     return f"{value} % ({' to '.join(ends)})"
 
 
@@ -141,12 +153,12 @@ def _size(one: Effects, effect: Effect) -> str:
 
 def _around(one: Effects, value: float, low: float | None, high: float | None, unit: str) -> str:
     """With as many digits as the interval allows."""
-    divisor, name = units.scale(value, unit)
+    divisor, name = figures.scale(value, unit)
     named = f" {name}" if name else ""
     if one.exact or low is None or high is None or low == high:
-        return f"{units.significant(value / divisor, 3)}{named}"
-    places = units.decimals((high - low) / 2 / divisor)
-    ends = [units.number(end / divisor, places) for end in (value, low, high)]
+        return f"{figures.significant(value / divisor, 3)}{named}"
+    places = figures.decimals((high - low) / 2 / divisor)
+    ends = [figures.number(end / divisor, places) for end in (value, low, high)]
     return f"{ends[0]}{named} ({ends[1]} to {ends[2]})"
 
 
@@ -156,11 +168,9 @@ def _p(effect: Effect) -> str:
     return "below 0.001" if effect.adjusted < 0.001 else f"{effect.adjusted:.2g}"
 
 
-def _notes(one: Effects, more: int) -> Iterator[str]:
-    if more > 0:
-        yield f"{more} more, of at most {units.significant(100 * one.effects[-more].share)} % (--all)"
+def _notes(one: Effects) -> Iterator[str]:
     if one.noise is not None:
-        yield f"noise is {units.significant(100 * one.noise)} % of a trial's variance"
+        yield f"noise is {figures.significant(100 * one.noise)} % of a trial's variance"
     if one.left_out:
         cells = (verdict.setting("", cell).strip() for cell in one.left_out)
         yield f"left out, for no trial of it was good: {listing(cells, 3)}"

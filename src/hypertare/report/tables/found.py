@@ -33,7 +33,7 @@ def tables(report: Report) -> Iterator[Table]:
         laws.table(summary.predictability),
         totals.table(totals.lines(summary, report.wording)),
         published.table(summary.published),
-        curves.table(summary.curves),
+        curves.table(summary.curves, report.wording),
         loss_free.table(summary.loss_free),
     )
     return (table for table in every if table.rows)

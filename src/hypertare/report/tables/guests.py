@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hypertare.base import figures
 from hypertare.base.level import Level, key
-from hypertare.report import units, verdict
+from hypertare.base.response import VIRTUAL
+from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.runs.summary import Estimate, Summary
 from hypertare.study.factors import GUESTS
-from hypertare.workloads.responses import VIRTUAL
 
 FORM = Form(
     "together",
@@ -102,7 +103,7 @@ def setting(one: Group) -> str:
 
 
 def value(one: Estimate | None) -> str:
-    return "–" if one is None else units.quantity(one.estimate, one.unit.removesuffix(VIRTUAL))
+    return "–" if one is None else figures.quantity(one.estimate, one.unit.removesuffix(VIRTUAL))
 
 
 def index(one: Estimate | None) -> str:
@@ -135,8 +136,8 @@ def _ends(known: Responses) -> str:
     least, most = known.get("least_rate"), known.get("most_rate")
     if least is None or most is None:
         return "–"
-    divisor, unit = units.scale(most.estimate, most.unit.removesuffix(VIRTUAL))
-    ends = (units.significant(one.estimate / divisor, 3) for one in (least, most))
+    divisor, unit = figures.scale(most.estimate, most.unit.removesuffix(VIRTUAL))
+    ends = (figures.significant(one.estimate / divisor, 3) for one in (least, most))
     return f"{' to '.join(ends)} {unit}"
 
 

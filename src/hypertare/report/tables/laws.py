@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.base.figures import quantity
+from hypertare.base.response import VIRTUAL
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Form, Row, Table, text
-from hypertare.report.units import quantity
 from hypertare.report.verdict import word
 from hypertare.runs.summary import Predictability, Prediction
-from hypertare.workloads.responses import VIRTUAL
 
 FORM = Form(
     "predictability",

@@ -36,7 +36,7 @@ def rows(found: Sequence[LevelChange], wording: Wording) -> Iterator[Row]:
                 wording.platform(one.platform, one.cell),
                 f"{verdict.named(one.factor, one.level)} against {verdict.shown(one.against)}",
                 f"{verdict.word(one.response)} in {wording.label(one.cell)}",
-                _around(*factors.change(one)),
+                _around(*factors.change(one, wording)),
                 _around(*factors.points(one)),
             ),
             one.verdict != "no difference shown",

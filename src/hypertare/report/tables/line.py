@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.base import figures
 from hypertare.base.level import key
-from hypertare.report import units, verdict
+from hypertare.base.response import VIRTUAL
+from hypertare.report import verdict
 from hypertare.report.tables.guests import around, value
 from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.runs.summary import Estimate, Summary
 from hypertare.workloads.line_share import SHARE, THEORETICAL
-from hypertare.workloads.responses import VIRTUAL
 
 FORM = Form(
     "line",
@@ -41,7 +42,7 @@ def table(found: Sequence[tuple[Estimate, Estimate, Estimate]]) -> Table:
 
 def rows(found: Sequence[tuple[Estimate, Estimate, Estimate]]) -> Iterator[Row]:
     for goodput, theoretical, share in found:
-        most = units.quantity(
+        most = figures.quantity(
             theoretical.estimate, theoretical.unit.removesuffix(VIRTUAL), digits=4
         )
         part = around(share.estimate, share.low, share.high, 2)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.base.figures import measured, quantity
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Form, Row, Table, text
-from hypertare.report.units import measured, quantity
 from hypertare.runs.summary import LossFreeRate
 
 FORM = Form(

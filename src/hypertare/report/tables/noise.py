@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypertare.report import units, verdict
+from hypertare.base import figures
+from hypertare.report import verdict
 from hypertare.report.model import Report
 from hypertare.report.tables.table import Column, Row, Table, text
 
@@ -37,8 +38,8 @@ def _rows(report: Report) -> Iterator[Row]:
                 report.wording.label(floor.cell),
                 verdict.word(floor.response),
                 str(floor.n),
-                f"{units.significant(100 * floor.cost)} %",
-                f"{units.significant(low)} to {units.significant(high)}",
+                f"{figures.significant(100 * floor.cost)} %",
+                f"{figures.significant(low)} to {figures.significant(high)}",
                 floor.pairs,
             )
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.base.figures import significant
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Form, Row, Table, text
-from hypertare.report.units import significant
 from hypertare.runs.summary import Published
 from hypertare.study.walk import PROCESSOR
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hypertare.base.figures import number, quantity, significant
 from hypertare.base.level import Level, key
 from hypertare.report.tables.table import Column, Form, Row, Table, text
-from hypertare.report.units import number, quantity, significant
 from hypertare.report.verdict import EXACT, Wording
 from hypertare.runs.summary import Published, Summary, Total
 from hypertare.walk.result import ONE_STAGE

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from hypertare.base.figures import quantity
 from hypertare.base.level import Level
-from hypertare.base.words import level_text, percent, span
+from hypertare.base.words import level_text
 from hypertare.findings.tuning import EffectFound, KnobTried, Tried, Tuning
 from hypertare.report.tables.table import Column, Row, Table, text
-from hypertare.report.units import quantity
-from hypertare.report.verdict import word
+from hypertare.report.verdict import change_text, word
+
+_AS_FACTOR = 9.0
+"""From this change on a factor reads better: ×48 and not +4,700 %."""
 
 
 def tables(found: Tuning, most: int | None = None) -> Iterator[Table]:
@@ -33,10 +36,11 @@ def responses(found: Tuning) -> list[str]:
 
 def effects(found: Tuning, response: str, most: int | None = None) -> Table:
     chosen = effects_of(found, response)[: None if most is None else 2 * most]
-    figures = (
-        (named(one), percent(one.change), span(one.low, one.high), f"{one.p:.2g}") for one in chosen
+    told = changes([(one.change, one.low, one.high) for one in chosen])
+    rows = (
+        Row((named(one), *change, f"{one.p:.2g}"), one.shown)
+        for one, change in zip(chosen, told, strict=True)
     )
-    rows = (Row(cells, one.shown) for cells, one in zip(figures, chosen, strict=True))
     confidence = f"{100 * found.effects[0].confidence:g} % interval"
     return Table(
         f"effects{responses(found).index(response)}",
@@ -51,6 +55,21 @@ def effects(found: Tuning, response: str, most: int | None = None) -> Table:
         ),
         tuple(rows),
     )
+
+
+def changes(
+    found: Sequence[tuple[float, float | None, float | None]],
+) -> list[tuple[str, str]]:
+    """Changes of one response with their intervals, all in per cent or, where one reaches tenfold, all as
+    factors.
+    """
+    tenfold = any(change >= _AS_FACTOR for change, _, _ in found)
+    return [
+        change_text(
+            100 * change, [None if e is None else 100 * e for e in (low, high)], "%", tenfold
+        )
+        for change, low, high in found
+    ]
 
 
 def effects_of(found: Tuning, response: str) -> list[EffectFound]:
@@ -70,18 +89,20 @@ def named(effect: EffectFound) -> str:
 
 def tried(found: Tuning, most: int | None = None) -> Table:
     best = sorted(found.tried, key=lambda one: (not one.knee, not one.front, -one.throughput))
-    rows = (
+    throughput = changes([(one.throughput, None, None) for one in best])
+    cpu = changes([(0.0 if one.cpu is None else one.cpu, None, None) for one in best])
+    rows = [
         Row(
             (
                 changed(one, found),
-                percent(one.throughput),
-                "" if one.cpu is None else percent(one.cpu),
+                throughput[number][0],
+                "" if one.cpu is None else cpu[number][0],
                 str(one.n),
                 place(one),
             )
         )
-        for one in best[:most]
-    )
+        for number, one in enumerate(best)
+    ]
     return Table(
         "search",
         "Search",
@@ -94,7 +115,7 @@ def tried(found: Tuning, most: int | None = None) -> Table:
             Column("blocks"),
             text(""),
         ),
-        tuple(rows),
+        tuple(rows[:most]),
     )
 
 
@@ -123,8 +144,7 @@ def confirmation(found: Tuning) -> Table:
                 word(change.response),
                 quantity(change.default, change.unit),
                 quantity(change.winner, change.unit),
-                percent(change.change),
-                "" if change.low is None or change.high is None else span(change.low, change.high),
+                *changes([(change.change, change.low, change.high)])[0],
                 change.verdict,
             )
         )

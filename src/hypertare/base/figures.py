@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hypertare.workloads.responses import VIRTUAL
+from hypertare.base.response import VIRTUAL
 
 _MINUS = "−"
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypertare.report import units
+from hypertare.base import figures
 
 
 def test_examples() -> None:
-    assert doctest.testmod(units).failed == 0
+    assert doctest.testmod(figures).failed == 0
 
 
 @pytest.mark.parametrize(
@@ -32,19 +32,19 @@ def test_examples() -> None:
     ],
 )
 def test_places_follow_the_rule(half_width: float, places: int) -> None:
-    assert units.decimals(half_width) == places
+    assert figures.decimals(half_width) == places
 
 
 @given(st.floats(1e-12, 1e15))
 def test_places_keep_one_or_two_digits_of_the_half_width(half_width: float) -> None:
-    in_last_places = half_width * 10.0 ** units.decimals(half_width)
+    in_last_places = half_width * 10.0 ** figures.decimals(half_width)
     assert 3.54 < in_last_places < 35.51
 
 
 @pytest.mark.parametrize("half_width", [0.0, -1.0, math.inf, math.nan])
 def test_no_places_for_no_uncertainty(half_width: float) -> None:
     with pytest.raises(ValueError, match="uncertainty"):
-        units.decimals(half_width)
+        figures.decimals(half_width)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_no_places_for_no_uncertainty(half_width: float) -> None:
     ],
 )
 def test_quantities(value: float, unit: str, text: str) -> None:
-    assert units.quantity(value, unit) == text
+    assert figures.quantity(value, unit) == text
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_quantities(value: float, unit: str, text: str) -> None:
 def test_measured(
     value: float, low: float | None, high: float | None, unit: str, expected: tuple[str, str]
 ) -> None:
-    assert units.measured(value, low, high, unit) == expected
+    assert figures.measured(value, low, high, unit) == expected
 
 
 @given(st.floats(1e-9, 1e12), st.floats(1e-4, 0.5), st.sampled_from(["s", "b/s", "B", "faults"]))
@@ -90,7 +90,7 @@ def test_rounding_never_moves_a_number_by_more_than_a_sixth_of_its_interval(
     value: float, share: float, unit: str
 ) -> None:
     half = value * share
-    text, _ = units.measured(value, value - half, value + half, unit)
+    text, _ = figures.measured(value, value - half, value + half, unit)
     shown = float(text.split(" ")[0].replace(",", "").replace("−", "-"))
-    divisor, _ = units.scale(value, unit)
+    divisor, _ = figures.scale(value, unit)
     assert abs(shown * divisor - value) <= half * 0.15 + 1e-12 * value

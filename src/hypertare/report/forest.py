@@ -1,0 +1,201 @@
+"""Every comparison as a row: the change, its interval, and the interval as a bar beside a mark where
+nothing changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hypertare.base import figures
+from hypertare.base.response import VIRTUAL
+from hypertare.probes.stat import STAT
+from hypertare.report import factors, verdict
+from hypertare.report.model import Report
+from hypertare.report.verdict import Tone, word
+from hypertare.runs.summary import Estimate, LevelChange
+
+MOST = 20
+"""Rows that an eye takes in; more comparisons are a table over the factors."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Of a bar, from the point where nothing changes."""
+
+    low: float
+    middle: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """`value` is what was measured, absent of a comparison of levels; a baseline has no change. `bar` is
+    absent where there is nothing to be drawn.
+    """
+
+    name: str
+    value: str
+    change: str
+    interval: str
+    tone: Tone
+    bar: Ends | None
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Comparisons of one response: their bars have one scale."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+    def place(self, at: float) -> float:
+        """Where on the scale of all bars a point lies, from 0 to 1."""
+        low, high = self._ends()
+        return (at - low) / (high - low)
+
+    def _ends(self) -> tuple[float, float]:
+        bars = [row.bar for row in self.rows if row.bar is not None]
+        low = min([0.0, *(bar.low for bar in bars)])
+        high = max([0.0, *(bar.high for bar in bars)])
+        return (low, high) if high > low else (-1.0, 1.0)
+
+
+def of_levels(report: Report) -> list[Forest]:
+    """What the levels of factors change; of many only the largest (`factors.telling`)."""
+    every = factors.telling(report.summary)
+    several = len({report.wording.label(one.cell) for one in every}) > 1
+    groups: dict[str, list[LevelChange]] = {}
+    for one in every:
+        groups.setdefault(one.response, []).append(one)
+    return [
+        Forest(_title(group), tuple(_level(one, report, several) for one in group))
+        for group in groups.values()
+    ]
+
+
+def of_platforms(report: Report) -> list[Forest]:
+    """The leading responses beside the baseline, and in a run of one cell what the whole machine's CPU
+    paid. None where there are so many that nobody reads them.
+    """
+    leading = report.leading
+    if not leading or len(leading) > MOST:
+        return []
+    chosen = _of_one_cell(report) if len(report.cells()) == 1 else leading
+    groups: dict[str, list[Estimate]] = {}
+    for one in chosen:
+        groups.setdefault(one.response, []).append(one)
+    return [
+        Forest(_title(group), tuple(_platform(one, report) for one in group))
+        for group in groups.values()
+    ]
+
+
+def _of_one_cell(report: Report) -> list[Estimate]:
+    """With the baseline's own rows, for there is room for them."""
+    return [
+        one
+        for one in report.estimates()
+        if one.response in report.meta.headline.values() or _says_the_price(one, report)
+    ]
+
+
+def _says_the_price(estimate: Estimate, report: Report) -> bool:
+    """Whether it is the whole machine's CPU time, which says what the answer costs others."""
+    if estimate.response != STAT.machine_cpu.name:
+        return False
+    alike = [one for one in report.summary.estimates if one.response == estimate.response]
+    return any(one.baseline for one in alike) and any(one.estimate for one in alike)
+
+
+def _platform(one: Estimate, report: Report) -> Row:
+    platform = report.wording.platform(one.platform, one.cell)
+    several = len(report.cells()) > 1
+    name = f"{report.wording.label(one.cell)} {platform}" if several else platform
+    value, _ = verdict.mean_text(one, "" if figures.counted(one.unit) else _unit(one))
+    if one.baseline is None:
+        return Row(name, value, "", "", "same", None)
+    change, interval = verdict.cost_text(one, report.wording)
+    return _row(name, value, (change, interval), one, report)
+
+
+def _level(one: LevelChange, report: Report, several: bool) -> Row:
+    place = f" in {report.wording.label(one.cell)}" if several else ""
+    name = f"{report.wording.platform(one.platform, one.cell)} {factors.compared(one)}{place}"
+    if one.doubt is not None:
+        return Row(name, "", "", one.doubt, "unknown", None)
+    return _row(name, "", factors.change(one, report.wording), one, report)
+
+
+def _row(
+    name: str, value: str, told: tuple[str, str], one: Estimate | LevelChange, report: Report
+) -> Row:
+    if verdict.is_too_wide(one):
+        return Row(name, value, "?", verdict.TOO_FEW, "unknown", None)
+    return Row(name, value, *told, verdict.tone(one), _ends(one, report))
+
+
+def _ends(one: Estimate | LevelChange, report: Report) -> Ends | None:
+    """Of ratios told as factors the logarithms, so that half is as far out as double."""
+    if one.cost is None:
+        return _closed(one.difference_low, one.difference, one.difference_high)
+    ratios = verdict.ratios(one)
+    if len(ratios) < 2:
+        return None
+    middle = 1 + (one.cost if one.better == "lower" else -one.cost)
+    points = [ratios[0], middle, ratios[1]]
+    if one.response in report.wording.in_factors:
+        points = [math.log(max(point, _LEAST)) + 1 for point in points]
+    return Ends(*(point - 1 for point in points))
+
+
+_LEAST = 1e-3
+"""A ratio of which a bar shows no more than that hardly anything is left."""
+
+
+def _closed(low: float | None, middle: float | None, high: float | None) -> Ends | None:
+    if low is None or middle is None or high is None:
+        return None
+    return Ends(low, middle, high)
+
+
+def _title(group: Sequence[Estimate] | Sequence[LevelChange]) -> str:
+    """For example: elapsed, seconds (lower is better), n = 22 blocks"""
+    one = group[0]
+    unit = f", {one.unit}" if figures.counted(one.unit) else ""
+    clock = VIRTUAL if one.unit.endswith(VIRTUAL) else ""
+    return f"{word(one.response)}{unit}{clock} ({one.better} is better){_basis(group)}"
+
+
+def _unit(one: Estimate) -> str:
+    """Without the mark of its clock, which stands in the title."""
+    return one.unit.removesuffix(VIRTUAL)
+
+
+def _basis(group: Iterable[Estimate | LevelChange]) -> str:
+    blocks = sorted({one.blocks for one in group if one.blocks})
+    if not blocks:
+        return ""
+    ends = f"{blocks[0]} to {blocks[-1]}" if len(blocks) > 1 else f"{blocks[0]}"
+    return f", n = {ends} block{'s' if ends != '1' else ''}"
+
+
+def bars(forest: Forest, width: int) -> Iterator[str]:
+    """Each row's interval in so many characters: `    │   ━━●━━━`; nothing of a row without one."""
+    zero = _column(forest.place(0.0), width)
+    for row in forest.rows:
+        yield _bar(forest, row.bar, zero, width) if row.bar is not None else ""
+
+
+def _bar(forest: Forest, bar: Ends, zero: int, width: int) -> str:
+    low, middle, high = (_column(forest.place(at), width) for at in (bar.low, bar.middle, bar.high))
+    drawn = [" "] * width
+    drawn[low : high + 1] = "━" * (high + 1 - low)
+    drawn[zero] = "┿" if low <= zero <= high else "│"
+    drawn[middle] = "●"
+    return "".join(drawn).rstrip()
+
+
+def _column(place: float, width: int) -> int:
+    return min(width - 1, max(0, round(place * (width - 1))))

@@ -1,0 +1,133 @@
+"""The leading response of every cell as a table over the factors, in the order of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from hypertare.base import figures
+from hypertare.base.words import factor_text
+from hypertare.report import levels, verdict
+from hypertare.report.forest import MOST
+from hypertare.report.model import Report
+from hypertare.report.tables.table import Column, Row, Table, text
+from hypertare.runs.summary import Estimate
+
+_MOST_COLUMNS = 10
+_PLATFORM = "platform"
+
+Place = tuple[str, ...]
+"""Levels of one cell of the table, by its dimensions."""
+
+Dimensions = dict[str, list[str]]
+"""Levels by factor, in the order of the study."""
+
+
+def tables(report: Report) -> Iterator[Table]:
+    """One a workload, or of several that were varied alike: of changes where platforms are compared, else
+    of means. None of a run whose every comparison has a row (`hypertare.report.forest`), or of a workload
+    with one cell.
+    """
+    if 0 < len(report.leading) <= MOST:
+        return
+    groups: dict[str, list[Estimate]] = {}
+    for workload, response in report.meta.headline.items():
+        mine = [
+            one
+            for one in report.estimates()
+            if one.cell.get("workload") == workload and one.response == response
+        ]
+        chosen = [one for one in mine if one.baseline is not None] or mine
+        if len(chosen) > 1:
+            alike = f"{response} {chosen[0].unit} {_dimensions(chosen)}"
+            groups.setdefault(alike, []).extend(chosen)
+    yield from (_table(report, number, group) for number, group in enumerate(groups.values()))
+
+
+def _table(report: Report, number: int, estimates: Sequence[Estimate]) -> Table:
+    dimensions = _dimensions(estimates)
+    across = _across(dimensions)
+    down = [name for name in dimensions if name != across]
+    found = {_place(one, [*down, across]): one for one in estimates}
+    compared = estimates[0].baseline is not None
+    divisor, unit = figures.scale(median(abs(one.estimate) for one in estimates), estimates[0].unit)
+
+    def cell(place: Place) -> str:
+        if place not in found:
+            return ""
+        one = found[place]
+        return _change(one, report) if compared else _mean(one, divisor)
+
+    what = verdict.word(estimates[0].response)
+    of = verdict.workloads(one.cell for one in estimates)
+    rows = dict.fromkeys(place[:-1] for place in found)
+    return Table(
+        f"grid{number}",
+        f"Overview of {of}",
+        f"{what[0].upper()}{what[1:]} of {of}, {'change' if compared else unit}, by {factor_text(across)}",
+        _note(estimates, compared),
+        (
+            *(text(factor_text(name)) for name in down or [""]),
+            *(Column(level) for level in dimensions[across]),
+        ),
+        tuple(
+            Row((*(row or ("",)), *(cell((*row, level)) for level in dimensions[across])))
+            for row in rows
+        ),
+    )
+
+
+def _dimensions(estimates: Sequence[Estimate]) -> Dimensions:
+    """Factors of several levels, and the platforms where there are several or nothing else is."""
+    names = dict.fromkeys(factor for one in estimates for factor in one.cell)
+    every = {
+        name: list(
+            dict.fromkeys(levels.shown(one.cell[name]) for one in estimates if name in one.cell)
+        )
+        for name in names
+    }
+    several = {name: found for name, found in every.items() if len(found) > 1}
+    platforms = list(dict.fromkeys(one.platform for one in estimates))
+    return {_PLATFORM: platforms, **several} if len(platforms) > 1 or not several else several
+
+
+def _across(dimensions: Dimensions) -> str:
+    """The last one of the most levels, of those that a line has room for."""
+    fitting = [name for name, found in dimensions.items() if len(found) <= _MOST_COLUMNS]
+    known = list(dimensions)
+    if not fitting:
+        return known[-1]
+    return max(fitting, key=lambda name: (len(dimensions[name]), known.index(name)))
+
+
+def _place(one: Estimate, names: Sequence[str]) -> Place:
+    return tuple(
+        one.platform if name == _PLATFORM else levels.shown(one.cell.get(name, "–"))
+        for name in names
+    )
+
+
+def _mean(one: Estimate, divisor: float) -> str:
+    scaled = one.estimate / divisor
+    return figures.number(scaled, figures.plain_decimals(scaled))
+
+
+def _change(one: Estimate, report: Report) -> str:
+    if one.verdict is None or verdict.is_too_wide(one):
+        return "?"
+    change, _ = verdict.cost_text(one, report.wording)
+    return f"({change})" if one.verdict == "no difference shown" else change
+
+
+def _note(estimates: Sequence[Estimate], compared: bool) -> str:
+    if compared:
+        return f"In brackets: no difference shown; ?: {verdict.TOO_FEW}."
+    halves = [
+        (one.high - one.low) / 2 / abs(one.estimate)
+        for one in estimates
+        if one.low is not None and one.high is not None and one.estimate
+    ]
+    if not halves:
+        return ""
+    confidence = f"{100 * estimates[0].confidence:g} % intervals"
+    return f"Means; {confidence} reach ±{figures.significant(100 * max(halves))} % at most."

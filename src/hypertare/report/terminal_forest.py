@@ -1,0 +1,89 @@
+"""Comparisons in a terminal, a row each, with their intervals as bars where there is room for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table as Grid
+from rich.text import Text
+
+from hypertare.report.forest import Forest, Row, bars
+from hypertare.report.terminal_tables import below, plain
+from hypertare.report.verdict import Tone
+
+_LEAST_NAME, _LEAST_BAR, _MOST_BAR = 20, 9, 30
+_INDENT = 2
+
+
+@dataclass(frozen=True)
+class Forests:
+    """Several below each other, in the same columns."""
+
+    forests: Sequence[Forest]
+    interval: str
+    styles: Mapping[Tone, str]
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        head = self._head()
+        widths = [
+            max(cell_len(part) for part in column)
+            for column in zip(head, *map(_cells, self._rows()), strict=True)
+        ]
+        figures = sum(width + 2 for width in widths[1:] if width)
+        room = options.max_width - _INDENT - figures
+        if room < min(widths[0], _LEAST_NAME):
+            yield from self._paragraphs(head)
+            return
+        name, bar = _shares(widths[0], room)
+        columns = [name, *widths[1:], bar]
+        yield _line(("", *head[1:], ""), columns, "")
+        for forest in self.forests:
+            yield Text(plain(forest.title), style="italic")
+            drawn = bars(forest, bar) if bar else [""] * len(forest.rows)
+            for row, line in zip(forest.rows, drawn, strict=True):
+                yield _line((*_cells(row), line), columns, self.styles[row.tone])
+
+    def _head(self) -> tuple[str, ...]:
+        valued = any(row.value for row in self._rows())
+        return ("", "mean" if valued else "", "change", self.interval)
+
+    def _rows(self) -> list[Row]:
+        return [row for forest in self.forests for row in forest.rows]
+
+    def _paragraphs(self, head: Sequence[str]) -> RenderResult:
+        for forest in self.forests:
+            yield Text(plain(forest.title), style="italic")
+            for row in forest.rows:
+                name, *cells = _cells(row)
+                yield from below(head, [f"  {name}", *cells], self.styles[row.tone])
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (plain(row.name), plain(row.value), plain(row.change), plain(row.interval))
+
+
+def _shares(name: int, room: int) -> tuple[int, int]:
+    """Widths of names and bars: a long name is folded before a bar is left out."""
+    name = max(min(name, room - 2 - _LEAST_BAR), min(name, _LEAST_NAME))
+    bar = room - name - 2
+    return (name, min(bar, _MOST_BAR)) if bar >= _LEAST_BAR else (min(name, room), 0)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], style: str) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0), expand=False)
+    shown = [place for place, width in enumerate(widths) if width]
+    last = len(widths) - 1
+    for place in shown:
+        name = place == 0
+        grid.add_column(
+            width=widths[place] + (_INDENT if name else 0),
+            overflow="fold",
+            justify="left" if place in (0, last) else "right",
+            no_wrap=not name,
+        )
+    texts = [f"{' ' * _INDENT}{cells[0]}" if cells[0] else "", *cells[1:]]
+    grid.add_row(*(Text(texts[place], style if place > 1 else "") for place in shown))
+    return grid
