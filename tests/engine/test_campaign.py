@@ -124,6 +124,9 @@ class Notes:
     def add_bench(self, boot: int, records: Sequence[Record]) -> None:
         pass
 
+    def add_other_program(self, other: object) -> None:
+        pass
+
     def add_event(self, text: str) -> None:
         self.events.append(text)
 

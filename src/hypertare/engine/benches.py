@@ -13,6 +13,7 @@ from hypertare.design.design import Plot
 from hypertare.design.trials import FinishedTrial
 from hypertare.engine.notes import Notes
 from hypertare.machines.batch import Place, Told
+from hypertare.machines.others import Others
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, Record, TrialEnd
 
@@ -51,6 +52,7 @@ class Benches:
         self.notes = notes
         self.on = on
         self.clock = clock
+        self.others = Others(notes.journal.add_other_program)
         self.plot: Plot | None = None
         self.lost = False
 
@@ -111,6 +113,7 @@ class Benches:
 
     def down(self) -> None:
         """Removes the bench, where one stands."""
+        self.others.flush()
         if self.plot is not None:
             self.plot, self.lost = None, False
             self.notes.pass_on(self.machine.teardown())

@@ -627,6 +627,7 @@ ProbeName = Literal[
     "memory",
     "vmm_memory",
     "hardware",
+    "conditions",
 ]
 """`stat`: CPU seconds by mode, context switches and forks, from /proc/stat.
 `softirqs`: Softirqs by kind, from /proc/softirqs.
@@ -652,6 +653,8 @@ khugepaged.
 `vmm_memory`: Memory of the node's VMM: resident and proportional set, pages of hugetlb.
 `hardware`: Counters of the node's CPUs: instructions, cycles, TLB misses, cycles of page
 walks.
+`conditions`: What the machine was like meanwhile: CPU time of others, pressure (PSI), clock
+speed.
 """
 
 

@@ -295,6 +295,7 @@ def _sentences(
         key = (wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
         counts[key] = counts.get(key, 0) + 1
     yield from verdict.failures(summary, wording, counts)
+    yield from verdict.disturbances(summary)
     if leading:
         yield verdict.least(summary, wording, meta.headline)
 

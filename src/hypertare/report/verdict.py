@@ -13,6 +13,7 @@ from typing import Literal
 from hypertare.base.level import Cell, Level
 from hypertare.base.response import Better
 from hypertare.design.trials import FinishedTrial
+from hypertare.findings.conditions import told
 from hypertare.report import units
 from hypertare.runs.store import Meta
 from hypertare.runs.summary import Estimate, Summary
@@ -381,6 +382,11 @@ def least(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Se
     less = ", less in the others" if len(leading) > len(shown) else ""
     floor = f"noise floor, the baseline against itself: {floors}{less}"
     return Sentence("same", f"{counts}; {floor}")
+
+
+def disturbances(summary: Summary) -> list[Sentence]:
+    """What took CPU time from the run."""
+    return [Sentence("unknown", told(one)) for one in summary.disturbances]
 
 
 def _basis(estimate: Estimate, wording: Wording) -> str:

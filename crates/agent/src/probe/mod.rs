@@ -9,6 +9,7 @@
 //! What two readings do not agree on is decided in one place, [`counters`], and told as a note.
 
 pub mod alone;
+pub mod conditions;
 pub mod counters;
 pub mod drops;
 pub mod hardware;
@@ -103,6 +104,7 @@ probes! {
     Memory => memory,
     VmmMemory => vmm_memory,
     Hardware => hardware,
+    Conditions => conditions,
 }
 
 /// What a probe tells.
@@ -447,6 +449,7 @@ mod tests {
             (Probe::Kvm, kvm::tests::captured()),
             (Probe::Memory, memory::tests::captured()),
             (Probe::VmmMemory, vmm_memory::tests::captured()),
+            (Probe::Conditions, conditions::tests::captured()),
         ] {
             let all = sample.entries.into_iter().flat_map(|entry| entry.names);
             names.extend(all.map(|name| (probe, name)));

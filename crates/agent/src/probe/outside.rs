@@ -95,16 +95,34 @@ pub struct Processes {
 }
 
 /// What /proc/PID/stat tells. Times are in ticks.
-struct Process {
+pub(super) struct Process {
     pid: i32,
     name: String,
-    parent: i32,
+    pub(super) parent: i32,
     user: u64,
     system: u64,
     children_user: u64,
     children_system: u64,
     guest: u64,
     start: u64,
+}
+
+impl Process {
+    /// CPU time of its own, in steps of a tick: its number may be that of another PID namespace.
+    pub(super) fn ticks_ns(&self) -> u64 {
+        (self.user + self.system) * tick_ns()
+    }
+}
+
+/// CPU time of all processes that a procfs shows, and of those that ended and were waited for.
+pub(super) fn all_ns(proc: &Path) -> Result<u64> {
+    let processes = scan(proc)?;
+    Ok(cpu_of(&processes.iter().collect::<Vec<_>>()).total)
+}
+
+/// One process, by its number or as `self`.
+pub(super) fn one(proc: &Path, pid: &str) -> Option<Process> {
+    parse_stat(&fs::read_to_string(proc.join(pid).join("stat")).ok()?)
 }
 
 /// Nanoseconds of CPU time.
@@ -243,7 +261,7 @@ fn cpu_of(processes: &[&Process]) -> Cpu {
 
 /// From the process's clock; if it has just ended, from the ticks that were read while it lived.
 fn own_ns(process: &Process) -> u64 {
-    clock_ns(process.pid).unwrap_or((process.user + process.system) * tick_ns())
+    clock_ns(process.pid).unwrap_or_else(|| process.ticks_ns())
 }
 
 fn clock_ns(pid: i32) -> Option<u64> {
@@ -369,7 +387,7 @@ fn switches(sample: &mut Sample, proc: &Path, process: &Process) {
     }
 }
 
-fn tick_ns() -> u64 {
+pub(super) fn tick_ns() -> u64 {
     1_000_000_000 / ticks_per_s()
 }
 
