@@ -29,7 +29,7 @@ class Machine:
             (300, "mail (new)", 1),
         ]:
             self.work(pid, name, 0, parent)
-        self.others = Others(self.told.append, root, OWN, lambda: self.now)
+        self.others = Others(self.told.append, root, OWN, clock=lambda: self.now)
 
     def work(self, pid: int, name: str, seconds: float, parent: int = 1) -> None:
         self.used[pid] = self.used.get(pid, 0.0) + seconds

@@ -24,6 +24,7 @@ class Machine(Protocol):
     def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]: ...
     def run(self, trial: plan.Trial) -> list[Record]: ...
     def teardown(self) -> list[Record]: ...
+    def processes(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Benches:
         self.notes = notes
         self.on = on
         self.clock = clock
-        self.others = Others(notes.journal.add_other_program)
+        self.others = Others(notes.journal.add_other_program, beside=machine.processes)
         self.plot: Plot | None = None
         self.lost = False
 

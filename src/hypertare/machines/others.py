@@ -33,11 +33,13 @@ class Others:
         tell: Callable[[OtherProgram], None],
         proc: Path = Path("/proc"),
         own: int | None = None,
+        beside: Callable[[], tuple[int, ...]] = tuple,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tell = tell
         self._proc = proc
         self._own = os.getpid() if own is None else own
+        self._beside = beside
         self._clock = clock
         self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
         self._blocks: list[int] = []
@@ -84,11 +86,12 @@ class Others:
         return used
 
     def _ours(self) -> set[int]:
-        """This process and all below it."""
+        """This process, what belongs to it elsewhere, and all below these."""
         children: dict[int, list[int]] = defaultdict(list)
         for (pid, _), process in self._before.items():
             children[process.parent].append(pid)
-        found, new = {self._own}, [self._own]
+        found = {self._own, *self._beside()}
+        new = list(found)
         while new:
             new = [child for pid in new for child in children[pid] if child not in found]
             found.update(new)

@@ -42,7 +42,8 @@ impl ProbeKind for Counters {
 pub fn sample(surroundings: &Surroundings) -> Result<Sample> {
     let mut sample = Sample::default();
     let all = worked_ns(&surroundings.proc)?;
-    let ours = outside::all_ns(&surroundings.proc)? + starters_ns(surroundings);
+    let elsewhere: u64 = surroundings.elsewhere.iter().map(|one| outside::of_cgroup_ns(one)).sum();
+    let ours = outside::all_ns(&surroundings.proc)? + starters_ns(surroundings) + elsewhere;
     sample.count("others_s", all.saturating_sub(ours), Kind::Drifting, 1e-9);
     for of in ["cpu", "memory", "io"] {
         pressure(&mut sample, &surroundings.proc, of);

@@ -136,6 +136,8 @@ pub struct Surroundings {
     pub machine_proc: Option<PathBuf>,
     /// What the probes that are read from outside are about; they are unavailable without it.
     pub outside: Option<Outside>,
+    /// Cgroups of this run whose processes `proc` does not show.
+    pub elsewhere: Vec<PathBuf>,
 }
 
 impl Default for Surroundings {
@@ -145,6 +147,7 @@ impl Default for Surroundings {
             sys: PathBuf::from("/sys"),
             machine_proc: None,
             outside: None,
+            elsewhere: Vec::new(),
         }
     }
 }

@@ -62,6 +62,8 @@ pub enum Outside {
     Processes(Processes),
     /// A Xen guest: its number.
     Domain(u32),
+    /// Of processes that cannot be seen from here: the directory of their cgroup.
+    Cgroup(PathBuf),
 }
 
 impl Outside {
@@ -73,6 +75,15 @@ impl Outside {
     pub fn sample(&self, proc: &Path) -> Result<Sample> {
         match self {
             Outside::Processes(processes) => processes.sample(proc),
+            Outside::Cgroup(directory) => {
+                let cpu = cgroup_cpu(directory)?;
+                let mut sample = Sample::default();
+                let names = ["cpu_s", "cgroup_cpu_s"];
+                sample.share("cpu_s", &names, cpu.total, Kind::Drifting, 1e-9);
+                sample.count("user_s", cpu.user, Kind::Drifting, 1e-9);
+                sample.count("system_s", cpu.system, Kind::Drifting, 1e-9);
+                Ok(sample)
+            }
             Outside::Domain(id) => {
                 let mut sample = Sample::default();
                 sample.count("cpu_s", account::cpu_ns(*id)?, Kind::Counter, 1e-9);
@@ -118,6 +129,11 @@ impl Process {
 pub(super) fn all_ns(proc: &Path) -> Result<u64> {
     let processes = scan(proc)?;
     Ok(cpu_of(&processes.iter().collect::<Vec<_>>()).total)
+}
+
+/// CPU time of a cgroup; nothing where it is gone.
+pub(super) fn of_cgroup_ns(directory: &Path) -> u64 {
+    cgroup_cpu(directory).map_or(0, |cpu| cpu.total)
 }
 
 /// One process, by its number or as `self`.
