@@ -42,7 +42,7 @@ def disturbances(
     Args:
         trials: of the run.
         seen: by trial, where the machine was watched.
-        programs: by block, the busiest other one.
+        programs: by block, the busiest other ones.
     """
     counted = [trial for trial in trials if trial.counts and trial.planned.id in seen]
     blocks: dict[int, list[FinishedTrial]] = defaultdict(list)

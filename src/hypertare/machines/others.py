@@ -21,12 +21,15 @@ EVERY_S = 1.0
 _LEAST_S = 0.2
 """Below, the kernel's ticks of 10 ms are too coarse."""
 _MOST_PROCESSES = 4096
+_MOST_NAMES = 3
 _KERNEL_THREAD = 0x200000
 """PF_KTHREAD of the flags in proc_pid_stat(5): whose work theirs is cannot be told."""
 
 
 class Others:
-    """Watches a run's blocks. `tell` hears of each block what was busiest beside it."""
+    """Watches a run's blocks. `tell` hears of each block which programs were busiest beside it, three at
+    most.
+    """
 
     def __init__(
         self,
@@ -70,9 +73,9 @@ class Others:
         if elapsed < _LEAST_S:
             return
         used = self._used(before)
-        if used:
-            name = max(used, key=lambda name: used[name])
-            for block in blocks:
+        busiest = sorted(used, key=lambda name: used[name], reverse=True)[:_MOST_NAMES]
+        for block in blocks:
+            for name in busiest:
                 self._tell(OtherProgram(block, name, used[name] * self._tick_s / elapsed))
 
     def _used(self, before: dict[tuple[int, int], _Process]) -> dict[str, int]:

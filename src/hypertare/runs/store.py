@@ -214,8 +214,8 @@ class Event:
 
 @dataclass(frozen=True)
 class OtherProgram:
-    """The busiest program outside of this run, by its name, and how many CPUs' time it had while a block
-    was measured; a name stands for all processes that have it.
+    """One of the busiest programs outside of this run, by its name, and how many CPUs' time it had while a
+    block was measured; a name stands for all processes that have it.
     """
 
     block: int
