@@ -6,6 +6,8 @@
 # make fuzz         wrong studies, records, plans and runs by the thousand: EXAMPLES=20000 of each kind
 # make torture      faults at random moments of N real runs (docs/torture.md); as root
 # make wheel        dist/hypertare-*.whl with the agent in it: for pip, uvx, PyPI
+# make deb          dist/hypertare_*.deb of that wheel, with the Python packages it needs: for Debian 12
+# make oci          dist/hypertare-*.oci.tar, an image with that package and QEMU: for podman and docker
 # make bench        hypertare's own speed beside iperf3, hyperfine and the kernel's floor
 .DEFAULT_GOAL := help
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
@@ -66,6 +68,12 @@ torture: setup-test
 wheel: setup
 	@.venv/bin/python -m hatchling build -t wheel -d dist
 
+deb: wheel
+	@tools/deb
+
+oci: deb
+	@tools/oci dist/hypertare_*_amd64.deb
+
 bench:
 	@tools/setup bench
 	.venv/bin/python bench/run.py
@@ -73,4 +81,4 @@ bench:
 clean:
 	rm -rf target .venv .tools
 
-.PHONY: help setup demo install uninstall setup-test test test-quick fuzz lint torture wheel bench clean
+.PHONY: help setup demo install uninstall setup-test test test-quick fuzz lint torture wheel deb oci bench clean

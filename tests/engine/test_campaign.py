@@ -104,6 +104,9 @@ class MadeUp:
     ) -> TrialEnd:
         return TrialEnd(trial=trial.id, t_s=self.time, elapsed_s=seconds, error=error, lost=lost)
 
+    def processes(self) -> tuple[int, ...]:
+        return ()
+
     def teardown(self) -> list[Record]:
         self.up = False
         return [Log(node="", level="warning", text="slow to go"), Teardown(seconds_s=0.1)]
@@ -122,6 +125,9 @@ class Notes:
         self.finished.append(finished)
 
     def add_bench(self, boot: int, records: Sequence[Record]) -> None:
+        pass
+
+    def add_other_program(self, other: object) -> None:
         pass
 
     def add_event(self, text: str) -> None:

@@ -97,6 +97,9 @@ class Journal:
     def benches(self) -> Iterator[tuple[int, Sequence[Record]]]:
         return iter([(trial.planned.boot, ()) for trial in self.kept])
 
+    def add_other_program(self, other: object) -> None:
+        pass
+
     def add_event(self, text: str) -> None:
         self.events.append(text)
 

@@ -106,6 +106,18 @@ class Daemon:
     archive: Path = Path("/bird.cpio")
 
 
+def started(bench: plan.Bench) -> plan.Bench:
+    """As it is when an engine has started its containers."""
+    engine = plan.EngineContainer(described="podman 4.3.1", pipes=Path("/tmp/pipes"), pid=77)
+    made = plan.Container(memory=1 << 29, engine=engine)
+    kinds = [made if isinstance(node.kind, plan.Container) else node.kind for node in bench.nodes]
+    nodes = [
+        node.model_copy(update={"kind": kind})
+        for node, kind in zip(bench.nodes, kinds, strict=True)
+    ]
+    return bench.model_copy(update={"nodes": tuple(nodes)})
+
+
 def steps_of(study: StudyFile) -> Iterator[plan.Step]:
     """Everything that a run of the study would send."""
     if study.study().machine == "emulated":
@@ -127,7 +139,8 @@ def steps_of(study: StudyFile) -> Iterator[plan.Step]:
     for plot in design.plots:
         whole = study.cell(plot.levels)
         cells = {v.node: study.cell({**plot.levels, **v.levels}) for v in plot.variants}
-        yield plan.BenchStep(bench=planner.make_bench(whole, plot, cells, on))
+        bench = planner.make_bench(whole, plot, cells, on)
+        yield plan.BenchStep(bench=bench if whole.sut.image is None else started(bench))
         for number, cell in enumerate(design.cells):
             levels = {key: level for key, level in cell.levels.items() if key != "workload"}
             for variant in plot.variants:
@@ -203,6 +216,17 @@ type = "fork"
 host_thp = {{ enabled = "always", defrag = "defer+madvise", scan_sleep_ms = 10 }}
 ksm = {{ run = true, pages_to_scan = 1000, sleep_ms = 0 }}
 halt_poll_ns = 0
+"""
+
+IMAGE = """
+name = "image"
+question = "What does an engine cost?"
+[sut]
+platforms = ["native", "container"]
+image = "debian:12"
+[workloads.make]
+type = "command"
+command = ["true"]
 """
 
 OSPF = """
@@ -282,6 +306,7 @@ def test_plans_fit_the_agents_schema() -> None:
         StudyFile(ROUTERS, "routers"),
         StudyFile(MERGED, "merged"),
         StudyFile(OSPF, "ospf"),
+        StudyFile(IMAGE, "image"),
     ]
     seen: set[str] = set()
     for study in studies:

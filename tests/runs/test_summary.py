@@ -54,6 +54,7 @@ HEADINGS = {
     "Effect": "Effect",
     "NoiseFloor": "Noise floor",
     "FailedTrial": "Failed trial",
+    "Disturbance": "Disturbance",
     "Curve": "Curve",
     "Predictability": "Predictability",
     "Prediction": "Prediction",

@@ -76,6 +76,23 @@ pub struct Container {
     /// Limit of the cgroup's memory, in bytes.
     #[serde(default)]
     pub memory: Option<u64>,
+    /// Given when the user's own engine made it, and it runs already; else it is made here.
+    #[serde(default)]
+    pub engine: Option<EngineContainer>,
+}
+
+/// A container of podman or docker. Its agent is in it: a container lies outside of the sandbox in which
+/// all else of a bench is made, and only the engine can enter it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EngineContainer {
+    /// The engine and its version.
+    pub described: String,
+    /// Directory with the named pipes of its agent: `orders`, `records`, `messages`.
+    #[schemars(with = "Path")]
+    pub pipes: PathBuf,
+    /// Its first process, as the machine numbers it.
+    pub pid: i32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -270,4 +287,9 @@ pub struct Files {
     #[serde(default)]
     #[schemars(with = "Vec<Path>")]
     pub devices: Vec<PathBuf>,
+    /// Root file system of an image, in place of the machine's own. The work directory is the
+    /// machine's all the same.
+    #[serde(default)]
+    #[schemars(with = "Option<Path>")]
+    pub root: Option<PathBuf>,
 }

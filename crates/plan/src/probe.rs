@@ -53,11 +53,16 @@ pub enum Probe {
     VmmMemory,
     /// Counters of the node's CPUs: instructions, cycles, TLB misses, cycles of page walks.
     Hardware,
+    /// What the machine was like meanwhile: CPU time of others, pressure (PSI), clock speed.
+    Conditions,
 }
 
 impl Probe {
     /// Read by the host agent about the node, not by the node itself.
     pub fn is_outside(self) -> bool {
-        matches!(self, Probe::Outside | Probe::Kvm | Probe::KvmExits | Probe::VmmMemory)
+        matches!(
+            self,
+            Probe::Outside | Probe::Kvm | Probe::KvmExits | Probe::VmmMemory | Probe::Conditions
+        )
     }
 }

@@ -29,12 +29,14 @@ def weigh(
         ),
     ],
     on: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="PLATFORMS",
-            help="Of native, container and guest; native is always in, it is the baseline.",
+            help="Of native, container and guest (default: all, with --image the first two); native is "
+            "always in, it is the baseline.",
+            show_default=False,
         ),
-    ] = "native,container,guest",
+    ] = None,
     cpus: Annotated[
         str,
         typer.Option(
@@ -105,6 +107,18 @@ def weigh(
             show_default=False,
         ),
     ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IMAGE",
+            help="Weigh a container of your own engine: the command runs in a container of this image, and "
+            "natively in the same files. It must be there: nothing is pulled.",
+            show_default=False,
+        ),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="NAME", help="podman, docker, or auto: the first that works.")
+    ] = "auto",
     kernel: Annotated[
         str,
         typer.Option(
@@ -176,6 +190,8 @@ def weigh(
 
     hypertare weigh --quick 'gzip -kc data' 'pigz -kc data'
 
+    hypertare weigh --image debian:12 -- gzip -k data
+
     hypertare weigh --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'
     """
     from hypertare.base import loading, paths
@@ -199,7 +215,7 @@ def weigh(
     commands = commands_of(command, context.meta[AS_IT_IS], parameter_list or [])
     file = study_file(
         commands,
-        platforms=_platforms(on),
+        platforms=_platforms(on, image),
         varied={
             "cpus": _counts(cpus),
             "paging": _words(paging or ""),
@@ -211,6 +227,8 @@ def weigh(
             "accelerator": accelerator,
             "workdir": str((workdir or Path.cwd()).absolute()),
             "devices": device or [],
+            **({"image": image} if image is not None else {}),
+            "engine": engine,
         },
         design={
             "warmup": warmup,
@@ -398,7 +416,9 @@ def _as_options(text: str) -> str:
     )
     text = re.sub(r"^(?:weigh|the study): ", "", text)
     text = re.sub(r"^sut\.(\w+) is", r"--\1 is", text)
-    return re.sub(r'\b(?:factors\.)?sut\.(paging|pages)(?: = "(\w+)")?', _setting, text)
+    return re.sub(
+        r'\b(?:factors\.)?sut\.(paging|pages|image|engine)(?: = "(\w+)")?', _setting, text
+    )
 
 
 def _setting(found: re.Match[str]) -> str:
@@ -422,13 +442,15 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _platforms(text: str) -> list[str]:
-    """Of those that see this host's files."""
+def _platforms(text: str | None, image: str | None) -> list[str]:
+    """Of those that see this host's files; all of them, or that can run an image, where none are named."""
     from hypertare.base.errors import InputError
     from hypertare.base.words import did_you_mean
     from hypertare.platforms.registry import KINDS
 
     allowed = [kind.name for kind in KINDS.values() if kind.sees_host_files]
+    if text is None:
+        return [name for name in allowed if image is None or KINDS[name].runs_images]
     words = _words(text)
     for word in words:
         if word not in allowed:

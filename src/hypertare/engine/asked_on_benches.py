@@ -60,11 +60,12 @@ class AskedOnBenches:
         elif self._blocks_on_bench >= self._most_blocks:
             self.renew()
         answers: dict[int, FinishedTrial] = {}
-        for hard, places in self._grouped(asks, block):
-            wanted = _distinct(_guest_only(levels_of(asks[place])) for place in places)
-            for place in places:
-                error = self._stand(hard, wanted)
-                answers[place] = self._trial(asks[place], block, kind, error)
+        with self.benches.others.block(block):
+            for hard, places in self._grouped(asks, block):
+                wanted = _distinct(_guest_only(levels_of(asks[place])) for place in places)
+                for place in places:
+                    error = self._stand(hard, wanted)
+                    answers[place] = self._trial(asks[place], block, kind, error)
         self._blocks_on_bench += 1
         return [answers[place] for place in range(len(asks))]
 

@@ -13,6 +13,7 @@ from hypertare.design.design import Plot
 from hypertare.design.trials import FinishedTrial
 from hypertare.engine.notes import Notes
 from hypertare.machines.batch import Place, Told
+from hypertare.machines.others import Others
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, Record, TrialEnd
 
@@ -23,6 +24,7 @@ class Machine(Protocol):
     def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]: ...
     def run(self, trial: plan.Trial) -> list[Record]: ...
     def teardown(self) -> list[Record]: ...
+    def processes(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Benches:
         self.notes = notes
         self.on = on
         self.clock = clock
+        self.others = Others(notes.journal.add_other_program, beside=machine.processes)
         self.plot: Plot | None = None
         self.lost = False
 
@@ -111,6 +114,7 @@ class Benches:
 
     def down(self) -> None:
         """Removes the bench, where one stands."""
+        self.others.flush()
         if self.plot is not None:
             self.plot, self.lost = None, False
             self.notes.pass_on(self.machine.teardown())

@@ -142,11 +142,13 @@ class Campaign:
 
     def _block(self, key: Key, boot: int, kind: Kind) -> bool:
         """One trial of every variant, in random order; `False` when a node was lost."""
-        for place in self.cells.places(key, self.numbers.new_block(), boot, kind):
-            place = self.numbers.placed(place)
-            self._take(place, self.benches.run(place, self.cells.live_plot(key.plot)))
-            if self.benches.lost:
-                return False
+        block = self.numbers.new_block()
+        with self.benches.others.block(block):
+            for place in self.cells.places(key, block, boot, kind):
+                place = self.numbers.placed(place)
+                self._take(place, self.benches.run(place, self.cells.live_plot(key.plot)))
+                if self.benches.lost:
+                    return False
         return True
 
     def _take(self, place: Place, finished: FinishedTrial) -> None:

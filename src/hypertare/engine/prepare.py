@@ -70,6 +70,9 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
             _check_size(workdir, cell.sut.memory)
     _check_devices(study)
     for name, settings in study.workloads.items():
+        if study.sut.image is not None:
+            # Its programs are known when its files are: the agent says what is not there.
+            continue
         if settings.argv and study.needs_files:
             _check_command(name, settings.argv, workdir)
         elif settings.argv:

@@ -16,9 +16,11 @@ from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings import advice
 from hypertare.findings.advice import Judged
+from hypertare.findings.conditions import uneven
 from hypertare.findings.doubt import doubt
 from hypertare.findings.ruling import Compared, Comparison, Rules, ends_of, judged
 from hypertare.findings.series import Series, baseline_of, paired, series
+from hypertare.probes.conditions import Seen
 from hypertare.runs.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState
 from hypertare.stats import boots, fairness, noise, slow_down
 from hypertare.stats.boots import Booted
@@ -75,6 +77,7 @@ def estimate(
     clock: Clock = "wall",
     platforms: Sequence[PlatformState] = (),
     leading: Mapping[str, str] | None = None,
+    conditions: Mapping[int, Seen] | None = None,
 ) -> Estimates:
     """Estimates of every response of every platform in every cell, costs against the baseline.
 
@@ -89,6 +92,7 @@ def estimate(
         platforms: what the platforms turned out to be, for warnings of unlike conditions.
         leading: by workload, the response that is the question. Verdicts on these are corrected for
             the number of them, those on all others for theirs.
+        conditions: by trial, what its machine was like meanwhile, where that was watched.
     """
     leading = leading or {}
     rules = Rules(baseline, confidence, threshold, clock)
@@ -119,7 +123,9 @@ def estimate(
     for draft, many in zip(drafts, chance, strict=True):
         one, response, comparison = draft.one, draft.response, draft.comparison
         made = _estimate(one, response, draft.value, comparison, draft.floor, rules, many)
-        made = made.model_copy(update={"doubt": _doubt(response, one, draft.base)})
+        made = made.model_copy(
+            update={"doubt": _doubt(response, one, draft.base, conditions or {})}
+        )
         if response.name == GOODPUT:
             made = made.model_copy(update=_of_alone(one, every, rules))
         found.append(made)
@@ -167,12 +173,14 @@ def _of_alone(one: Series, every: Sequence[Series], rules: Rules) -> dict[str, f
     return {"of_alone": math.exp(found.estimate), "of_alone_low": low, "of_alone_high": high}
 
 
-def _doubt(response: Response, one: Series, base: Series | None) -> str | None:
+def _doubt(
+    response: Response, one: Series, base: Series | None, conditions: Mapping[int, Seen]
+) -> str | None:
     """Of a cost both sides may be in doubt."""
     for side in (one, *([base] if base else [])):
         if reason := doubt(response.name, side.good):
             return reason if side is one else f"{side.platform}: {reason}"
-    return None
+    return uneven(one.good, base.good, conditions) if base else None
 
 
 def _of_guests(

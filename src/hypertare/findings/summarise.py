@@ -15,6 +15,7 @@ from hypertare.base.response import Response
 from hypertare.design.planner import HOST
 from hypertare.design.trials import FinishedTrial
 from hypertare.machine_kinds.registry import find
+from hypertare.probes.conditions import CONDITIONS, Seen
 from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.runs.store import Meta, Store
@@ -45,6 +46,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     """
     from hypertare.findings.cell_order import in_order
     from hypertare.findings.claims import judge
+    from hypertare.findings.conditions import disturbances, warning
     from hypertare.findings.curves import curves
     from hypertare.findings.estimates import estimate
     from hypertare.findings.levels import level_changes
@@ -68,7 +70,9 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     }
     trials, walked = in_order(store.trials(), meta.settings, meta.platforms), store.walks()
     responses = responses_of(meta)
-    found = estimate(trials, responses, **rules, platforms=platforms)
+    seen = _conditions(store, meta)
+    found = estimate(trials, responses, **rules, platforms=platforms, conditions=seen)
+    disturbed = disturbances(trials, seen, store.other_programs())
     modelled = joined(file, trials, walked) if walked else ()
     # Of the same trials once more: what is to be said of these is said already.
     estimates = (
@@ -118,7 +122,17 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
             for claim in _claims(store, meta)
         ),
         failed=found.failed,
-        warnings=tuple(dict.fromkeys([*_warnings(store), *_missed(meta, found), *found.warnings])),
+        disturbances=disturbed,
+        warnings=tuple(
+            dict.fromkeys(
+                [
+                    *_warnings(store),
+                    *map(warning, disturbed),
+                    *_missed(meta, found),
+                    *found.warnings,
+                ]
+            )
+        ),
     )
 
 
@@ -146,6 +160,15 @@ def read(path: Path) -> Found:
 def responses_of(meta: Meta) -> dict[str, Response]:
     """All responses by name; those of two workloads that share a name share unit and direction."""
     return {response.name: response for some in meta.responses.values() for response in some}
+
+
+def _conditions(store: Store, meta: Meta) -> dict[int, Seen]:
+    """By trial, of those on a machine that others use too."""
+    if meta.clock == "virtual":
+        return {}
+    readings = store.readings(CONDITIONS.name)
+    seen = ((t, CONDITIONS.seen(one)) for t, told in readings.items() for one in told)
+    return {trial: one for trial, one in seen if one is not None}
 
 
 def _factors(

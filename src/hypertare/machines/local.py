@@ -20,6 +20,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hypertare.base.errors import HypertareError, MachineError
+from hypertare.machines.host.engine import Engine, EngineImage
 from hypertare.machines.host.loan import Loan, NotPutBackError
 from hypertare.machines.host.needs import NOTHING, Needs
 from hypertare.protocol import plan
@@ -37,9 +38,11 @@ class AgentError(HypertareError):
     """The host agent ended, or did not answer."""
 
 
-def _not_to_be_had(bench: plan.Bench, error: HypertareError) -> BenchReady:
-    """Guests are to blame: nobody else needs anything of the host's settings."""
-    guest = next((node.name for node in bench.nodes if isinstance(node.kind, plan.Guest)), None)
+def _not_to_be_had(
+    bench: plan.Bench, error: HypertareError, blamed: type[plan.NodeKind] = plan.Guest
+) -> BenchReady:
+    """To blame are guests: nobody else needs anything of the host's settings; or an engine's containers."""
+    guest = next((node.name for node in bench.nodes if isinstance(node.kind, blamed)), None)
     text = " ".join(filter(None, (error.what, error.do)))
     return BenchReady(bench=bench.name, seconds_s=0.0, error=text, node=guest)
 
@@ -47,8 +50,11 @@ def _not_to_be_had(bench: plan.Bench, error: HypertareError) -> BenchReady:
 class LocalMachine:
     """Runs benches and trials on this host. Use as a context manager."""
 
-    def __init__(self, agent: Path, loan: Loan | None = None) -> None:
+    def __init__(
+        self, agent: Path, loan: Loan | None = None, image: EngineImage | None = None
+    ) -> None:
         self.agent = agent
+        self.engine = Engine(image, agent) if image is not None else None
         self.loan = loan or Loan(NOTHING)
         self.hello: Hello | None = None
 
@@ -108,8 +114,18 @@ class LocalMachine:
             self.loan.provide(Needs.of(bench))
         except HypertareError as error:
             return [_not_to_be_had(bench, error)]
+        if self.engine is not None:
+            try:
+                bench = self.engine.start(bench, limit_s)
+            except HypertareError as error:
+                self.engine.remove()
+                return [_not_to_be_had(bench, error, plan.Container)]
         self._send(plan.BenchStep(bench=bench))
         return list(self._until(BenchReady, limit_s + _ANSWER_MARGIN_S))
+
+    def processes(self) -> tuple[int, ...]:
+        """Of its nodes, those that are not below this process."""
+        return tuple(self.engine.pids.values()) if self.engine is not None else ()
 
     def run(self, trial: plan.Trial) -> list[Record]:
         """Executes a trial; the last record is its `TrialEnd`.
@@ -123,10 +139,21 @@ class LocalMachine:
 
     def teardown(self) -> list[Record]:
         self._send(plan.TeardownStep())
-        return list(self._until(Teardown, _TEARDOWN_LIMIT_S))
+        try:
+            return list(self._until(Teardown, _TEARDOWN_LIMIT_S))
+        finally:
+            if self.engine is not None:
+                self.engine.remove()
 
     def close(self) -> None:
         """Ends the agent in order, or by force after a few seconds. Never raises."""
+        try:
+            self._end()
+        finally:
+            if self.engine is not None:
+                self.engine.close()
+
+    def _end(self) -> None:
         process = self._process
         with contextlib.suppress(OSError):
             assert process.stdin is not None

@@ -8,6 +8,7 @@ from hypertare.protocol import plan
 
 class Container(Platform):
     name = "container"
+    runs_images = True
     settings_typed_at = "container"
     kernel_typed_at = "host"
 

@@ -11,6 +11,7 @@ class Native(Platform):
     is_baseline = True
     is_host = True
     is_seen_from_outside = False
+    runs_images = True
     settings_typed_at = "host"
     kernel_typed_at = "host"
 

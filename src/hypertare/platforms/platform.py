@@ -95,6 +95,8 @@ class Platform(ABC):
     # --- files and packets
     sees_host_files: ClassVar[bool] = True
     """On this host its commands find this host's programs."""
+    runs_images: ClassVar[bool] = False
+    """It can run an image of a container engine."""
     packets_moved_by_host: ClassVar[bool] = False
     """What it sends passes the kernel of the node `host`, which may drop it, and CPU time there."""
     nic: ClassVar[Nic] = "the machine's"

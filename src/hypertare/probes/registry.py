@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from hypertare.base.response import Found, Response
+from hypertare.probes.conditions import CONDITIONS
 from hypertare.probes.drops import DROPS
 from hypertare.probes.hardware import HARDWARE
 from hypertare.probes.interrupts import INTERRUPTS
@@ -36,6 +37,7 @@ KINDS: tuple[ProbeKind, ...] = (
     MEMORY,
     VMM_MEMORY,
     HARDWARE,
+    CONDITIONS,
 )
 """In the order in which a node is asked."""
 

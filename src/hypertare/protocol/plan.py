@@ -12,6 +12,20 @@ from pydantic import Field
 
 from hypertare.protocol.seam import Seam
 
+
+class EngineContainer(Seam):
+    """A container of podman or docker. Its agent is in it: a container lies outside of the sandbox
+    in which all else of a bench is made, and only the engine can enter it.
+    """
+
+    described: str
+    """The engine and its version."""
+    pipes: Path
+    """Directory with the named pipes of its agent: `orders`, `records`, `messages`."""
+    pid: int
+    """Its first process, as the machine numbers it."""
+
+
 Accelerator = Literal["kvm", "tcg"]
 
 Paging = Literal["nested", "shadow"]
@@ -38,6 +52,8 @@ class Container(Seam):
     type: Literal["container"] = "container"
     memory: int | None = None
     """Limit of the cgroup's memory, in bytes."""
+    engine: EngineContainer | None = None
+    """Given when the user's own engine made it, and it runs already; else it is made here."""
 
 
 class Guest(Seam):
@@ -168,6 +184,10 @@ class Files(Seam):
     """Bytes that writes may take in memory."""
     devices: tuple[Path, ...] = ()
     """Devices of the node that commands see beside those that every program has, `/dev/fuse`."""
+    root: Path | None = None
+    """Root file system of an image, in place of the machine's own. The work directory is the
+    machine's all the same.
+    """
 
 
 class Node(Seam):
@@ -627,6 +647,7 @@ ProbeName = Literal[
     "memory",
     "vmm_memory",
     "hardware",
+    "conditions",
 ]
 """`stat`: CPU seconds by mode, context switches and forks, from /proc/stat.
 `softirqs`: Softirqs by kind, from /proc/softirqs.
@@ -652,6 +673,8 @@ khugepaged.
 `vmm_memory`: Memory of the node's VMM: resident and proportional set, pages of hugetlb.
 `hardware`: Counters of the node's CPUs: instructions, cycles, TLB misses, cycles of page
 walks.
+`conditions`: What the machine was like meanwhile: CPU time of others, pressure (PSI), clock
+speed.
 """
 
 

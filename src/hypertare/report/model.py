@@ -342,6 +342,7 @@ def _remarks(
         key = (wording.platform(planned.platform, planned.cell), wording.label(planned.cell))
         counts[key] = counts.get(key, 0) + 1
     yield from failures.sentences(summary.failed, meta.baseline, wording, counts)
+    yield from verdict.disturbances(summary)
     if _leading(summary, meta, wording):
         yield verdict.least(summary, wording, meta.headline)
 

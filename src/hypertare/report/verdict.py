@@ -15,6 +15,7 @@ from hypertare.base.level import Cell, Level
 from hypertare.base.response import Better
 from hypertare.base.words import factor_text
 from hypertare.design.trials import FinishedTrial
+from hypertare.findings.conditions import told
 from hypertare.runs.store import Meta
 from hypertare.runs.summary import Estimate, LevelChange, Summary
 from hypertare.stats.practical import THRESHOLD
@@ -485,6 +486,11 @@ def least(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Se
     )
     less = ", less in the others" if len(leading) > len(shown) else ""
     return Sentence("same", f"{counts}; noise floor: {floors}{less}")
+
+
+def disturbances(summary: Summary) -> list[Sentence]:
+    """What took CPU time from the run."""
+    return [Sentence("unknown", told(one)) for one in summary.disturbances]
 
 
 def _basis(estimate: Estimate, wording: Wording) -> str:

@@ -28,16 +28,16 @@ from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.protocol.constants import MAX_TRIAL_BYTES
 from hypertare.protocol.parse import parse
-from hypertare.protocol.records import Record
+from hypertare.protocol.records import ProbeValues, Record
 from hypertare.runs.machine_state import MachineState
 from hypertare.study.published import Point
 from hypertare.walk.result import Walked, WalkSummary
 
 FILE_NAME = "run.sqlite"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
-# The first versions with the tables `walk` and `guest_value`.
-_WITH_WALKS, _WITH_GUESTS = 2, 3
+# The first versions with the tables `walk`, `guest_value` and `other_program`.
+_WITH_WALKS, _WITH_GUESTS, _WITH_OTHERS = 2, 3, 5
 
 # Marks the file as hypertare's own in SQLite's header ("tare").
 APPLICATION_ID = 0x74617265
@@ -121,6 +121,14 @@ CREATE TABLE walk (
     result TEXT NOT NULL CHECK (json_valid(result))
 ) STRICT;
 
+CREATE TABLE other_program (
+    id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    block INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    cpus REAL NOT NULL
+) STRICT;
+
 CREATE VIEW measurement AS
     SELECT trial.id AS trial, block, boot, platform, cell ->> 'workload' AS workload, cell,
         response, value
@@ -150,6 +158,7 @@ _KEYS = {
     "record": ("trial",),
     "event": ("id",),
     "walk": ("id",),
+    "other_program": ("id",),
 }
 
 
@@ -201,6 +210,17 @@ class Event:
     level: Literal["info", "warning"]
     text: str
     trial: int | None = None
+
+
+@dataclass(frozen=True)
+class OtherProgram:
+    """One of the busiest programs outside of this run, by its name, and how many CPUs' time it had while a
+    block was measured; a name stands for all processes that have it.
+    """
+
+    block: int
+    name: str
+    cpus: float
 
 
 class Store:
@@ -355,6 +375,14 @@ class Store:
         with self._writing() as db:
             db.execute("INSERT INTO walk VALUES (?,?,?,?,?)", row)
 
+    def add_other_program(self, other: OtherProgram) -> None:
+        """Notes it, but for runs that an older hypertare began: their files have no place for it."""
+        if self._version < _WITH_OTHERS:
+            return
+        row = (None, _now(), other.block, other.name, other.cpus)
+        with self._writing() as db:
+            db.execute("INSERT INTO other_program VALUES (?,?,?,?,?)", row)
+
     def ended(self, complete: bool) -> None:
         """Notes the run's end. `complete` says that nothing planned is missing."""
         with self._writing() as db:
@@ -368,6 +396,10 @@ class Store:
             yield self._db
 
     # --- reading
+
+    @property
+    def _version(self) -> int:
+        return int(self._rows("PRAGMA user_version")[0][0])
 
     @property
     def next_trial_id(self) -> int:
@@ -411,7 +443,7 @@ class Store:
 
     def _guest_values(self) -> dict[int, dict[int, dict[str, float]]]:
         """By trial and number of the guest."""
-        if self._rows("PRAGMA user_version")[0][0] < _WITH_GUESTS:
+        if self._version < _WITH_GUESTS:
             return {}
         found: dict[int, dict[int, dict[str, float]]] = {}
         rows = self._rows("SELECT trial, guest, response, value FROM guest_value")
@@ -432,7 +464,7 @@ class Store:
 
     def walks(self) -> list[Walked]:
         """What the model of page walks said, one a workload with levels of its own."""
-        if self._rows("PRAGMA user_version")[0][0] < _WITH_WALKS:
+        if self._version < _WITH_WALKS:
             return []
         rows = self._rows("SELECT cell, result FROM walk ORDER BY id")
         with _readable(self.path):
@@ -440,6 +472,24 @@ class Store:
                 Walked(json.loads(cell), WalkSummary.model_validate_json(result))
                 for cell, result in rows
             ]
+
+    def other_programs(self) -> list[OtherProgram]:
+        """What else was busy on this machine, by block, in the order in which it was seen."""
+        if self._version < _WITH_OTHERS:
+            return []
+        rows = self._rows("SELECT block, name, cpus FROM other_program ORDER BY id")
+        with _readable(self.path):
+            return [OtherProgram(*_OTHER.validate_python(row)) for row in rows]
+
+    def readings(self, probe: str) -> dict[int, list[ProbeValues]]:
+        """By trial, what a probe told; other records are not looked at."""
+        mark = f'"probe":"{probe}"'.encode()
+        found: dict[int, list[ProbeValues]] = {}
+        for trial, size, blob in self._rows("SELECT trial, bytes, zstd FROM record"):
+            with _readable(self.path):
+                told = [parse(line) for line in _unpack(size, blob) if mark in line]
+            found[trial] = [one for one in told if isinstance(one, ProbeValues)]
+        return found
 
     def _rows(self, query: str, *arguments: object) -> list[Any]:
         with _sentences(self.path):
@@ -626,6 +676,7 @@ _Row = tuple[
     str | None,
 ]
 _ROW: TypeAdapter[_Row] = TypeAdapter(_Row)
+_OTHER: TypeAdapter[tuple[int, str, float]] = TypeAdapter(tuple[int, str, float])
 _VALUES: TypeAdapter[dict[str, float]] = TypeAdapter(dict[str, float])
 
 

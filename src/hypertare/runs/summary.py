@@ -44,7 +44,7 @@ class Estimate(Part):
     what one gets alone in the same setting, with its interval.
 
     `doubt` says why it decides no claim, whatever its interval is: streams of several guests that
-    hardly ran at once.
+    hardly ran at once, or other programs that were busier beside one side than beside the other.
     """
 
     response: str
@@ -384,6 +384,20 @@ class Published(Part):
     ratio_high: float | None = None
 
 
+class Disturbance(Part):
+    """What took CPU time from a run: `cpus` of it on average, in `blocks` of its `of` blocks.
+
+    `what` is another "program" of this machine, of the name `program`; a "hypervisor" below the machine
+    (steal time); or "unseen" work, of which no program can be seen from where the run was made.
+    """
+
+    what: Literal["program", "hypervisor", "unseen"]
+    program: str | None
+    cpus: float
+    blocks: int
+    of: int
+
+
 class Summary(Part):
     hypertare: str
     study: str
@@ -410,4 +424,5 @@ class Summary(Part):
     published: tuple[Published, ...] = ()
     claims: tuple[JudgedClaim, ...] = ()
     failed: tuple[FailedTrial, ...] = ()
+    disturbances: tuple[Disturbance, ...] = ()
     warnings: tuple[str, ...] = ()

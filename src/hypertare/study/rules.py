@@ -167,6 +167,28 @@ def devices_are_of_this_host(study: Study) -> None:
         )
 
 
+def images_can_be_run(study: Study) -> None:
+    """An engine's containers are of this host, and their network is the engine's."""
+    if {"sut.image", "sut.engine"} & study.factors.keys():
+        raise ValueError("sut.image and sut.engine cannot be factors: a run weighs one image")
+    if study.sut.image is None:
+        return
+    if study.machine_kind.boots_whole_pcs:
+        raise ValueError("sut.image is of an engine of this host: take machine = 'local'")
+    strange = [platform.name for platform in study.platforms if not platform.runs_images]
+    if strange:
+        able = ",".join(kind.name for kind in PLATFORMS.values() if kind.runs_images)
+        raise ValueError(
+            f"sut.image: {' and '.join(strange)} cannot run an image of a container engine yet: leave it "
+            f"out of sut.platforms (weigh: --on {able})"
+        )
+    if study.needs_network:
+        raise ValueError(
+            "sut.image: the network of an engine's containers does not lead to a bench's peers, so "
+            "that only commands and other work without a network can be weighed"
+        )
+
+
 def walks_can_be_joined(study: Study) -> None:
     """Modelled walks are added to elapsed virtual time."""
     if study.walk is None:
@@ -389,6 +411,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     frames_fit_the_nics,
     programs_are_of_an_image,
     devices_are_of_this_host,
+    images_can_be_run,
     walks_can_be_joined,
     routing_can_be_had,
     workloads_fit_the_nodes,

@@ -42,6 +42,8 @@ class Sut(Settings):
     driver_memory: Memory = 448 << 20
     programs: tuple[str, ...] = ()
     devices: tuple[Path, ...] = ()
+    image: str | None = None
+    engine: Literal["auto", "podman", "docker"] = "auto"
 
     @field_validator("programs")
     @classmethod

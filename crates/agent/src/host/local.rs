@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
-    Bench, Domain as DomainPlan, Guest, Interface, Link, LinkKind, Node, NodeKind, Trunk,
+    Bench, Container, Domain as DomainPlan, EngineContainer, Guest, Interface, Link, LinkKind,
+    Node, NodeKind, Trunk,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::machine::{Machine, Started};
 use crate::links::Inbox;
 use crate::links::domain::DomainLink;
+use crate::links::engine::EngineLink;
 use crate::links::guest::{GuestLink, Held, Provisions, Spec, Tap};
 use crate::links::process::{Pipes, ProcessLink};
 use crate::net::{Links, Namespace, forwarding, line, tap};
@@ -298,6 +300,9 @@ impl Machine for Local {
             bail!("its links differ in their MTU; give all links of a node the same");
         }
         match &node.kind {
+            NodeKind::Container(Container { engine: Some(engine), .. }) => {
+                join_engine(bench, node, engine, inbox)
+            }
             NodeKind::Host | NodeKind::Container(_) => self.start_process(bench, node, inbox),
             NodeKind::Guest(guest) => self.start_guest(bench, node, guest, inbox),
             NodeKind::Domain(domain) => self.start_domain(bench, node, domain, inbox),
@@ -318,6 +323,21 @@ impl Machine for Local {
         }
         self.weights = None;
     }
+}
+
+/// A container that runs already.
+fn join_engine(
+    bench: &Bench,
+    node: &Node,
+    engine: &EngineContainer,
+    inbox: Inbox,
+) -> Result<Started> {
+    if !node.interfaces.is_empty() {
+        bail!("the network of an engine's container does not lead to this bench");
+    }
+    let link = EngineLink::join(engine, inbox)?;
+    let (interfaces, mtu) = (Vec::new(), mtu(bench, node));
+    Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
 }
 
 /// The MTU of the node's links.

@@ -2,6 +2,7 @@
 //! which records it may send. What a node sends is not trusted.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
@@ -12,6 +13,7 @@ use hypertare_plan::{
 use super::event::MemberId;
 use super::machine::Started;
 use crate::links::NodeLink;
+use crate::probe::Outside;
 
 pub struct Member {
     pub id: MemberId,
@@ -84,6 +86,14 @@ impl Member {
     /// Whether it has CPUs of its own, which its machine may keep waiting.
     pub fn is_guest(&self) -> bool {
         matches!(self.node.kind, NodeKind::Guest(_) | NodeKind::Domain(_))
+    }
+
+    /// The cgroup of a node that is no process of this sandbox.
+    pub fn elsewhere(&mut self) -> Option<PathBuf> {
+        match self.link.outside() {
+            Some(Outside::Cgroup(directory)) => Some(directory),
+            _ => None,
+        }
     }
 
     /// Has been heard: its agent works.

@@ -1,7 +1,8 @@
-//! The host agent's ends of nodes, and what is behind each: a [`process`] of this machine, a [`guest`] in
-//! a VMM, a [`domain`] of Xen. Whoever holds a [`NodeLink`] need not know which.
+//! The host agent's ends of nodes, and what is behind each: a [`process`] of this machine, a
+//! container of the user's own [`engine`], a [`guest`] in a VMM, a [`domain`] of Xen. Whoever holds a [`NodeLink`] need not know which.
 
 pub mod domain;
+pub mod engine;
 pub mod guest;
 mod inbox;
 pub mod process;

@@ -46,8 +46,8 @@ pub struct View {
     pristine: PathBuf,
     work: PathBuf,
     temporary: PathBuf,
-    /// In which the view is the root.
-    namespace: OwnedFd,
+    /// In which the view is the root; none where it is the root already.
+    namespace: Option<OwnedFd>,
     as_container: bool,
     users: Mutex<usize>,
     /// Where the files come from elsewhere.
@@ -82,7 +82,8 @@ impl View {
         let left_out = copy::copy(&source, &pristine).with_context(|| {
             format!("the work directory {} cannot be copied", workdir.display())
         })?;
-        let mut builder = Builder::new(place, lower, &files.devices, as_container)?;
+        let shown = files.root.as_deref().unwrap_or(lower);
+        let mut builder = Builder::new(place, shown, &files.devices, as_container)?;
         builder.left_out(&left_out);
         builder.show_root(&root)?;
         let target = root.join(relative(&workdir));
@@ -92,16 +93,32 @@ impl View {
         let overlays = std::mem::take(&mut builder.overlays);
         let keep = from_elsewhere.then(|| Mutex::new(Keep::new(place, memory, &root, overlays)));
         kernel_files::forbid_cgroup_namespaces()?;
-        let namespace = own_root::rooted_at(&root)?;
+        let namespace = Some(own_root::rooted_at(&root)?);
         let users = Mutex::new(0);
         let place = place.to_owned();
         let view = View { place, pristine, work, temporary, namespace, as_container, users, keep };
         Ok((view, builder.warnings()))
     }
 
-    /// What commands work in.
-    pub fn confinement(&self) -> Confinement<'_> {
-        Confinement { namespace: self.namespace.as_fd(), as_container: self.as_container }
+    /// The view in a container of an engine, which has laid out all of it: the work directory and the
+    /// one for temporary files are empty and in memory, `pristine` is what belongs into the first.
+    pub fn in_engine(files: &Files, place: &Path, pristine: &Path) -> Self {
+        View {
+            place: place.to_owned(),
+            pristine: pristine.to_owned(),
+            work: files.workdir.clone(),
+            temporary: TMPDIR.into(),
+            namespace: None,
+            as_container: false,
+            users: Mutex::new(0),
+            keep: None,
+        }
+    }
+
+    /// What commands work in; none where whoever made the node confines them.
+    pub fn confinement(&self) -> Option<Confinement<'_>> {
+        let namespace = self.namespace.as_ref()?.as_fd();
+        Some(Confinement { namespace, as_container: self.as_container })
     }
 
     /// Lays the work directory and the temporary directory afresh, unless a task works in them. The
@@ -237,6 +254,21 @@ impl Builder {
                 Some("dev") => devices::show(&to, &self.devices)?,
                 _ => self.show(&from, &to),
             }
+        }
+        self.show_what_an_image_lacks(root)
+    }
+
+    /// An image need not have the directories that its engine mounts these on.
+    fn show_what_an_image_lacks(&self, root: &Path) -> Result<()> {
+        let (proc, sys, dev) = (root.join("proc"), root.join("sys"), root.join("dev"));
+        if !proc.exists() {
+            kernel_files::show_proc(&proc, self.as_container)?;
+        }
+        if !sys.exists() {
+            kernel_files::show_sys(&sys, self.as_container)?;
+        }
+        if !dev.exists() {
+            devices::show(&dev, &self.devices)?;
         }
         Ok(())
     }

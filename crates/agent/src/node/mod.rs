@@ -68,6 +68,9 @@ pub struct Arguments {
     /// Confine commands as common runtimes of containers do
     #[arg(long)]
     as_container: bool,
+    /// In a container of an engine, whose files are shown already: where the work directory's are
+    #[arg(long, value_name = "DIR", conflicts_with = "as_container")]
+    in_engine: Option<PathBuf>,
     /// Where the groups of guests' CPU weights are
     #[arg(long, value_name = "VERSION:DIR", value_parser = Groups::at)]
     weights: Option<Groups>,
@@ -87,11 +90,11 @@ pub fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn serve(Arguments { place, as_container, weights, scope }: Arguments) -> Result<()> {
+fn serve(Arguments { place, as_container, in_engine, weights, scope }: Arguments) -> Result<()> {
     use rustix::mount::{MountFlags, mount};
     let mut surroundings = Surroundings::default();
     let machine_proc: OwnedFd;
-    if std::process::id() == 1 {
+    if std::process::id() == 1 && in_engine.is_none() {
         // Kernel threads are in the machine's PID namespace only.
         machine_proc = File::open("/proc").context("cannot open /proc")?.into();
         let path = format!("/proc/self/fd/{}", machine_proc.as_raw_fd());
@@ -102,7 +105,8 @@ fn serve(Arguments { place, as_container, weights, scope }: Arguments) -> Result
     }
     let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
-    let mut node = Node::new(output, Origin::Own, place);
+    let origin = in_engine.map_or(Origin::Own, Origin::Engine);
+    let mut node = Node::new(output, origin, place);
     node.surroundings = surroundings;
     node.as_container = as_container;
     node.ledger =
@@ -114,6 +118,8 @@ fn serve(Arguments { place, as_container, weights, scope }: Arguments) -> Result
 enum Origin {
     Own,
     Share,
+    /// They are shown already; where those of the work directory are.
+    Engine(PathBuf),
 }
 
 enum Event {
@@ -201,10 +207,14 @@ impl Node {
             let desk = Arc::new(Desk::new(node, self.emitter.clone()));
             desk.emit(&Record::Hello(hello(desk.node())));
             self.desk = Some(desk.clone());
-            let outcome = interfaces::set_up(&desk, &interfaces, mtu)
-                .and_then(|()| router::set_up(&interfaces, &routes, router.as_ref()))
-                .and_then(|()| self.start_daemon(&interfaces, router.as_ref()))
-                .and_then(|()| self.show_files(&desk, files.as_ref()));
+            let outcome = match self.origin {
+                // Its network is the engine's.
+                Origin::Engine(_) => Ok(()),
+                _ => interfaces::set_up(&desk, &interfaces, mtu)
+                    .and_then(|()| router::set_up(&interfaces, &routes, router.as_ref()))
+                    .and_then(|()| self.start_daemon(&interfaces, router.as_ref())),
+            };
+            let outcome = outcome.and_then(|()| self.show_files(&desk, files.as_ref()));
             desk.done(number, outcome);
             return Ok(());
         }
@@ -264,9 +274,13 @@ impl Node {
 
     fn show_files(&mut self, desk: &Desk, files: Option<&Files>) -> Result<()> {
         let Some(files) = files else { return Ok(()) };
-        let lower = match self.origin {
+        let lower = match &self.origin {
             Origin::Own => PathBuf::from("/"),
             Origin::Share => share::mount_share()?.to_owned(),
+            Origin::Engine(pristine) => {
+                self.view = Some(Arc::new(View::in_engine(files, &self.place, pristine)));
+                return Ok(());
+            }
         };
         let (view, warnings) = View::build(files, &self.place, &lower, self.as_container)?;
         warnings.into_iter().for_each(|warning| desk.warn(warning));

@@ -179,7 +179,7 @@ impl Running {
         if let Some(reason) = &state.killed {
             bail!("killed: {reason}");
         }
-        let mut child = process::spawn(&assignment, view.map(View::confinement))?;
+        let mut child = process::spawn(&assignment, view.and_then(View::confinement))?;
         let records = child.records.as_fd().try_clone_to_owned()?;
         let ready = child.ready.try_clone()?;
         if state.stopped {

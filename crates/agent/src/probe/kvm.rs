@@ -108,7 +108,7 @@ pub fn sample(surroundings: &Surroundings) -> Result<Sample> {
 pub fn vmm(surroundings: &Surroundings) -> Result<&Processes> {
     match surroundings.outside()? {
         Outside::Processes(processes) => Ok(processes),
-        Outside::Domain(_) => bail!("it is a guest of Xen, not of KVM"),
+        Outside::Domain(_) | Outside::Cgroup(_) => bail!("it is a guest of Xen, not of KVM"),
     }
 }
 

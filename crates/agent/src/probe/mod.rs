@@ -9,6 +9,7 @@
 //! What two readings do not agree on is decided in one place, [`counters`], and told as a note.
 
 pub mod alone;
+pub mod conditions;
 pub mod counters;
 pub mod drops;
 pub mod hardware;
@@ -103,6 +104,7 @@ probes! {
     Memory => memory,
     VmmMemory => vmm_memory,
     Hardware => hardware,
+    Conditions => conditions,
 }
 
 /// What a probe tells.
@@ -134,6 +136,8 @@ pub struct Surroundings {
     pub machine_proc: Option<PathBuf>,
     /// What the probes that are read from outside are about; they are unavailable without it.
     pub outside: Option<Outside>,
+    /// Cgroups of this run whose processes `proc` does not show.
+    pub elsewhere: Vec<PathBuf>,
 }
 
 impl Default for Surroundings {
@@ -143,6 +147,7 @@ impl Default for Surroundings {
             sys: PathBuf::from("/sys"),
             machine_proc: None,
             outside: None,
+            elsewhere: Vec::new(),
         }
     }
 }
@@ -447,6 +452,7 @@ mod tests {
             (Probe::Kvm, kvm::tests::captured()),
             (Probe::Memory, memory::tests::captured()),
             (Probe::VmmMemory, vmm_memory::tests::captured()),
+            (Probe::Conditions, conditions::tests::captured()),
         ] {
             let all = sample.entries.into_iter().flat_map(|entry| entry.names);
             names.extend(all.map(|name| (probe, name)));

@@ -62,6 +62,8 @@ pub enum Outside {
     Processes(Processes),
     /// A Xen guest: its number.
     Domain(u32),
+    /// Of processes that cannot be seen from here: the directory of their cgroup.
+    Cgroup(PathBuf),
 }
 
 impl Outside {
@@ -73,6 +75,15 @@ impl Outside {
     pub fn sample(&self, proc: &Path) -> Result<Sample> {
         match self {
             Outside::Processes(processes) => processes.sample(proc),
+            Outside::Cgroup(directory) => {
+                let cpu = cgroup_cpu(directory)?;
+                let mut sample = Sample::default();
+                let names = ["cpu_s", "cgroup_cpu_s"];
+                sample.share("cpu_s", &names, cpu.total, Kind::Drifting, 1e-9);
+                sample.count("user_s", cpu.user, Kind::Drifting, 1e-9);
+                sample.count("system_s", cpu.system, Kind::Drifting, 1e-9);
+                Ok(sample)
+            }
             Outside::Domain(id) => {
                 let mut sample = Sample::default();
                 sample.count("cpu_s", account::cpu_ns(*id)?, Kind::Counter, 1e-9);
@@ -95,16 +106,39 @@ pub struct Processes {
 }
 
 /// What /proc/PID/stat tells. Times are in ticks.
-struct Process {
+pub(super) struct Process {
     pid: i32,
     name: String,
-    parent: i32,
+    pub(super) parent: i32,
     user: u64,
     system: u64,
     children_user: u64,
     children_system: u64,
     guest: u64,
     start: u64,
+}
+
+impl Process {
+    /// CPU time of its own, in steps of a tick: its number may be that of another PID namespace.
+    pub(super) fn ticks_ns(&self) -> u64 {
+        (self.user + self.system) * tick_ns()
+    }
+}
+
+/// CPU time of all processes that a procfs shows, and of those that ended and were waited for.
+pub(super) fn all_ns(proc: &Path) -> Result<u64> {
+    let processes = scan(proc)?;
+    Ok(cpu_of(&processes.iter().collect::<Vec<_>>()).total)
+}
+
+/// CPU time of a cgroup; nothing where it is gone.
+pub(super) fn of_cgroup_ns(directory: &Path) -> u64 {
+    cgroup_cpu(directory).map_or(0, |cpu| cpu.total)
+}
+
+/// One process, by its number or as `self`.
+pub(super) fn one(proc: &Path, pid: &str) -> Option<Process> {
+    parse_stat(&fs::read_to_string(proc.join(pid).join("stat")).ok()?)
 }
 
 /// Nanoseconds of CPU time.
@@ -243,7 +277,7 @@ fn cpu_of(processes: &[&Process]) -> Cpu {
 
 /// From the process's clock; if it has just ended, from the ticks that were read while it lived.
 fn own_ns(process: &Process) -> u64 {
-    clock_ns(process.pid).unwrap_or((process.user + process.system) * tick_ns())
+    clock_ns(process.pid).unwrap_or_else(|| process.ticks_ns())
 }
 
 fn clock_ns(pid: i32) -> Option<u64> {
@@ -369,7 +403,7 @@ fn switches(sample: &mut Sample, proc: &Path, process: &Process) {
     }
 }
 
-fn tick_ns() -> u64 {
+pub(super) fn tick_ns() -> u64 {
     1_000_000_000 / ticks_per_s()
 }
 

@@ -168,6 +168,17 @@ impl Drop for Cgroup {
     }
 }
 
+/// The directory that accounts for the CPU time of a process's cgroup, as /proc/PID/cgroup names it.
+pub fn accounting_of(memberships: &str) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    parse_hierarchies(&mounts, memberships)
+        .into_iter()
+        .filter(|found| found.kind == "cgroup2" || found.controls("cpuacct"))
+        .filter_map(|found| Some((found.places.first()?.clone(), found.places.len())))
+        // In its root there is no group of its own: the mount point's account is of all processes.
+        .find_map(|(place, depth)| (depth > 1 && place.is_dir()).then_some(place))
+}
+
 /// Removes what a run that has ended made.
 pub fn remove_scope(scope: &Scope) {
     let deadline = Instant::now() + Duration::from_secs(1);

@@ -37,7 +37,10 @@ def _files(study: Study, on: Surroundings) -> plan.Files | None:
     if not study.needs_files or on.workdir is None:
         return None
     return plan.Files(
-        workdir=on.workdir, memory=files_memory(study.sut.memory), devices=study.sut.devices
+        workdir=on.workdir,
+        memory=files_memory(study.sut.memory),
+        devices=study.sut.devices,
+        root=None if on.image is None else on.image.root,
     )
 
 

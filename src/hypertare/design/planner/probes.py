@@ -41,6 +41,7 @@ def probes_of(
         ("kernel", [HOST, *backed]),
         ("processor", [HOST]),
         ("guest", guests),
+        ("shared", [] if study.machine_kind.boots_whole_pcs else [HOST]),
     ]
     found = [
         plan.ProbeRequest(node=node, probe=kind.name)

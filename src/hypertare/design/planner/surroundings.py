@@ -43,6 +43,13 @@ class Startable(Protocol):
     def archive(self) -> Path: ...
 
 
+class ContainerImage(Protocol):
+    """An image of the user's container engine, whose files are in a directory of this host."""
+
+    @property
+    def root(self) -> Path: ...
+
+
 @dataclass(frozen=True)
 class Chance:
     """What chance moves between two boots of a real machine, here moved by a seed: addresses,
@@ -91,7 +98,7 @@ class Surroundings:
     `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
     copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
     what those of its image take of the memory of the system under test, in bytes. `daemon` is what
-    routers learn networks by, where one does.
+    routers learn networks by, where one does. `image` is what the user's engine makes containers of.
     """
 
     cpus: tuple[int, ...]
@@ -104,6 +111,7 @@ class Surroundings:
     chance: Chance = Chance(0)
     capacities: tuple[Capacity, ...] = ()
     daemon: Startable | None = None
+    image: ContainerImage | None = None
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:

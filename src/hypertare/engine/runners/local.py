@@ -21,7 +21,7 @@ from hypertare.engine.runners.runner import Runner
 from hypertare.machine_kinds import local
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
-from hypertare.machines.host import xen
+from hypertare.machines.host import engine, xen
 from hypertare.machines.host.loan import Loan, recover
 from hypertare.machines.host.needs import Needs, Permissions, check
 from hypertare.machines.image import bird
@@ -58,10 +58,20 @@ class Local(Runner):
                 # KVM may be what is missing of it.
                 recover(Host(), tell)
                 accelerator = _accelerator(study, next(iter(images.values())), tell)
-        variables = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
+        image = None
+        if study.sut.image is not None:
+            image = engine.find(study.sut.engine, study.sut.image, tell)
+        own = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
+        variables = own if image is None else image.environment
         daemon = bird.build(tell) if study.speaks_ospf else None
         on = Surroundings(
-            prepared.cpus, accelerator, images, variables, prepared.workdir, daemon=daemon
+            prepared.cpus,
+            accelerator,
+            images,
+            variables,
+            prepared.workdir,
+            daemon=daemon,
+            image=image,
         )
         for plot in prepared.design.plots:
             cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
@@ -75,7 +85,7 @@ class Local(Runner):
     def run_cells(
         self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
     ) -> bool:
-        with _machine(manner) as machine:
+        with _machine(manner, on) as machine:
             campaign = Campaign(
                 prepared.file, prepared.study, prepared.design, machine, store, observer, on
             )
@@ -83,12 +93,13 @@ class Local(Runner):
 
     @contextmanager
     def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
-        with _machine(manner) as machine:
+        with _machine(manner, asking.on) as machine:
             yield AskedOnBenches(asking, machine)
 
 
-def _machine(manner: Manner) -> LocalMachine:
-    return LocalMachine(paths.agent_binary(), Loan(manner.allow))
+def _machine(manner: Manner, on: Surroundings) -> LocalMachine:
+    image = on.image if isinstance(on.image, engine.EngineImage) else None
+    return LocalMachine(paths.agent_binary(), Loan(manner.allow), image)
 
 
 def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:

@@ -27,7 +27,9 @@ from typing import Literal, get_args
 from hypertare.base.errors import MachineError
 from hypertare.base.paths import cache_dir
 
-Kind = Literal["names", "packages", "sources", "kernels", "modules", "images", "virtual", "walks"]
+Kind = Literal[
+    "names", "packages", "sources", "kernels", "modules", "images", "virtual", "walks", "roots"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Progress = Callable[[str], None]
 _META = "entry.json"

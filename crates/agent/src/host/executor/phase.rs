@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use hypertare_plan::{Order, Phase, Probe, Record, Task};
 
+use super::super::member::Member;
 use super::{Asked, Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
 use crate::host::sandbox;
@@ -179,13 +180,16 @@ impl<M: Machine> Executor<M> {
     }
 
     fn begin_outside(&mut self, phase: &Phase) -> Outsides {
+        let elsewhere: Vec<_> = self.members.iter_mut().filter_map(Member::elsewhere).collect();
         by_node(phase, Probe::is_outside)
             .into_iter()
             .map(|(node, probes)| {
                 let index = self.index(&node);
                 let outside = self.members[index].link.outside();
                 let machine_proc = sandbox::machine_proc();
-                let place = Surroundings { outside, machine_proc, ..Surroundings::default() };
+                let elsewhere = elsewhere.clone();
+                let place =
+                    Surroundings { outside, machine_proc, elsewhere, ..Surroundings::default() };
                 (index, probe::begin(&probes, &place))
             })
             .collect()

@@ -1,0 +1,167 @@
+"""What disturbed a run on a machine that others use too, and when it decides something. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from hypertare.design.trials import FinishedTrial
+from hypertare.probes.conditions import Seen
+from hypertare.runs.store import OtherProgram
+from hypertare.runs.summary import Disturbance
+
+LEAST_CPUS = 0.1
+"""Of one CPU: what an idle desktop takes stays below."""
+
+LEAST_BLOCKS = 0.1
+"""Of all blocks: what was beside fewer hardly moves their mean."""
+
+_MOST_PROGRAMS = 3
+
+_SURE_S = 0.03
+"""Of a block: three of the kernel's ticks."""
+
+UNEVEN_CPUS = 0.25
+"""So much more of a CPU on one side than on the other, and the two were not weighed alike: blocks pair
+trials because what goes on beside them is the same for all of a block."""
+
+_UNEVEN_S = 1.0
+"""Watched on each side at the least: over less, ticks decide."""
+
+_WAITED = 0.1
+"""Share of the time in which some task waited for a CPU; with CPUs left for all, others take nothing."""
+
+
+def disturbances(
+    trials: Iterable[FinishedTrial],
+    seen: Mapping[int, Seen],
+    programs: Sequence[OtherProgram],
+) -> tuple[Disturbance, ...]:
+    """What took CPU time from a run in a tenth of its blocks or more, the greatest first.
+
+    Args:
+        trials: of the run.
+        seen: by trial, where the machine was watched.
+        programs: by block, the busiest other ones.
+    """
+    counted = [trial for trial in trials if trial.counts and trial.planned.id in seen]
+    blocks: dict[int, list[FinishedTrial]] = defaultdict(list)
+    for trial in counted:
+        blocks[trial.planned.block].append(trial)
+    named = list(_programs(blocks.keys(), programs))
+    stolen = {t.planned.id: t.values.get("machine_steal", 0.0) for t in counted}
+    others = {t.planned.id: seen[t.planned.id].others_s for t in counted}
+    by_kind = [*named, *_taken("hypervisor", blocks, stolen, seen)]
+    if not named:
+        by_kind += _taken("unseen", blocks, others, seen)
+    return tuple(sorted(by_kind, key=lambda one: one.cpus * one.blocks, reverse=True))
+
+
+def _programs(blocks: Iterable[int], programs: Sequence[OtherProgram]) -> Iterator[Disturbance]:
+    of = len(known := set(blocks))
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    for one in programs:
+        if one.block in known and one.cpus >= LEAST_CPUS:
+            found[one.name][one.block] = one.cpus
+    made = [_disturbance("program", name, cpus.values(), of) for name, cpus in found.items()]
+    often = [one for one in made if _is_often(one)]
+    often.sort(key=lambda one: one.cpus * one.blocks, reverse=True)
+    yield from often[:_MOST_PROGRAMS]
+
+
+def _taken(
+    what: str,
+    blocks: Mapping[int, Sequence[FinishedTrial]],
+    taken: Mapping[int, float],
+    seen: Mapping[int, Seen],
+) -> Iterator[Disturbance]:
+    """Of blocks in which enough was taken to be told from the rounding of ticks."""
+    cpus = []
+    for trials in blocks.values():
+        sum_s = sum(taken[trial.planned.id] for trial in trials)
+        share = sum_s / sum(seen[trial.planned.id].watched_s for trial in trials)
+        if sum_s >= _SURE_S and share >= LEAST_CPUS:
+            cpus.append(share)
+    made = _disturbance(what, None, cpus, len(blocks)) if cpus else None
+    if made is not None and _is_often(made):
+        yield made
+
+
+def _disturbance(what: str, name: str | None, cpus: Iterable[float], of: int) -> Disturbance:
+    each = list(cpus)
+    return Disturbance.model_validate(
+        {
+            "what": what,
+            "program": name,
+            "cpus": sum(each) / len(each),
+            "blocks": len(each),
+            "of": of,
+        }
+    )
+
+
+def _is_often(one: Disturbance) -> bool:
+    return one.blocks >= LEAST_BLOCKS * one.of
+
+
+def warning(one: Disturbance) -> str:
+    """What happened, and what to do about it."""
+    what = told(one)
+    if one.what == "hypervisor":
+        return f"{_begun(what)}. Use a machine with CPUs of its own; more trials help meanwhile."
+    if one.what == "unseen":
+        return f"{_begun(what)}. See it with `top` on the machine itself, stop it, and weigh again."
+    return (
+        f"{_begun(what)}. It may have moved figures: stop it or wait for its end, and weigh again."
+    )
+
+
+def told(one: Disturbance) -> str:
+    """For example: another program, qemu, took 76 % of a CPU in 8 of 20 blocks"""
+    who = {
+        "program": f"another program, {one.program}, took",
+        "hypervisor": "a hypervisor below this machine took",
+        "unseen": "work that cannot be seen from here took",
+    }[one.what]
+    much = f"{100 * one.cpus:.0f} % of a CPU" if one.cpus < 1.5 else f"{one.cpus:.1f} CPUs"
+    blocks = f"{one.blocks} of {one.of} blocks" if one.of != one.blocks else _all(one.of)
+    return f"{who} {much} in {blocks}"
+
+
+def _all(blocks: int) -> str:
+    return f"all {blocks} blocks" if blocks > 1 else "the one block"
+
+
+def _begun(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def uneven(
+    mine: Sequence[FinishedTrial], its: Sequence[FinishedTrial], seen: Mapping[int, Seen]
+) -> str | None:
+    """Why a comparison of these trials decides nothing: others were busier beside one side, and there
+    were not CPUs enough for all. None where it may.
+    """
+    sides = [
+        _total([seen[t.planned.id] for t in side if t.planned.id in seen]) for side in (mine, its)
+    ]
+    if any(side.watched_s < _UNEVEN_S for side in sides):
+        return None
+    cpus = [side.others_s / side.watched_s for side in sides]
+    busier = sides[0] if cpus[0] > cpus[1] else sides[1]
+    waited = busier.waited_s is None or busier.waited_s >= _WAITED * busier.watched_s
+    if abs(cpus[0] - cpus[1]) < UNEVEN_CPUS or not waited:
+        return None
+    return (
+        f"other programs had {cpus[0]:.2g} CPUs while it ran and {cpus[1]:.2g} while the baseline did, "
+        "so the two were not weighed alike"
+    )
+
+
+def _total(seen: Sequence[Seen]) -> Seen:
+    waited = [one.waited_s for one in seen if one.waited_s is not None]
+    return Seen(
+        sum(one.watched_s for one in seen),
+        sum(one.others_s for one in seen),
+        sum(waited) if len(waited) == len(seen) else None,
+    )

@@ -1,0 +1,136 @@
+"""Which other program of this machine is busy while blocks are measured.
+
+Looked at between blocks only, and at most once in `EVERY_S`: a look reads a file of each process, which
+takes some milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypertare.runs.store import OtherProgram
+
+EVERY_S = 1.0
+_LEAST_S = 0.2
+"""Below, the kernel's ticks of 10 ms are too coarse."""
+_MOST_PROCESSES = 4096
+_MOST_NAMES = 3
+_KERNEL_THREAD = 0x200000
+"""PF_KTHREAD of the flags in proc_pid_stat(5): whose work theirs is cannot be told."""
+
+
+class Others:
+    """Watches a run's blocks. `tell` hears of each block which programs were busiest beside it, three at
+    most.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[OtherProgram], None],
+        proc: Path = Path("/proc"),
+        own: int | None = None,
+        beside: Callable[[], tuple[int, ...]] = tuple,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tell = tell
+        self._proc = proc
+        self._own = os.getpid() if own is None else own
+        self._beside = beside
+        self._clock = clock
+        self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
+        self._blocks: list[int] = []
+        self._at = -EVERY_S
+        self._before: dict[tuple[int, int], _Process] = {}
+
+    @contextmanager
+    def block(self, number: int) -> Iterator[None]:
+        """Around all trials of a block."""
+        if not self._blocks and self._clock() - self._at >= EVERY_S:
+            # What went before, a boot for example, was beside no block.
+            self._look()
+        try:
+            yield
+        finally:
+            self._blocks.append(number)
+            if self._clock() - self._at >= EVERY_S:
+                self.flush()
+
+    def flush(self) -> None:
+        """Tells of the blocks since the last look; nothing where that was just now."""
+        if not self._blocks:
+            return
+        before, began = self._before, self._at
+        self._look()
+        elapsed = self._at - began
+        blocks, self._blocks = self._blocks, []
+        if elapsed < _LEAST_S:
+            return
+        used = self._used(before)
+        busiest = sorted(used, key=lambda name: used[name], reverse=True)[:_MOST_NAMES]
+        for block in blocks:
+            for name in busiest:
+                self._tell(OtherProgram(block, name, used[name] * self._tick_s / elapsed))
+
+    def _used(self, before: dict[tuple[int, int], _Process]) -> dict[str, int]:
+        """Ticks by name, of processes that are still there."""
+        ours = self._ours()
+        used: dict[str, int] = defaultdict(int)
+        for key, process in self._before.items():
+            ticks = process.ticks - (before[key].ticks if key in before else 0)
+            if ticks > 0 and key[0] not in ours and not process.of_kernel:
+                used[process.name] += ticks
+        return used
+
+    def _ours(self) -> set[int]:
+        """This process, what belongs to it elsewhere, and all below these."""
+        children: dict[int, list[int]] = defaultdict(list)
+        for (pid, _), process in self._before.items():
+            children[process.parent].append(pid)
+        found = {self._own, *self._beside()}
+        new = list(found)
+        while new:
+            new = [child for pid in new for child in children[pid] if child not in found]
+            found.update(new)
+        return found
+
+    def _look(self) -> None:
+        found = {}
+        for entry in _numbered(self._proc):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                text = (self._proc / entry / "stat").read_text(errors="replace")
+                process, start = _parse(text)
+                found[int(entry), start] = process
+        self._before, self._at = found, self._clock()
+
+
+@dataclass(frozen=True)
+class _Process:
+    name: str
+    parent: int
+    ticks: int
+    of_kernel: bool
+
+
+def _numbered(proc: Path) -> list[str]:
+    try:
+        names = os.listdir(proc)  # noqa: PTH208 (a Path for each would take longer than reading)
+    except OSError:
+        return []
+    return [name for name in names if name.isdigit()][:_MOST_PROCESSES]
+
+
+def _parse(text: str) -> tuple[_Process, int]:
+    """A process and its beginning, of proc_pid_stat(5); the name may hold anything."""
+    head, _, rest = text.rpartition(")")
+    fields = rest.split()
+    ticks = int(fields[11]) + int(fields[12])
+    of_kernel = bool(int(fields[6]) & _KERNEL_THREAD)
+    process = _Process(head.partition("(")[2], int(fields[1]), ticks, of_kernel)
+    return process, int(fields[19])

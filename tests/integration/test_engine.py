@@ -1,0 +1,160 @@
+"""`weigh --image`: the user's own engine, podman, with an image made on the spot."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.lab import Lab, statuses, summary, until
+
+pytestmark = pytest.mark.runs
+
+IMAGE = "localhost/hypertare-test:1"
+PODMAN = shutil.which("podman")
+LIMITS = ("--warmup", "0", "--min-trials", "2", "--max-trials", "2")
+
+SHIM = """#!/bin/sh
+# crun takes no mixture of both versions of cgroups.
+exec unshare --mount sh -c 'umount /sys/fs/cgroup/unified 2>/dev/null; exec {podman} "$@"' sh "$@"
+"""
+# A place of its own for all that podman keeps, and no network of this host's making. What it may set of
+# limits is not what root of this machine may.
+STORAGE = """
+[storage]
+driver = "{driver}"
+graphroot = "{place}/graph"
+runroot = "{place}/run"
+"""
+CONTAINERS = """
+[containers]
+netns = "none"
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+"""
+
+COMMAND = """
+set -e
+test "$(cat /etc/of-the-image)" = image
+test ! -e /usr/bin/python3
+test "$(cat input)" = first
+test ! -e left
+echo changed > input
+echo left > left
+echo outside > /etc/of-the-image-2
+test "$OF_THE_IMAGE" = set
+test -z "$OF_THE_USER"
+i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done
+"""
+
+
+class Podman:
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        place = lab.home / "podman"
+        (place / "bin").mkdir(parents=True)
+        shim = place / "bin" / "podman"
+        shim.write_text(SHIM.format(podman=PODMAN))
+        shim.chmod(0o755)
+        driver = "overlay" if os.geteuid() == 0 else "vfs"
+        (place / "storage.conf").write_text(STORAGE.format(place=place, driver=driver))
+        (place / "containers.conf").write_text(CONTAINERS)
+        lab.env["PATH"] = f"{shim.parent}:{lab.env['PATH']}"
+        lab.env["CONTAINERS_STORAGE_CONF"] = str(place / "storage.conf")
+        lab.env["CONTAINERS_CONF"] = str(place / "containers.conf")
+        # What is made of the image is this test's.
+        lab.env["HYPERTARE_CACHE"] = str(lab.home / "cache")
+
+    def say(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["podman", *map(str, argv)],
+            env=self.lab.env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    @property
+    def containers(self) -> list[str]:
+        return self.say("ps", "--all", "--format", "{{.Names}}").stdout.split()
+
+
+@pytest.fixture(scope="module")
+def podman(shared: Lab) -> Podman:
+    if PODMAN is None:
+        pytest.skip("podman is not installed")
+    made = Podman(shared)
+    archive = shared.home / "image.tar"
+    pack(archive)
+    imported = made.say("import", "--change", "ENV OF_THE_IMAGE=set", archive, IMAGE)
+    assert imported.returncode == 0, imported.stderr
+    works = made.say("run", "--rm", IMAGE, "sh", "-c", "true")
+    if works.returncode != 0:
+        pytest.skip(f"podman runs no container here: {works.stderr.strip()}")
+    (shared.work / "input").write_text("first\n")
+    return made
+
+
+def pack(archive: Path) -> None:
+    """This host's sh and cat with their libraries, and a file that tells the image from the host."""
+    mark = archive.with_name("mark")
+    mark.write_text("image\n")
+    inside = {"etc/of-the-image": mark}
+    for name in ("sh", "cat"):
+        program = shutil.which(name)
+        assert program is not None
+        inside[f"bin/{name}"] = Path(program)
+        said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        inside |= {place.lstrip("/"): Path(place) for place in re.findall(r"(/\S+) \(0x", said)}
+    with tarfile.open(archive, "w") as tar:
+        for place, path in inside.items():
+            tar.add(path.resolve(), place)
+
+
+def test_the_image_is_weighed_in_its_container_and_natively(podman: Podman) -> None:
+    """The command checks its files, its environment and that its directory is as it was."""
+    lab = podman.lab
+    run = lab.home / "run"
+    ran = lab.run(
+        "weigh", "--image", IMAGE, *LIMITS, "--out", run, "--", "sh", "-c", COMMAND, OF_THE_USER="x"
+    )
+    assert ran.status == 0, ran
+    for platform in ("native", "container"):
+        assert statuses(run, platform, "command") == {"ok"}, ran
+    found = json.loads((run / "summary.json").read_text())
+    (container,) = [state for state in found["platforms"] if state["platform"] == "container"]
+    assert container["vmm"].startswith("podman ")
+    responses = {
+        one["response"] for one in summary(run)["estimates"] if one["platform"] == "container"
+    }
+    assert {"elapsed", "outside_cpu"} <= responses
+    assert not podman.containers
+    assert not list((lab.home / "tmp").glob("hypertare-*"))
+
+
+def test_a_run_that_is_killed_leaves_no_container(podman: Podman) -> None:
+    lab = podman.lab
+    started = lab.start("weigh", "--image", IMAGE, "--", "sh", "-c", "while :; do :; done")
+    until(lambda: any(name.startswith("hypertare-") for name in podman.containers), "a container")
+    lab.kill(started.process.pid)
+    until(lambda: not podman.containers, "its end")
+    until(lambda: not list((lab.home / "tmp").glob("hypertare-*")), "the end of its pipes")
+    started.end()
+
+
+def test_an_image_that_is_not_there_is_refused(podman: Podman) -> None:
+    ran = podman.lab.run("weigh", "--image", "localhost/none:1", "--", "true")
+    assert ran.status == 3
+    assert "podman has no image localhost/none:1" in ran.said
+    assert "podman pull localhost/none:1" in ran.said
+
+
+def test_a_guest_runs_no_image_yet(podman: Podman) -> None:
+    ran = podman.lab.run("weigh", "--image", IMAGE, "--on", "native,guest", "--", "true")
+    assert ran.status == 2
+    assert "--image" in ran.said and "--on native,container" in ran.said
