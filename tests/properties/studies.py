@@ -22,7 +22,9 @@ def right_studies() -> dict[str, str]:
     first, *parts = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     found["documented"] = first
     for number, part in enumerate(parts):
-        found[f"documented-{number}"] = f"{first}\n{part}"
+        # Some are whole, others are parts of one.
+        whole = part.startswith("name = ")
+        found[f"documented-{number}"] = part if whole else f"{first}\n{part}"
     for name in ("XEN", "ROUTERS", "MERGED", "OSPF", "WIDE"):
         found[name.lower()] = getattr(test_seam, name)
     return found
