@@ -13,13 +13,15 @@ RELEASE = Path("target/x86_64-unknown-linux-gnu/release")
 BESIDE = {
     "studies": "hypertare/studies",
     "kernel": "hypertare/kernel",
+    "emulator": "hypertare/emulator",
     str(RELEASE / "hypertare-agent"): "hypertare/bin/hypertare-agent",
     str(RELEASE / "libhypertare_walk.so"): "hypertare/bin/libhypertare_walk.so",
 }
 
 
 class Beside(BuildHookInterface):
-    """Brings studies, the kernel module's source, and the agent and the walk plugin, built anew."""
+    """Brings studies, the kernel module's source, the emulator's patches, and the agent and the walk
+    plugin, built anew."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":

@@ -275,7 +275,7 @@ def test_check(case, tmp_path, monkeypatch):
 
 def test_every_check_is_tested_both_ways():
     # The others need an agent and an image: test_own.py.
-    elsewhere = {"agent", "image", "kvm"}
+    elsewhere = {"agent", "image", "kvm", "emulator"}
     outcomes = {name: {c.status for c in CASES if c.check == name} for name in BY_NAME}
     single = {name for name, found in outcomes.items() if len(found) < 2}
     assert single <= elsewhere

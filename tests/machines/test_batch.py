@@ -70,8 +70,10 @@ def test_an_emulated_machine_has_defaults_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("[sut]\ncpus = 2", "one count of instructions"),
-        ("[factors]\n'sut.cpus' = [1, 2]", "one count of instructions"),
+        ("[sut]\ncpus = 9", "in virtual time a machine has 1 to 8"),
+        ("[factors]\n'sut.cpus' = [1, 16]", "in virtual time a machine has 1 to 8"),
+        ("[emulated]\nquantum = 0", "within 1 ns to 10 ms"),
+        ("[emulated]\nquantum = '11ms'", "within 1 ns to 10 ms"),
         ("[sut]\npaging = 'nested'", "add 'guest' to sut.platforms"),
         ("[factors]\n'sut.pages' = ['4K', '2M']", "add 'guest' to sut.platforms"),
         ("[sut]\nplatforms = ['native', 'guest']\npaging = 'both'", "'both' is not allowed"),
@@ -89,8 +91,20 @@ def test_what_does_not_fit_is_refused_with_the_reason(more: str, said: str) -> N
     assert said in str(caught.value)
 
 
-def test_several_cpus_are_for_the_wall_clock() -> None:
-    assert file("[sut]\ncpus = 2", machine="clock = 'wall'\nmachine").study().sut.cpus == 2
+def test_by_the_wall_clock_there_may_be_more_cpus() -> None:
+    assert file("[sut]\ncpus = 16", machine="clock = 'wall'\nmachine").study().sut.cpus == 16
+
+
+def test_a_pc_has_the_cpus_of_its_plot_and_no_others() -> None:
+    study = file("[factors]\n'sut.cpus' = [1, 4]\n[emulated]\nquantum = '1us'")
+    design = make(study.study(), 1)
+    for plot in design.plots:
+        variant = plot.variants[0]
+        planned = design.trial(plot, variant, design.cells[0], 0, 0)
+        made = make_batch(study, plot, 0, 1, [Place(variant, planned, plot.levels)], on(1))
+        count = plot.levels["sut.cpus"]
+        assert made.pc.cpus == count and made.pc.quantum_ns == 1000
+        assert {node.cpus for node in made.bench.nodes} == {tuple(range(count))}
 
 
 def test_a_machine_in_which_no_kernel_fits_is_refused() -> None:

@@ -1,11 +1,11 @@
-"""`hypertare image`: guest kernels and initramfs archives, and the cache that holds them."""
+"""`hypertare image`: guest kernels, initramfs archives, the emulator, and the cache that holds them."""
 
 from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Guest kernels and initramfs archives, cached by content."
 )
+What = Literal["image", "emulator"]
 
 
 @app.command(cls=Verb)
 def build(
+    what: Annotated[
+        What, typer.Argument(help="An image, or the emulator that virtual time is made with.")
+    ] = "image",
     kernel: Annotated[
         str, typer.Option(help="debian, debian:PACKAGE, host, or a vmlinuz or vmlinux file.")
     ] = "debian",
@@ -36,7 +40,10 @@ def build(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Make a guest's kernel and initramfs, or find them in the cache."""
+    """Make a guest's kernel and initramfs, or the emulator; or find them in the cache."""
+    if what == "emulator":
+        _build_emulator(as_json)
+        return
     import shlex
 
     from rich.console import Console
@@ -72,6 +79,21 @@ def build(
     print(f"initramfs  {image.initramfs}  ({image.initramfs.stat().st_size / 1e6:.1f} MB)")
     if image.programs:
         print(f"programs   {image.programs}")
+
+
+def _build_emulator(as_json: bool) -> None:
+    from rich.console import Console
+
+    from hypertare.machines.image import emulator
+
+    with Console(stderr=True).status("emulator") as status:
+        built = emulator.build(status.update, again=True)
+    if as_json:
+        import json
+
+        print(json.dumps({"emulator": str(built.program), "key": built.key}, indent=2))
+        return
+    print(f"emulator   {built.program}  ({built.program.stat().st_size / 1e6:.1f} MB)")
 
 
 @app.command(cls=Verb)
@@ -212,6 +234,8 @@ _KINDS = {
     "names": "names of packages",
     "packages": "packages of the distribution",
     "sources": "sources of programs",
+    "emulators": "the emulator of virtual time",
+    "roots": "files of container images",
     "virtual": "records of virtual time",
     "walks": "modelled page walks",
 }

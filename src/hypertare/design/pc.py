@@ -62,6 +62,7 @@ class Pc:
     driver_memory: int | None = None
     scheduler: str | None = None
     line: Line | None = None
+    quantum_ns: int = 2000
 
     @property
     def image(self) -> tuple[str, str]:
@@ -76,6 +77,7 @@ class Pc:
             f"--seed={self.seed}",
             f"--memory={self.memory}",
             f"--cpus={self.cpus}",
+            f"--quantum={self.quantum_ns}",
             f"--limit={self.limit_s}",
         ]
         options += [f"--nic={nic.model}={nic.mac}@{nic.hub}" for nic in self.nics]
@@ -106,6 +108,7 @@ def make(kind: PcClass, study: Study, seed: int, nics: tuple[Nic, ...], programs
         driver_memory=study.sut.driver_memory if kind.has_driver_domain else None,
         scheduler=study.sut.scheduler if kind.has_driver_domain else None,
         line=_line(study),
+        quantum_ns=round(study.emulated.quantum * 1e9),
     )
 
 

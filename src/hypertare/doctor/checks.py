@@ -29,6 +29,7 @@ CHECKS = (
     Check(guests.qemu),
     Check(own.image),
     Check(guests.compiler),
+    Check(own.emulator),
     Check(own.kvm),
     Check(xen.xen),
     Check(guests.nested, quick=True),

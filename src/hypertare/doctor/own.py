@@ -45,6 +45,26 @@ def image(host: Host) -> Finding:
     )
 
 
+def emulator(host: Host) -> Finding:
+    """What several CPUs in virtual time are made with."""
+    from hypertare.machines.image.cache import Cache
+    from hypertare.machines.image.emulator import AGAIN, find
+
+    try:
+        found = find(Cache(host.cache))
+    except HypertareError as error:
+        what = f"{error.what.partition(chr(10))[0]} In virtual time a machine has one CPU"
+        return Finding("emulator", "info", what, error.do)
+    if found:
+        return Finding("emulator", "ok", "built: in virtual time a machine has up to 8 CPUs")
+    return Finding(
+        "emulator",
+        "info",
+        "not built yet: the first run with several CPUs in virtual time does it, in some four minutes",
+        AGAIN,
+    )
+
+
 def disk(host: Host) -> Finding:
     """Room for kernels and runs."""
     free = host.free_bytes(host.cache)

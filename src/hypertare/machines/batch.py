@@ -102,8 +102,9 @@ def make(
     `seed` moves what chance moves. The variants of other classes are not on the bench.
     """
     kind = places[0].variant.kind.pc
-    on = replace(on, chance=planner.Chance(seed))
     study = file.cell(plot.levels)
+    # The PC has those of its plot, and another's may have more.
+    on = replace(on, chance=planner.Chance(seed), cpus=tuple(range(study.sut.cpus)))
     plot = _of_class(plot, kind)
     cells = {
         variant.node: file.cell({**plot.levels, **variant.levels}) for variant in plot.variants

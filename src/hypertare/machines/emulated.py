@@ -27,7 +27,7 @@ from pydantic import ValidationError
 
 from hypertare.base.errors import DiffersError, HypertareError, MachineError
 from hypertare.design.pc import Pc
-from hypertare.design.planner.surroundings import Bootable
+from hypertare.design.planner.surroundings import Bootable, Emulating
 from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.machines.batch import Batch
 from hypertare.machines.image import cpio
@@ -73,7 +73,8 @@ class EmulatedMachine:
     """Carries batches out, several at a time. Use as a context manager.
 
     `images` by the names of their kernel and profile. `jobs`: how many at once. `fresh`: also those
-    whose records are known, and compare.
+    whose records are known, and compare. Virtual time is made with the `emulator`, or where there is
+    none with the distribution's QEMU.
     """
 
     def __init__(
@@ -84,16 +85,19 @@ class EmulatedMachine:
         jobs: int = 1,
         fresh: bool = False,
         cache: Cache | None = None,
+        emulator: Emulating | None = None,
     ) -> None:
         self.agent = agent
         self.images = images
         self.jobs = jobs
         self.fresh = fresh
         self.cache = cache or Cache()
+        self.emulator = emulator
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._closed = False
         self._digests: dict[Path, str] = {}
+        self._folders: dict[Path, list[str]] = {}
 
     def __enter__(self) -> EmulatedMachine:
         return self
@@ -231,6 +235,8 @@ class EmulatedMachine:
             f"--records={_path(told)}",
             f"--console={_path(printed)}",
         ]
+        if (emulator := self._emulator(pc)) is not None:
+            files.append(f"--emulator={emulator.program}")
         with self._lock:
             if self._closed:
                 raise HypertareError("the run was ended")
@@ -269,7 +275,7 @@ class EmulatedMachine:
             "initramfs": self._digest(image.initramfs),
             "plan": hashlib.sha256(batch.steps).hexdigest(),
             "seed": str(batch.pc.seed),
-            "qemu": self._qemu_digest,
+            "qemu": self._qemu_digest(self._emulator(batch.pc)),
             "command line": json.dumps(self._command_line(batch.pc)),
         }
 
@@ -314,27 +320,37 @@ class EmulatedMachine:
     def _agent_digest(self) -> str:
         return hashlib.sha256(self.agent.read_bytes()).hexdigest()
 
+    def _emulator(self, pc: Pc) -> Emulating | None:
+        return self.emulator if CLOCKS[pc.clock].counts_instructions else None
+
+    def _qemu_digest(self, emulator: Emulating | None) -> str:
+        """What QEMU is, and the firmware that it puts into a PC."""
+        if emulator is None:
+            return self._installed_digest
+        return _digest_of([emulator.key, self._firmware(emulator.program)])
+
     @cached_property
-    def _qemu_digest(self) -> str:
-        """Version and content of QEMU, and of the firmware that it puts into a PC."""
+    def _installed_digest(self) -> str:
+        """Version and content, and the firmware."""
         program = shutil.which(_QEMU)
         if program is None:
             raise MachineError(
                 f"{_QEMU} is not installed.", "Debian: apt-get install qemu-system-x86"
             )
-        version, folders = (self._qemu_says(option) for option in (("--version",), ("-L", "help")))
-        firmware = [
+        version = _says(program, "--version")[:1]
+        return _digest_of([version, self._digest(Path(program)), self._firmware(Path(program))])
+
+    def _firmware(self, program: Path) -> list[str | None]:
+        with self._lock:
+            folders = self._folders.get(program)
+        if folders is None:
+            folders = _says(program, "-L", "help")
+            with self._lock:
+                self._folders[program] = folders
+        return [
             next((self._digest(p) for f in folders if (p := Path(f) / name).is_file()), None)
             for name in _FIRMWARE
         ]
-        return _digest_of([version[:1], self._digest(Path(program)), firmware])
-
-    def _qemu_says(self, options: Sequence[str]) -> list[str]:
-        try:
-            said = subprocess.run([_QEMU, *options], capture_output=True, timeout=20, check=True)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise MachineError(f"{_QEMU} {' '.join(options)} failed: {error}") from None
-        return said.stdout.decode(errors="replace").splitlines()
 
     def _digest(self, path: Path) -> str:
         with self._lock:
@@ -351,12 +367,22 @@ class EmulatedMachine:
         files = ["--kernel=kernel", "--initramfs=initramfs"]
         if self.images[pc.image].hypervisor:
             files.append("--hypervisor=hypervisor")
+        if self._emulator(pc):
+            files.append("--emulator=emulator")
         argv: list[str | Path] = [self.agent, "emulate", "--show", *files, *pc.options]
         said = subprocess.run(argv, capture_output=True, timeout=20)
         if said.returncode != 0:
             raise MachineError(said.stderr.decode(errors="replace").strip())
         line: list[str] = json.loads(said.stdout)
         return line
+
+
+def _says(program: str | Path, *options: str) -> list[str]:
+    try:
+        said = subprocess.run([program, *options], capture_output=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MachineError(f"{program} {' '.join(options)} failed: {error}") from None
+    return said.stdout.decode(errors="replace").splitlines()
 
 
 def _digest_of(parts: object) -> str:

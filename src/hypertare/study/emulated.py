@@ -6,17 +6,22 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.base.quantities import Duration
+from hypertare.base.quantities import Duration, between
 from hypertare.base.settings import Settings
+
+Quantum = Annotated[Duration, between(1e-9, 10e-3, "1 ns to 10 ms of virtual time")]
+"""How far CPUs may be apart."""
 
 
 class Emulated(Settings):
     """The PC that `machine = "emulated"` is; what is under test on it stands in `sut`.
 
-    An instruction takes 2^`shift` ns of virtual time. `limit` is in the machine's own time, for one
+    An instruction takes 2^`shift` ns of virtual time. CPUs that work at the same time are at most
+    `quantum` of it apart. `limit` is in the machine's own time, for one
     boot with all its trials; `host_limit` in the host's.
     """
 
     shift: Annotated[int, Field(ge=0, le=10)] = 3
+    quantum: Quantum = 2e-6
     limit: Annotated[Duration, Field(ge=1)] = 3600.0
     host_limit: Annotated[Duration, Field(gt=0)] = 900.0

@@ -39,7 +39,7 @@ MODELLED: tuple[Response, ...] = (
 _VIRTUAL_MEANS = (
     "Virtual time counts the machine's instructions, each as long as any other, so a run repeats "
     "exactly and its figures say how much code the work needs. What it leaves out is what hardware "
-    "adds (caches, TLB misses, page walks, CPUs that work at the same time): never set them beside "
+    "adds (caches, TLB misses, page walks, memory bandwidth): never set them beside "
     "figures of the wall clock."
 )
 

@@ -7,10 +7,10 @@ use anyhow::{Result, bail};
 use hypertare_plan::{MOST_NICS, NicModel, SEED_PARAMETER};
 
 use super::options::{Clock, Emulate, Line, Nic, Scheduler};
-use super::{CONSOLE, RECORDS};
+use super::{CONSOLE, EMULATOR, RECORDS};
 use crate::boot_contract::LIMIT_PARAMETER;
 use crate::vmm::command_line::{
-    self, CommandLine, KERNEL_ARGUMENTS, Plugged, TCG_CPU, TCG_KERNEL_ARGUMENTS, nic,
+    self, CommandLine, KERNEL_ARGUMENTS, PROGRAM, Plugged, TCG_CPU, TCG_KERNEL_ARGUMENTS, nic,
 };
 
 /// What Xen's tools and the guests' interfaces need.
@@ -26,6 +26,9 @@ const DRIVER_DOMAIN_ARGUMENTS: [&str; 2] = ["pci=nommconf", "swiotlb=8192"];
 /// In virtual time no two runs may meet different dates; the date itself is of no importance.
 const DATE: &str = "2026-01-01";
 
+/// Of a machine with more the emulator has not been tried.
+const MOST_CPUS: u32 = 8;
+
 /// Megabytes for translated code, which a machine with several guests fills: QEMU's own choice, 1024, is
 /// as much as four of them have of memory.
 const TRANSLATED: u32 = 640;
@@ -33,7 +36,8 @@ const TRANSLATED: u32 = 640;
 /// QEMU's command line, the program included.
 pub fn words(options: &Emulate) -> Result<Vec<String>> {
     check(options)?;
-    let mut line = CommandLine::new("hypertare", "");
+    let program = if options.emulator.is_some() { EMULATOR } else { PROGRAM };
+    let mut line = CommandLine::of(program, "hypertare", "");
     line.sandbox();
     line.pc("");
     clock_and_processors(&mut line, options);
@@ -52,12 +56,16 @@ fn is_virtual(options: &Emulate) -> bool {
 }
 
 fn check(options: &Emulate) -> Result<()> {
-    if is_virtual(options) && options.cpus != 1 {
+    if is_virtual(options) && options.cpus != 1 && options.emulator.is_none() {
         bail!(
-            "{} CPUs cannot be had with the virtual clock: there is one count of instructions, so \
-             they would take turns and not work at the same time; ask for one, or for --clock wall",
+            "{} CPUs cannot be had with the virtual clock of the distribution's QEMU: there is one \
+             count of instructions, so they would take turns and not work at the same time; ask for \
+             one, for --emulator, or for --clock wall",
             options.cpus
         );
+    }
+    if is_virtual(options) && !(1..=MOST_CPUS).contains(&options.cpus) {
+        bail!("{} CPUs cannot be had with the virtual clock: 1 to {MOST_CPUS}", options.cpus);
     }
     if options.nic.len() > MOST_NICS {
         bail!("{} NICs are too many: the machine has room for {MOST_NICS}", options.nic.len());
@@ -76,8 +84,13 @@ fn clock_and_processors(line: &mut CommandLine, options: &Emulate) {
     let cpu = format!("{}{smap}", options.cpu_model.as_deref().unwrap_or(TCG_CPU));
     if is_virtual(options) {
         let accelerator = format!("tcg,thread=single,tb-size={TRANSLATED}");
-        line.processors(&accelerator, &format!("{cpu},-rdrand,-rdseed"), options.cpus);
-        line.option("-icount", [format!("shift={},sleep=off", options.shift)]);
+        // With several CPUs, QEMU's MWAIT does not sleep but asks again and again.
+        let (monitor, quantum) = match &options.emulator {
+            Some(_) => (",-monitor", format!(",quantum={}", options.quantum)),
+            None => ("", String::new()),
+        };
+        line.processors(&accelerator, &format!("{cpu},-rdrand,-rdseed{monitor}"), options.cpus);
+        line.option("-icount", [format!("shift={},sleep=off{quantum}", options.shift)]);
     } else {
         line.processors("tcg,thread=multi", &cpu, options.cpus);
     }
@@ -256,9 +269,16 @@ mod tests {
     }
 
     #[test]
-    fn several_cpus_are_for_the_wall_clock() {
+    fn several_cpus_are_for_the_emulator_and_the_wall_clock() {
         let error = line(&["--cpus", "2"]).unwrap_err().to_string();
         assert!(error.contains("one count of instructions"), "{error}");
+        let own = ["--emulator=/e", "--quantum=500", "--cpus"];
+        let error = line(&[&own[..], &["9"]].concat()).unwrap_err().to_string();
+        assert!(error.contains("1 to 8"), "{error}");
+        let line_of_eight = line(&[&own[..], &["8"]].concat()).unwrap();
+        assert_eq!(line_of_eight[0], EMULATOR);
+        assert_eq!(after(&line_of_eight, "-icount"), "shift=3,sleep=off,quantum=500");
+        assert!(after(&line_of_eight, "-smp").starts_with("cpus=8,"));
         let line = line(&["--cpus", "2", "--clock", "wall"]).unwrap();
         assert_eq!(after(&line, "-icount"), "");
         assert_eq!(after(&line, "-accel"), "tcg,thread=multi");

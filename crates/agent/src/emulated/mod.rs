@@ -6,8 +6,9 @@
 //!
 //! With the virtual clock it is the same machine to the last bit, too:
 //! - `-icount shift=N,sleep=off`: each instruction takes 2^N ns, and idle time is skipped.
-//! - One CPU: there is one count of instructions. One thread executes, and devices are served by it
-//!   (`ioeventfd=off`, `tx=timer`): what another thread does comes when the host's scheduler likes.
+//! - One thread executes all CPUs, and devices are served by it (`ioeventfd=off`, `tx=timer`): what
+//!   another thread does comes when the host's scheduler likes. The distribution's QEMU has one count of
+//!   instructions, and so one CPU; our own (`emulator/`) has one for each CPU (`quantum=`).
 //! - The clock begins at a fixed date; the CPU has no source of random numbers, the kernel trusts
 //!   none, and what it has instead comes from the seed.
 //! - Nothing enters: no monitor, no terminal, no network, and its archive is complete beforehand.
@@ -34,6 +35,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::process::namespaces::{SCRATCH, make_private, map_ids, mount_scratch};
 use crate::process::spawn::{Child, Ended, Spawn, explain_refusal};
+use crate::vmm::command_line::PROGRAM;
 use crate::vmm::initramfs::concatenate;
 use crate::vmm::jail::{self, Jail, NO_SANDBOX};
 
@@ -45,12 +47,15 @@ pub const INSIDE: &str = "emulate-inside";
 /// Descriptor of the inside whose other end closes when the outside ends.
 const LIFELINE: RawFd = 3;
 
-/// Names of what QEMU opens, and the descriptor of the first; the others follow, and then what it writes
-/// to.
-const FILES: [&str; 3] = ["kernel", "initramfs", "hypervisor"];
+/// Names of what QEMU opens and of the emulator, and the descriptor of the first; the others follow, and
+/// then what QEMU writes to.
+const FILES: [&str; 4] = ["kernel", "initramfs", "hypervisor", PROGRAM];
 const FIRST_FILE: RawFd = 4;
-const RECORDS: RawFd = 7;
-const CONSOLE: RawFd = 8;
+const RECORDS: RawFd = 8;
+const CONSOLE: RawFd = 9;
+
+/// How the emulator is started: by its name in the directory, for where it lies QEMU's user may not look.
+const EMULATOR: &str = "./qemu-system-x86_64";
 
 /// Bytes of records, and of what is printed, beyond which the kernel ends QEMU.
 const MOST_OUTPUT: u64 = 256 << 20;
@@ -74,7 +79,8 @@ fn emulate(options: &Emulate) -> Result<u8> {
     let files = files(options)?;
     let mut ended = run(line.clone(), &files)?;
     // Asked for only then, because it takes a process.
-    if ended == Some(Ended::Exited(1)) && !jail::has_sandbox() {
+    let has_sandbox = || options.emulator.is_some() || jail::has_sandbox();
+    if ended == Some(Ended::Exited(1)) && !has_sandbox() {
         eprintln!("warning: {NO_SANDBOX}");
         ended = run(without_sandbox(line), &files)?;
     }
@@ -86,7 +92,7 @@ fn emulate(options: &Emulate) -> Result<u8> {
 }
 
 /// How the machine ended, unless it may not be started here, which it then has said.
-fn run(line: Vec<String>, files: &[File; 5]) -> Result<Option<Ended>> {
+fn run(line: Vec<String>, files: &[File; 6]) -> Result<Option<Ended>> {
     let (lifeline, _held) = std::io::pipe()?;
     let mut machine = match start(line, &lifeline, files) {
         Ok(machine) => machine,
@@ -112,7 +118,7 @@ fn jail() -> Result<Jail> {
 }
 
 /// What QEMU opens, by the names of [`FILES`], and what it writes to.
-fn files(options: &Emulate) -> Result<[File; 5]> {
+fn files(options: &Emulate) -> Result<[File; 6]> {
     let jail = jail()?;
     jail.missing().iter().for_each(|wall| eprintln!("warning: {wall}"));
     let kernel = jail.open(&options.kernel).context("the kernel")?;
@@ -123,11 +129,14 @@ fn files(options: &Emulate) -> Result<[File; 5]> {
     let initramfs = concatenate(&options.initramfs)?;
     let hypervisor = options.hypervisor.as_deref().unwrap_or(Path::new("/dev/null"));
     let hypervisor = jail.open(hypervisor).context("the hypervisor")?;
-    Ok([kernel, initramfs, hypervisor, output(&options.records)?, output(&options.console)?])
+    let emulator = options.emulator.as_deref().unwrap_or(Path::new("/dev/null"));
+    let emulator = File::open(emulator).with_context(|| format!("the emulator {emulator:?}"))?;
+    let (records, console) = (output(&options.records)?, output(&options.console)?);
+    Ok([kernel, initramfs, hypervisor, emulator, records, console])
 }
 
 /// Own namespaces: QEMU sees no network, and with it dies whatever it starts.
-fn start(line: Vec<String>, lifeline: &impl AsRawFd, files: &[File; 5]) -> Result<Child> {
+fn start(line: Vec<String>, lifeline: &impl AsRawFd, files: &[File; 6]) -> Result<Child> {
     let nothing = File::open("/dev/null")?;
     let arguments = [INSIDE.to_owned(), "--".to_owned()].into_iter().chain(line).collect();
     let namespaces = libc::CLONE_NEWUSER
@@ -201,7 +210,8 @@ fn become_qemu(line: &[String]) -> Result<std::convert::Infallible> {
         bail!("whoever started this has ended");
     }
     let (program, rest) = line.split_first().context("no program is given")?;
-    let error = Command::new(program).args(rest).exec();
+    // Both are found under the same name, in lists of processes and in what they say.
+    let error = Command::new(program).arg0(PROGRAM).args(rest).exec();
     Err(error).with_context(|| format!("{program} cannot be started; is QEMU installed?"))
 }
 
@@ -219,7 +229,7 @@ fn enter_directory() -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vmm::command_line::{PROGRAM, SANDBOX};
+    use crate::vmm::command_line::SANDBOX;
 
     #[test]
     fn a_qemu_without_the_filter_runs_without_it() {

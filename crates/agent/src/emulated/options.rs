@@ -8,6 +8,9 @@ use hypertare_plan::NicModel;
 use crate::units::parse_size;
 use crate::vmm::command_line::is_mac;
 
+/// 10 ms: CPUs that are further apart have nothing in common any more.
+const MOST_QUANTUM: u64 = 10_000_000;
+
 /// Frames that a virtio-net's ring holds.
 const MOST_BURST: u32 = 256;
 
@@ -48,6 +51,13 @@ pub struct Emulate {
     pub memory: u64,
     #[arg(long, default_value_t = 1)]
     pub cpus: u32,
+    /// The emulator to start in place of the distribution's QEMU: with the virtual clock it has several
+    /// CPUs
+    #[arg(long)]
+    pub emulator: Option<PathBuf>,
+    /// Nanoseconds of virtual time that its CPUs may be apart
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=MOST_QUANTUM))]
+    pub quantum: u64,
     /// QEMU's CPU model
     #[arg(long)]
     pub cpu_model: Option<String>,

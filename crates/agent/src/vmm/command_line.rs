@@ -86,7 +86,12 @@ pub struct CommandLine(Vec<OsString>);
 impl CommandLine {
     /// The program and the machine's name, with options of that (`,debug-threads=on`).
     pub fn new(name: &str, more: &str) -> Self {
-        let mut line = Self(vec![PROGRAM.into()]);
+        Self::of(PROGRAM, name, more)
+    }
+
+    /// The same of a QEMU that lies elsewhere.
+    pub fn of(program: &str, name: &str, more: &str) -> Self {
+        let mut line = Self(vec![program.into()]);
         line.option("-name", [escape(name), more.into()]);
         line
     }

@@ -32,6 +32,15 @@ class Bootable(Protocol):
     def programs(self) -> str: ...
 
 
+class Emulating(Protocol):
+    """The emulator of virtual time, and what tells it from others."""
+
+    @property
+    def program(self) -> Path: ...
+    @property
+    def key(self) -> str: ...
+
+
 class Startable(Protocol):
     """A routing daemon: how it is started here and in a guest, and what a guest has it from."""
 
@@ -99,6 +108,7 @@ class Surroundings:
     copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
     what those of its image take of the memory of the system under test, in bytes. `daemon` is what
     routers learn networks by, where one does. `image` is what the user's engine makes containers of.
+    `emulator` is what several CPUs in virtual time are made with; else that is the distribution's QEMU.
     """
 
     cpus: tuple[int, ...]
@@ -112,6 +122,7 @@ class Surroundings:
     capacities: tuple[Capacity, ...] = ()
     daemon: Startable | None = None
     image: ContainerImage | None = None
+    emulator: Emulating | None = None
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:

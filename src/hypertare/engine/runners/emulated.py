@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hypertare.base import paths
-from hypertare.base.errors import InputError
+from hypertare.base.errors import InputError, MachineError
 from hypertare.base.units import human_size
 from hypertare.design import pc
 from hypertare.design.planner import Surroundings
@@ -20,20 +20,21 @@ from hypertare.engine.notes import Observer
 from hypertare.engine.prepare import Prepared, kernels, programs_of
 from hypertare.engine.runners.runner import Runner
 from hypertare.engine.waves import Waves
-from hypertare.machine_kinds import emulated
+from hypertare.machine_kinds.emulated import EMULATED as KIND
 from hypertare.machines.accelerator import require_qemu
 from hypertare.machines.emulated import EmulatedMachine
 from hypertare.machines.host.needs import Permissions
-from hypertare.machines.image import bird
+from hypertare.machines.image import bird, emulator
 from hypertare.machines.image import programs as real
 from hypertare.machines.image.build import Image, build
+from hypertare.machines.image.emulator import Emulator
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
 from hypertare.study import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 
 
 class Emulated(Runner):
-    kind = emulated.EMULATED
+    kind = KIND
 
     def surroundings(
         self, prepared: Prepared, tell: Callable[[str], None], allow: Permissions
@@ -63,6 +64,7 @@ class Emulated(Runner):
             directory=Path(real.WORK) if study.sut.programs else None,
             programs=size,
             daemon=bird.ON_EMULATED if daemon else None,
+            emulator=_emulator(prepared, tell),
         )
 
     def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
@@ -71,7 +73,7 @@ class Emulated(Runner):
         return MachineState(
             kind="emulated",
             hostname="emulated",
-            cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}",
+            cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}{_of_ours(on)}",
             cpus=study.sut.cpus,
             memory=pc.memory(study, on.programs),
             kernel=getattr(image, "kernel_release", "unknown"),
@@ -96,7 +98,35 @@ class Emulated(Runner):
 
 def _machine(on: Surroundings, manner: Manner) -> EmulatedMachine:
     images = dict(on.images)
-    return EmulatedMachine(paths.agent_binary(), images, jobs=manner.jobs or 1, fresh=manner.fresh)
+    return EmulatedMachine(
+        paths.agent_binary(),
+        images,
+        jobs=manner.jobs or 1,
+        fresh=manner.fresh,
+        emulator=on.emulator,
+    )
+
+
+def _emulator(prepared: Prepared, tell: Callable[[str], None]) -> Emulator | None:
+    """What several CPUs in virtual time are made with: our own emulator, for the distribution's QEMU has
+    one count of instructions. A study that has one CPU throughout is as it was, record for record.
+
+    Raises:
+        MachineError: it cannot be had.
+    """
+    if not prepared.study.clock_kind.counts_instructions or len(prepared.cpus) == 1:
+        return None
+    try:
+        return emulator.build(tell)
+    except MachineError as error:
+        raise MachineError(
+            f"In virtual time several CPUs need hypertare's own emulator. {error.what}", error.do
+        ) from error
+
+
+def _of_ours(on: Surroundings) -> str:
+    """Said where it is not the distribution's."""
+    return "" if on.emulator is None else ", hypertare's emulator"
 
 
 def _check_memory(prepared: Prepared, programs: int) -> None:

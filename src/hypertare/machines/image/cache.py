@@ -1,5 +1,5 @@
-"""Things made once and kept: packages, sources, kernels, initramfs archives, records of virtual time,
-modelled page walks.
+"""Things made once and kept: packages, sources, kernels, initramfs archives, the emulator, records of
+virtual time, modelled page walks.
 
 An entry is a directory that appears whole, by a rename, or not at all. It holds `entry.json` with
 what it is and the SHA-256 of every file in it; a file is checked when it is opened, so a damaged
@@ -28,7 +28,16 @@ from hypertare.base.errors import MachineError
 from hypertare.base.paths import cache_dir
 
 Kind = Literal[
-    "names", "packages", "sources", "kernels", "modules", "images", "virtual", "walks", "roots"
+    "names",
+    "packages",
+    "sources",
+    "kernels",
+    "modules",
+    "images",
+    "emulators",
+    "virtual",
+    "walks",
+    "roots",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Progress = Callable[[str], None]

@@ -1,0 +1,10 @@
+# The devices of an emulated machine, and no others: for --with-devices-x86_64=hypertare.
+CONFIG_Q35=y
+CONFIG_VIRTIO_PCI=y
+CONFIG_VIRTIO_NET=y
+CONFIG_VIRTIO_SERIAL=y
+CONFIG_E1000_PCI=y
+CONFIG_E1000E_PCI_EXPRESS=y
+CONFIG_VMXNET3_PCI=y
+CONFIG_RTL8139_PCI=y
+CONFIG_PCNET_PCI=y

@@ -1,0 +1,354 @@
+"""The emulator of virtual time: QEMU with the patches and the devices of `emulator/`.
+
+It is built from the original source that the distribution keeps, with headers and build tools of its
+packages, unpacked and not installed, and the compiler of this host. One that could not be built is
+noted with its log, so that it is not tried again with every run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypertare.base.errors import MachineError
+from hypertare.base.paths import CHECKOUT, PACKAGE
+from hypertare.base.programs import captured
+from hypertare.base.units import human_duration
+from hypertare.machines.image import source
+from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
+from hypertare.machines.image.source import Source
+from hypertare.machines.image.userland import fetch_all
+
+VERSION = 1
+"""Of the way it is built; part of the key."""
+
+QEMU = Source(
+    name="QEMU 7.2",
+    file="qemu_7.2+dfsg.orig.tar.xz",
+    sha256="91aca71520040edc40b8d437aa3004dae614f58e286cf653ee8996c07af2962f",
+    package="qemu-system-x86",
+    folder="qemu-7.2.0",
+)
+STABLE = Source(
+    name="QEMU 7.2.1 to 7.2.22",
+    file="qemu_7.2+dfsg-7+deb12u18.debian.tar.xz",
+    sha256="28a1c86310ee53b6bf1854cffe6f6be6ed29a08db7d05759f8ac57b8d6a6cb2f",
+    package="qemu-system-x86",
+    folder="debian",
+)
+"""The distribution's changes, of which QEMU's own stable releases are taken. The archive keeps them until
+the next point release of the distribution: then its file and hash stand here."""
+_STABLE = re.compile(r"v7\.2\.(\d+)\.diff")
+
+AGAIN = "hypertare image build emulator"
+
+_PROGRAM = "qemu-system-x86_64"
+_LOG = "build.log"
+_PATH = "/usr/bin:/bin"
+_OF_HOST = {
+    "gcc": "gcc libc6-dev",
+    "make": "make",
+    "python3": "python3",
+    "tar": "tar",
+    "xz": "xz-utils",
+}
+"""Programs that this host must have, and the packages that they are in."""
+
+_PACKAGES = (
+    *("libglib2.0-dev", "libpixman-1-dev", "libfdt-dev", "zlib1g-dev", "libseccomp-dev"),
+    *("meson", "ninja-build", "pkgconf-bin", "patch"),
+)
+_FOLLOWED = re.compile(
+    r"lib(glib2\.0-0|pcre2-dev|pcre2-8-0|pixman-1-0|fdt1|seccomp2|pkgconf\d+)(t64)?"
+)
+"""Of what those depend on: the libraries to link with, and what these name in their headers."""
+
+_LIBRARIES = "usr/lib/x86_64-linux-gnu"
+_DEVICES = "configs/devices/x86_64-softmmu/hypertare.mak"
+_OPTIONS = (
+    *("--target-list=x86_64-softmmu", "--without-default-features", "--enable-system"),
+    *("--enable-tcg", "--disable-kvm", "--enable-fdt=system", "--enable-seccomp"),
+    *("--without-default-devices", "--with-devices-x86_64=hypertare"),
+    # Firmware is the distribution's, wherever the emulator lies.
+    "--firmwarepath=/usr/share/qemu:/usr/share/seabios:/usr/lib/ipxe/qemu",
+    *("--datadir=/usr/share", "--disable-install-blobs"),
+    *("--disable-debug-info", "--disable-tools", "--disable-docs", "--disable-guest-agent"),
+)
+_STEP = re.compile(r"^\[(\d+)/(\d+)\] ")
+_LAST_LINES = 12
+_LIMIT_S = 600
+_TELL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """The emulator in the cache. `key` names all that decides what it does."""
+
+    entry: Entry
+
+    @property
+    def key(self) -> str:
+        return self.entry.key
+
+    @property
+    def program(self) -> Path:
+        return self.entry.path / _PROGRAM
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`folder`: where patches and devices lie. `compiler`: how it names itself."""
+
+    folder: Path
+    compiler: str
+
+    @property
+    def patches(self) -> list[Path]:
+        return sorted(self.folder.glob("*.patch"))
+
+    @property
+    def devices(self) -> Path:
+        return self.folder / "devices.mak"
+
+    @property
+    def key(self) -> str:
+        digest = hashlib.sha256(
+            json.dumps([VERSION, QEMU.sha256, STABLE.sha256, _OPTIONS, self.compiler]).encode()
+        )
+        for path in (*self.patches, self.devices):
+            digest.update(path.read_bytes())
+        return digest.hexdigest()[:24]
+
+
+def find(cache: Cache) -> Emulator | None:
+    """The emulator, where it was built before.
+
+    Raises:
+        MachineError: it cannot be built here, or could not when that was tried.
+    """
+    return _sound(cache, recipe().key)
+
+
+def build(
+    progress: Progress = lambda _: None, *, cache: Cache | None = None, again: bool = False
+) -> Emulator:
+    """The emulator, from the cache or built now; `again` tries what has failed before.
+
+    Raises:
+        MachineError: this host lacks a program, the source or a package cannot be had, or it does not
+            build, which is told with the last lines of the log.
+    """
+    store, how = cache or Cache(), recipe()
+    known = None if again else _sound(store, how.key)
+    if known:
+        return known
+    with store.building(progress):
+        # Another process may have been faster.
+        entry = store.find("emulators", how.key)
+        if again and entry and "reason" in entry.facts:
+            store.drop("emulators", how.key)
+        return _sound(store, how.key) or _make(how, store, progress)
+
+
+def recipe() -> Recipe:
+    """How it is built here.
+
+    Raises:
+        MachineError: this host or this installation lacks what is needed.
+    """
+    places = (CHECKOUT / "emulator", PACKAGE / "emulator")
+    folder = next((place for place in places if (place / "devices.mak").is_file()), None)
+    if folder is None:
+        raise MachineError(
+            "This installation lacks the patches of the emulator.", "Install it anew."
+        )
+    missing = [name for name in _OF_HOST if shutil.which(name, path=_PATH) is None]
+    if missing:
+        packages = " ".join(_OF_HOST[name] for name in missing)
+        raise MachineError(
+            f"The emulator of virtual time cannot be built: this host has no {', '.join(missing)}.",
+            f"As root: apt-get install {packages}; then: {AGAIN}",
+        )
+    said = captured([_here("gcc"), "--version"], _LIMIT_S).stdout
+    return Recipe(folder, said.partition("\n")[0])
+
+
+def _here(program: str) -> str:
+    return shutil.which(program, path=_PATH) or program
+
+
+def _sound(cache: Cache, key: str) -> Emulator | None:
+    """As it was built; nothing where it is damaged.
+
+    Raises:
+        MachineError: it could not be built.
+    """
+    entry = cache.find("emulators", key)
+    if entry is None:
+        return None
+    if reason := entry.facts.get("reason"):
+        raise _failure(reason, entry.path / _LOG)
+    try:
+        entry.file(_PROGRAM)
+    except DamagedError:
+        return None
+    return Emulator(entry)
+
+
+def _failure(reason: str, log: Path) -> MachineError:
+    return MachineError(
+        f"The emulator of virtual time does not build. The last lines of {log}:\n{reason}",
+        f"`{AGAIN}` tries again; if it stays so, report it with that file.",
+    )
+
+
+class _DoesNotBuildError(Exception):
+    """The last lines of its log."""
+
+
+def _make(how: Recipe, cache: Cache, progress: Progress) -> Emulator:
+    packages = fetch_all(
+        _PACKAGES, cache, progress, follow=lambda name: _FOLLOWED.fullmatch(name) is not None
+    )
+    packed = [_packed(one, cache, progress) for one in (QEMU, STABLE)]
+
+    def fill(place: Path) -> dict[str, str]:
+        work = place / "work"
+        try:
+            building = _Building(work, place / _LOG, [entry.path for entry in packages], progress)
+            shutil.copyfile(building.program(how, packed), place / _PROGRAM)
+        except _DoesNotBuildError as why:
+            return {"reason": str(why)}
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        # QEMU runs as a user of its own.
+        (place / _PROGRAM).chmod(0o755)
+        return {"compiler": how.compiler}
+
+    entry = cache.make("emulators", how.key, f"emulator of virtual time, {QEMU.name}", fill)
+    if reason := entry.facts.get("reason"):
+        raise _failure(reason, entry.path / _LOG)
+    return Emulator(entry)
+
+
+def _packed(one: Source, cache: Cache, progress: Progress) -> Path:
+    """A source's file, fetched again where what is there is damaged."""
+    try:
+        return source.fetch(one, cache, progress).file(one.file)
+    except DamagedError:
+        cache.drop("sources", one.key)
+        return source.fetch(one, cache, progress).file(one.file)
+
+
+class _Building:
+    """One build below `work`."""
+
+    def __init__(self, work: Path, log: Path, packages: Sequence[Path], progress: Progress) -> None:
+        self._log = log
+        self._progress = progress
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._tree = work / "packages"
+        self._tree.mkdir(parents=True)
+        self._source = work / QEMU.folder
+        for package in packages:
+            shutil.copytree(package, self._tree, symlinks=True, dirs_exist_ok=True)
+
+    def program(self, how: Recipe, packed: Sequence[Path]) -> Path:
+        """Its file, once all is done.
+
+        Raises:
+            _DoesNotBuildError: a step has failed.
+        """
+        self._progress(f"unpacking {QEMU.name}")
+        for one in packed:
+            self._run(["tar", "-x", "-J", "--no-same-owner", "-f", str(one)], self._source.parent)
+        for patch in (*self._stable(), *how.patches):
+            self._run(["patch", "-p1", "--force", "--input", str(patch)], self._source)
+        shutil.copyfile(how.devices, self._source / _DEVICES)
+        self._progress("configuring the emulator")
+        place = self._source / "build"
+        place.mkdir()
+        self._run(["../configure", *_OPTIONS, *self._places()], place)
+        self._run(["ninja", _PROGRAM], place)
+        self._run(["strip", _PROGRAM], place)
+        return place / _PROGRAM
+
+    def _stable(self) -> list[Path]:
+        """What QEMU's stable releases mended, in their order."""
+        folder = self._source.parent / STABLE.folder / "patches"
+        numbers = {path: _STABLE.fullmatch(path.name) for path in folder.rglob("*.diff")}
+        found = {path: int(match[1]) for path, match in numbers.items() if match}
+        return sorted(found, key=found.__getitem__)
+
+    def _places(self) -> list[str]:
+        """Of what no pkg-config tells."""
+        return [
+            f"--extra-cflags=-I{self._tree}/usr/include",
+            f"--extra-ldflags=-L{self._tree}/{_LIBRARIES}",
+        ]
+
+    def _environment(self) -> dict[str, str]:
+        packages = self._tree / _LIBRARIES
+        return {
+            "LC_ALL": "C",
+            "HOME": str(self._tree),
+            "PATH": f"{self._tree}/usr/bin:{_PATH}",
+            "LD_LIBRARY_PATH": str(packages),
+            "PYTHONPATH": str(self._tree / "usr/lib/python3/dist-packages"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PKG_CONFIG": "pkgconf",
+            "PKG_CONFIG_LIBDIR": f"{packages}/pkgconfig:{self._tree}/usr/share/pkgconfig",
+            "PKG_CONFIG_SYSROOT_DIR": str(self._tree),
+        }
+
+    def _run(self, argv: list[str], where: Path) -> None:
+        """A step, into the log."""
+        began = told = time.monotonic()
+        program = shutil.which(argv[0], path=f"{self._tree}/usr/bin:{_PATH}") or argv[0]
+        process = subprocess.Popen(
+            [program, *argv[1:]],
+            cwd=where,
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        try:
+            with self._log.open("a", encoding="utf-8") as log:
+                for line in process.stdout:
+                    log.write(line)
+                    self._last.append(line.rstrip())
+                    if (step := _STEP.match(line)) and time.monotonic() - told > _TELL_S:
+                        told = time.monotonic()
+                        self._progress(progress_of(int(step[1]), int(step[2]), told - began))
+            status = process.wait()
+        finally:
+            # Whatever ends us ends what it has started, too.
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            process.stdout.close()
+        if status != 0:
+            raise _DoesNotBuildError(
+                "\n".join([*self._last, f"{argv[0]} ended with status {status}"])
+            )
+
+
+def progress_of(done: int, of: int, seconds: float) -> str:
+    """How far it is after so many seconds, and how long the rest takes if it goes on like that."""
+    left = seconds * (of - done) / done if done else 0.0
+    return f"building the emulator: {done} of {of} steps, about {human_duration(left)} left"
