@@ -62,7 +62,7 @@ def test_an_interrupted_run_ends_in_order(lab: Lab, number: signal.Signals, plat
     ran = started.end()
     assert ran.status == 130, ran
     assert seconds < END_LIMIT_S * slowness(lab)
-    assert "native" in ran.out and f"report: {Path('run/report.html')}" in ran.out
+    assert platform in ran.out and f"report: {Path('run/report.html')}" in ran.out
     assert "hypertare run --resume --out run" in ran.err
     assert not summary(run)["complete"]
     assert summary(run)["ended"]

@@ -18,7 +18,7 @@ type = "stream"
 direction = "receive"
 duration = "400ms"
 omit = "100ms"
-factors = {{ "knobs.mtu" = [68, 1500, 9000] }}
+factors = {{ "knobs.mtu" = [88, 1500, 9000] }}
 [workloads.datagrams]
 type = "stream"
 protocol = "udp"

@@ -475,6 +475,14 @@ def test_an_mtu_that_cannot_be_had_is_refused(more: str, said: str) -> None:
     assert said in complaint(f"{text}\n{more}")
 
 
+def test_tcp_needs_packets_of_88_bytes() -> None:
+    text = GOOD.replace('protocol = "udp"\nrate = "100M"', 'protocol = "tcp"')
+    text = text[: text.index("[factors]")]
+    file(f"{text}\n[knobs]\nmtu = 88").study()
+    said = complaint(f"{text}\n[knobs]\nmtu = 87")
+    assert "an MTU of 87 bytes is too little for TCP (udp)" in said
+
+
 def test_each_level_of_the_mtu_meets_each_nic() -> None:
     text = GOOD.replace("[factors]", '[factors]\n"knobs.mtu" = [1500, 9000]')
     file(text).study()

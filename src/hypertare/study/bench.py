@@ -17,6 +17,9 @@ Family = Literal["ipv4", "ipv6"]
 LEAST_IPV6_MTU = 1280
 """RFC 8200, section 5."""
 
+LEAST_TCP_MTU = 88
+"""Linux: headers of 40 bytes, and tcp_min_snd_mss, which is 48 (CVE-2019-11479)."""
+
 Routing = Literal["static", "ospf"]
 
 

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hypertare.base.units import human_size
+from hypertare.base.words import listing
 from hypertare.knobs.mtu import MOST_OF_NIC
 from hypertare.knobs.registry import HOST_KNOBS
 from hypertare.platforms.platform import Platform
 from hypertare.platforms.registry import BASELINE, has_own
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.protocol.constants import HUGE_PAGE
-from hypertare.study.bench import LEAST_IPV6_MTU
+from hypertare.study.bench import LEAST_IPV6_MTU, LEAST_TCP_MTU
 from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.workloads.responses import of_workload
@@ -71,6 +72,19 @@ def frames_fit_the_line(study: Study) -> None:
             f"knobs.mtu goes up to {study.largest_mtu}, but on the emulated machine's line a frame takes "
             f"the time of one of bench.mtu, {study.bench.mtu} bytes: larger ones would be carried for "
             f"nothing. Set bench.mtu = {study.largest_mtu}"
+        )
+
+
+def segments_fit_the_frames(study: Study) -> None:
+    """Linux's TCP makes no segment of less than 48 bytes (net.ipv4.tcp_min_snd_mss), 88 with its headers,
+    and marks it as not to be cut up: on a link that takes less, a connection stands still.
+    """
+    mtu = study.bench.mtu if study.knobs.mtu is None else study.knobs.mtu
+    tcp = [name for name, one in study.workloads.items() if getattr(one, "protocol", "") == "tcp"]
+    if tcp and mtu < LEAST_TCP_MTU:
+        raise ValueError(
+            f"an MTU of {mtu} bytes is too little for TCP ({listing(tcp)}), which makes no packets of less "
+            f"than {LEAST_TCP_MTU}: take that, or protocol = 'udp' in a study without TCP"
         )
 
 
@@ -411,6 +425,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     line_can_be_had,
     frames_fit_the_line,
     frames_fit_the_nics,
+    segments_fit_the_frames,
     programs_are_of_an_image,
     devices_are_of_this_host,
     images_can_be_run,
