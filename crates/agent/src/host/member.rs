@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
-    Hello, Interval, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, Node, NodeKind, NumberedOrder, Order,
-    PROTOCOL, Purpose, Record, TaskResult,
+    Container, Hello, Interval, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, Node, NodeKind, NumberedOrder,
+    Order, PROTOCOL, Purpose, Record, TaskResult,
 };
 
 use super::event::MemberId;
@@ -88,8 +88,12 @@ impl Member {
         matches!(self.node.kind, NodeKind::Guest(_) | NodeKind::Domain(_))
     }
 
-    /// The cgroup of a node that is no process of this sandbox.
+    /// The cgroup of a node that is no process of this sandbox. No other is asked: a guest's QEMU may not
+    /// answer.
     pub fn elsewhere(&mut self) -> Option<PathBuf> {
+        let NodeKind::Container(Container { engine: Some(_), .. }) = &self.node.kind else {
+            return None;
+        };
         match self.link.outside() {
             Some(Outside::Cgroup(directory)) => Some(directory),
             _ => None,
