@@ -37,6 +37,9 @@ done
 """.encode()
 
 _IS_FREE = "(: <>/dev/vport0p2) 2>/dev/null && echo free"
+RECORDS, CONSOLE = 8, 9
+"""Descriptors of QEMU's, as `crates/agent/src/emulated/mod.rs` has them."""
+
 _START = "hypertare-agent host <>/dev/vport0p2 >&0 2>/dev/null & echo $!"
 
 _AGENT = """#!{python} -IS
@@ -174,11 +177,10 @@ class XenHost:
         arguments = modules.removeprefix("kernel ").removesuffix(",initramfs")
         words[at["-initrd"] + 1] = f"{image.kernel} {arguments},{initramfs}"
         port = "socket,id={},path={}/{}-port,server=on,wait=off"
+        to = "file,id={},path=/dev/fdset/{},append=on"
         changed = {
-            "file,id=console,path=/dev/fdset/8,append=on": f"file,id=console,path={folder}/console",
-            "file,id=records,path=/dev/fdset/7,append=on": port.format(
-                "records", folder, "control"
-            ),
+            to.format("console", CONSOLE): f"file,id=console,path={folder}/console",
+            to.format("records", RECORDS): port.format("records", folder, "control"),
             "virtio-serial-pci,max_ports=2": "virtio-serial-pci,max_ports=3",
         }
         assert changed.keys() <= set(words), words
