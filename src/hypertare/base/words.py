@@ -36,6 +36,11 @@ def place(platform: str, cell: Mapping[str, Level]) -> str:
     return f"{platform} ({levels})" if levels else platform
 
 
+def word(response: str) -> str:
+    """A response's name as it stands in a sentence."""
+    return response.replace("_", " ")
+
+
 def factor_text(factor: str) -> str:
     """A factor as a reader has it: of its path the last part.
 

@@ -24,7 +24,7 @@ from itertools import product
 from hypertare.base import figures
 from hypertare.base.level import Level, key, same
 from hypertare.base.response import VIRTUAL
-from hypertare.base.words import factor_text, listing, percent, place
+from hypertare.base.words import factor_text, listing, percent, place, word
 from hypertare.findings.many_cells import Over, over
 from hypertare.findings.series import Series
 from hypertare.platforms.registry import BASELINE
@@ -519,11 +519,6 @@ def _beside(against: Mapping[str, Level] | None, one: Estimate, other: Estimate)
         if factor not in _TOLD_WITH_VALUES
     ]
     return f" with {', '.join(named)}" if named else ""
-
-
-def word(name: str) -> str:
-    """A response's name as it stands in a sentence."""
-    return name.replace("_", " ")
 
 
 def _told(claim: Claim, one: Estimate) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from hypertare.base import figures
 from hypertare.base.response import VIRTUAL
+from hypertare.base.words import word
 from hypertare.report import verdict
 from hypertare.report.colours import MODES, PARTS, TONES, of_levels
 from hypertare.report.every_trial import Column, EveryTrial
@@ -167,7 +168,7 @@ def series(points: Sequence[SeriesPoint], report: Report) -> Spec:
         "x": field(
             "t:Q", title=f"seconds since the task began to count{_mark(report)}", axis=FEW_TICKS
         ),
-        "y": field("value:Q", title=f"{verdict.word(points[0].what.removesuffix('_bps'))}, {name}"),
+        "y": field("value:Q", title=f"{word(points[0].what.removesuffix('_bps'))}, {name}"),
         "color": colour("platform", _colours_of(report, _shown(points, report))),
         "detail": field("line:N"),
         "tooltip": [
@@ -370,7 +371,7 @@ def _cost_row(report: Report, estimate: Estimate) -> dict[str, Any]:
         **{name: 100 * end for name, end in ends.items()},
         **{f"times_{name}": _times_worse(end, estimate) for name, end in ends.items()},
         "verdict": estimate.verdict or "no difference shown",
-        "change": f"{change} {verdict.word(estimate.response)}",
+        "change": f"{change} {word(estimate.response)}",
         "interval": interval or "none",
         "blocks": estimate.blocks or 0,
     }

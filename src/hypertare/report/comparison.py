@@ -11,6 +11,7 @@ from rich.text import Text
 
 from hypertare.base import figures
 from hypertare.base.response import VIRTUAL
+from hypertare.base.words import word
 from hypertare.findings.compare import Change, Comparison
 from hypertare.findings.summarise import Found
 from hypertare.report import verdict
@@ -36,7 +37,7 @@ def sentence(change: Change, wording: Wording) -> str:
     around = f" ({_kind(change)} {interval})" if interval else ""
     platform = _platform(change, wording)
     where = wording.label(change.cell)
-    what = verdict.word(change.response)
+    what = word(change.response)
     if change.of == "cost":
         what = f"cost of {what}"
     return f"{change.direction}: {platform} {what} in {where} {text}{around}"
@@ -160,6 +161,6 @@ def _heading(change: Change, wording: Wording) -> str:
     unit = _plain_unit(change)
     clock = VIRTUAL if change.unit.endswith(VIRTUAL) else ""
     if change.of == "cost":
-        return f"{wording.label(change.cell)}, cost of {verdict.word(change.response)}"
+        return f"{wording.label(change.cell)}, cost of {word(change.response)}"
     noun = f" ({unit})" if figures.counted(unit) else ""
-    return f"{wording.label(change.cell)}, {verdict.word(change.response)}{noun}{clock}"
+    return f"{wording.label(change.cell)}, {word(change.response)}{noun}{clock}"

@@ -10,9 +10,9 @@ from typing import Any
 
 from hypertare.base import figures
 from hypertare.base.response import Response
+from hypertare.base.words import word
 from hypertare.report.model import Point, Report
 from hypertare.report.vega import fine
-from hypertare.report.verdict import word
 
 _DIGITS = 5
 """Of values for readers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hypertare.base import figures
+from hypertare.base.words import word
 from hypertare.report.verdict import (
     EXACT,
     TOO_FEW,
@@ -19,7 +20,6 @@ from hypertare.report.verdict import (
     ratio_text,
     shown,
     tone,
-    word,
 )
 from hypertare.runs.summary import LevelChange, Summary
 

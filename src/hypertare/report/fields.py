@@ -9,7 +9,7 @@ from typing import Any
 
 from hypertare.base import figures
 from hypertare.base.level import Level
-from hypertare.base.words import factor_text
+from hypertare.base.words import factor_text, word
 from hypertare.findings.many_cells import Rounds, log_ratios, mean, values_of
 from hypertare.findings.series import Series, series
 from hypertare.report import levels, verdict
@@ -108,7 +108,7 @@ def _split(plot: Plot, place: tuple[Level, ...]) -> tuple[list[str], Level, Leve
 
 
 def title(plot: Plot) -> str:
-    name = verdict.word(plot.y)
+    name = word(plot.y)
     return f"efficiency in {name}" if plot.of == "efficiency" else name
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from hypertare.base import figures
 from hypertare.base.response import VIRTUAL
+from hypertare.base.words import word
 from hypertare.probes.stat import STAT
 from hypertare.report import factors, verdict
 from hypertare.report.model import Report
-from hypertare.report.verdict import Tone, word
+from hypertare.report.verdict import Tone
 from hypertare.runs.summary import Estimate, LevelChange
 
 MOST = 20

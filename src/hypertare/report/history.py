@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hypertare.base import figures
-from hypertare.base.words import listing, place
+from hypertare.base.words import listing, place, word
 from hypertare.findings.history import History, Point, Shift, Trend
 from hypertare.report import verdict
 from hypertare.report.terminal_tables import plain
@@ -84,8 +84,8 @@ def sentence(trend: Trend, shift: Shift) -> str:
 
 
 def _what(trend: Trend) -> str:
-    word = verdict.word(trend.response)
-    return f"cost of {word}" if trend.of == "cost" else word
+    name = word(trend.response)
+    return f"cost of {name}" if trend.of == "cost" else name
 
 
 def _level(trend: Trend, value: float, ends: tuple[float | None, float | None]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hypertare.base import figures
 from hypertare.base.units import human_size
+from hypertare.base.words import word
 from hypertare.report import charts, claims, every_trial, page, plots, translation, verdict
 from hypertare.report.every_trial import EveryTrial
 from hypertare.report.model import Failure, Report
@@ -151,7 +152,7 @@ def _overview(report: Report) -> Chart | None:
         (
             report.wording.label(estimate.cell),
             report.wording.platform(estimate.platform, estimate.cell),
-            verdict.word(estimate.response),
+            word(estimate.response),
             *verdict.cost_text(estimate, report.wording),
             estimate.verdict or "–",
         )
@@ -173,7 +174,7 @@ def _sections(report: Report) -> Iterator[Section]:
         workload = str(cell.get("workload"))
         every = every_trial.of_cell(report, label, workload)
         groups = list(_groups(report, f"cell{number}", label, workload, every))
-        leading = verdict.word(report.meta.headline.get(workload, ""))
+        leading = word(report.meta.headline.get(workload, ""))
         lead = next((group for group in groups if group.name == leading), None)
         yield Section(
             f"cell{number}",
@@ -199,7 +200,7 @@ def _groups(
             drawn = charts.trials(key, every, column, chosen, report)
             chart = _trials_chart(f"{key}r{number}", column.name, drawn, f"{key}-trials")
         yield Group(
-            verdict.word(response.name),
+            word(response.name),
             response.title,
             f"{response.better} is better",
             tuple(_row(report, estimate) for estimate in chosen),

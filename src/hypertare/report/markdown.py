@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from hypertare.base.words import word
 from hypertare.report import forest, plots, verdict
 from hypertare.report.forest import Forest
 from hypertare.report.model import Report
@@ -121,7 +122,7 @@ def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     baseline = estimate.platform == report.meta.baseline
     change, around = ("", "") if baseline else verdict.cost_text(estimate, report.wording)
     platform = report.wording.platform(estimate.platform, estimate.cell)
-    named = (verdict.word(estimate.response), platform)
+    named = (word(estimate.response), platform)
     return (*named, str(estimate.n), mean, interval, change, around)
 
 

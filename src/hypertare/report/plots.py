@@ -10,7 +10,7 @@ from typing import Any
 
 from hypertare.base import figures
 from hypertare.base.units import parse_of_capacity
-from hypertare.base.words import factor_text
+from hypertare.base.words import factor_text, word
 from hypertare.report import (
     charts,
     colours,
@@ -106,9 +106,9 @@ def _drawn(plot: Plot, report: Report, estimates: Sequence[Estimate]) -> Drawn:
     )
     names = [factor_text(factor) for factor in (*_by(plot), *others)]
     interval = f"{report.meta.confidence * 100:g} % interval"
-    head = (*names, "platform", verdict.word(plot.y), interval)
+    head = (*names, "platform", word(plot.y), interval)
     note = _note(plot, "Means with their intervals.")
-    title = f"{verdict.word(plot.y)}, {unit}" if unit else verdict.word(plot.y)
+    title = f"{word(plot.y)}, {unit}" if unit else word(plot.y)
     return Drawn(plot, note, _chart(plot, estimates, others, divisor, title), head, rows)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypertare.base import figures
-from hypertare.base.words import factor_text
+from hypertare.base.words import factor_text, word
 from hypertare.report import charts, levels, vega, verdict
 from hypertare.report.colours import LEVELS
 from hypertare.report.model import Report
@@ -93,7 +93,7 @@ def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Spec:
         "x": field("level:N", title=factor_text(plot.x), sort=order, axis={"labelAngle": 0}),
         "y": field(
             "value:Q",
-            title=f"{verdict.word(plot.y)}, {unit}",
+            title=f"{word(plot.y)}, {unit}",
             scale={"domain": [0, tallest], "nice": True},
         ),
         "color": colour("part", colours),
@@ -128,7 +128,7 @@ def chart(plot: Plot, report: Report, parts: Sequence[Part]) -> Spec:
 
 def head(plot: Plot) -> tuple[str, ...]:
     named = (factor_text(factor) for factor in plot.factors)
-    return (*named, "platform", "part", verdict.word(plot.y), "interval")
+    return (*named, "platform", "part", word(plot.y), "interval")
 
 
 def rows(plot: Plot, parts: Sequence[Part]) -> Iterator[tuple[str, ...]]:

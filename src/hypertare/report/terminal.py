@@ -13,6 +13,7 @@ from rich.text import Text
 
 from hypertare.base import figures
 from hypertare.base.units import human_size
+from hypertare.base.words import word
 from hypertare.report import failures, forest, verdict
 from hypertare.report.model import Failure, Report
 from hypertare.report.tables import effects, grid, levels
@@ -154,7 +155,7 @@ def _tables(report: Report, estimates: Sequence[Estimate]) -> Iterator[Renderabl
 def _response(report: Report, response: str, estimate: Estimate) -> Text:
     unit = f"{estimate.unit}, " if figures.counted(estimate.unit) else ""
     title = plain(report.wording.title(estimate.cell, response))
-    name = verdict.word(response)
+    name = word(response)
     named = title if title.startswith(name) else f"{name}: {title}"
     return Text(f"{named} ({unit}{estimate.better} is better)", style="italic")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypertare.base.words import percent, span
+from hypertare.base.words import percent, span, word
 from hypertare.findings.tuning import EffectFound, Tuning
 from hypertare.report import charts
 from hypertare.report.colours import LEVELS, TONES
@@ -22,7 +22,6 @@ from hypertare.report.vega import (
     until,
     values,
 )
-from hypertare.report.verdict import word
 from hypertare.workloads.responses import mark_of
 
 _GREY = TONES["no difference shown"]

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypertare.base.words import level_text, percent
+from hypertare.base.words import level_text, percent, word
 from hypertare.findings.tuning import Tuning
 from hypertare.report import page, tuning, tuning_charts
 from hypertare.report.page import Chart
 from hypertare.report.tables import tuning as tables
 from hypertare.report.tables.table import Table
-from hypertare.report.verdict import word
 from hypertare.workloads.responses import meaning
 
 

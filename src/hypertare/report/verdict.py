@@ -13,7 +13,7 @@ from typing import Literal
 from hypertare.base import figures
 from hypertare.base.level import Cell, Level
 from hypertare.base.response import Better
-from hypertare.base.words import factor_text
+from hypertare.base.words import factor_text, word
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.conditions import told
 from hypertare.runs.store import Meta
@@ -152,11 +152,6 @@ class Wording:
             if factor not in self.shared.get(workload, cell) and (workload, factor) in self.varied
         ]
         return " ".join([platform, *levels])
-
-
-def word(response: str) -> str:
-    """A response's name as it stands in a sentence."""
-    return response.replace("_", " ")
 
 
 def named(factor: str, level: Level) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from hypertare import __version__
 from hypertare.base.response import Response
-from hypertare.base.words import level_text, percent
+from hypertare.base.words import level_text, percent, word
 from hypertare.findings.tuning import (
     Change,
     Confirmation,
@@ -20,7 +20,6 @@ from hypertare.findings.tuning import (
     Tuning,
 )
 from hypertare.knobs.commands import System
-from hypertare.report.verdict import word
 from hypertare.runs.machine_state import MachineState
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Interval

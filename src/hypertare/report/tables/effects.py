@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hypertare.base import figures
-from hypertare.base.words import listing
+from hypertare.base.words import factor_text, listing, word
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Row, Table, text
 from hypertare.report.verdict import EXACT, Wording
@@ -73,7 +73,7 @@ def _table(found: Sequence[Effects], columns: tuple[Column, ...], rows: Sequence
 
 def _response(one: Effects) -> str:
     kind = "the efficiency in " if one.of == "efficiency" else ""
-    return kind + verdict.word(one.response)
+    return kind + word(one.response)
 
 
 def _name_of(one: Effects, found: Sequence[Effects], wording: Wording) -> str:
@@ -98,7 +98,7 @@ def _rows(one: Effects, platform: str, shown: Sequence[Effect]) -> Iterator[Row]
     for place, effect in enumerate(shown):
         cells = (
             platform,
-            " × ".join(map(_name, effect.factors)),
+            " × ".join(map(factor_text, effect.factors)),
             _share(one, effect.share, effect.share_low, effect.share_high),
             _levels(effect),
             _size(one, effect),
@@ -112,10 +112,6 @@ def _rest(one: Effects, found: Sequence[Effects], wording: Wording) -> Iterator[
     if one.rest is not None:
         share = _share(one, one.rest, one.rest_low, one.rest_high)
         yield Row((_name_of(one, found, wording), "all else", share, "", "", "", ""))
-
-
-def _name(path: str) -> str:
-    return path.rpartition(".")[2].replace("_", " ")
 
 
 def _is_sure(effect: Effect) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from hypertare.base import figures
-from hypertare.base.words import factor_text
+from hypertare.base.words import factor_text, word
 from hypertare.report import levels, verdict
 from hypertare.report.forest import MOST
 from hypertare.report.model import Report
@@ -58,7 +58,7 @@ def _table(report: Report, number: int, estimates: Sequence[Estimate]) -> Table:
         one = found[place]
         return _change(one, report) if compared else _mean(one, divisor)
 
-    what = verdict.word(estimates[0].response)
+    what = word(estimates[0].response)
     of = verdict.workloads(one.cell for one in estimates)
     rows = dict.fromkeys(place[:-1] for place in found)
     return Table(

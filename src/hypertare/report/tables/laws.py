@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from hypertare.base.figures import quantity
 from hypertare.base.response import VIRTUAL
+from hypertare.base.words import word
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Form, Row, Table, text
-from hypertare.report.verdict import word
 from hypertare.runs.summary import Predictability, Prediction
 
 FORM = Form(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hypertare.base.words import word
 from hypertare.report import factors, verdict
 from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.report.verdict import Wording
@@ -35,7 +36,7 @@ def rows(found: Sequence[LevelChange], wording: Wording) -> Iterator[Row]:
             (
                 wording.platform(one.platform, one.cell),
                 f"{verdict.named(one.factor, one.level)} against {verdict.shown(one.against)}",
-                f"{verdict.word(one.response)} in {wording.label(one.cell)}",
+                f"{word(one.response)} in {wording.label(one.cell)}",
                 _around(*factors.change(one, wording)),
                 _around(*factors.points(one)),
             ),

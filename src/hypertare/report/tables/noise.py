@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hypertare.base import figures
-from hypertare.report import verdict
+from hypertare.base.words import word
 from hypertare.report.model import Report
 from hypertare.report.tables.table import Column, Row, Table, text
 
@@ -36,7 +36,7 @@ def _rows(report: Report) -> Iterator[Row]:
         yield Row(
             (
                 report.wording.label(floor.cell),
-                verdict.word(floor.response),
+                word(floor.response),
                 str(floor.n),
                 f"{figures.significant(100 * floor.cost)} %",
                 f"{figures.significant(low)} to {figures.significant(high)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hypertare.base.figures import significant
+from hypertare.base.words import word
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.runs.summary import Published
@@ -42,7 +43,7 @@ def rows(found: Sequence[Published]) -> Iterator[Row]:
         yield Row(
             (
                 _setting(one),
-                one.response.replace("_", " "),
+                word(one.response),
                 significant(one.published, 3),
                 significant(one.ratio, 3),
                 _interval(one),

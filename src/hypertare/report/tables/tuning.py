@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from hypertare.base.figures import quantity
 from hypertare.base.level import Level
-from hypertare.base.words import level_text
+from hypertare.base.words import level_text, word
 from hypertare.findings.tuning import EffectFound, KnobTried, Tried, Tuning
 from hypertare.report.tables.table import Column, Row, Table, text
-from hypertare.report.verdict import change_text, word
+from hypertare.report.verdict import change_text
 
 _AS_FACTOR = 9.0
 """From this change on a factor reads better: ×48 and not +4,700 %."""
