@@ -6,11 +6,14 @@ record, and how well several machines share the CPUs.
   the first over the second, per CPU. What the CPUs themselves give when all are busy is measured
   beside it, with a loop that has nothing to share: on a host with other work on it, or with two
   threads to a core, they give less.
+- CPU seconds of this host, by turns: a boot with the emulator against one with the distribution's QEMU,
+  a boot of two CPUs against one of one, and CPUs that all work against as many times one that does.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -26,14 +29,19 @@ from common import NotMeasured, Row
 
 from hypertare.machines.batch import Batch, Pc
 from hypertare.machines.emulated import EmulatedMachine
-from hypertare.machines.image import cpio
+from hypertare.machines.image import cpio, emulator
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.cache import Cache
+from hypertare.machines.image.emulator import Emulator
 from hypertare.protocol import plan
 from hypertare.protocol.constants import PLAN_FILE
 
-BOOT_TARGET_S = 6.0
-EFFICIENCY_TARGET = 0.85
+BOOT_TARGET_S = 1.8
+EFFICIENCY_TARGET = 0.93
+SECOND_CPU_TARGET = 1.3
+BUSY_TARGET = 1.15
+BUSY_S = (9.0, 1.0)
+"""Of virtual time, in which CPUs work."""
 MOST_JOBS = 4
 LIMIT_S = 300.0
 LOOPS = 30_000_000
@@ -50,7 +58,8 @@ NOTHING = Batch(
 def main(argv: Sequence[str]) -> list[Row]:
     image, quick = build("debian", "emulated"), common.options(__doc__, argv).quick
     boots = [first_record_s(image) for _ in range(3 if quick else 7)]
-    return [boot_row(boots), *sharing_rows(image, 2 if quick else 6)]
+    rounds = 2 if quick else 6
+    return [boot_row(boots), *sharing_rows(image, rounds), *cpu_rows(image, rounds)]
 
 
 def boot_row(seconds: Sequence[float]) -> Row:
@@ -69,7 +78,8 @@ def first_record_s(image: Image) -> float:
         records.touch()
         argv = [str(common.agent()), "emulate", f"--kernel={image.kernel}"]
         argv += [f"--initramfs={image.initramfs}", f"--initramfs={archive}"]
-        argv += [f"--records={records}", *NOTHING.pc.options]
+        argv += [f"--records={records}", f"--emulator={emulator.build().program}"]
+        argv += NOTHING.pc.options
         began = time.monotonic()
         # It ends when the other end of its input does.
         with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
@@ -118,7 +128,11 @@ def boots_s(image: Image, count: int, at_once: int) -> float:
     batches = [replace(NOTHING, pc=replace(NOTHING.pc, seed=seed)) for seed in range(count)]
     with tempfile.TemporaryDirectory() as place:
         machine = EmulatedMachine(
-            common.agent(), {NOTHING.pc.image: image}, jobs=at_once, cache=Cache(Path(place))
+            common.agent(),
+            {NOTHING.pc.image: image},
+            jobs=at_once,
+            cache=Cache(Path(place)),
+            emulator=emulator.build(),
         )
         with machine:
             began = time.monotonic()
@@ -127,6 +141,68 @@ def boots_s(image: Image, count: int, at_once: int) -> float:
     if errors:
         raise NotMeasured(errors[0])
     return taken
+
+
+def cpu_rows(image: Image, rounds: int) -> list[Row]:
+    ours = emulator.build()
+
+    def boot(cpus: int, by: Emulator | None = ours) -> float:
+        return cpu_s(image, working(cpus, 0), by)
+
+    def work(cpus: int) -> float:
+        """Of work alone, and for one CPU: boots of several CPUs differ by what they wait for, but those
+        whose plans are of the same length do not.
+        """
+        long, short = (cpu_s(image, working(cpus, one), ours) for one in BUSY_S)
+        return (long - short) / cpus
+
+    return [
+        common.against_peer(
+            "emulated machine: CPU time of a boot, against the distribution's QEMU",
+            "s",
+            common.alternate(rounds, lambda: boot(1), lambda: boot(1, None)),
+            at_most=1.0,
+        ),
+        common.against_peer(
+            "emulated machine: CPU time of a boot of 2 CPUs, against 1",
+            "s",
+            common.alternate(rounds, lambda: boot(2), lambda: boot(1)),
+            at_most=SECOND_CPU_TARGET,
+        ),
+        *(
+            common.against_peer(
+                f"emulated machine: CPU time of {cpus} CPUs that work, for each, against 1",
+                "s",
+                common.alternate(rounds, lambda cpus=cpus: work(cpus), lambda: work(1)),
+                at_most=BUSY_TARGET,
+            )
+            for cpus in (2, 4)
+        ),
+    ]
+
+
+def working(cpus: int, seconds: float) -> Batch:
+    """A boot whose CPUs then all work for so long."""
+    work = plan.Burn(share=1, duration_s=seconds, threads=cpus)
+    task = plan.Task(id="burn", node="host", workload=work)
+    phase = plan.Phase(name="measure", tasks=(task,), limit_s=60)
+    trials = (plan.Trial(id=0, phases=(phase,)),) if seconds else ()
+    return replace(NOTHING, pc=replace(NOTHING.pc, cpus=cpus), trials=trials)
+
+
+def cpu_s(image: Image, batch: Batch, by: Emulator | None) -> float:
+    """CPU seconds of this host that a machine takes, from its start to its end."""
+    with tempfile.TemporaryDirectory() as place:
+        machine = EmulatedMachine(
+            common.agent(), {NOTHING.pc.image: image}, cache=Cache(Path(place)), emulator=by
+        )
+        with machine:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            (output,) = machine.run([batch])
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if output.error:
+        raise NotMeasured(output.error)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def loops_s(count: int, at_once: int) -> float:

@@ -29,6 +29,7 @@ PARTS = (
     "controller",
     "probes",
     "walk",
+    "effects",
     "false_alarms",
 )
 

@@ -26,7 +26,8 @@ def test_rates_are_decimal(text: object, rate: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("500ms", 0.5), ("2s", 2), (2, 2), ("5m", 300), ("1.5h", 5400)]
+    ("text", "seconds"),
+    [("500ms", 0.5), ("1ns", 1e-9), ("2s", 2), (2, 2), ("5m", 300), ("1.5h", 5400)],
 )
 def test_durations(text: object, seconds: float) -> None:
     assert parse_duration(text) == seconds

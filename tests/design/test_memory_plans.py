@@ -131,7 +131,7 @@ def test_this_host_is_left_alone(knob: str) -> None:
 def test_natively_this_host_keeps_its_huge_pages() -> None:
     text = 'name = "x"\nquestion = "?"\n[workloads.f]\ntype = "fork"\n[knobs]\nthp = "never"\n'
     study = StudyFile(text, "x").study()
-    assert any("knobs.thp is for guests" in warning for warning in planner.warnings(study))
+    assert any("knobs.thp is for guests" in warning for warning in planner.warnings(study, on()))
     assert trial("f", "native", text, on()).knobs == ()
 
 

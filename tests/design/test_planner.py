@@ -118,6 +118,14 @@ def test_knobs_of_a_link_go_to_both_ends() -> None:
     }
 
 
+@pytest.mark.parametrize("node", ["host", "container1", "guest2"])
+def test_what_is_off_is_off_between_both_ends(node: str) -> None:
+    """Of the bridge each port, on the node that has it, after both ends."""
+    offloads = [k for k in trial("tcp", node).knobs if isinstance(k.knob, plan.Offload)]
+    assert [k.knob.ports for k in offloads] == [False, False, True]  # type: ignore[union-attr]
+    assert (offloads[-1].node, offloads[-1].knob.interface) == ("host", "lan")  # type: ignore[union-attr]
+
+
 def test_probes_see_the_guest_from_inside_and_outside() -> None:
     probes = {(p.node, p.probe) for p in trial("tcp", "guest2").phases[-1].probes}
     assert ("host", "stat") in probes

@@ -144,9 +144,12 @@ def test_knobs_of_a_link_go_to_both_interfaces_and_both_ends() -> None:
         (plot.variants[2], {(f"guest2-{n}", f"eth{i}") for n in (1, 2, 3) for i in (0, 1)}),
     ]:
         settings = planner.make_trial(7, study, "tcp", variant, plot, ON).knobs
-        where = [(s.node, s.knob.interface) for s in settings if isinstance(s.knob, plan.Offload)]
-        assert len(where) == len(set(where))
-        assert set(where) == own | {(side.end, "eth0") for side in all_sides(3)}
+        offloads = [(s.node, s.knob) for s in settings if isinstance(s.knob, plan.Offload)]
+        where = [(node, knob.interface) for node, knob in offloads]
+        assert len(where) == len({(node, knob.interface, knob.ports) for node, knob in offloads})
+        # Ports are told of the bridge that they are of.
+        ports = {("host", side.link) for side in all_sides(3)}
+        assert set(where) == own | {(side.end, "eth0") for side in all_sides(3)} | ports
 
 
 def test_nics_of_an_emulated_machine_are_on_a_hub_for_each_link() -> None:

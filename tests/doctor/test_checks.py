@@ -80,8 +80,8 @@ CASES = [
     Case("nested", "info", "without nested", {"/proc/cpuinfo": "flags : fpu hypervisor"}),
     Case("compiler", "ok", "gcc 12 and make", answers={"gcc": Ran(0, "12\n"), "make": Ran(0)}),
     Case("compiler", "info", "no make: ", answers={"gcc": Ran(0, "12\n")}, does="apt-get install"),
-    Case("vhost_net", "ok", "do not use it yet", {"/dev/vhost-net": ""}),
-    Case("vhost_net", "info", "no /dev/vhost-net.*do not use it yet"),
+    Case("vhost_net", "ok", "the kernel moves the packets", {"/dev/vhost-net": ""}),
+    Case("vhost_net", "info", "no /dev/vhost-net.*QEMU's process", does="modprobe vhost_net"),
     Case("user_namespaces", "ok", "of its own", answers={"attempts.py nothing": Ran(0)}),
     Case(
         *("user_namespaces", "bad", "Operation not permitted"),

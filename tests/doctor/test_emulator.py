@@ -29,12 +29,12 @@ def test_it_is_built_or_not_yet_or_could_not_be(tmp_path: Path) -> None:
     assert own.emulator(host).status == "ok"
     keep(Cache(host.cache), {"reason": "cpu.c:7: error"})
     found = own.emulator(host)
-    assert found.status == "info" and "does not build" in found.what
+    assert found.status == "warn" and "does not build" in found.what
     assert "one CPU" in found.what and emulator.AGAIN in str(found.do)
 
 
 def test_what_is_missing_to_build_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emulator, "_PATH", str(tmp_path))
     found = own.emulator(make_host(tmp_path / "host"))
-    assert found.status == "info" and "no gcc, make" in found.what
+    assert found.status == "warn" and "no gcc, make" in found.what
     assert "apt-get install" in str(found.do)

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from hypertare.findings.claims import judge
-from hypertare.runs.summary import Estimate, JudgedClaim, LossFreeRate, Predictability, Prediction
+from hypertare.runs.summary import (
+    Effect,
+    Effects,
+    Estimate,
+    JudgedClaim,
+    Lead,
+    LossFreeRate,
+    Predictability,
+    Prediction,
+)
 from hypertare.search import rates
 from hypertare.stats.laws import LAWS
 from hypertare.study.claims import Claim
@@ -289,7 +298,7 @@ def test_against_what_is_not_there() -> None:
         ({"value": True}, "is no bound"),
         ({"value": float("nan")}, "is no bound"),
         ({"against": {}}, "names no level"),
-        ({"op": "over"}, "'above', 'below' or 'within'"),
+        ({"op": "over"}, "'above', 'below', 'within' or 'largest'"),
         ({"wehre": {}}, "Extra inputs"),
     ],
 )
@@ -647,3 +656,144 @@ def test_a_claim_about_kvm_is_judged_of_no_emulated_guest() -> None:
     judged = judge(about, [seen()], (), {"guest": "tcg"})
     assert judged.judgement == "not judged"
     assert "about guests under kvm; here they ran under tcg" in judged.evidence
+
+
+@pytest.mark.parametrize(
+    ("value", "judgement"), [(1.0, "holds"), (2.0, "undecided"), (3.0, "fails")]
+)
+def test_what_is_added_to_the_baseline_s(value: float, judgement: str) -> None:
+    """In the response's unit, beside a cost as a share."""
+    added = {"difference": 2.0, "difference_low": 1.5, "difference_high": 2.5, "unit": "s/GB"}
+    judged = judge(claim(measure="difference", value=value), [seen(**added)])
+    assert judged.judgement == judgement
+    assert "difference of goodput 2.0 s/GB (95 % interval 1.5 to 2.5)" in judged.evidence
+
+
+def test_more_is_added_in_one_cell_than_in_another() -> None:
+    def at(message: int, added: float) -> Estimate:
+        ends = {"difference_low": added - 0.5, "difference_high": added + 0.5}
+        cell = CELL | {"message": message}
+        return seen(cell=cell, unit="s/GB", difference=added, **ends)
+
+    against = claim(
+        measure="difference", where={"message": 64}, against={"message": 512}, value=0.0
+    )
+    assert said(against, at(64, 5.0), at(512, 2.0)) == "holds"
+    assert said(against, at(64, 2.0), at(512, 5.0)) == "fails"
+    assert said(against, at(64, 2.3), at(512, 2.0)) == "undecided"
+
+
+def test_without_a_difference_nothing_is_decided() -> None:
+    assert said(claim(measure="difference", value=0.0), seen(difference=None)) == "undecided"
+
+
+# --- shares of factors
+
+MTU, MESSAGE, BUFFER = "knobs.mtu", "workloads.tcp.message", "workloads.tcp.socket_buffer"
+
+
+def shares(*leads: tuple[str, str, float, float, float], **fields: object) -> Effects:
+    totals = {MTU: 0.62, MESSAGE: 0.31, BUFFER: 0.12}
+    effects = [
+        Effect(
+            factors=(path,),
+            share=total - 0.03,
+            share_low=total - 0.1,
+            share_high=total + 0.05,
+            total=total,
+            total_low=total - 0.07,
+            total_high=total + 0.06,
+        )
+        for path, total in totals.items()
+    ]
+    given: dict[str, object] = {
+        "response": "goodput",
+        "unit": "b/s",
+        "better": "higher",
+        "of": "value",
+        "scale": "log",
+        "platform": "guest",
+        "cell": {"workload": "tcp"},
+        "levels": dict.fromkeys(totals, (1, 2)),
+        "trials": 32,
+        "boots": 4,
+        "effects": effects,
+        "leads": [
+            Lead(factor=one, against=other, share=share, low=low, high=high)
+            for one, other, share, low, high in leads
+        ],
+    }
+    return Effects.model_validate(given | fields)
+
+
+def largest(**fields: object) -> Claim:
+    return claim(**{"measure": "share", "factor": MTU, "op": "largest", "value": None, **fields})
+
+
+AHEAD = (MTU, MESSAGE, 0.71, 0.64, 0.78), (BUFFER, MTU, 0.1, 0.05, 0.16)
+
+
+@pytest.mark.parametrize(
+    ("leads", "judgement"),
+    [
+        (AHEAD, "holds"),
+        (((MTU, MESSAGE, 0.55, 0.44, 0.66), AHEAD[1]), "undecided"),
+        (((MTU, MESSAGE, 0.38, 0.31, 0.45), AHEAD[1]), "fails"),
+        ((AHEAD[0], (BUFFER, MTU, 0.6, 0.51, 0.7)), "fails"),
+    ],
+)
+def test_a_factor_leads_before_each_other(
+    leads: tuple[tuple[str, str, float, float, float], ...], judgement: str
+) -> None:
+    assert judge(largest(), (), factorials=[shares(*leads)]).judgement == judgement
+
+
+def test_evidence_of_a_share_names_the_nearest_rival() -> None:
+    assert judge(largest(), (), factorials=[shares(*AHEAD)]).evidence == (
+        "guest (workload tcp): total share of mtu in goodput 62 % (95 % interval 55 to 68), of message "
+        "31 % (24 to 37); of what one of the two has without the other, mtu has 71 % (64 to 78), wanted "
+        "above half"
+    )
+
+
+def test_a_share_has_bounds_too() -> None:
+    bounded = largest(op="above", value="50 %")
+    judged = judge(bounded, (), factorials=[shares(*AHEAD, of="efficiency")])
+    assert judged.judgement == "holds"
+    assert judged.evidence == (
+        "guest (workload tcp): total share of mtu in the efficiency in goodput 62 % (95 % interval 55 to "
+        "68), wanted above 50 %"
+    )
+
+
+def test_shares_that_are_not_there_decide_nothing() -> None:
+    reason = shares(reason="no replicates", effects=[])
+    judged = judge(largest(), (), factorials=[reason, shares(*AHEAD, platform="xen")])
+    assert judged.judgement == "undecided" and "no replicates" in judged.evidence
+    assert judge(largest(), ()).judgement == "undecided"
+    gone = shares(effects=[], levels={MESSAGE: (1, 2), BUFFER: (1, 2)})
+    judged = judge(largest(), (), factorials=[gone])
+    assert judged.judgement == "undecided"
+    assert "fewer than two levels of mtu have good trials" in judged.evidence
+
+
+def test_a_share_under_other_conditions_is_not_judged() -> None:
+    judged = judge(largest(differs="one CPU"), (), factorials=[shares(*AHEAD)])
+    assert judged.judgement == "not judged" and judged.evidence.startswith("one CPU; there guest")
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"factor": None}, "needs a 'factor'"),
+        ({"measure": "value"}, "nothing else has one"),
+        ({"value": 0.5}, "has no 'value'"),
+        ({"op": "above"}, "needs a 'value'"),
+        ({"measure": "value", "factor": None}, "is for the measure 'share'"),
+        ({"where": {MTU: 500}}, "a share is of all cells"),
+        ({"over": "mean"}, "a share is of all cells"),
+    ],
+)
+def test_a_share_goes_with_nothing_else(fields: dict[str, object], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        largest(**fields)

@@ -41,7 +41,7 @@ def test_a_busy_program_is_named_with_how_much_and_how_often() -> None:
     trials, seen = run(others_s=0.4)
     programs = [*beside("qemu", 0.5, 4), OtherProgram(4, "qemu", 0.9), OtherProgram(999, "far", 2)]
     (found,) = disturbances(trials, seen, programs)
-    assert told(found) == "another program, qemu, took 58 % of a CPU in 5 of 20 blocks"
+    assert told([found]) == "another program, qemu, took 58 % of a CPU in 5 of 20 blocks"
     assert "stop it" in warning(found)
 
 
@@ -50,13 +50,16 @@ def test_the_greatest_come_first_and_few_are_named() -> None:
     programs = [OtherProgram(block, f"p{block % 5}", 0.2 + block % 5) for block in range(BLOCKS)]
     found = disturbances(trials, seen, programs)
     assert [one.program for one in found] == ["p4", "p3", "p2"]
-    assert told(found[0]) == "another program, p4, took 4.2 CPUs in 4 of 20 blocks"
+    assert told(found) == (
+        "another program, p4, took 4.2 CPUs in 4 of 20 blocks; "
+        "so did p3, 3.2 CPUs in 4 and p2, 2.2 CPUs in 4"
+    )
 
 
 def test_work_that_cannot_be_seen_is_named_as_such() -> None:
     trials, seen = run(others_s=0.4)
     (found,) = disturbances(trials, seen, [])
-    assert told(found).startswith(
+    assert told([found]).startswith(
         "work that cannot be seen from here took 80 % of a CPU in 10 of 20"
     )
 
@@ -71,7 +74,7 @@ def test_ticks_alone_are_no_work() -> None:
 def test_a_hypervisor_below_is_named() -> None:
     trials, seen = run(steal=0.1)
     (found,) = disturbances(trials, seen, [])
-    assert told(found) == "a hypervisor below this machine took 20 % of a CPU in 10 of 20 blocks"
+    assert told([found]) == "a hypervisor below this machine took 20 % of a CPU in 10 of 20 blocks"
 
 
 @pytest.mark.parametrize(

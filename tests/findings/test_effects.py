@@ -64,6 +64,9 @@ def test_the_factor_that_matters_comes_first_with_its_size() -> None:
     assert one.scale == "log" and one.balanced and one.boots == 4 and one.trials == 24
     assert one.noise is not None and one.noise < 0.01 and one.rest is None
     assert one.cell == {"workload": "tcp"} and one.levels == FACTORS
+    (lead,) = one.leads
+    assert (lead.factor, lead.against) == (MTU, MESSAGE)
+    assert 0.9 < lead.low < lead.share < lead.high <= 1
 
 
 def test_less_is_better_and_the_best_level_comes_first() -> None:

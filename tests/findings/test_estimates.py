@@ -326,6 +326,42 @@ def test_unlike_platforms() -> None:
     assert "CPUs 1 against 2, mtu 500 against 1500, tso off against on" in text
 
 
+def with_offloads(platform: str, *, tso: bool, tx: bool = True) -> PlatformState:
+    return PlatformState(
+        platform=platform, node=platform, kernel="6.1", cpus=1, memory=1 << 30, clocksource="tsc",
+        interfaces={"eth0": {"driver": platform, "tx": tx, "tso": tso, "gro": True}},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tso", "tx", "doubted"), [(True, True, True), (False, True, False), (False, False, False)]
+)
+def test_a_gain_under_unlike_offloads_is_no_gain(tso: bool, tx: bool, doubted: bool) -> None:
+    """The guest hands over many segments as one, and native does not; a cost is a cost all the same."""
+    states = (with_offloads("native", tso=False), with_offloads("guest", tso=tso, tx=tx))
+    figures = {"native": noisy(5e9, 8, seed=1), "guest": noisy(9e9, 8, seed=2)}
+    swapped = {"native": figures["guest"], "guest": figures["native"]}
+    for gains, sides in ((True, figures), (False, swapped)):
+        trials = blocks(sides, "goodput")
+        workload = str(trials[0].planned.cell["workload"])
+        found = estimate(trials, RESPONSES, platforms=states, leading={workload: "goodput"})
+        seen = one(found, response="goodput")
+        assert (seen.doubt is not None) == (doubted and gains)
+        assert seen.verdict == (None if seen.doubt else "gains" if gains else "costs")
+        if seen.doubt is not None:
+            assert "tso on against off" in seen.doubt and "knobs.offloads" in seen.doubt
+
+
+def test_a_cost_is_a_difference_too() -> None:
+    native, guest = [8.0, 8.2, 7.9, 8.4], [11.0, 11.4, 10.8, 11.5]
+    seen = one(estimate(blocks({"native": native, "guest": guest}), RESPONSES))
+    apart = np.array(guest) - np.array(native)
+    half = stats.t.ppf(0.975, 3) * apart.std(ddof=1) / 2
+    assert seen.difference == pytest.approx(apart.mean())
+    assert seen.difference_low == pytest.approx(apart.mean() - half)
+    assert seen.difference_high == pytest.approx(apart.mean() + half)
+
+
 def test_working_sets_in_unlike_pages() -> None:
     def run(guest: float) -> Estimates:
         trials = [trial("native", b, {"huge_share": 1.0, "elapsed": 1.0}) for b in range(3)]

@@ -147,3 +147,15 @@ def test_what_is_of_no_cells_is_refused(fields: dict[str, object]) -> None:
     given = {"text": "x", "response": "goodput", "platform": "guest", "op": "above", "value": 1}
     with pytest.raises(ValidationError, match="'over'"):
         Claim.model_validate({**given, "over": "mean", **fields})
+
+
+def test_what_is_added_over_many_cells() -> None:
+    """Rates of 1e9 on average, of which half, a fifth and a fiftieth are lost."""
+    found = said(made(noise=0.0005), measure="difference", op="below", value=0.0)
+    assert found.judgement == "holds"
+    assert found.evidence.startswith("mean over 3 cells: difference of goodput")
+    more = said(
+        made(noise=0.0005, mtus=(500, 1500)), measure="difference", op="below", value=0.0,
+        where={"mtu": 500}, against={"mtu": 1500},
+    )  # fmt: skip
+    assert "the difference against mtu 1500" in more.evidence

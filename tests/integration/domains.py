@@ -11,7 +11,7 @@ from typing import Any
 
 from hypertare.base.paths import agent_binary
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
-from hypertare.machines.image import cpio
+from hypertare.machines.image import cpio, emulator
 from hypertare.machines.image.build import Image
 from hypertare.protocol import plan
 from hypertare.protocol.seam import Seam
@@ -93,7 +93,7 @@ def boot(
     argv = [agent_binary(), "emulate", f"--kernel={image.kernel}", f"--records={told}"]
     argv += [f"--initramfs={image.initramfs}", f"--initramfs={archive}", f"--console={printed}"]
     argv += [f"--hypervisor={image.hypervisor}", f"--driver-memory={driver_memory}"]
-    argv += ["--memory=1G", "--limit=300"]
+    argv += ["--memory=1G", "--limit=300", f"--emulator={emulator.build().program}"]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         # Its input stays open: when that ends, so does the machine.

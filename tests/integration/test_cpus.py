@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.integration.lab import Lab
-from tests.integration.test_emulated import own_cache, spin, told
+from hypertare.protocol.records import TaskResult
+from hypertare.runs.store import Store
+from tests.integration.lab import Lab, summary
+from tests.integration.stops import busy, stopping
+from tests.integration.test_emulated import own_cache, told
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
@@ -20,7 +22,7 @@ machine = "emulated"
 [sut]
 memory = "192M"
 cpus = 4
-programs = ["./lock", "./place"]
+programs = ["./lock", "./two_cpus", "./place"]
 [workloads.one]
 type = "burn"
 duration = "300ms"
@@ -38,20 +40,27 @@ command = ["lock", "1", "4000", "1000", "0"]
 [workloads.pair]
 type = "command"
 command = ["lock", "2", "4000", "1000", "1000"]
+[workloads.half]
+type = "command"
+command = ["lock", "2", "4000", "1000", "500"]
+[workloads.see]
+type = "command"
+command = ["two_cpus"]
 [design]
 warmup = 0
 min_trials = 2
 max_trials = 2
 blocks_per_boot = 2
 """
-SOURCE = Path(__file__).with_name("lock.c")
+PROGRAMS = ("lock", "two_cpus")
 
 
 def test_they_work_at_the_same_time_but_not_where_one_waits_for_the_other(lab: Lab) -> None:
     """And again beside busy programs: the second run compares every record."""
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
-    program = lab.work / "lock"
-    subprocess.run(["gcc", "-O2", "-pthread", "-o", program, SOURCE], check=True)
+    for name in PROGRAMS:
+        source = Path(__file__).with_name(f"{name}.c")
+        subprocess.run(["gcc", "-O2", "-pthread", "-o", lab.work / name, source], check=True)
     # Commands start in a directory that is there where it holds something.
     (lab.work / "place").mkdir()
     (lab.work / "place" / "text").write_text("text")
@@ -66,14 +75,81 @@ def test_they_work_at_the_same_time_but_not_where_one_waits_for_the_other(lab: L
     assert rate["two"] >= 1.98 * rate["one"], rate
     assert rate["four"] >= 3.95 * rate["one"], rate
     # Never quicker than what is done with the lock held, one after the other.
-    assert found["serial", "elapsed"] < found["pair", "elapsed"], found
-    neighbours = [multiprocessing.Process(target=spin, daemon=True) for _ in range(2)]
-    for neighbour in neighbours:
-        neighbour.start()
-    try:
+    assert found["serial", "elapsed"] < min(found["pair", "elapsed"], found["half", "elapsed"])
+    for figures in seen(lab.work / "first"):
+        assert figures["messages_before_sent"] == 0 and figures["one_way_least_us"] > 0, figures
+        # A lock that is held half of the time gives no more than a serial one can, nor is it held twice.
+        assert figures["lock_500_500_on_2_per_ms"] <= 2 * figures["lock_500_500_on_1_per_ms"]
+        assert figures["lock_500_500_held_twice_us"] <= 2.5, figures
+    with busy():
         again = lab.run("run", study, "--fresh", "--out", "again")
-    finally:
-        for neighbour in neighbours:
-            neighbour.kill()
     assert again.status == 0, again.said
     assert told(lab.work / "first") == told(lab.work / "again")
+
+
+def seen(run: Path) -> list[dict[str, float]]:
+    """What `two_cpus` told in each trial."""
+    with Store.open(run) as store:
+        records = [one for trial in store.trials() for one in store.records(trial.planned.id)]
+    told = [one.text["stdout"] for one in records if isinstance(one, TaskResult) and one.text]
+    lines = [[line.split() for line in text.splitlines()] for text in told]
+    found = [{name: float(value) for name, value in pairs} for pairs in lines if pairs]
+    assert found
+    return found
+
+
+GUESTS = """
+name = "guests"
+question = "Do two CPUs do twice the work of one in guests, too?"
+machine = "emulated"
+[sut]
+platforms = ["native", "guest", "xen"]
+memory = "128M"
+cpus = 2
+paging = "shadow"
+boot_limit = "5m"
+[workloads.one]
+type = "burn"
+duration = "100ms"
+[workloads.two]
+type = "burn"
+threads = 2
+duration = "100ms"
+[workloads.tcp]
+type = "stream"
+direction = "both"
+duration = "50ms"
+omit = "10ms"
+interval = "10ms"
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+time_limit = "1h"
+"""
+
+
+@pytest.mark.timeout(900)
+def test_guests_have_several_cpus_and_repeat_whatever_the_host_does(lab: Lab) -> None:
+    """KVM's with shadow page tables and Xen's; again while their machines are stopped and continued."""
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
+    study = lab.study(GUESTS)
+    first = lab.run("run", study, "--json", "--jobs", "2", "--out", "first")
+    assert first.status == 0 and first.json["failed"] == [], first.said
+    means = {
+        (one["cell"]["workload"], one["platform"]): one["estimate"]
+        for one in first.json["estimates"]
+        if one["response"] == "work_rate"
+    }
+    for platform in ("native", "guest", "xen"):
+        assert means["two", platform] >= 1.9 * means["one", platform], means
+    states = {one["platform"]: one for one in summary(lab.work / "first")["platforms"]}
+    assert {one["cpus"] for one in states.values()} == {2}
+    both = {"cpus": 2, "on": []}
+    assert (states["xen"]["placed"], states["xen"]["driver"]) == (both, both)
+    with stopping(lab) as often:
+        again = lab.run("run", study, "--fresh", "--jobs", "2", "--out", "again")
+    assert again.status == 0, again.said
+    assert often[0] > 100 and told(lab.work / "first") == told(lab.work / "again")

@@ -18,11 +18,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
 
 from hypertare.base import paths
 from hypertare.machines.batch import Batch, Pc
 from hypertare.machines.emulated import EmulatedMachine
-from hypertare.machines.image import cpio
+from hypertare.machines.image import cpio, emulator
 from hypertare.machines.image.build import build
 from hypertare.machines.image.cache import Cache
 from hypertare.protocol import plan
@@ -169,11 +171,12 @@ def _interrupt(lab: Lab, study: Path) -> None:
 
 
 def own_cache(lab: Lab, name: str) -> str:
-    """All of the shared cache but its records; with its lock, for what is shared is made by one."""
+    """All of the shared cache but its records; with its locks, for what is shared is made by one."""
     shared, own = paths.cache_dir(), lab.home / name
     own.mkdir()
-    (shared / "lock").touch()
-    (own / "lock").symlink_to(shared / "lock")
+    for lock in ("lock", "lock-emulators", "lock-moving"):
+        (shared / lock).touch()
+        (own / lock).symlink_to(shared / lock)
     for kind in (
         "names",
         "packages",
@@ -218,7 +221,13 @@ def test_a_seed_moves_address_spaces_and_random_numbers_and_repeats_them(tmp_pat
         return Batch(0, pc, bench, (), (trial,))
 
     images: dict[tuple[str, str], Any] = {("debian", "emulated"): with_cat(tmp_path)}
-    machine = EmulatedMachine(paths.agent_binary(), images, jobs=3, cache=Cache(tmp_path / "cache"))
+    machine = EmulatedMachine(
+        paths.agent_binary(),
+        images,
+        jobs=3,
+        cache=Cache(tmp_path / "cache"),
+        emulator=emulator.build(),
+    )
     with machine:
         outputs = [*machine.run([batch(1), batch(2)])]
         machine.fresh = True
@@ -305,6 +314,40 @@ def test_a_container_and_a_command_of_the_image_and_a_record_that_differs(lab: L
     differs = lab.run("run", study, "--fresh")
     assert differs.status == 5, differs.said
     assert "differ from those of an earlier run, first in record 1" in differs.said
+
+
+def test_the_emulator_has_its_libraries_from_the_system() -> None:
+    """And not from where it was built, which is there no more."""
+    with emulator.build().program.open("rb") as file:
+        dynamic = ELFFile(file).get_section_by_name(".dynamic")
+        assert isinstance(dynamic, DynamicSection)
+        tags = {tag.entry.d_tag for tag in dynamic.iter_tags()}
+    assert "DT_NEEDED" in tags and not tags & {"DT_RPATH", "DT_RUNPATH"}
+
+
+def test_where_the_emulator_cannot_be_built_the_distributions_stands_in(lab: Lab) -> None:
+    """With one CPU, which the run says; several are refused."""
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
+    (lab.home / "cache" / "emulators").unlink()
+    could_not(Cache(lab.home / "cache"))
+    study = lab.study(TINY.replace(*ONE_BOOT))
+    ran = lab.run("run", study, "--json", "--out", "run")
+    assert ran.status == 0 and ran.json["failed"] == [], ran.said
+    assert ran.json["machine"]["cpu"] == "QEMU TCG max"
+    assert any("distribution's QEMU" in text for text in ran.json["warnings"]), ran.json["warnings"]
+    refused = lab.run("run", study, "--set", "sut.cpus=2")
+    assert refused.status == 3 and "no such thing" in refused.said, refused.said
+
+
+def could_not(cache: Cache) -> None:
+    """As a build leaves it that fails."""
+
+    def fill(place: Path) -> dict[str, str]:
+        (place / "build.log").write_text("cpu.c:7: error: no such thing")
+        return {"reason": "cpu.c:7: error: no such thing"}
+
+    with cache.building(lambda _: None, "emulators"):
+        cache.make("emulators", emulator.recipe().key, "emulator", fill)
 
 
 def falsify(entry: Path) -> None:

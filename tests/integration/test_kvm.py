@@ -12,6 +12,7 @@ from hypertare.design.pc import Pc
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.machines.batch import Batch
 from hypertare.machines.emulated import EmulatedMachine, Output
+from hypertare.machines.image import emulator
 from hypertare.machines.image.build import build
 from hypertare.machines.image.cache import Cache
 from hypertare.platforms.guest import INNER_CPU, KVM_HOST
@@ -159,7 +160,13 @@ def test_kvm_polls_for_a_guest_that_sleeps_as_long_as_it_is_told(lab: Lab) -> No
 def test_what_a_kvm_host_cannot_give_is_said(tmp_path: Path) -> None:
     """A processor without nested paging, too few huge pages, and a module in use."""
     images = {("debian", KVM_HOST.profile): build("debian", KVM_HOST.profile)}
-    machine = EmulatedMachine(paths.agent_binary(), images, jobs=3, cache=Cache(tmp_path / "cache"))
+    machine = EmulatedMachine(
+        paths.agent_binary(),
+        images,
+        jobs=3,
+        cache=Cache(tmp_path / "cache"),
+        emulator=emulator.build(),
+    )
     mixed = (guest("one", "nested", "4K", 128 << 20), guest("two", "shadow", "4K", 128 << 20))
     with machine:
         unnested, short, in_use = machine.run(

@@ -138,6 +138,37 @@ def test_a_study_on_a_xen_host(
     assert_as_before(host)
 
 
+def test_the_driver_domain_is_weighed_beside_native_which_it_is(
+    host: XenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No guest is made for it, so none of Xen's memory is asked for."""
+    text = STUDY.replace('"xen"]', '"driver"]').replace("guests = 2", "").replace("[knobs]", MTU)
+    on = Surroundings((0,), "tcg", {}, {})
+    monkeypatch.setenv("HYPERTARE_AGENT", str(host.agent))
+    folder = tmp_path / "run"
+    folder.mkdir()
+    seen: list[set[str]] = []
+    prepared = prepare(StudyFile(text.replace("driver_weight = 512", ""), "own-host.toml"), 1)
+    carry_out(prepared, on, folder, Watcher(lambda: seen.append(host.domains())))
+    query = "SELECT platform, status, error FROM trial ORDER BY platform"
+    assert rows(folder, query) == [(p, "ok", None) for p in ("driver", "native") for _ in range(2)]
+    assert seen == [{"Domain-0", "mail"}]
+    found = summary(folder)
+    told = {e["platform"] for e in found["estimates"] if e["response"] == "driver_cpu"}
+    assert told == {"driver"}
+    interfaces = {one["platform"]: set(one["interfaces"]) for one in found["platforms"]}
+    assert interfaces == {"native": {"lan"}, "driver": {"lan"}}
+    assert any("native is the same one" in w for w in found["warnings"])
+    assert_as_before(host)
+
+
+MTU = """
+[knobs]
+mtu = 1400
+offloads = { gro = false }
+"""
+
+
 def node(number: int) -> plan.Node:
     kind = plan.Domain(
         cpus=1,

@@ -318,7 +318,7 @@ def test_how_the_driver_domain_joins_guests_is_hard_to_change() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (ROUTED.replace('"xen", ', ""), "platform xen"),
+        (ROUTED.replace('"xen", ', ""), "the platform driver or xen"),
         (ROUTED.replace('"emulated"', '"local"'), "needs machine = 'emulated'"),
         (ROUTED.replace("= 'route'", "= 'nat'"), "Allowed: bridge, route"),
         (
@@ -355,6 +355,90 @@ def test_the_driver_domain_s_time_is_read_from_outside() -> None:
     xen, _ = boots_of(XEN)
     outside = {p.node for p in xen.trials[0].phases[-1].probes if p.probe == "outside"}
     assert outside == {"host", "xen1-1", "xen1-2"}
+
+
+def of_four(more: str = "") -> tuple[Batch, Batch]:
+    xen, plain = boots_of(XEN.replace("[sut]", f"[sut]\ncpus = 4\n{more}"))
+    return xen, plain
+
+
+def virtual_cpus(batch: Batch) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """Of its guests: how many, and the CPUs on which they run."""
+    domains = [node for node in batch.bench.nodes if isinstance(node.kind, plan.Domain)]
+    return {node.name: (node.kind.cpus, node.cpus) for node in domains}
+
+
+def test_xen_s_domains_share_all_cpus_unless_the_driver_domain_has_some_for_itself() -> None:
+    xen, plain = of_four()
+    assert virtual_cpus(xen) == {"xen1-1": (4, ()), "xen1-2": (4, ())}
+    assert xen.bench.driver == plan.VirtualCpus(count=4)
+    assert "--driver-cpus=4" in xen.pc.options and "--driver-bound" not in xen.pc.options
+    assert plain.bench.driver is None and "--driver-cpus=4" not in plain.pc.options
+    xen, plain = of_four("pinning = 'apart'")
+    assert virtual_cpus(xen) == {"xen1-1": (3, (1, 2, 3)), "xen1-2": (3, (1, 2, 3))}
+    assert xen.bench.driver == plan.VirtualCpus(count=1, on=(0,))
+    assert {"--cpus=4", "--driver-cpus=1", "--driver-bound"} <= set(xen.pc.options)
+    # The baseline has the whole machine, and is the same whatever Xen does with its CPUs.
+    assert plain.machine == of_four("driver_cpus = 2\nguest_cpus = 1")[1].machine
+    assert plain.bench.nodes[0].cpus == (0, 1, 2, 3)
+
+
+def test_peers_that_are_guests_leave_the_driver_domain_its_cpus_too() -> None:
+    text = XEN.replace("[sut]", "[sut]\ncpus = 4\npinning = 'apart'\ndriver_cpus = 2")
+    xen, _ = boots_of(text.replace("[workloads.tcp]", "[bench]\npeers = 'guest'\n[workloads.tcp]"))
+    assert set(virtual_cpus(xen).values()) == {(2, (2, 3))} and len(virtual_cpus(xen)) == 4
+
+
+def test_a_guest_may_have_fewer_cpus_than_its_machine() -> None:
+    xen, _ = of_four("guest_cpus = 1")
+    assert virtual_cpus(xen) == {"xen1-1": (1, ()), "xen1-2": (1, ())}
+    assert xen.bench.driver == plan.VirtualCpus(count=4)
+    text = XEN.replace('"xen", "container"', '"guest"').replace("guest_weights", "# guest_weights")
+    text = text.replace("driver_weight", "# driver_weight")
+    kvm, _ = boots_of(text.replace("[sut]", "[sut]\ncpus = 2\nguest_cpus = 1"))
+    kinds = [node.kind for node in kvm.bench.nodes if isinstance(node.kind, plan.Guest)]
+    assert [kind.cpus for kind in kinds] == [1, 1] and kvm.pc.cpus == 2
+
+
+def test_what_a_baseline_does_not_know_of_is_not_in_its_seed() -> None:
+    both = seed_of(1, {"sut.cpus": 2, "sut.pinning": "none", "sut.driver_cpus": 1}, 0)
+    assert both == seed_of(1, {"sut.cpus": 2, "sut.pinning": "apart"}, 0)
+    assert both != seed_of(1, {"sut.cpus": 4, "sut.pinning": "apart"}, 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("driver_cpus = 5", "sut.driver_cpus is 5, but the machine has sut.cpus = 4"),
+        ("driver_cpus = 0", "sut.driver_cpus"),
+        ("pinning = 'apart'\ndriver_cpus = 4", "Set sut.cpus = 5 or more"),
+        ("pinning = 'apart'\nguest_cpus = 4", "there are 3 for guests"),
+        ("guest_cpus = 5", "sut.guest_cpus is 5, but there are 4"),
+        ("pinning = 'beside'", "Allowed: none, apart"),
+    ],
+)
+def test_cpus_that_are_not_there(more: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        of_four(more)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["driver_cpus = 1", "pinning = 'none'", "guest_cpus = 1"])
+def test_cpus_of_xen_s_domains_are_of_xen_on_an_emulated_machine(key: str) -> None:
+    here = XEN.replace('"emulated"', '"local"').replace('nic = "e1000"', key)
+    with pytest.raises(InputError, match=r"needs machine = 'emulated'.*xl vcpu-pin"):
+        StudyFile(here, "xen.toml").study()
+    alone = XEN.replace('"xen", ', "").replace('nic = "e1000"', key)
+    with pytest.raises(InputError, match=r"to sut\.platforms"):
+        StudyFile(alone, "xen.toml").study()
+
+
+def test_work_fits_the_guest_with_the_fewest_cpus() -> None:
+    text = XEN.replace('type = "stream"\ndirection = "both"', 'type = "sleep"\nthreads = 4')
+    apart = text.replace("[sut]", "[sut]\ncpus = 4\npinning = 'apart'")
+    StudyFile(apart.replace("pinning = 'apart'", ""), "xen.toml").study()
+    with pytest.raises(InputError, match="each with a CPU of its own, but it has 3"):
+        StudyFile(apart, "xen.toml").study()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from hypertare.platforms.registry import KINDS as PLATFORMS
 SOURCE = Path(hypertare.__file__).parent
 OWN = ("platforms", "machine_kinds")
 NAMES = {*PLATFORMS, *MACHINES}
+OTHER_WORDS = ("('driver', 'guest')", "self.peers != 'driver'")
+"""Where peers are, and where a knob is set: by the driver domain or a guest, whatever is under test."""
 
 
 def questions(text: str) -> Iterator[str]:
@@ -33,7 +35,7 @@ def questions(text: str) -> Iterator[str]:
                 asks = _are_names(node.keys)
             case _:
                 asks = False
-        if asks:
+        if asks and ast.unparse(node) not in OTHER_WORDS:
             yield f"line {node.lineno}: {ast.unparse(node)}"  # type: ignore[attr-defined]
 
 

@@ -95,7 +95,7 @@ _VALUES: dict[str, dict[str, float]] = {
 
 _PROBES: dict[str, dict[str, float]] = {
     "stat": {"busy_s": 1.5, "user_s": 1.0, "system_s": 0.4, "softirq_s": 0.1, "steal_s": 0.05},
-    "outside": {"cpu_s": 1.7, "vcpu_s": 1.5, "vmm_s": 0.1, "vhost_s": 0.1},
+    "outside": {"cpu_s": 1.7, "vcpu_s": 1.5, "vmm_s": 0.1, "vhost_s": 0.1, "datapath_s": 0.0},
     "net_dev": {"eth0.rx_packets": 21000.0, "eth0.tx_packets": 21010.0},
     "napi": {
         "eth0.polls": 900.0,
@@ -121,6 +121,7 @@ _PROBES: dict[str, dict[str, float]] = {
     "kvm_exits": {"exits_hlt": 300.0, "exits_io": 12.0, "exits_npf": 900.0, "exits_other": 1.0},
     "memory": {"thp_fault_alloc": 4.0, "khugepaged_s": 0.01, "ksm_saved_bytes_level": 4096.0},
     "vmm_memory": {"rss_bytes_level": 2e8, "pss_bytes_level": 1e8, "hugetlb_bytes_level": 0.0},
+    "datapath": {"kicks": 900.0, "calls": 800.0, "empty_polls": 40.0, "full": 0.0},
     "hardware": {
         "cycles": 1e9,
         "instructions": 2e9,

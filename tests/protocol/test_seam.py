@@ -175,7 +175,7 @@ name = "xen"
 question = "Several guests at once?"
 machine = "emulated"
 [sut]
-platforms = ["native", "xen"]
+platforms = ["native", "driver", "xen"]
 memory = "128M"
 guests = 2
 [workloads.tcp]

@@ -52,6 +52,7 @@ HEADINGS = {
     "LevelChange": "Change of a level",
     "Effects": "Effects",
     "Effect": "Effect",
+    "Lead": "Lead",
     "NoiseFloor": "Noise floor",
     "FailedTrial": "Failed trial",
     "Disturbance": "Disturbance",
@@ -64,6 +65,7 @@ HEADINGS = {
     "Published": "Published",
     "JudgedClaim": "Claim",
     "PlatformState": "Platform",
+    "Placement": "Placement",
     "MachineState": "Machine",
 }
 

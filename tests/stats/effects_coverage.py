@@ -39,6 +39,7 @@ class Held:
     mains: float
     pairs: float
     totals: float
+    leads: float
     sizes: float
 
 
@@ -57,7 +58,13 @@ def held(setting: Setting, experiments: int, seed: int) -> Held:
     rng = np.random.default_rng(seed)
     shape, factors = setting.shape, range(len(setting.shape))
     boots = np.repeat(np.arange(setting.boots), setting.rounds // setting.boots)
-    found: dict[str, list[bool]] = {"mains": [], "pairs": [], "totals": [], "sizes": []}
+    found: dict[str, list[bool]] = {
+        "mains": [],
+        "pairs": [],
+        "totals": [],
+        "leads": [],
+        "sizes": [],
+    }
     for _ in range(experiments):
         truth = _truth(rng, shape)
         values = truth.reshape(-1, 1) + _noise(rng, setting, boots) * truth.std() / setting.spread
@@ -66,6 +73,8 @@ def held(setting: Setting, experiments: int, seed: int) -> Held:
         for subset, part in told.parts.items():
             kind = "mains" if len(subset) == 1 else "pairs"
             found[kind].append(part.low <= exact.parts[subset].share + 1e-12 <= part.high + 2e-12)
+        for pair, lead in told.leads.items():
+            found["leads"].append(lead.low <= exact.leads[pair].share <= lead.high)
         for i in factors:
             part, size = told.totals[i], told.sizes[i]
             found["totals"].append(part.low <= exact.totals[i].share + 1e-12 <= part.high + 2e-12)
@@ -100,10 +109,8 @@ def _along(shape: tuple[int, ...], *factors: int) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    print("Coverage of 95 % intervals, per cent: factors, interactions, totals, sizes")
+    print("Coverage of 95 % intervals, per cent: factors, interactions, totals, leads, sizes")
     for one in SETTINGS:
         seen = held(one, 2_000, 1)
-        cells = [
-            f"{100 * share:.1f}" for share in (seen.mains, seen.pairs, seen.totals, seen.sizes)
-        ]
-        print(f"  {one!s:58}", *cells)
+        every = (seen.mains, seen.pairs, seen.totals, seen.leads, seen.sizes)
+        print(f"  {one!s:58}", *(f"{100 * share:.1f}" for share in every))

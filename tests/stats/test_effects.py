@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.formula.api import ols
+from statsmodels.stats.anova import anova_lm
 
-from hypertare.stats.effects import Decomposition, decompose
+from hypertare.stats.effects import Decomposition, _Grid, decompose
 from tests.stats import effects_coverage
 from tests.stats.effects_coverage import Setting
 
@@ -110,6 +114,87 @@ def _has_own_noise(values: np.ndarray, subset: tuple[int, ...]) -> bool:
     return p != pytest.approx(type_three(values, (2, 3), subset))
 
 
+def anova(values: np.ndarray, shape: tuple[int, ...], kind: int) -> dict[tuple[int, ...], float]:
+    """p of each part by statsmodels, with rounds beside the cells."""
+    cells, rounds = np.nonzero(np.isfinite(values))
+    places = np.unravel_index(cells, shape)
+    names = "abc"[: len(shape)]
+    table = pd.DataFrame({"y": values[cells, rounds], "round": rounds})
+    for name, place in zip(names, places, strict=True):
+        table[name] = place
+    parts = " * ".join(f"C({name}, Sum)" for name in names)
+    found = anova_lm(ols(f"y ~ C(round, Sum) + {parts}", table).fit(), typ=kind)
+    return {
+        tuple(place for place, name in enumerate(names) if f"C({name}, Sum)" in row): p
+        for row, p in found["PR(>F)"].items()
+        if "round" not in row and row not in ("Residual", "Intercept")
+    }
+
+
+def told(values: np.ndarray, shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Our p of the parts whose noise is that of all trials, which is what statsmodels knows."""
+    found = decompose(values, shape, [0] * values.shape[1])
+    grid = _Grid(values, shape, (0,) * values.shape[1], 0.95)
+    for subset, part in found.parts.items():
+        if grid._noises[subset][0] == grid.noise:
+            assert part.p is not None
+            yield subset, part.p
+
+
+def simulated(shape: tuple[int, ...], rounds: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    cells = math.prod(shape)
+    return measured(0.7 * rng.standard_normal(cells), rng.standard_normal((cells, rounds)))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (3, 5)])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_balanced_factorial_is_statsmodels_type_two(shape: tuple[int, ...], seed: int) -> None:
+    values = simulated(shape, 4, seed)
+    theirs = anova(values, shape, 2)
+    ours = dict(told(values, shape))
+    assert len(ours) >= 1
+    for subset, p in ours.items():
+        assert p == pytest.approx(theirs[subset], rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (3, 5)])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_an_unbalanced_factorial_is_statsmodels_type_three(
+    shape: tuple[int, ...], seed: int
+) -> None:
+    """Type II and III are the same for the highest interaction; else type III weighs cells alike, as our
+    shares do (docs/method.md)."""
+    values = simulated(shape, 5, seed)
+    rng = np.random.default_rng(seed)
+    for cell in rng.choice(len(values), 4, replace=False):
+        values[cell, rng.choice(5, 2, replace=False)] = math.nan
+    second, third = anova(values, shape, 2), anova(values, shape, 3)
+    ours = dict(told(values, shape))
+    assert len(ours) >= 1
+    for subset, p in ours.items():
+        assert p == pytest.approx(third[subset], rel=1e-6)
+        if len(subset) == len(shape):
+            assert p == pytest.approx(second[subset], rel=1e-6)
+
+
+def test_shares_are_sobol_s_indices() -> None:
+    """By scipy, which draws: the levels at random, each as often as the others."""
+    shape = (2, 3, 4)
+    rng = np.random.default_rng(11)
+    means = rng.standard_normal(shape)
+    found = decompose(np.repeat(means.reshape(-1, 1), 2, axis=1), shape, (0, 1))
+    drawn = stats.sobol_indices(
+        func=lambda levels: means[tuple(levels.astype(int))],
+        n=2**13,
+        dists=[stats.randint(0, count) for count in shape],
+        rng=np.random.default_rng(1),
+    )
+    for place in range(len(shape)):
+        assert found.parts[place,].share == pytest.approx(drawn.first_order[place], abs=0.02)
+        assert found.totals[place].share == pytest.approx(drawn.total_order[place], abs=0.02)
+
+
 def test_a_missing_cell_is_what_the_others_say_of_it() -> None:
     """Without an interaction nothing is lost; and a missing trial does not move the means."""
     means = np.add.outer([0.0, 1.0, 5.0], [0.0, 2.0, 3.0, 7.0]).ravel()
@@ -123,6 +208,32 @@ def test_a_missing_cell_is_what_the_others_say_of_it() -> None:
     for subset in ((0,), (1,)):
         assert found.parts[subset].share == pytest.approx(whole.parts[subset].share, abs=0.003)
     assert found.parts[0, 1].share < 0.001 and (found.parts[0, 1].p or 0) > 0.01
+
+
+def test_by_hand_which_factor_leads() -> None:
+    """What A and C have without the other: A, AB and C, BC. AC and ABC are in both totals."""
+    found = decompose(np.repeat(MEANS[:, None], 2, axis=1), (2, 2, 2), (0, 1))
+    of_a, of_c = SQUARES[0,] + SQUARES[0, 1], SQUARES[2,] + SQUARES[1, 2]
+    lead = found.leads[0, 2]
+    assert lead.share == lead.low == lead.high == pytest.approx(of_a / (of_a + of_c))
+    difference = found.totals[0].share - found.totals[2].share
+    whole = sum(SQUARES.values()) + THIRD
+    assert difference == pytest.approx((of_a - of_c) / whole)
+
+
+def test_equal_factors_lead_nobody() -> None:
+    """Both factors do the same, so in 95 % of experiments, or more, the interval holds a half."""
+    rng, held = np.random.default_rng(7), 0
+    means = np.add.outer([0.0, 1.0, 2.0], [0.0, 1.0, 2.0]).ravel()
+    for _ in range(200):
+        lead = decompose(measured(means, rng.standard_normal((9, 4))), (3, 3), range(4)).leads[0, 1]
+        held += lead.low <= 0.5 <= lead.high
+    assert held / 200 >= 0.92
+
+
+def test_nothing_leads_where_there_is_nothing() -> None:
+    lead = decompose(np.full((4, 3), 7.0), (2, 2), (0, 1, 2)).leads[0, 1]
+    assert (lead.low, lead.high) == (0, 1)
 
 
 def test_what_boots_change_is_no_effect() -> None:
@@ -195,5 +306,7 @@ def test_intervals_hold_the_truth(setting: Setting) -> None:
     # 300 experiments of k factors: two standard errors of the mean are about 1.5 points.
     assert 0.925 <= held.mains <= 0.99
     assert 0.925 <= held.totals <= 0.99
+    # With Bonferroni's correction where there are three factors.
+    assert held.leads >= 0.925
     assert held.pairs >= 0.93
     assert held.sizes >= 0.93

@@ -1,5 +1,6 @@
 """Study files: what is right is read, what is wrong is explained with its place."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from hypertare.base.errors import InputError
 from hypertare.design.design import make
 from hypertare.study import StudyFile, builtin_names, combinations, find
+from hypertare.study.size import cells
 
 GOOD = """
 name = "probe"
@@ -445,6 +447,71 @@ def test_effects_need_factors_levels_and_replicates(right: str, wrong: str, said
 def test_effects_of_one_factor_need_no_names_to_be_refused() -> None:
     text = complaint(GOOD.replace('"sut.nic" = ["virtio-net", "e1000"]', "") + "[effects]\n")
     assert "and 'workloads.udp.rate' alone has all of them" in text
+
+
+SHARE = """
+[[claims]]
+text = "the rate matters most"
+response = "goodput"
+platform = "guest"
+measure = "share"
+factor = "workloads.udp.rate"
+op = "largest"
+"""
+
+
+def test_a_claim_about_a_share_needs_effects_that_tell_it() -> None:
+    file(GOOD + SHARE).study()
+    for right, wrong, said in (
+        ("udp.rate", "udp.rat", "'workloads.udp.rat' is none of 2 or more factors"),
+        ("goodput", "cpu_per_gigabyte", "[effects] does not tell of cpu_per_gigabyte"),
+        ('"guest"', '"xen"', "there is no platform 'xen'"),
+    ):
+        assert said in complaint(GOOD + SHARE.replace(right, wrong))
+    for effects, said in (
+        ('platforms = ["native"]', "name it in effects.platforms"),
+        ('responses = ["cpu_per_gigabyte"]', "name it in effects.responses"),
+        ('workloads = ["build"]\nresponses = ["elapsed"]', "name it in effects.responses"),
+    ):
+        assert said in complaint(f"{GOOD}\n[effects]\n{effects}\n{SHARE}")
+
+
+def test_a_share_of_one_factor_s_levels_is_refused() -> None:
+    one = GOOD.replace('["virtio-net", "e1000"]', '["e1000"]')
+    assert "is none of 2 or more factors with two levels each" in complaint(one + SHARE)
+
+
+MILLION = "[factors]\n" + "".join(
+    f'"{path}" = {list(levels)}\n'
+    for path, levels in {
+        "knobs.mtu": range(1000, 1100),
+        "workloads.udp.message": range(100, 200),
+        "workloads.udp.duration": range(1, 101),
+    }.items()
+)
+
+
+@pytest.mark.parametrize("overrides", [[], ["design.min_trials=2", "design.max_trials=2"]])
+def test_a_million_cells_are_refused_before_one_is_made(overrides: list[str]) -> None:
+    text = GOOD.partition("[factors]")[0].replace('[workloads.build]\ntype = "command"', "")
+    text = text.replace('command = ["make", "-j2"]', "") + MILLION
+    study_file = file(text)
+    study_file.override(overrides, quick=False)
+    began = time.process_time()
+    with pytest.raises(InputError) as caught:
+        study_file.study()
+    assert time.process_time() - began < 1
+    said = str(caught.value)
+    assert caught.value.status == 2
+    assert "3,000,000 cells (100 x 100 x 100 levels, 1 workload, 3 platforms)" in said
+    assert f"with {2 if overrides else 5} trials of each" in said and "days without boots" in said
+    assert "[tune.knobs]" in said
+
+
+def test_guests_that_differ_side_by_side_are_cells_of_their_own() -> None:
+    """Two NICs are two guests beside one native and one container; two rates are of one workload."""
+    study = file().study()
+    assert cells(study) == make(study, 1).trials_per_round == (1 + 1 + 2) * (1 + 2)
 
 
 def test_effects_of_levels_that_overrides_take_away_are_left_out() -> None:

@@ -182,7 +182,7 @@ def _own_cache(lab: Lab) -> None:
     mine = lab.home / "cache"
     mine.mkdir()
     for path in cache().iterdir():
-        if path.name not in ("work", "lock"):
+        if path.is_dir() and path.name != "work":
             (mine / path.name).symlink_to(path)
     lab.env["HYPERTARE_CACHE"] = str(mine)
 

@@ -12,7 +12,7 @@ from hypertare.study import DesignSettings
 from hypertare.study.tune import PHASE
 from hypertare.tune.budget import Budget, Purse
 from hypertare.tune.space import Knob, Setting, Space
-from hypertare.tune.tuner import Aims, Outcome, Tuner
+from hypertare.tune.tuner import Aims, Known, Outcome, Tuner
 from hypertare.workloads.responses import RESPONSES
 
 STREAM = {response.name: response for response in RESPONSES["stream"]}
@@ -91,8 +91,10 @@ def tune(
     budget: int = 100,
     seed: int = 1,
     ladders: Sequence[Knob] = (),
+    known: Sequence[Known] = (),
     **more: object,
 ) -> Outcome:
     purse = Purse(Budget(trials=budget), lambda: lab.trials, clock=lambda: 0.0)
     space = Space(tuple(knobs), tuple(ladders))
-    return Tuner(lab, space, aims(goal, **more), DesignSettings(), purse, seed).run()
+    wanted = aims(goal, **more)
+    return Tuner(lab, space, wanted, DesignSettings(), purse, seed, known=known).run()

@@ -150,7 +150,7 @@ def test_what_idle_guests_and_peers_take_is_the_machine_s_and_no_platform_s() ->
 
 def test_a_local_guest_s_qemu_is_its_driver_domain_where_that_has_a_weight() -> None:
     guests = numbered("guest1", 2)
-    split = {"cpu_s": 1.0, "vcpu_s": 0.6, "vmm_s": 0.3, "vhost_s": 0.1}
+    split = {"cpu_s": 1.0, "vcpu_s": 0.6, "vmm_s": 0.3, "vhost_s": 0.1, "datapath_s": 0.0}
     plain = [
         r.model_copy(update={"values": split}) if getattr(r, "probe", None) == "outside" else r
         for r in streams([Streamed(1e6), Streamed(1e6)], "guest1")

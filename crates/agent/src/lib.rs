@@ -7,6 +7,7 @@
 //! - [`vmm`] runs VMs and [`init`] is the first process in them; what they agree on is the
 //!   [`boot_contract`]. [`emulated`] is the other use of QEMU: a whole PC as the machine of an experiment,
 //!   and [`own_machine`] what such a one is given for its guests.
+//! - [`datapath`] moves packets of guests beside their VMMs, in a process of its own.
 //! - [`net`] makes namespaces' links and interfaces; [`process`] starts, confines and accounts for
 //!   processes.
 //! - [`xen`] makes Xen's guests, and is what they and their driver domain have of their own.
@@ -16,6 +17,7 @@
 pub mod alone;
 pub mod boot_contract;
 pub mod capabilities;
+pub mod datapath;
 pub mod emit;
 pub mod emulated;
 pub mod host;

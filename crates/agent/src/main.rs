@@ -7,7 +7,7 @@ mod cli;
 use std::process::ExitCode;
 
 use agent::workload::{self, process};
-use agent::{emulated, host, init, knob, node, probe, vmm, xen};
+use agent::{datapath, emulated, host, init, knob, node, probe, vmm, xen};
 use clap::{Parser, Subcommand};
 
 /// hypertare's agent: makes benches and executes plans; its workloads also work alone
@@ -21,7 +21,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Verb {
     /// Make benches and carry out a plan: steps on standard input, records on standard output
-    Host,
+    Host(host::Arguments),
     #[command(name = host::sandbox::INSIDE, hide = true)]
     HostInside(host::InsideArguments),
     #[command(hide = true)]
@@ -36,6 +36,8 @@ enum Verb {
     XenVif(xen::vif::Arguments),
     #[command(name = xen::keeper::VERB, hide = true)]
     XenKeeper(xen::keeper::Arguments),
+    #[command(name = datapath::VERB, hide = true)]
+    Datapath(datapath::Arguments),
     Probe(probe::alone::ProbeArgs),
     Knob(knob::alone::KnobArgs),
     #[command(flatten)]
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
         init::main();
     }
     let outcome = match Arguments::parse().verb {
-        Verb::Host => return host::main(),
+        Verb::Host(arguments) => return host::main(&arguments),
         Verb::HostInside(arguments) => return host::inside(&arguments),
         Verb::Node(arguments) => return node::main(arguments),
         Verb::Task(arguments) => return process::main(&arguments),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Emulate(arguments) => return emulated::main(&arguments),
         Verb::EmulateInside(arguments) => return emulated::inside(&arguments),
         Verb::XenKeeper(arguments) => return xen::keeper::main(&arguments),
+        Verb::Datapath(arguments) => return datapath::main(&arguments),
         Verb::XenVif(arguments) => xen::vif::run(&arguments),
         Verb::Probe(arguments) => probe::alone::run(&arguments),
         Verb::Knob(arguments) => knob::alone::run(&arguments),

@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 
 use agent::vmm::boot::await_hello;
 use agent::vmm::guest_command_line::{model, wants_vnet_header};
-use agent::vmm::qemu::{Quit, Spec, Tap, Vmm};
+use agent::vmm::port::{Port, Way};
+use agent::vmm::qemu::{Quit, Spec, Vmm};
 use anyhow::Result;
 use hypertare_plan::{
-    Accelerator, Guest, Hello, Interface, MAX_CONSOLE_LINES, NicModel, Node, NodeKind, Record,
+    Accelerator, Datapath, Guest, Hello, Interface, MAX_CONSOLE_LINES, NicModel, Node, NodeKind,
+    Record,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -44,6 +46,9 @@ fn guest(kernel_args: &[&str]) -> Guest {
         boot_limit_s: LIMIT.as_secs_f64(),
         paging: None,
         pages: None,
+        datapath: Datapath::Qemu,
+        queues: 1,
+        poll_us: None,
     }
 }
 
@@ -62,7 +67,7 @@ fn node(name: &str, guest: &Guest, interfaces: Vec<Interface>) -> Node {
 
 fn start(name: &str, guest: &Guest) -> Result<Vmm> {
     let node = node(name, guest, vec![]);
-    Vmm::start(Spec { node: &node, guest, taps: vec![], share: None })
+    Vmm::start(Spec::of(&node, guest))
 }
 
 fn boot(name: &str, guest: &Guest) -> (Vmm, Hello) {
@@ -359,8 +364,9 @@ fn boot_with_every_nic() {
     });
     let guest = guest(&["loglevel=7"]);
     let node = node("nics", &guest, interfaces.collect());
-    let taps = node.interfaces.iter().map(|interface| Tap { interface, fd: open_tap(interface) });
-    let spec = Spec { node: &node, guest: &guest, taps: taps.collect(), share: None };
+    let way = |interface| Way::Qemu { taps: vec![open_tap(interface)] };
+    let ports = node.interfaces.iter().map(|interface| Port { interface, way: way(interface) });
+    let spec = Spec { ports: ports.collect(), ..Spec::of(&node, &guest) };
     let mut vmm = Vmm::start(spec).unwrap();
     let hello = await_hello(&mut vmm, LIMIT);
     // Each driver names itself or the address of what it drives; virtio_net says nothing.
@@ -444,7 +450,7 @@ fn with_a_share_qemu_may_read_and_search_and_nothing_else() {
     let guest = guest(&[]);
     let node = node("shares", &guest, vec![]);
     let share = Some(Path::new("/"));
-    let mut vmm = Vmm::start(Spec { node: &node, guest: &guest, taps: vec![], share }).unwrap();
+    let mut vmm = Vmm::start(Spec { share, ..Spec::of(&node, &guest) }).unwrap();
     await_hello(&mut vmm, LIMIT).unwrap();
     // CAP_DAC_READ_SEARCH
     assert_confined(vmm.pid(), if is_root() { 1 << 2 } else { 0 });

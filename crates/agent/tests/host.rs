@@ -32,11 +32,16 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
 
 impl Run {
     fn start() -> Self {
+        Run::start_with(&[])
+    }
+
+    fn start_with(arguments: &[&str]) -> Self {
         let mark = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
         let temporary = std::env::temp_dir().join(format!("hypertare-host-{mark}"));
         fs::create_dir_all(&temporary).unwrap();
         let mut child = Command::new(AGENT)
             .arg("host")
+            .args(arguments)
             .env(MARK, &mark)
             .env("TMPDIR", &temporary)
             .stdin(Stdio::piped())
@@ -281,6 +286,28 @@ fn command(id: &str, node: &str, script: &str) -> Value {
 
 fn long(node: &str) -> Value {
     json!([command("long", node, "sleep 30")])
+}
+
+#[test]
+fn commands_get_this_hosts_network_when_it_is_asked_for() {
+    let nodes = json!([
+        {"name": "host", "kind": {"type": "host"}, "interfaces": []},
+        {"name": "box", "kind": {"type": "container", "memory": 268435456}, "interfaces": []},
+    ]);
+    let mut run = Run::start_with(&["--network", "host"]);
+    run.step(&json!({"step": "bench", "bench": {"name": "alone", "nodes": nodes, "links": []}}));
+    let made = run.until("bench");
+    assert_eq!(made.last().unwrap()["error"], Value::Null, "{made:?}");
+    let own = fs::read_link("/proc/self/ns/net").unwrap();
+    let script = format!("test \"$(readlink /proc/self/ns/net)\" = '{}'", own.display());
+    for (id, node) in ["host", "box"].into_iter().enumerate() {
+        let (_, error) = run.trial(id as u64, &json!([command("look", node, &script)]));
+        assert_eq!(error, Value::Null, "{node}");
+    }
+    let mut run = Run::start_with(&["--network", "host"]);
+    run.step(&json!({"step": "bench", "bench": pair()}));
+    let refused = run.until("bench").last().unwrap()["error"].to_string();
+    assert!(refused.contains("in this host's own network"), "{refused}");
 }
 
 #[test]

@@ -358,6 +358,7 @@ fn offloads_are_switched_and_put_back_also_by_dropping_the_ledger() {
             interface: "va".into(),
             offload: offload.into(),
             on,
+            ports: false,
         };
         let mut ledger = Ledger::new();
         for name in ["tso", "gso", "gro", "tx", "sg", "lro"] {

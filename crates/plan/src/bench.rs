@@ -24,6 +24,20 @@ pub struct Bench {
     /// Xen's, which the machine must have been booted with; none takes it as it is.
     #[serde(default)]
     pub scheduler: Option<Scheduler>,
+    /// Virtual CPUs of Xen's driver domain, which the machine must have been booted with; none takes
+    /// them as they are.
+    #[serde(default)]
+    pub driver: Option<VirtualCpus>,
+}
+
+/// Virtual CPUs of a domain of Xen, and the machine's CPUs that they may run on; none of these means
+/// all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VirtualCpus {
+    pub count: u32,
+    #[serde(default)]
+    pub on: Vec<u32>,
 }
 
 /// How Xen's hypervisor gives CPUs to its guests.
@@ -41,7 +55,8 @@ pub struct Node {
     pub name: String,
     pub kind: NodeKind,
     /// CPUs of the machine that this node's work may use; none means all. For a guest they are the
-    /// CPUs of its virtual CPUs' threads, one to one; the VMM's other threads are not bound.
+    /// CPUs of its virtual CPUs' threads, one to one; the VMM's other threads are not bound. A guest of
+    /// Xen may run each of its virtual CPUs on any of them.
     #[serde(default)]
     pub cpus: Vec<u32>,
     #[serde(default)]
@@ -123,6 +138,42 @@ pub struct Guest {
     /// By which pages the machine is to map the guest's memory; none leaves that to the machine.
     #[serde(default)]
     pub pages: Option<Pages>,
+    /// What moves the packets of its virtio-net; those of other models QEMU moves.
+    #[serde(default)]
+    pub datapath: Datapath,
+    /// Pairs of queues of its virtio-net.
+    #[serde(default = "one_queue")]
+    pub queues: u32,
+    /// How long vhost looks for more work before it sleeps, in µs; none leaves it at QEMU's default: not
+    /// at all.
+    #[serde(default)]
+    pub poll_us: Option<u32>,
+}
+
+/// What takes a guest's packets from the rings of its card to the machine's kernel, and back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Datapath {
+    /// The VMM's own process.
+    #[default]
+    Qemu,
+    /// The machine's kernel (vhost-net).
+    Vhost,
+    /// A process of the guest's own beside its VMM, which sleeps until it is told.
+    VhostUser,
+    /// One process for all guests of the bench that have this, which never sleeps.
+    Sidecore,
+}
+
+impl Datapath {
+    /// Whether a process of ours does it, which maps the guest's memory.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Datapath::VhostUser | Datapath::Sidecore)
+    }
+}
+
+fn one_queue() -> u32 {
+    1
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -15,8 +15,15 @@ pub struct KnobSetting {
 pub enum Knob {
     /// MTU of an interface, in bytes.
     Mtu { interface: String, bytes: u32 },
-    /// An offload by ethtool's short name: rx, tx, sg, tso, gso, gro, lro, ufo, rxvlan, txvlan.
-    Offload { interface: String, offload: String, on: bool },
+    /// An offload by ethtool's short name: rx, tx, sg, tso, gso, gro, lro, ufo, rxvlan, txvlan. With
+    /// `ports` it is that of each port of the bridge `interface`, and not of the bridge itself.
+    Offload {
+        interface: String,
+        offload: String,
+        on: bool,
+        #[serde(default)]
+        ports: bool,
+    },
     /// Default and largest socket buffers (net.core.[rw]mem_default/_max, net.ipv4.tcp_[rw]mem).
     SocketBuffers { bytes: u64 },
     /// CPUs that serve an interface's interrupts, counted as the node counts them.

@@ -53,6 +53,8 @@ pub enum Probe {
     VmmMemory,
     /// Counters of the node's CPUs: instructions, cycles, TLB misses, cycles of page walks.
     Hardware,
+    /// What the process that moves a guest's packets counts: kicks, calls, polls, frames.
+    Datapath,
     /// What the machine was like meanwhile: CPU time of others, pressure (PSI), clock speed.
     Conditions,
 }
@@ -62,7 +64,12 @@ impl Probe {
     pub fn is_outside(self) -> bool {
         matches!(
             self,
-            Probe::Outside | Probe::Kvm | Probe::KvmExits | Probe::VmmMemory | Probe::Conditions
+            Probe::Outside
+                | Probe::Kvm
+                | Probe::KvmExits
+                | Probe::VmmMemory
+                | Probe::Datapath
+                | Probe::Conditions
         )
     }
 }

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Accelerator, Knob, LinkKind, Paging, Probe, Purpose, Scheduler};
+use crate::{
+    Accelerator, Datapath, Knob, LinkKind, Paging, Probe, Purpose, Scheduler, VirtualCpus,
+};
 
 /// Measured quantities by name. Names and units: `hypertare-agent values`.
 pub type Values = BTreeMap<String, f64>;
@@ -116,12 +118,20 @@ pub struct NodeReady {
     /// By which pages the machine maps the guest's memory; guests only.
     #[serde(default)]
     pub backing: Option<Backing>,
+    /// What moves its packets; guests with a virtio-net only.
+    #[serde(default)]
+    pub datapath: Option<Datapath>,
     /// How the driver domain is found to join its interfaces, and what gives it CPUs; guests of Xen
     /// only.
     #[serde(default)]
     pub joined: Option<LinkKind>,
     #[serde(default)]
     pub scheduler: Option<Scheduler>,
+    /// Its virtual CPUs and those of its driver domain, as Xen has them; guests of Xen only.
+    #[serde(default)]
+    pub placed: Option<VirtualCpus>,
+    #[serde(default)]
+    pub driver: Option<VirtualCpus>,
 }
 
 /// How the machine's own page tables map a guest's memory, in bytes.

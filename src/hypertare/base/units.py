@@ -12,7 +12,16 @@ import re
 
 _NUMBER = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z%/]*)\s*$")
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_SECONDS = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+_SECONDS = {
+    "": 1.0,
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
 
 
 def _split(text: object, what: str, example: str) -> tuple[float, str]:
@@ -59,6 +68,8 @@ def parse_share(text: object) -> float:
     number, suffix = _split(text, "share", "2%")
     if suffix not in ("", "%"):
         raise ValueError(f"'{text}' is not a share; write for example 2% or 0.02")
+    if not suffix and number > 1:
+        raise ValueError(f"{number:g} is no share; {number:g} percent are written {number:g}%")
     return number / 100 if suffix == "%" else number
 
 
@@ -72,7 +83,7 @@ def parse_of_capacity(text: object) -> float | None:
 
 
 def human_duration(seconds: float) -> str:
-    """`42 s`, `3 min 5 s`, `1 h 2 min`."""
+    """`42 s`, `3 min 5 s`, `1 h 2 min`, `12 days`."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -82,6 +93,8 @@ def human_duration(seconds: float) -> str:
         minutes, rest = divmod(whole, 60)
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     hours, rest = divmod(whole, 3600)
+    if hours >= 72:
+        return f"{round(hours / 24):,} days"
     return f"{hours} h {rest // 60} min"
 
 

@@ -135,20 +135,33 @@ def _interrupted() -> NoReturn:
 
 
 def _fail(error: HypertareError) -> NoReturn:
-    print(f"hypertare: {error.what}", file=sys.stderr)
+    _say(f"hypertare: {error.what}")
     if error.do:
-        print(f"  {error.do}", file=sys.stderr)
+        _say(f"  {error.do}")
     sys.exit(error.status)
+
+
+def _say(text: str) -> None:
+    """Wrapped between words where a person reads it; as it is for programs."""
+    if sys.stderr.isatty():
+        import shutil
+        import textwrap
+
+        wrapper = textwrap.TextWrapper(
+            max(20, shutil.get_terminal_size().columns),
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        text = "\n".join(wrapper.fill(line) for line in text.splitlines())
+    print(text, file=sys.stderr)
 
 
 def _defect(error: Exception) -> NoReturn:
     """What nobody thought of: a sentence too, and what a report of it needs, in a file."""
     what = f"{type(error).__name__}: {error}".splitlines()[0]
-    print(f"hypertare: a defect of hypertare itself: {what}", file=sys.stderr)
-    print(
-        f"  What was measured before is kept. Please report it with {_trace(error)}.",
-        file=sys.stderr,
-    )
+    _say(f"hypertare: a defect of hypertare itself: {what}")
+    _say(f"  What was measured before is kept. Please report it with {_trace(error)}.")
     sys.exit(HypertareError.status)
 
 

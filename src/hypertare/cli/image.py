@@ -38,11 +38,20 @@ def build(
     shell: Annotated[
         bool, typer.Option("--shell", help="Print them as variables, for `eval` in a shell.")
     ] = False,
+    sources: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="Sources of the emulator that the distribution's archive no longer has.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Make a guest's kernel and initramfs, or the emulator; or find them in the cache."""
     if what == "emulator":
-        _build_emulator(as_json)
+        _build_emulator(as_json, sources)
         return
     import shlex
 
@@ -81,13 +90,13 @@ def build(
         print(f"programs   {image.programs}")
 
 
-def _build_emulator(as_json: bool) -> None:
+def _build_emulator(as_json: bool, sources: Path | None) -> None:
     from rich.console import Console
 
     from hypertare.machines.image import emulator
 
     with Console(stderr=True).status("emulator") as status:
-        built = emulator.build(status.update, again=True)
+        built = emulator.build(status.update, again=True, sources=sources)
     if as_json:
         import json
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -47,6 +48,15 @@ def tune(
             show_default=False,
         ),
     ] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="A run of the study, whose cells the search then knows from the start.",
+            show_default=False,
+        ),
+    ] = None,
     set_: Settings = None,
     quick: Annotated[
         bool,
@@ -86,6 +96,8 @@ def tune(
 
     hypertare tune tcp-knobs --goal balance --budget 10m
 
+    hypertare tune my-factorial.toml --from last
+
     hypertare tune --resume --out hypertare-runs/tcp-knobs-tune-20260101-120000
     """
     from hypertare.base import paths
@@ -96,19 +108,23 @@ def tune(
     from hypertare.engine.surroundings import surroundings
     from hypertare.machines.host.needs import Permissions
     from hypertare.report.tuning import show
+    from hypertare.runs import kept
     from hypertare.runs.store import Store
+    from hypertare.study import put
     from hypertare.tune import FILE_NAME
     from hypertare.tune import session as tuning
 
     if resume:
         changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
-        refuse_changes(changes | {"--goal": goal, "--budget": budget})
+        refuse_changes(changes | {"--goal": goal, "--budget": budget, "--from": from_})
         file, seed = interrupted_study(study, out, "tune")
         assert out is not None, "interrupted_study refuses that"
         tuning.check_is_tuning(out)
     else:
         file = asked_study(study)
         _override(file, set_ or [], quick, goal, budget)
+        if from_ is not None:
+            put(file.raw, "tune.known", str(kept.find(from_).resolve()), "--from")
     prepared = tuning.prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
     manner = Manner(jobs, fresh, allow).checked(prepared.run)
@@ -119,6 +135,7 @@ def tune(
         return
     with Watch() as watch:
         on = surroundings(prepared.run, watch.tell, allow)
+        tuning.check_machine(prepared, on)
         folder = out or new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
         found = tuning.carry_out(prepared, on, folder, watch, manner, resume=resume)
     if found is None:
@@ -162,6 +179,9 @@ def show_space(prepared: Prepared, as_json: bool) -> None:
     """Prints the knobs, the goal and the expected time."""
     import json as json_module
 
+    from hypertare.report import tuning as report
+    from hypertare.tune.findings import known_before
+
     budget, aims = prepared.budget, prepared.aims
     seconds = budget.seconds or (budget.trials or 0) * prepared.trial_s
     knobs = [*prepared.space.knobs, *prepared.space.ladders]
@@ -173,6 +193,7 @@ def show_space(prepared: Prepared, as_json: bool) -> None:
             "workload": prepared.workload,
             "goal": aims.goal,
             "budget": str(budget),
+            "known": known_before(prepared.known).model_dump() if prepared.known else None,
             "knobs": {
                 knob.path: {
                     "default": knob.default,
@@ -200,4 +221,6 @@ def show_space(prepared: Prepared, as_json: bool) -> None:
             else ", ".join(map(level_text, knob.levels))
         )
         print(f"  {knob.path}: {levels} (default: {level_text(knob.default)})")
+    if prepared.known is not None:
+        print(report.known(known_before(prepared.known)))
     print(f"budget: {budget}, about {human_duration(seconds)} without boots")

@@ -107,6 +107,14 @@ def weigh(
             show_default=False,
         ),
     ] = None,
+    network: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="none, or host: the command has this host's network, natively and in a container. What it "
+            "does there stays.",
+        ),
+    ] = "none",
     image: Annotated[
         str | None,
         typer.Option(
@@ -215,7 +223,7 @@ def weigh(
     commands = commands_of(command, context.meta[AS_IT_IS], parameter_list or [])
     file = study_file(
         commands,
-        platforms=_platforms(on, image),
+        platforms=_platforms(on, image, network),
         varied={
             "cpus": _counts(cpus),
             "paging": _words(paging or ""),
@@ -227,6 +235,7 @@ def weigh(
             "accelerator": accelerator,
             "workdir": str((workdir or Path.cwd()).absolute()),
             "devices": device or [],
+            "network": network,
             **({"image": image} if image is not None else {}),
             "engine": engine,
         },
@@ -417,7 +426,7 @@ def _as_options(text: str) -> str:
     text = re.sub(r"^(?:weigh|the study): ", "", text)
     text = re.sub(r"^sut\.(\w+) is", r"--\1 is", text)
     return re.sub(
-        r'\b(?:factors\.)?sut\.(paging|pages|image|engine)(?: = "(\w+)")?', _setting, text
+        r'\b(?:factors\.)?sut\.(paging|pages|image|engine|network)(?: = "(\w+)")?', _setting, text
     )
 
 
@@ -442,15 +451,16 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _platforms(text: str | None, image: str | None) -> list[str]:
-    """Of those that see this host's files; all of them, or that can run an image, where none are named."""
+def _platforms(text: str | None, image: str | None, network: str) -> list[str]:
+    """Of those that see this host's files; where none are named, all that can have what was asked for."""
     from hypertare.base.errors import InputError
     from hypertare.base.words import did_you_mean
     from hypertare.platforms.registry import KINDS
 
     allowed = [kind.name for kind in KINDS.values() if kind.sees_host_files]
     if text is None:
-        return [name for name in allowed if image is None or KINDS[name].runs_images]
+        able = [name for name in allowed if image is None or KINDS[name].runs_images]
+        return [name for name in able if network != "host" or not KINDS[name].has_own_kernel]
     words = _words(text)
     for word in words:
         if word not in allowed:

@@ -175,7 +175,7 @@ def make(study: Study, seed: int) -> Design:
 def name_nodes(variants: Sequence[Variant], guests: int) -> Iterator[Variant]:
     """Variants with their places on a bench of so many guests each."""
     for index, variant in enumerate(variants):
-        node = "host" if variant.kind.is_host else f"{variant.platform}{index}"
+        node = "host" if variant.kind.is_baseline else f"{variant.platform}{index}"
         yield Variant(variant.platform, variant.levels, node, index, guests)
 
 

@@ -60,6 +60,8 @@ class Pc:
     profile: str = PC.profile
     modules: tuple[str, ...] = ()
     driver_memory: int | None = None
+    driver_cpus: int | None = None
+    driver_bound: bool = False
     scheduler: str | None = None
     line: Line | None = None
     quantum_ns: int = 2000
@@ -85,6 +87,8 @@ class Pc:
         options += [f"--module={module}" for module in self.modules]
         options += [f"--cpu-model={self.cpu_model}"] if self.cpu_model else []
         options += [f"--driver-memory={self.driver_memory}"] if self.driver_memory else []
+        options += [f"--driver-cpus={self.driver_cpus}"] if self.driver_cpus else []
+        options += ["--driver-bound"] if self.driver_bound else []
         options += [f"--scheduler={self.scheduler}"] if self.scheduler else []
         return options + [f"--kernel-arg={argument}" for argument in self.kernel_args]
 
@@ -106,6 +110,8 @@ def make(kind: PcClass, study: Study, seed: int, nics: tuple[Nic, ...], programs
         profile=kind.profile,
         modules=kind.modules + (() if study.bench.line_rate is None else _OF_A_SWITCH),
         driver_memory=study.sut.driver_memory if kind.has_driver_domain else None,
+        driver_cpus=study.sut.virtual_cpus_of_driver if kind.has_driver_domain else None,
+        driver_bound=kind.has_driver_domain and study.sut.pinning == "apart",
         scheduler=study.sut.scheduler if kind.has_driver_domain else None,
         line=_line(study),
         quantum_ns=round(study.emulated.quantum * 1e9),

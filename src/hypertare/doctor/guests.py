@@ -7,6 +7,7 @@ import re
 from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Finding
 from hypertare.machines.accelerator import QEMU, cpu_flags
+from hypertare.machines.host import vhost
 
 _OLDEST = (7, 0)
 
@@ -66,12 +67,12 @@ def nested(host: Host) -> Finding:
 
 def vhost_net(host: Host) -> Finding:
     """The kernel's own back end for virtio-net."""
-    if host.at("/dev/vhost-net").exists():
-        return Finding(
-            "vhost_net", "ok", "there, but hypertare's guests do not use it yet (vhost=off)"
-        )
-    return Finding(
-        "vhost_net",
-        "info",
-        "no /dev/vhost-net; hypertare's guests do not use it yet: their packets go through QEMU's process",
-    )
+    if vhost.can_be_used(host):
+        what = f"{vhost.DEVICE} can be used: the kernel moves the packets of guests under KVM"
+        return Finding("vhost_net", "ok", what)
+    through_qemu = "guests' packets go through QEMU's process, which costs more"
+    if host.at(vhost.DEVICE).exists():
+        what = f"{vhost.DEVICE} may not be opened by this user: {through_qemu}"
+        return Finding("vhost_net", "info", what, "as root: adduser USER kvm, then log in again")
+    do = f"as root: modprobe vhost_net; in a container: docker run --device {vhost.DEVICE}"
+    return Finding("vhost_net", "info", f"no {vhost.DEVICE}: {through_qemu}", do)

@@ -46,21 +46,24 @@ def image(host: Host) -> Finding:
 
 
 def emulator(host: Host) -> Finding:
-    """What several CPUs in virtual time are made with."""
+    """What virtual time is made with."""
     from hypertare.machines.image.cache import Cache
     from hypertare.machines.image.emulator import AGAIN, find
 
     try:
         found = find(Cache(host.cache))
     except HypertareError as error:
-        what = f"{error.what.partition(chr(10))[0]} In virtual time a machine has one CPU"
-        return Finding("emulator", "info", what, error.do)
+        what = (
+            f"{error.what.partition(chr(10))[0]} In virtual time a machine has one CPU, of the "
+            "distribution's QEMU"
+        )
+        return Finding("emulator", "warn", what, error.do)
     if found:
         return Finding("emulator", "ok", "built: in virtual time a machine has up to 8 CPUs")
     return Finding(
         "emulator",
         "info",
-        "not built yet: the first run with several CPUs in virtual time does it, in some four minutes",
+        "not built yet: the first run in virtual time does it, in some four minutes",
         AGAIN,
     )
 

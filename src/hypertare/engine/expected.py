@@ -5,27 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from hypertare.design import pc, planner
+from hypertare.design import pc
 from hypertare.design.design import Design, Plot
 from hypertare.machines.batch import seed_of
 from hypertare.platforms.pc_class import PcClass
 from hypertare.study import Study
+from hypertare.study.size import expected_trial_s
 
 _BOOT_S = 6.0
 _BENCH_S = 0.2
 """Of a bench on which nothing boots."""
 
-_TRIAL_OVERHEAD_S = 0.3
-_UNKNOWN_COMMAND_S = 2.0
-
 _HOST_PER_VIRTUAL_S = 3.0
 """Seconds of the host that a second of virtual time at work takes."""
-
-
-def expected_trial_s(study: Study, workload: str) -> float:
-    """Seconds of one trial."""
-    expected = planner.expected_seconds(study.workloads[workload])
-    return (_UNKNOWN_COMMAND_S if expected is None else expected) + _TRIAL_OVERHEAD_S
 
 
 def visits(study: Study, design: Design, plot: Plot, blocks: float) -> float:

@@ -54,7 +54,8 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
     # A busy host cannot change what is measured in virtual time.
     for text in () if study.clock_kind.repeats else quick.warnings():
         store.add_event(text)
-    for text in planner.warnings(study):
+    of_machine = RUNNERS[study.machine_kind].warnings(prepared, on)
+    for text in (*planner.warnings(study, on), *of_machine):
         store.add_event(text)
     return store
 

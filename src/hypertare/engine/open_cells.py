@@ -15,10 +15,10 @@ from hypertare.base.level import Cell
 from hypertare.base.level import key as series_key
 from hypertare.design.design import Design, Plot, Variant
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
-from hypertare.engine.expected import expected_trial_s
 from hypertare.findings.stopping import Watched
 from hypertare.machines.batch import Place
 from hypertare.study import Study
+from hypertare.study.size import expected_trial_s
 from hypertare.workloads import responses
 
 MAX_FAILURES = 3

@@ -260,7 +260,7 @@ def without_ratio(tests: Sequence[Judged]) -> Iterator[str]:
     named = [
         test.where
         for test in tests
-        if test.estimate.difference is not None and test.estimate.difference != 0
+        if test.estimate.cost is None and test.estimate.difference not in (None, 0)
     ]
     if named:
         yield (

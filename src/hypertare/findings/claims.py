@@ -28,7 +28,15 @@ from hypertare.base.words import factor_text, listing, percent, place, word
 from hypertare.findings.many_cells import Over, over
 from hypertare.findings.series import Series
 from hypertare.platforms.registry import BASELINE
-from hypertare.runs.summary import Estimate, JudgedClaim, Judgement, Predictability, Prediction
+from hypertare.runs.summary import (
+    Effect,
+    Effects,
+    Estimate,
+    JudgedClaim,
+    Judgement,
+    Predictability,
+    Prediction,
+)
 from hypertare.stats.correlation import correlation
 from hypertare.stats.practical import unanimous
 from hypertare.study.claims import Claim
@@ -56,9 +64,10 @@ def judge(
     accelerators: Mapping[str, str | None] | None = None,
     measured: Sequence[Series] = (),
     baseline: str = BASELINE,
+    factorials: Iterable[Effects] = (),
 ) -> JudgedClaim:
     """Whether a claim holds, by a run's estimates, those of single guests and of searches among them,
-    and by what laws foretold.
+    by what laws foretold, and by the shares of factors.
 
     In one cell it holds where the whole interval lies within the bounds, fails where all of it lies
     outside on one side, and is undecided where a bound lies in the interval. Values without any
@@ -75,6 +84,8 @@ def judge(
         claim = claim.model_copy(update={"differs": why, "differs_where": {}})
     if claim.measure == "error":
         return _judge_law(claim, foretold)
+    if claim.measure == "share":
+        return _judge_share(claim, factorials)
     known = list(estimates)
     matching = [one for one in known if _fits(claim, one)]
     if not matching:
@@ -168,6 +179,88 @@ def _law_words(claim: Claim, one: Predictability, found: Prediction) -> str:
         f"measured {figures.quantity(found.measured, one.unit)}, error {percent(found.error)} "
         f"({around}), {_wanted(claim, 'share')}"
     )
+
+
+def _judge_share(claim: Claim, factorials: Iterable[Effects]) -> JudgedClaim:
+    """Each workload is a cell."""
+    verdicts: list[Judgement] = []
+    evidence: list[str] = []
+    for one in factorials:
+        if (one.response, one.platform) != (claim.response, claim.platform):
+            continue
+        if not _is_where(claim, one.cell):
+            continue
+        verdict, said = _of_share(claim, one)
+        verdicts.append("not judged" if claim.differs else verdict)
+        evidence.append(f"{place(one.platform, one.cell)}: {said}")
+    if not verdicts:
+        return _undecided(claim, f"no effects on {claim.response} for {_cells(claim)}")
+    return _judged(claim, verdicts, evidence)
+
+
+def _of_share(claim: Claim, one: Effects) -> tuple[Judgement, str]:
+    assert claim.factor is not None
+    mine = _alone(one, claim.factor)
+    name = factor_text(claim.factor)
+    why = one.reason or one.doubt
+    if why is None and (mine is None or mine.total is None):
+        why = f"fewer than two levels of {name} have good trials"
+    if why is not None or mine is None:
+        return "undecided", str(why)
+    of = "the efficiency in " if one.of == "efficiency" else ""
+    told = f"total share of {name} in {of}{word(one.response)} {_total_words(mine, one.confidence)}"
+    if claim.op != "largest":
+        verdict = _judgement(_total(mine), claim.bounds)
+        return verdict, f"{told}, {_wanted(claim, 'share')}"
+    leads = _leads(one, claim.factor)
+    judged = [_judgement(seen, claim.bounds) for seen in leads.values()]
+    nearest = min(leads, key=lambda path: leads[path].estimate)
+    return _all(judged), f"{told}{_rival_words(one, name, nearest, leads[nearest])}"
+
+
+def _leads(one: Effects, factor: str) -> dict[str, Seen]:
+    """Before each other factor."""
+    found: dict[str, Seen] = {}
+    for lead in one.leads:
+        if lead.factor == factor:
+            found[lead.against] = Seen(lead.share, lead.low, lead.high)
+        elif lead.against == factor:
+            found[lead.factor] = Seen(1 - lead.share, 1 - lead.high, 1 - lead.low)
+    return found
+
+
+def _rival_words(one: Effects, name: str, rival: str, lead: Seen) -> str:
+    """For example: , of message 31 % (25 to 37); of what one of the two has without the other, mtu has 71 %
+    (64 to 78), wanted above half
+    """
+    its = _alone(one, rival)
+    other = factor_text(rival)
+    beside = f", of {other}" if its is None else f", of {other} {_total_words(its, None)}"
+    value, interval = figures.measured(lead.estimate, *_finite(lead), "share")
+    inside = f" ({interval})" if lead.low != lead.high and interval else ""
+    return (
+        f"{beside}; of what one of the two has without the other, {name} has {value}{inside}, wanted "
+        "above half"
+    )
+
+
+def _alone(one: Effects, factor: str) -> Effect | None:
+    return next((effect for effect in one.effects if effect.factors == (factor,)), None)
+
+
+def _total(effect: Effect) -> Seen:
+    assert effect.total is not None
+    return Seen(effect.total, effect.total_low, effect.total_high)
+
+
+def _total_words(effect: Effect, confidence: float | None) -> str:
+    """The kind of interval is told once."""
+    seen = _total(effect)
+    value, interval = figures.measured(seen.estimate, *_finite(seen), "share")
+    if seen.low == seen.high:
+        return f"{value} (exact)"
+    named = "" if confidence is None else f"{100 * confidence:g} % interval "
+    return f"{value} ({named}{interval})"
 
 
 def _measure(
@@ -326,6 +419,8 @@ def _place(platform: str, cell: Mapping[str, Level], guest: int | None) -> str:
 def _single(measure: str, one: Estimate) -> Seen | str:
     if measure == "value":
         return _value(one)
+    if measure == "difference":
+        return _added(one)
     cost = _cost(one)
     if isinstance(cost, str) or measure == "cost":
         return cost
@@ -353,6 +448,13 @@ def _cost(one: Estimate) -> Seen | str:
         return f"it has no cost: no {with_baseline} the baseline, or a value of zero or below"
     sure = one.cost_low is None and unanimous(one.blocks or 0, one.confidence)
     return Seen(one.cost, one.cost_low, one.cost_high, sure)
+
+
+def _added(one: Estimate) -> Seen | str:
+    if one.difference is None:
+        return "it has no difference: no block with the baseline"
+    sure = one.difference_low is None and unanimous(one.blocks or 0, one.confidence)
+    return Seen(one.difference, one.difference_low, one.difference_high, sure)
 
 
 Width = Callable[[float, float], float]
@@ -528,14 +630,14 @@ def _told(claim: Claim, one: Estimate) -> str:
         return told if one.guest is None else f"{told} of guest {one.guest}"
     seen = _single(claim.measure, one)
     assert isinstance(seen, Seen)
-    return figures.quantity(seen.estimate, "share" if claim.measure == "cost" else "")
+    return figures.quantity(seen.estimate, _unit(claim, one, None))
 
 
 def _unit(claim: Claim, one: Estimate, other: Estimate | str | None) -> str:
     """Of what the claim bounds. Where both sides are told, these carry the mark of the clock."""
     if claim.measure == "cost":
         return "share"
-    if claim.measure != "value":
+    if claim.measure not in ("value", "difference"):
         return ""
     return one.unit.removesuffix(VIRTUAL) if isinstance(other, Estimate) else one.unit
 
@@ -552,6 +654,7 @@ def _wanted(claim: Claim, unit: str) -> str:
         "above": f"wanted above {low}",
         "below": f"wanted below {high}",
         "within": f"wanted within {low} and {high}",
+        "largest": "wanted above half",
     }[claim.op]
 
 

@@ -106,7 +106,7 @@ def _is_often(one: Disturbance) -> bool:
 
 def warning(one: Disturbance) -> str:
     """What happened, and what to do about it."""
-    what = told(one)
+    what = _told(one)
     if one.what == "hypervisor":
         return f"{_begun(what)}. Use a machine with CPUs of its own; more trials help meanwhile."
     if one.what == "unseen":
@@ -116,16 +116,29 @@ def warning(one: Disturbance) -> str:
     )
 
 
-def told(one: Disturbance) -> str:
-    """For example: another program, qemu, took 76 % of a CPU in 8 of 20 blocks"""
+def told(several: Sequence[Disturbance]) -> str:
+    """For example: another program, qemu, took 76 % of a CPU in 8 of 20 blocks; so did cc1, 30 % in 5"""
+    first, *others = several
+    more = [f"{_named(one)}, {_much(one)} in {one.blocks}" for one in others]
+    return "; so did ".join((_told(first), " and ".join(more))) if more else _told(first)
+
+
+def _told(one: Disturbance) -> str:
     who = {
         "program": f"another program, {one.program}, took",
         "hypervisor": "a hypervisor below this machine took",
         "unseen": "work that cannot be seen from here took",
     }[one.what]
-    much = f"{100 * one.cpus:.0f} % of a CPU" if one.cpus < 1.5 else f"{one.cpus:.1f} CPUs"
     blocks = f"{one.blocks} of {one.of} blocks" if one.of != one.blocks else _all(one.of)
-    return f"{who} {much} in {blocks}"
+    return f"{who} {_much(one)} in {blocks}"
+
+
+def _named(one: Disturbance) -> str:
+    return one.program or {"hypervisor": "a hypervisor below", "unseen": "unseen work"}[one.what]
+
+
+def _much(one: Disturbance) -> str:
+    return f"{100 * one.cpus:.0f} % of a CPU" if one.cpus < 1.5 else f"{one.cpus:.1f} CPUs"
 
 
 def _all(blocks: int) -> str:

@@ -18,7 +18,7 @@ from hypertare.findings.doubt import doubt
 from hypertare.findings.levels import Levels
 from hypertare.findings.ruling import Rules
 from hypertare.findings.series import Series, baseline_of, paired, series
-from hypertare.runs.summary import Effect, Effects
+from hypertare.runs.summary import Effect, Effects, Lead
 from hypertare.stats.comparisons import holm
 from hypertare.stats.effects import Decomposition, Part, Subset, decompose
 from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
@@ -259,12 +259,25 @@ def _told(found: Effects, parts: Decomposition) -> Effects:
     return found.model_copy(
         update={
             "effects": tuple(sorted(made, key=lambda one: -one.share)),
+            "leads": tuple(_leads(found, parts)),
             "noise": parts.noise,
             "exact": parts.exact,
             "balanced": parts.balanced,
             **others,
         }
     )
+
+
+def _leads(found: Effects, parts: Decomposition) -> Iterator[Lead]:
+    paths = tuple(found.levels)
+    for (first, second), lead in parts.leads.items():
+        yield Lead(
+            factor=paths[first],
+            against=paths[second],
+            share=lead.share,
+            low=lead.low,
+            high=lead.high,
+        )
 
 
 def _effect(found: Effects, parts: Decomposition, subset: Subset, part: Part) -> Effect:

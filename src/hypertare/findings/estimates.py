@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from hypertare.base.level import key
 from hypertare.base.response import Response
+from hypertare.base.words import listing
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings import advice
 from hypertare.findings.advice import Judged
@@ -20,6 +21,7 @@ from hypertare.findings.conditions import uneven
 from hypertare.findings.doubt import doubt
 from hypertare.findings.ruling import Compared, Comparison, Rules, ends_of, judged
 from hypertare.findings.series import Series, baseline_of, paired, series
+from hypertare.findings.setups import unlike_offloads
 from hypertare.probes.conditions import Seen
 from hypertare.runs.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState
 from hypertare.stats import boots, fairness, noise, slow_down
@@ -29,8 +31,11 @@ from hypertare.stats.interval import p_value
 from hypertare.stats.practical import THRESHOLD
 from hypertare.stats.slow_down import Side
 from hypertare.study.factors import GUESTS
+from hypertare.workloads.registry import KINDS as WORKLOADS
 
 GOODPUT, FAIR_RATE = "goodput", "fair_rate"
+OF_PACKETS = frozenset(kind.headline for kind in WORKLOADS.values() if kind.needs_network)
+"""Leading responses of workloads that send."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class _Draft:
     response: Response
     value: Booted
     comparison: Comparison | None
+    difference: Booted | None
     floor: noise.Floor | None
     leads: bool
 
@@ -116,16 +122,24 @@ def estimate(
             value = boots.mean(values, where, confidence)
             comparison = _compare(one, base, response, rules) if base else None
             leads = response.name == leading.get(str(one.cell.get("workload")))
-            drafts.append(_Draft(one, base, response, value, comparison, floor, leads))
+            apart = _difference(one, base, response, rules) if base else None
+            drafts.append(_Draft(one, base, response, value, comparison, apart, floor, leads))
+    offloads = _unlike_offloads(platforms, baseline)
+    sends = {workload for workload, name in leading.items() if name in OF_PACKETS}
     chance = by_chance([(draft.leads, draft.p) for draft in drafts], confidence)
     found: list[Estimate] = []
     tests: list[Judged] = []
     for draft, many in zip(drafts, chance, strict=True):
         one, response, comparison = draft.one, draft.response, draft.comparison
         made = _estimate(one, response, draft.value, comparison, draft.floor, rules, many)
-        made = made.model_copy(
-            update={"doubt": _doubt(response, one, draft.base, conditions or {})}
-        )
+        if draft.difference is not None:
+            made = made.model_copy(update=_of_difference(draft.difference, rules))
+        why = _doubt(response, one, draft.base, conditions or {})
+        if why is None and made.verdict == "gains" and one.cell.get("workload") in sends:
+            why = offloads.get(one.platform)
+            # Nobody reads what stands beside a gain.
+            made = made if why is None else made.model_copy(update={"verdict": None})
+        made = made.model_copy(update={"doubt": why})
         if response.name == GOODPUT:
             made = made.model_copy(update=_of_alone(one, every, rules))
         found.append(made)
@@ -183,6 +197,21 @@ def _doubt(
     return uneven(one.good, base.good, conditions) if base else None
 
 
+def _unlike_offloads(platforms: Sequence[PlatformState], baseline: str) -> dict[str, str]:
+    """By platform, why what looks like a gain may be one of its offloads."""
+    bases = [state for state in platforms if state.platform == baseline]
+    found: dict[str, str] = {}
+    for state in platforms:
+        # A factor of the bench gives both several states: the likest belong together.
+        unlike = min((unlike_offloads(state, base) for base in bases), key=len, default=[])
+        if state.platform != baseline and unlike:
+            found[state.platform] = (
+                f"its offloads are not the baseline's ({listing(unlike)}), which may be all of it: set "
+                "knobs.offloads"
+            )
+    return found
+
+
 def _of_guests(
     every: Sequence[Series], responses: Mapping[str, Response], rules: Rules
 ) -> Iterator[Estimate]:
@@ -210,6 +239,25 @@ def _compare(sut: Series, base: Series, response: Response, rules: Rules) -> Com
     values = [value for block in pairs.blocks for value in (*mine[block], *its[block])]
     mean = boots.mean(pairs.differences, where, rules.confidence)
     return Comparison("difference", mean, len(pairs.blocks), max(map(abs, values)))
+
+
+def _difference(sut: Series, base: Series, response: Response, rules: Rules) -> Booted | None:
+    """What is added to the baseline's, beside a ratio to it: what both sides have alike, such as the CPU
+    time of peers on the same CPUs, dilutes a ratio and falls out of a difference.
+    """
+    pairs, where = paired(sut, base, response.name)
+    if not pairs.blocks or pairs.logs is None:
+        return None
+    return boots.mean(pairs.differences, where, rules.confidence)
+
+
+def _of_difference(found: Booted, rules: Rules) -> dict[str, float | None]:
+    low, high = ends_of(found.interval, rules.clock == "virtual")
+    return {
+        "difference": found.interval.estimate,
+        "difference_low": low,
+        "difference_high": high,
+    }
 
 
 def _estimate(

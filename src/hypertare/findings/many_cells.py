@@ -123,6 +123,12 @@ def _figures(
         if against is None:
             return first
         return _less(first, values_of(_second(one, against, every), claim.response, logs))
+    if claim.measure == "difference":
+        first = _differences(one, claim.response, every, baseline)
+        second = _second(one, against, every) if against is not None else None
+        if against is None:
+            return first
+        return _less(first, _differences(second, claim.response, every, baseline) if second else {})
     first = _ratios(one, claim, every, baseline, better)
     if against is None:
         return first
@@ -155,6 +161,15 @@ def _ratios(
     sign = -1 if claim.measure == "efficiency" and better == "lower" else 1
     found = log_ratios(one, claim.response, every, baseline)
     return {number: sign * log for number, log in found.items()}
+
+
+def _differences(one: Series, response: str, every: Sequence[Series], baseline: str) -> Rounds:
+    """Platform less baseline by round."""
+    bases = baseline_of(one, every, baseline)
+    if one.platform == baseline or len(bases) != 1:
+        return {}
+    pairs, _ = paired(one, bases[0], response)
+    return _numbered(one, dict(zip(pairs.blocks, map(float, pairs.differences), strict=True)))
 
 
 def log_ratios(one: Series, response: str, every: Sequence[Series], baseline: str) -> Rounds:

@@ -51,11 +51,11 @@ class Series:
 
     def by_block(self, response: str) -> dict[int, list[float]]:
         """The values of a response by block; a planned block that gave none is there, and empty."""
-        blocks: dict[int, list[float]] = {}
-        for trial in self.trials:
-            values = blocks.setdefault(trial.planned.block, [])
-            if trial.counts and _has(trial, response):
-                values.append(trial.values[response])
+        blocks: dict[int, list[float]] = {trial.planned.block: [] for trial in self.trials}
+        for trial in self.good:
+            value = trial.values.get(response)
+            if value is not None and math.isfinite(value):
+                blocks[trial.planned.block].append(value)
         return blocks
 
     def boots(self) -> dict[int, int]:
@@ -101,8 +101,3 @@ def _of(trial: FinishedTrial, guest: int | None) -> Mapping[str, float]:
     if guest is None:
         return trial.values
     return trial.guests[guest - 1] if guest <= len(trial.guests) else {}
-
-
-def _has(trial: FinishedTrial, response: str) -> bool:
-    value = trial.values.get(response)
-    return value is not None and math.isfinite(value)

@@ -27,6 +27,19 @@ def unlike_platforms(one: PlatformState, other: PlatformState) -> list[str]:
     return found
 
 
+JOIN_PACKETS = ("tso", "gso", "gro", "lro", "ufo")
+"""Offloads by which one packet stands for many, so that less is done for each byte."""
+
+
+def unlike_offloads(one: PlatformState, other: PlatformState) -> list[str]:
+    """What one platform's NICs join or cut up for its kernel and the other's do not."""
+    found: list[str] = []
+    for mine, its in zip(one.interfaces.values(), other.interfaces.values(), strict=False):
+        known = {name: mine[name] for name in JOIN_PACKETS if name in mine}
+        found += _unlike(known, its, "", ())
+    return list(dict.fromkeys(found))
+
+
 def unlike_runs(one: Summary, other: Summary) -> list[str]:
     """How the setups of two runs differ: machine, accelerator, versions, every platform."""
     found = list(

@@ -17,12 +17,14 @@ from hypertare.design.trials import FinishedTrial
 from hypertare.machine_kinds.registry import find
 from hypertare.probes.conditions import CONDITIONS, Seen
 from hypertare.protocol.constants import HUGE_PAGE
+from hypertare.protocol.plan import VirtualCpus
 from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.runs.store import Meta, Store
 from hypertare.runs.summary import (
     Effects,
     Estimate,
     LossFreeRate,
+    Placement,
     PlatformState,
     Published,
     Summary,
@@ -92,6 +94,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     searched = _loss_free(store, meta, file)
     under = {state.platform: state.accelerator for state in platforms}
     measured = series(trials)
+    factorials = _effects(meta, trials)
     known = (*estimates, *found.guests, *rates.estimates(searched, meta.baseline))
     return Summary(
         hypertare=meta.hypertare,
@@ -110,7 +113,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         estimates=estimates,
         guests=found.guests,
         levels=level_changes(trials, _factors(meta, trials, references or {}), *_asked(meta)),
-        effects=_effects(meta, trials),
+        effects=factorials,
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
         predictability=foretold,
@@ -118,7 +121,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         totals=tuple(totals(file, estimates, walked)),
         published=tuple(_published(meta, file, estimates)),
         claims=tuple(
-            judge(claim, known, foretold, under, measured, meta.baseline)
+            judge(claim, known, foretold, under, measured, meta.baseline, factorials)
             for claim in _claims(store, meta)
         ),
         failed=found.failed,
@@ -280,15 +283,22 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             vmm=ready[node].vmm if node in ready else None,
             paging=ready[node].paging if node in ready else None,
             pages=_pages(ready[node].backing) if node in ready else None,
+            datapath=ready[node].datapath if node in ready else None,
             joined=ready[node].joined if node in ready else None,
             scheduler=ready[node].scheduler if node in ready else None,
+            placed=_placed(ready[node].placed) if node in ready else None,
+            driver=_placed(ready[node].driver) if node in ready else None,
             clocksource=hello.clocksource,
             interfaces={
-                record.interface: _interface(record)
+                record.interface: _interface(record, meta)
                 for record in records
                 if isinstance(record, InterfaceState) and record.node == node
             },
         )
+
+
+def _placed(cpus: VirtualCpus | None) -> Placement | None:
+    return None if cpus is None else Placement(cpus=cpus.count, on=cpus.on)
 
 
 def _pages(backing: Backing | None) -> str | None:
@@ -315,14 +325,34 @@ def _is_driver_domain(node: str, ready: NodeReady | None, meta: Meta) -> bool:
     return node == HOST and under_xen and find(meta.machine.kind).boots_whole_pcs
 
 
-def _interface(state: InterfaceState) -> dict[str, Level | None]:
+def _interface(state: InterfaceState, meta: Meta) -> dict[str, Level | None]:
+    """As it was in trials. What a bench is made with is read before any trial; an offload that could not be
+    set as the study has it fails its trial.
+    """
+    set_alike, varied = _offloads(meta.settings)
+    found = {**state.offloads, **set_alike}
     return {
         "driver": state.driver,
         "mtu": state.mtu,
         "rx_queues": state.rx_queues,
         "tx_queues": state.tx_queues,
-        **dict(sorted(state.offloads.items())),
+        **{name: on for name, on in sorted(found.items()) if name not in varied},
     }
+
+
+_OFFLOADS = "knobs.offloads"
+
+
+def _offloads(settings: Mapping[str, Any]) -> tuple[dict[str, bool], set[str]]:
+    """Those that all trials set, on every platform; and those that factors vary, alike in each block."""
+    factors = [settings.get("factors", {})]
+    factors += [one.get("factors", {}) for one in settings.get("workloads", {}).values()]
+    paths = {path for levels in factors for path in levels if path.startswith(_OFFLOADS)}
+    given: dict[str, bool] = dict(settings.get("knobs", {}).get("offloads", {}))
+    varied = {path.removeprefix(f"{_OFFLOADS}.") for path in paths - {_OFFLOADS}}
+    if _OFFLOADS in paths:
+        varied |= {name for levels in factors for one in levels.get(_OFFLOADS, ()) for name in one}
+    return {name: on for name, on in given.items() if name not in varied}, varied
 
 
 def _missed(meta: Meta, found: Estimates) -> list[str]:

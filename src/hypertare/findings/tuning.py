@@ -139,6 +139,17 @@ class Step(Part):
     note: str | None = None
 
 
+class KnownBefore(Part):
+    """What the search knew from an earlier run: so many of its settings, of so many trials. No other part
+    of a tuning has them in it. `left_out` says of which of its cells nothing was taken over, and why.
+    """
+
+    run: str
+    settings: int
+    trials: int
+    left_out: tuple[str, ...] = ()
+
+
 class Tuning(Part):
     """The whole of it. `recommendation` is empty where the default is to be kept. `left_out` names the
     knobs that the screening showed not to matter.
@@ -171,5 +182,6 @@ class Tuning(Part):
     keep_default: bool
     recommendation: dict[str, Level]
     steps: tuple[Step, ...]
+    known: KnownBefore | None = None
     verdict: str
     warnings: tuple[str, ...] = ()

@@ -19,9 +19,10 @@ Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
 Weight = Annotated[int, Field(ge=1, le=65535)]
 """Of a scheduler: xl(1), sched-credit and sched-credit2."""
 
-Place = Literal["link", "interface", "driver", "guest", "kernel", "below"]
-"""`link`: both ends of each link. `interface`: those of what is under test. `driver`: the driver domain.
-`guest`: each guest that works. `kernel`: the one that the work runs on. `below`: the machine below a guest.
+Place = Literal["link", "way", "interface", "driver", "guest", "kernel", "below"]
+"""`link`: both ends of each link. `way`: the same, and what the machine itself has between them.
+`interface`: those of what is under test. `driver`: the driver domain. `guest`: each guest that works.
+`kernel`: the one that the work runs on. `below`: the machine below a guest.
 """
 
 T = TypeVar("T")
@@ -31,11 +32,13 @@ T = TypeVar("T")
 class Target:
     """Where a knob is set: the node that is told, and which of its interfaces or guests it is about.
 
-    `rank` counts the guests of a trial from 0.
+    `rank` counts the guests of a trial from 0. `between`: the interface is a bridge, of which each port is
+    meant, or a NIC, between both ends.
     """
 
     node: str
     interface: str = ""
+    between: Literal["no", "ports", "itself"] = "no"
     guest: str | None = None
     rank: int = 0
 

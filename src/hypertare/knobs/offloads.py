@@ -15,18 +15,24 @@ def _typed(change: Change) -> Entry:
     return commanded(
         "ethtool -k IFACE",
         lambda _, value: f"ethtool -K IFACE {name} {value}",
-        note="It was set on both ends of the link.",
+        note="It was set on both ends of the link and on the ports between: of the bridge, the TAP device.",
     )(change.shown(on_or_off))
 
 
 class Offloads(KnobKind[dict[str, bool]]):
+    """What was joined on the way arrives so, whatever both ends do: so what is off is off all the way.
+    What is on is so at both ends: the ports between need not have all that NICs have.
+    """
+
     name = "offloads"
-    place = "link"
+    place = "way"
     commands = {"*": _typed}
 
     def told(self, level: dict[str, bool], target: Target) -> Iterator[plan.Knob]:
+        ports = target.between == "ports"
         for offload, on in level.items():
-            yield plan.Offload(interface=target.interface, offload=offload, on=on)
+            if target.between == "no" or not on:
+                yield plan.Offload(interface=target.interface, offload=offload, on=on, ports=ports)
 
 
 OFFLOADS = Offloads()

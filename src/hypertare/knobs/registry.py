@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from hypertare.base.quantities import Size
 from hypertare.base.settings import Settings
@@ -56,7 +58,7 @@ class Knobs(Settings):
 
     mtu: MtuBytes | None = None
     offloads: dict[str, bool] = {}
-    socket_buffers: Size | None = None
+    socket_buffers: Annotated[Size, Field(ge=1)] | None = None
     interrupt_cpus: tuple[int, ...] | None = None
     receive_steering: tuple[int, ...] | None = None
     napi_weight: PollWeight | None = None

@@ -27,6 +27,9 @@ from hypertare.protocol import plan
 from hypertare.protocol.constants import MAX_LINE, REFUSED
 from hypertare.protocol.parse import parse
 from hypertare.protocol.records import BenchReady, Hello, Record, Teardown, TrialEnd
+from hypertare.study import Network
+
+_OF_NETWORK: dict[Network, tuple[str, ...]] = {"none": (), "host": ("--network", "host")}
 
 _ANSWER_MARGIN_S = 15.0
 """Beyond a trial's own limit: the agent kills, collects and puts knobs back within this."""
@@ -51,9 +54,14 @@ class LocalMachine:
     """Runs benches and trials on this host. Use as a context manager."""
 
     def __init__(
-        self, agent: Path, loan: Loan | None = None, image: EngineImage | None = None
+        self,
+        agent: Path,
+        loan: Loan | None = None,
+        image: EngineImage | None = None,
+        network: Network = "none",
     ) -> None:
         self.agent = agent
+        self.network = network
         self.engine = Engine(image, agent) if image is not None else None
         self.loan = loan or Loan(NOTHING)
         self.hello: Hello | None = None
@@ -64,7 +72,7 @@ class LocalMachine:
         try:
             # A session of its own: Ctrl-C reaches the controller alone, which ends the run in order.
             self._process = subprocess.Popen(
-                [self.agent, "host"],
+                [self.agent, "host", *_OF_NETWORK[self.network]],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -7,6 +7,7 @@ it asks for one of these facts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -26,7 +27,8 @@ class NodeInputs:
     """What a study and its machine give to a node.
 
     `boots_from`: a kernel and an initramfs, where one boots. `inner_seed` is that of an emulated machine
-    which the node is a guest of.
+    which the node is a guest of, and `injects_once` says that its processor gives a guest an interrupt
+    once.
     """
 
     cpus: int
@@ -38,7 +40,11 @@ class NodeInputs:
     kernel_args: tuple[str, ...] = ()
     paging: plan.Paging | None = None
     pages: plan.Pages | None = None
+    datapath: plan.Datapath = "qemu"
+    queues: int = 1
+    poll_us: int | None = None
     inner_seed: int | None = None
+    injects_once: bool = False
 
     @property
     def kernel(self) -> Path:
@@ -109,8 +115,8 @@ class Platform(ABC):
     settings_typed_at: ClassVar[Typed]
     kernel_typed_at: ClassVar[Typed]
     """The same of its kernel's settings."""
-    unlike_usual: ClassVar[str | None] = None
-    """How its network on this host differs from what people have."""
+    unlike_by_datapath: ClassVar[Mapping[plan.Datapath, str]] = {}
+    """How its network on this host differs from what people have, by what moves its packets."""
     caveat_of_baseline: ClassVar[str | None] = None
     """What it being there means for the baseline of this host."""
 

@@ -6,15 +6,16 @@ from typing import Literal
 
 from hypertare.base.errors import InputError
 from hypertare.platforms.container import CONTAINER
+from hypertare.platforms.driver import DRIVER
 from hypertare.platforms.guest import GUEST
 from hypertare.platforms.native import NATIVE
 from hypertare.platforms.platform import Platform
 from hypertare.platforms.xen import XEN
 
-KINDS: dict[str, Platform] = {kind.name: kind for kind in (NATIVE, CONTAINER, GUEST, XEN)}
+KINDS: dict[str, Platform] = {kind.name: kind for kind in (NATIVE, CONTAINER, GUEST, DRIVER, XEN)}
 """By name, in the order in which errors name them."""
 
-PlatformName = Literal["native", "container", "guest", "xen"]
+PlatformName = Literal["native", "container", "guest", "driver", "xen"]
 """As `sut.platforms` of a study has them."""
 
 BASELINE: PlatformName = "native"

@@ -9,10 +9,19 @@ from hypertare.platforms.registry import find
 from hypertare.probes.probe import HOST, ProbeKind
 from hypertare.protocol.phase import Phase
 
+_PARTS = ("vmm", "vhost", "datapath")
+"""What of a guest's CPU time on its host is not its virtual CPUs'."""
+
 
 class Outside(ProbeKind):
     name = "outside"
     places = ("outside",)
+    topic = "polling"
+    responses = (
+        Response("vmm_cpu", "s", "lower", "CPU time of the VMM beside its virtual CPUs"),
+        Response("vhost_cpu", "s", "lower", "CPU time of the kernel's threads for its packets"),
+        Response("datapath_cpu", "s", "lower", "CPU time of the process that moves its packets"),
+    )
 
     cpu = Response("outside_cpu", "s", "lower", "CPU time of the platform as its machine sees it")
     share = Response(
@@ -24,6 +33,13 @@ class Outside(ProbeKind):
             "driver_cpu_share", "share", "lower", "share of one CPU that the driver domain took"
         ),
     )
+
+    def measure(self, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
+        """The parts of a guest's CPU time that are not its virtual CPUs', where they are told apart."""
+        if not find(platform).uses_accelerator:
+            return {}
+        asked = [node for node in nodes if (node, self.name) in phase.probes]
+        return {f"{part}_cpu": self.total(phase, asked, f"{part}_s") for part in _PARTS}
 
     def cpu_s(self, platform: str, phase: Phase, node: str) -> float | None:
         """CPU time of a node; without what moves its packets, where that is told apart."""
@@ -42,7 +58,8 @@ class Outside(ProbeKind):
 
     def driver_cpu(self, platform: str, nodes: Sequence[str], phase: Phase) -> Found:
         """CPU time of the domain that moves the guests' packets: as the hypervisor counts it or, of guests
-        of this host, of all QEMU's threads that are no virtual CPUs, and of vhost.
+        of this host, of all QEMU's threads that are no virtual CPUs, of vhost and of what moves packets
+        beside QEMU.
         """
         if find(platform).under_hypervisor:
             used = phase.probe(HOST, self.name, "cpu_s")
@@ -58,7 +75,7 @@ class Outside(ProbeKind):
         }
 
     def _beside_its_cpus(self, node: str, phase: Phase) -> float | None:
-        return whole([phase.probe(node, self.name, name) for name in ("vmm_s", "vhost_s")])
+        return whole([phase.probe(node, self.name, f"{part}_s") for part in _PARTS])
 
 
 def _has_driver_group(platform: str, phase: Phase) -> bool:

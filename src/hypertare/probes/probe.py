@@ -17,12 +17,22 @@ HOST = "host"
 """The node that is the machine itself."""
 
 Place = Literal[
-    "outside", "host", "machine", "way", "peer", "kernel", "processor", "guest", "shared"
+    "outside",
+    "host",
+    "machine",
+    "way",
+    "peer",
+    "kernel",
+    "processor",
+    "guest",
+    "datapath",
+    "shared",
 ]
 """`outside`: what is under test, seen from the machine below. `host`: the machine. `machine`: what is under
 test where that is a machine of its own. `way`: others that its packets pass, where drops are counted.
 `peer`: its peers, there. `kernel`: the machine and its guests. `processor`: the machine's CPUs. `guest`:
-each guest that works, as KVM sees it. `shared`: the machine, where it is one on which others work too.
+each guest that works, as KVM sees it. `datapath`: each whose packets a process of ours moves. `shared`: the
+machine, where it is one on which others work too.
 """
 
 Topic = Literal["polling", "translation"]

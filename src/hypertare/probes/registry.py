@@ -7,6 +7,7 @@ from typing import Literal
 
 from hypertare.base.response import Found, Response
 from hypertare.probes.conditions import CONDITIONS
+from hypertare.probes.datapath import DATAPATH
 from hypertare.probes.drops import DROPS
 from hypertare.probes.hardware import HARDWARE
 from hypertare.probes.interrupts import INTERRUPTS
@@ -21,6 +22,7 @@ from hypertare.probes.probe import ProbeKind, Topic
 from hypertare.probes.softirqs import SOFTIRQS
 from hypertare.probes.stat import STAT
 from hypertare.probes.vmm_memory import VMM_MEMORY
+from hypertare.probes.vmstat import VMSTAT
 from hypertare.protocol.phase import Phase
 
 KINDS: tuple[ProbeKind, ...] = (
@@ -35,13 +37,17 @@ KINDS: tuple[ProbeKind, ...] = (
     KVM,
     KVM_EXITS,
     MEMORY,
+    VMSTAT,
     VMM_MEMORY,
+    DATAPATH,
     HARDWARE,
     CONDITIONS,
 )
 """In the order in which a node is asked."""
 
-ChosenProbe = Literal["napi", "drops", "kvm", "kvm_exits", "memory", "vmm_memory", "hardware"]
+ChosenProbe = Literal[
+    "napi", "drops", "kvm", "kvm_exits", "memory", "vmstat", "vmm_memory", "hardware"
+]
 """Probes that a study may have or do without; the others are always read."""
 
 USUAL: tuple[ChosenProbe, ...] = ("napi", "drops", "kvm")

@@ -39,6 +39,14 @@ Pages = Literal["4K", "2M", "thp"]
 `thp`: Transparent huge pages, where the machine finds room for them.
 """
 
+Datapath = Literal["qemu", "vhost", "vhost-user", "sidecore"]
+"""What takes a guest's packets from the rings of its card to the machine's kernel, and back.
+`qemu`: The VMM's own process.
+`vhost`: The machine's kernel (vhost-net).
+`vhost-user`: A process of the guest's own beside its VMM, which sleeps until it is told.
+`sidecore`: One process for all guests of the bench that have this, which never sleeps.
+"""
+
 
 class Host(Seam):
     """A process in the bench's own network namespace, which owns the bridges: the native baseline."""
@@ -80,6 +88,14 @@ class Guest(Seam):
     """How KVM is to translate the guest's addresses; none takes it as it is."""
     pages: Pages | None = None
     """By which pages the machine is to map the guest's memory; none leaves that to the machine."""
+    datapath: Datapath = "qemu"
+    """What moves the packets of its virtio-net; those of other models QEMU moves."""
+    queues: int = 1
+    """Pairs of queues of its virtio-net."""
+    poll_us: int | None = None
+    """How long vhost looks for more work before it sleeps, in µs; none leaves it at QEMU's
+    default: not at all.
+    """
 
 
 class Domain(Seam):
@@ -197,7 +213,8 @@ class Node(Seam):
     kind: NodeKind
     cpus: tuple[int, ...] = ()
     """CPUs of the machine that this node's work may use; none means all. For a guest they are the
-    CPUs of its virtual CPUs' threads, one to one; the VMM's other threads are not bound.
+    CPUs of its virtual CPUs' threads, one to one; the VMM's other threads are not bound. A
+    guest of Xen may run each of its virtual CPUs on any of them.
     """
     interfaces: tuple[Interface, ...] = ()
     routes: tuple[Route, ...] = ()
@@ -257,6 +274,15 @@ Scheduler = Literal["credit", "credit2"]
 """How Xen's hypervisor gives CPUs to its guests."""
 
 
+class VirtualCpus(Seam):
+    """Virtual CPUs of a domain of Xen, and the machine's CPUs that they may run on; none of these
+    means all.
+    """
+
+    count: int
+    on: tuple[int, ...] = ()
+
+
 class Bench(Seam):
     """Nodes and links that the host agent makes, and removes again."""
 
@@ -269,6 +295,10 @@ class Bench(Seam):
     """
     scheduler: Scheduler | None = None
     """Xen's, which the machine must have been booted with; none takes it as it is."""
+    driver: VirtualCpus | None = None
+    """Virtual CPUs of Xen's driver domain, which the machine must have been booted with; none
+    takes them as they are.
+    """
 
 
 ThpEnabled = Literal["always", "madvise", "never"]
@@ -295,12 +325,16 @@ class Mtu(Seam):
 
 
 class Offload(Seam):
-    """An offload by ethtool's short name: rx, tx, sg, tso, gso, gro, lro, ufo, rxvlan, txvlan."""
+    """An offload by ethtool's short name: rx, tx, sg, tso, gso, gro, lro, ufo, rxvlan, txvlan.
+    With `ports` it is that of each port of the bridge `interface`, and not of the bridge
+    itself.
+    """
 
     type: Literal["offload"] = "offload"
     interface: str
     offload: str
     on: bool
+    ports: bool = False
 
 
 class SocketBuffers(Seam):
@@ -647,6 +681,7 @@ ProbeName = Literal[
     "memory",
     "vmm_memory",
     "hardware",
+    "datapath",
     "conditions",
 ]
 """`stat`: CPU seconds by mode, context switches and forks, from /proc/stat.
@@ -673,6 +708,8 @@ khugepaged.
 `vmm_memory`: Memory of the node's VMM: resident and proportional set, pages of hugetlb.
 `hardware`: Counters of the node's CPUs: instructions, cycles, TLB misses, cycles of page
 walks.
+`datapath`: What the process that moves a guest's packets counts: kicks, calls, polls,
+frames.
 `conditions`: What the machine was like meanwhile: CPU time of others, pressure (PSI), clock
 speed.
 """

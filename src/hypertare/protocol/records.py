@@ -11,12 +11,14 @@ from pydantic import Field
 
 from hypertare.protocol.plan import (
     Accelerator,
+    Datapath,
     Knob,
     LinkKind,
     Paging,
     ProbeName,
     Purpose,
     Scheduler,
+    VirtualCpus,
 )
 from hypertare.protocol.seam import Seam
 
@@ -93,11 +95,16 @@ class NodeReady(Seam):
     """The page tables that KVM gives its guests, as its module says; guests under KVM only."""
     backing: Backing | None = None
     """By which pages the machine maps the guest's memory; guests only."""
+    datapath: Datapath | None = None
+    """What moves its packets; guests with a virtio-net only."""
     joined: LinkKind | None = None
     """How the driver domain is found to join its interfaces, and what gives it CPUs; guests of Xen
     only.
     """
     scheduler: Scheduler | None = None
+    placed: VirtualCpus | None = None
+    """Its virtual CPUs and those of its driver domain, as Xen has them; guests of Xen only."""
+    driver: VirtualCpus | None = None
 
 
 class InterfaceState(Seam):

@@ -5,6 +5,7 @@ nothing changes.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -67,13 +68,25 @@ def of_levels(report: Report) -> list[Forest]:
     """What the levels of factors change; of many only the largest (`factors.telling`)."""
     every = factors.telling(report.summary)
     several = len({report.wording.label(one.cell) for one in every}) > 1
-    groups: dict[str, list[LevelChange]] = {}
+    apart = _stand_apart(every)
+    groups: dict[tuple[str, str], list[LevelChange]] = {}
     for one in every:
-        groups.setdefault(one.response, []).append(one)
+        groups.setdefault((factors.compared(one) if apart else "", one.response), []).append(one)
     return [
-        Forest(_title(group), tuple(_level(one, report, several) for one in group))
-        for group in groups.values()
+        Forest(
+            f"{compared}: {_title(group)}" if compared else _title(group),
+            tuple(_level(one, report, several, names_levels=not apart) for one in group),
+        )
+        for (compared, _), group in groups.items()
     ]
+
+
+def _stand_apart(every: Sequence[LevelChange]) -> bool:
+    """Whether what is compared is the title of rows that differ in nothing but who and where: commands are
+    long.
+    """
+    counts = Counter((factors.compared(one), one.response) for one in every)
+    return bool(counts) and min(counts.values()) > 1
 
 
 def of_platforms(report: Report) -> list[Forest]:
@@ -117,13 +130,17 @@ def _platform(one: Estimate, report: Report) -> Row:
     value, _ = verdict.mean_text(one, "" if figures.counted(one.unit) else _unit(one))
     if one.baseline is None:
         return Row(name, value, "", "", "same", None)
+    if verdict.is_taken_back(one):
+        return Row(name, value, "", one.doubt or "", "unknown", None)
     change, interval = verdict.cost_text(one, report.wording)
     return _row(name, value, (change, interval), one, report)
 
 
-def _level(one: LevelChange, report: Report, several: bool) -> Row:
-    place = f" in {report.wording.label(one.cell)}" if several else ""
-    name = f"{report.wording.platform(one.platform, one.cell)} {factors.compared(one)}{place}"
+def _level(one: LevelChange, report: Report, several: bool, *, names_levels: bool) -> Row:
+    parts = [report.wording.platform(one.platform, one.cell)]
+    parts += [factors.compared(one)] if names_levels else []
+    parts += [f"in {report.wording.label(one.cell)}"] if several else []
+    name = " ".join(parts)
     if one.doubt is not None:
         return Row(name, "", "", one.doubt, "unknown", None)
     return _row(name, "", factors.change(one, report.wording), one, report)

@@ -114,16 +114,20 @@ def _forest(one: Forest, report: Report) -> Iterator[str]:
 def _columns(report: Report) -> tuple[Column, ...]:
     interval = Column(f"{report.meta.confidence * 100:g} % interval")
     named = (text("response"), text("platform"))
-    return (*named, Column("n"), Column("mean"), interval, Column("change"), interval)
+    compared = (Column("change"), interval, Column("difference"), interval)
+    return (*named, Column("n"), Column("mean"), interval, *compared)
 
 
 def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
     mean, interval = verdict.mean_text(estimate, estimate.unit)
     baseline = estimate.platform == report.meta.baseline
     change, around = ("", "") if baseline else verdict.cost_text(estimate, report.wording)
+    if verdict.is_taken_back(estimate):
+        change, around = "no verdict", estimate.doubt or ""
     platform = report.wording.platform(estimate.platform, estimate.cell)
     named = (word(estimate.response), platform)
-    return (*named, str(estimate.n), mean, interval, change, around)
+    added = verdict.added_text(estimate)
+    return (*named, str(estimate.n), mean, interval, change, around, *added)
 
 
 def _grid(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Iterator[str]:

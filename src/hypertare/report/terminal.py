@@ -14,6 +14,7 @@ from rich.text import Text
 from hypertare.base import figures
 from hypertare.base.units import human_size
 from hypertare.base.words import word
+from hypertare.findings.conditions import warning
 from hypertare.report import failures, forest, verdict
 from hypertare.report.model import Failure, Report
 from hypertare.report.tables import effects, grid, levels
@@ -233,7 +234,13 @@ def _warnings(report: Report, every: bool) -> list[RenderableType]:
         lines: list[RenderableType] = [Text(), Text("warnings", style="bold yellow")]
         texts = (Text(plain(warning)) for warning in report.warnings)
         return lines + [Padding(text, (0, 0, 0, 2), expand=False) for text in texts]
-    return [_marked("!", _first(w), "yellow") for w in report.warnings[:_MOST_WARNINGS]]
+    return [_marked("!", _first(w), "yellow") for w in _untold(report)[:_MOST_WARNINGS]]
+
+
+def _untold(report: Report) -> list[str]:
+    """Without what a sentence has said already: which programs were busy."""
+    told = {warning(one) for one in report.summary.disturbances}
+    return [text for text in report.warnings if text not in told]
 
 
 def _first(text: str) -> str:
@@ -250,7 +257,7 @@ def _rest(report: Report) -> Iterator[RenderableType]:
         if one.estimate or not one.response.startswith("exits_")
     }
     names -= {*report.meta.headline.values(), *(response.name for response in MODELLED)}
-    warnings = len(report.warnings) - _MOST_WARNINGS
+    warnings = len(_untold(report)) - _MOST_WARNINGS
     more = [
         f"{count} more {noun}{'s' if count != 1 else ''}"
         for count, noun in ((len(names), "response"), (warnings, "warning"))

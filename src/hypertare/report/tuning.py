@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from hypertare.base.words import level_text
-from hypertare.findings.tuning import Step, Tuning
+from hypertare.findings.tuning import KnownBefore, Step, Tuning
 from hypertare.report.tables import tuning as tables
 from hypertare.report.terminal_tables import Fitting, plain
 from hypertare.workloads.responses import meaning
@@ -45,6 +45,8 @@ def _parts(found: Tuning) -> Iterator[RenderableType]:
         f"{found.seed}; {machine.hostname}, Linux {machine.kernel}, {found.clock} clock"
     )
     yield Text(plain(where), style="dim")
+    if found.known is not None:
+        yield Text(plain(known(found.known)), style="dim")
     if said := meaning(found.clock):
         yield Text(said, style="dim italic")
     for one in tables.tables(found, _MOST):
@@ -62,6 +64,12 @@ def _step(step: Step) -> Iterator[Text]:
 
 
 # --- in words and figures
+
+
+def known(before: KnownBefore) -> str:
+    """For example: known from DIR: 24 settings of 96 trials; left out 2 of its cells: mtu 9000"""
+    left = f"; left out {'; '.join(before.left_out)}" if before.left_out else ""
+    return f"known from {before.run}: {before.settings} settings of {before.trials} trials{left}"
 
 
 def lines(step: Step) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -50,10 +50,12 @@ def render(found: Tuning) -> str:
 
 
 def _facts(found: Tuning) -> list[tuple[str, str]]:
+    before = [] if found.known is None else [("earlier run", tuning.known(found.known))]
     return [
         ("platform", f"{found.platform}, {found.workload}"),
         ("goal", found.goal),
         ("trials", f"{found.trials}, budget {found.budget}"),
+        *before,
         *page.where(found),
         *page.when(found),
     ]

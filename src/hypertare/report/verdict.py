@@ -189,7 +189,8 @@ def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
     platform = wording.platform(estimate.platform, estimate.cell)
     place = f" in {wording.label(estimate.cell)}" if where else ""
     if estimate.verdict is None:
-        return Sentence("unknown", f"{platform}: no verdict on {title}{place}: {_FEW}")
+        why = estimate.doubt or _FEW
+        return Sentence("unknown", f"{platform}: no verdict on {title}{place}: {why}")
     basis = _basis(estimate, wording)
     if is_too_wide(estimate):
         return Sentence("unknown", f"{platform}: {TOO_FEW} what becomes of {title}{place}{basis}")
@@ -237,7 +238,7 @@ def _short(estimate: Estimate, wording: Wording, several: bool) -> str:
     platform = wording.platform(estimate.platform, estimate.cell)
     named = f"{platform} ({accelerator})" if accelerator else platform
     if estimate.verdict is None:
-        return f"{named}: no verdict{place}, {_FEW}"
+        return f"{named}: no verdict{place}, {estimate.doubt or _FEW}"
     if is_too_wide(estimate):
         return f"{named}: {TOO_FEW}{place}"
     if estimate.verdict == "no difference shown":
@@ -331,6 +332,19 @@ def cost_text(estimate: Estimate, wording: Wording) -> tuple[str, str]:
         bounds = (estimate.difference_low, estimate.difference_high)
         return difference_text(estimate.difference, bounds, estimate.unit, estimate.estimate)
     return "–", ""
+
+
+def is_taken_back(estimate: Estimate) -> bool:
+    """Whether there would be a verdict, but for what is in doubt."""
+    return estimate.verdict is None and estimate.doubt is not None and estimate.baseline is not None
+
+
+def added_text(estimate: Estimate) -> tuple[str, str]:
+    """What the platform adds to the baseline's, in the response's unit, beside a change in per cent."""
+    if estimate.cost is None or estimate.difference is None:
+        return "", ""
+    bounds = (estimate.difference_low, estimate.difference_high)
+    return difference_text(estimate.difference, bounds, estimate.unit, estimate.difference)
 
 
 def ratio_text(one: Estimate | LevelChange, cost: float, wording: Wording) -> tuple[str, str]:
@@ -485,7 +499,7 @@ def least(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Se
 
 def disturbances(summary: Summary) -> list[Sentence]:
     """What took CPU time from the run."""
-    return [Sentence("unknown", told(one)) for one in summary.disturbances]
+    return [Sentence("unknown", told(summary.disturbances))] if summary.disturbances else []
 
 
 def _basis(estimate: Estimate, wording: Wording) -> str:

@@ -485,11 +485,16 @@ class Store:
         """By trial, what a probe told; other records are not looked at."""
         mark = f'"probe":"{probe}"'.encode()
         found: dict[int, list[ProbeValues]] = {}
-        for trial, size, blob in self._rows("SELECT trial, bytes, zstd FROM record"):
+        for trial, size, blob in self._each("SELECT trial, bytes, zstd FROM record"):
             with _readable(self.path):
                 told = [parse(line) for line in _unpack(size, blob) if mark in line]
             found[trial] = [one for one in told if isinstance(one, ProbeValues)]
         return found
+
+    def _each(self, query: str) -> Iterator[Any]:
+        """Row by row, for what is too much to be held at once."""
+        with _sentences(self.path):
+            yield from self._db.execute(query)
 
     def _rows(self, query: str, *arguments: object) -> list[Any]:
         with _sentences(self.path):

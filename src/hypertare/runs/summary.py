@@ -27,8 +27,8 @@ class Estimate(Part):
     sut/baseline - 1 where lower is, so a positive cost is always a loss. It comes from `blocks`
     trials paired by block.
 
-    Where a value of zero or below forbids a ratio there is no cost; `difference`, sut - baseline in
-    `unit`, from the same blocks, then carries the verdict.
+    `difference` is sut - baseline in `unit`, from the same blocks: what is added. Where a value of zero
+    or below forbids a ratio there is no cost, and it carries the verdict.
 
     `reason` is why no difference is shown: its interval holds 0 ("chance"), it is below the summary's
     `threshold` ("size"), the baseline differed as much from itself ("floor"), or its interval excludes 0
@@ -44,7 +44,8 @@ class Estimate(Part):
     what one gets alone in the same setting, with its interval.
 
     `doubt` says why it decides no claim, whatever its interval is: streams of several guests that
-    hardly ran at once, or other programs that were busier beside one side than beside the other.
+    hardly ran at once, other programs that were busier beside one side than beside the other, or a gain
+    of a platform whose offloads are not the baseline's.
     """
 
     response: str
@@ -144,13 +145,26 @@ class Effect(Part):
     difference_high: float | None = None
 
 
+class Lead(Part):
+    """Which of two factors has the larger total share: of the parts that have one of both in them, and not
+    both, `share` is what those of `factor` have. Above a half it leads before `against`. The interval
+    knows how many others a factor is compared with.
+    """
+
+    factor: str
+    against: str
+    share: float
+    low: float
+    high: float
+
+
 class Effects(Part):
     """Which factors matter most for a response on a platform: a full factorial, taken apart.
 
     `of` is what was taken apart: the response itself, or its `efficiency`, platform against baseline of
     the same block. `scale`: "log" where all values are above zero, else "linear". `effects`, the largest
     first, and `rest` (all other interactions) have shares of the variance between cells, which add up to
-    1; `noise` is its share of the variance of a trial.
+    1; `noise` is its share of the variance of a trial. `leads` are those of each two factors.
 
     `levels` of each factor make the grid, of `trials` in `boots`. `balanced`: every cell has as many
     trials; else the means are those of least squares. `left_out` are cells that have no good trial, or
@@ -172,6 +186,7 @@ class Effects(Part):
     exact: bool = False
     balanced: bool = True
     effects: tuple[Effect, ...] = ()
+    leads: tuple[Lead, ...] = ()
     rest: float | None = None
     rest_low: float | None = None
     rest_high: float | None = None
@@ -212,6 +227,13 @@ class JudgedClaim(Part):
     evidence: str
 
 
+class Placement(Part):
+    """Virtual CPUs of a domain of Xen, and the machine's that they may run on; none of these means any."""
+
+    cpus: int
+    on: tuple[int, ...] = ()
+
+
 class PlatformState(Part):
     """What a platform turned out to be: negotiated, not asked for."""
 
@@ -224,8 +246,11 @@ class PlatformState(Part):
     vmm: str | None = None
     paging: str | None = None
     pages: str | None = None
+    datapath: str | None = None
     joined: str | None = None
     scheduler: str | None = None
+    placed: Placement | None = None
+    driver: Placement | None = None
     clocksource: str
     interfaces: dict[str, dict[str, Level | None]] = {}
 

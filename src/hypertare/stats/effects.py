@@ -47,15 +47,28 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Lead:
+    """Which of two factors has the larger total: of all parts that have one of both in them, and not both,
+    what share those of the first have, with its interval. Above a half the first leads.
+    """
+
+    share: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Decomposition:
     """`parts`: main effects and interactions of two. `totals`: of each factor, all parts that it is in.
-    `rest`: all other parts, interactions of three and more; none where there are no others. These shares
+    `leads`: of each two factors, named or not, the lower place first. `rest`: all other parts,
+    interactions of three and more; none where there are no others. These shares
     are of the variance between cells, `noise` is what noise is of the variance of a trial. `exact`: there
     is no noise at all, and the intervals are points. `balanced`: every cell has every round.
     """
 
     parts: dict[Subset, Part]
     totals: dict[int, Part]
+    leads: dict[Subset, Lead]
     rest: Part | None
     noise: float
     sizes: dict[int, Size]
@@ -90,7 +103,8 @@ def decompose(
 
     Interval: the sum of squares of a part is a noncentral chi-squared. Its ends are where that (by
     Sankaran's approximation) lies t away, with the noise's degrees of freedom; those of a part and of
-    all others are joined as the odds of both (MOVER, Donner & Zou 2012).
+    all others are joined as the odds of both (MOVER, Donner & Zou 2012). So are, for a lead, those of
+    the parts that have one of two factors in them.
 
     Sources: Hoeffding, Annals of Mathematical Statistics 19, 293-325; Sobol', Mathematical Modelling
     and Computational Experiments 1, 407-414; Archer et al., Journal of Statistical Computation and
@@ -153,6 +167,7 @@ class _Grid:
         return Decomposition(
             {one: self._part([one], whole) for one in told},
             {i: self._part([one for one in every if i in one], whole) for i in named},
+            {pair: self._lead(*pair) for pair in every if len(pair) == 2},
             self._part(others, whole) if others else None,
             0.0 if self.exact else self.noise / (self.noise + whole),
             {i: self._size(i) for i in named},
@@ -271,10 +286,27 @@ class _Grid:
             return Part(share, share, share, None)
         others = [one for one in self._places if one not in parts]
         nothing = (0.0, 0.0, 0.0)
-        low, high = _of_odds(self._ends(parts), self._ends(others) if others else nothing)
+        ends = self._ends(others, self.confidence) if others else nothing
+        low, high = _of_odds(self._ends(parts, self.confidence), ends)
         return Part(share, min(low, share), max(high, share), self._p(parts))
 
-    def _ends(self, parts: Sequence[Subset]) -> tuple[float, float, float]:
+    def _lead(self, first: int, second: int) -> Lead:
+        """Parts with both factors are in both totals, so they decide nothing. Bonferroni over all that one
+        factor is compared with: it is to lead before each of them.
+        """
+        mine = [one for one in self._places if first in one and second not in one]
+        its = [one for one in self._places if second in one and first not in one]
+        sizes = self._variance(mine), self._variance(its)
+        share = sizes[0] / sum(sizes) if sum(sizes) > self._rounded else 0.5
+        if self.exact:
+            return (
+                Lead(share, share, share) if sum(sizes) > self._rounded else Lead(share, 0.0, 1.0)
+            )
+        confidence = 1 - (1 - self.confidence) / (len(self.shape) - 1)
+        low, high = _of_odds(self._ends(mine, confidence), self._ends(its, confidence))
+        return Lead(share, min(low, share), max(high, share))
+
+    def _ends(self, parts: Sequence[Subset], confidence: float) -> tuple[float, float, float]:
         """The variance over the grid with its interval.
 
         Of several parts each turns the sum of squares as much as it is large, so their noises are
@@ -289,7 +321,7 @@ class _Grid:
             for share, one in zip(shares, parts, strict=True)
         )
         squares, count = (sum(map(of, parts)) / noise for of in (self._squares, self._added))
-        t = t_quantile(1 / lost, (1 + self.confidence) / 2)
+        t = t_quantile(1 / lost, (1 + confidence) / 2)
         low, high = (_noncentral(squares, count, end) for end in (t, -t))
         middle = min(max(squares - count, low), high)
         scale = noise / self.cells

@@ -9,7 +9,7 @@ from hypertare.study.factors import combinations
 from hypertare.study.file import StudyFile, put
 from hypertare.study.rules import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 from hypertare.study.study import Study
-from hypertare.study.sut import MOST_GUESTS, OF_GUESTS, Sut
+from hypertare.study.sut import MOST_GUESTS, OF_GUESTS, OUR_DATAPATHS, WITH_DATAPATH, Network, Sut
 
 __all__ = [
     "BASELINE",
@@ -17,9 +17,12 @@ __all__ = [
     "LEAST_EMULATED",
     "MOST_GUESTS",
     "OF_GUESTS",
+    "OUR_DATAPATHS",
+    "WITH_DATAPATH",
     "BenchSettings",
     "DesignSettings",
     "Emulated",
+    "Network",
     "Study",
     "StudyFile",
     "Sut",

@@ -53,10 +53,14 @@ class Claim(BaseModel):
     `measure` is what is bounded:
     - `cost`: of the platform against the baseline, a share;
     - `value`: the response itself, in its unit;
+    - `difference`: platform less baseline, in the response's unit;
     - `ratio`: platform over baseline;
     - `efficiency`: the same the way round in which more is better: 1 loses nothing;
     - `correlation`: Pearson's of the response with the response `with_response`, over the cells that
       `where` fits, by their means;
+    - `share`: the total share that `factor` has of what differs between the platform's cells, as the
+      report's effects tell it; with the op `largest`, and no `value`, whether that is more than each
+      other factor has;
     - `error`: of what the `law` foretold, predicted / measured - 1, for every number of guests that its
       fit had not seen and `where` fits.
 
@@ -92,9 +96,12 @@ class Claim(BaseModel):
     with_response: str | None = None
     guest: Annotated[int, Field(ge=1)] | None = None
     law: LawName | None = None
-    measure: Literal["cost", "value", "ratio", "efficiency", "correlation", "error"] = "cost"
-    op: Literal["above", "below", "within"]
-    value: Bound | tuple[Bound, Bound]
+    measure: Literal[
+        "cost", "value", "difference", "ratio", "efficiency", "correlation", "share", "error"
+    ] = "cost"
+    factor: str | None = None
+    op: Literal["above", "below", "within", "largest"]
+    value: Bound | tuple[Bound, Bound] | None = None
     accelerator: Literal["kvm", "tcg"] | None = None
     over: Literal["mean", "least", "most"] | None = None
     differs: Annotated[str, Field(min_length=1)] | None = None
@@ -106,9 +113,16 @@ class Claim(BaseModel):
             raise ValueError("'differs_where' needs 'differs', which says what differs there")
         if self.differs_where and self.measure == "correlation":
             raise ValueError("a correlation is over cells: it has no 'differs_where'")
+        if (self.op == "largest") != (self.value is None):
+            raise ValueError(
+                f"op '{self.op}' needs a 'value'"
+                if self.value is None
+                else "op 'largest' is against the other factors: it has no 'value'"
+            )
         two = isinstance(self.value, tuple)
         if two != (self.op == "within"):
             raise ValueError(f"op '{self.op}' needs {'one bound' if two else 'two: [low, high]'}")
+        self._check_share()
         if isinstance(self.value, tuple) and not self.value[0] < self.value[1]:
             raise ValueError("the first bound of 'within' must be below the second")
         if self.against is not None and not all(self.seconds):
@@ -130,20 +144,35 @@ class Claim(BaseModel):
                 f"'over' has neither 'against_response' nor '{LOSS_FREE_RATE}': leave it out, and the "
                 "claim must hold in every cell"
             )
-        if self.guest and self.measure in ("cost", "efficiency", "correlation"):
+        if self.guest and self.measure in ("cost", "difference", "efficiency", "correlation"):
             raise ValueError(
                 f"no '{self.measure}' is of one guest: measure its 'value', or a 'ratio' against another"
             )
         if self.guest and self.measure == "ratio" and not (self.against or self.against_response):
             raise ValueError("a 'ratio' of one guest needs what it is against")
         if self.against_response is not None and (
-            self.against or self.measure in ("cost", "efficiency")
+            self.against or self.measure in ("cost", "difference", "efficiency")
         ):
             raise ValueError(
                 "'against_response' compares within a cell: leave 'against' out, and measure "
                 "'value' or 'ratio'"
             )
         return self
+
+    def _check_share(self) -> None:
+        """Raises:
+        ValueError: something is a share's and this is none, or the other way round.
+        """
+        if (self.measure == "share") != (self.factor is not None):
+            raise ValueError("'share' needs a 'factor', and nothing else has one")
+        if self.op == "largest" and self.measure != "share":
+            raise ValueError("op 'largest' is for the measure 'share'")
+        cells = (self.where, self.against, self.against_response, self.over, self.differs_where)
+        if self.measure == "share" and (any(cells) or self.guest):
+            raise ValueError(
+                "a share is of all cells of a platform: it has no 'where', no 'against', no 'over', no "
+                "'differs_where' and no 'guest'"
+            )
 
     def problem(
         self,
@@ -199,6 +228,9 @@ class Claim(BaseModel):
     @property
     def bounds(self) -> tuple[float, float]:
         """What is allowed, open at an infinite end."""
+        if self.value is None:
+            # Of what two factors do not share: see `hypertare.stats.effects.Lead`.
+            return (0.5, math.inf)
         if isinstance(self.value, tuple):
             return self.value
         return (self.value, math.inf) if self.op == "above" else (-math.inf, self.value)

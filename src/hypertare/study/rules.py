@@ -17,13 +17,18 @@ from hypertare.platforms.registry import BASELINE, has_own
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.study.bench import LEAST_IPV6_MTU, LEAST_TCP_MTU
+from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
 from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
-from hypertare.workloads.responses import of_workload
+from hypertare.study.size import can_be_carried_out
+from hypertare.study.sut import OUR_DATAPATHS, WITH_DATAPATH
+from hypertare.workloads.responses import HEADLINE, of_workload
 
 if TYPE_CHECKING:
     from hypertare.study.claims import Claim
     from hypertare.study.study import Study
+
+_OF_DATAPATHS = ("datapath", "queues", "poll_us")
 
 LEAST_GUEST = 80 << 20
 """With less Debian's kernel never says a word; from here on it panics by the name of memory if its work
@@ -205,6 +210,37 @@ def images_can_be_run(study: Study) -> None:
         )
 
 
+def network_of_host_can_be_had(study: Study) -> None:
+    """This host's network is for commands alone: a bench would be made in it, and knobs would set it."""
+    if "sut.network" in study.factors:
+        raise ValueError("sut.network cannot be a factor: all platforms of a run have the same")
+    if study.sut.network == "none":
+        return
+    if not study.machine_kind.is_this_host:
+        raise ValueError("sut.network = 'host' is of this host: take machine = 'local'")
+    apart = [platform.name for platform in study.platforms if platform.has_own_kernel]
+    if apart:
+        able = ",".join(kind.name for kind in PLATFORMS.values() if not kind.has_own_kernel)
+        raise ValueError(
+            f"sut.network: {' and '.join(apart)} has a kernel of its own and no way to this host's "
+            f"network: leave it out of sut.platforms (weigh: --on {able})"
+        )
+    if study.sut.image is not None:
+        raise ValueError(
+            "sut.network: a container of your engine has the network that the engine gives it: leave it "
+            "out"
+        )
+    strange = [name for name, settings in study.workloads.items() if settings.kind.needs_network]
+    given = [kind for kind in study.knobs.given() if study.knobs.level(kind) != {}]
+    strange += [f"knobs.{kind.name}" for kind in given]
+    strange += [name for name in study.all_factors if name.startswith("knobs.")]
+    if strange:
+        raise ValueError(
+            f"sut.network = 'host' is for commands: {listing(strange)} would work in this host's own "
+            "network: leave it out"
+        )
+
+
 def walks_can_be_joined(study: Study) -> None:
     """Modelled walks are added to elapsed virtual time."""
     if study.walk is None:
@@ -252,8 +288,11 @@ def routing_can_be_had(study: Study) -> None:
 def workloads_fit_the_nodes(study: Study) -> None:
     """What nodes are to do, they can."""
     routed = study.bench.topology == "routers"
+    guests = (one for one in study.platforms if one.has_own_kernel)
+    given = (study.sut.virtual_cpus(has_driver=one.pc.has_driver_domain) for one in guests)
+    cpus = min((study.sut.cpus, *given))
     for name, workload in study.workloads.items():
-        misfit = workload.misfit(routed=routed, cpus=study.sut.cpus)
+        misfit = workload.misfit(routed=routed, cpus=cpus)
         if misfit is not None:
             raise ValueError(f"workloads.{name}: {misfit}")
 
@@ -289,7 +328,8 @@ def guests_fit(study: Study) -> None:
     if hypervisors_guest is None:
         return
     if not study.machine_kind.boots_whole_pcs:
-        _fits_a_users_hypervisor(study, hypervisors_guest)
+        for platform in filter(lambda one: one.under_hypervisor, study.platforms):
+            _fits_a_users_hypervisor(study, platform)
     elif study.sut.driver_memory < LEAST_DRIVER_DOMAIN:
         raise ValueError(
             f"sut.driver_memory is {human_size(study.sut.driver_memory)}, but Xen's driver domain "
@@ -311,6 +351,23 @@ def _has_peers_and_driver(study: Study) -> None:
         raise ValueError(
             "bench.driver = 'route' needs machine = 'emulated': on a host of your own the driver "
             "domain's addresses and routes are left alone"
+        )
+
+
+def driver_domain_is_a_bridge(study: Study) -> None:
+    """Where the driver domain is under test itself, its end is the bridge."""
+    driver = next((one for one in study.platforms if one.is_host and one.under_hypervisor), None)
+    if driver is None:
+        return
+    if study.bench.driver == "route":
+        raise ValueError(
+            f"the platform {driver.name} is the driver domain with its bridge, and bench.driver = 'route' "
+            f"is for its guests: take bench.driver = 'bridge', or leave {driver.name} out of sut.platforms"
+        )
+    if study.routed:
+        raise ValueError(
+            f"the platform {driver.name} is for the topology 'hosts': leave it out of sut.platforms, or "
+            "take bench.topology = 'hosts'"
         )
 
 
@@ -342,8 +399,51 @@ def _fits_a_users_hypervisor(study: Study, platform: Platform) -> None:
         )
     if study.needs_files and not platform.sees_host_files:
         raise ValueError(
-            "guests of Xen do not see this host's files, so commands cannot run in them: leave "
-            "out workloads of the type command, or take machine = 'emulated' with sut.programs"
+            f"the platform {platform.name}: its nodes do not see this host's files, so commands cannot run "
+            "there: leave out workloads of the type command, or take machine = 'emulated' with sut.programs"
+        )
+
+
+def cpus_are_shared_out(study: Study) -> None:
+    """Guests and Xen's driver domain have CPUs that are there; whose machine it is not is left alone."""
+    sut = study.sut
+    asked = [key for key in ("driver_cpus", "pinning", "guest_cpus") if key in sut.model_fields_set]
+    if not asked:
+        return
+    if not study.machine_kind.boots_whole_pcs:
+        raise ValueError(
+            f"sut.{asked[0]} needs machine = 'emulated': on this host guests have as many virtual CPUs as "
+            "sut.cpus, and a driver domain is left as it is (xl vcpu-set and xl vcpu-pin change it)"
+        )
+    if asked != ["guest_cpus"] and _under_hypervisor(study) is None:
+        names = _those(lambda platform: platform.under_hypervisor, "' or '")
+        raise ValueError(
+            f"sut.{asked[0]} is of Xen's driver domain: add '{names}' to sut.platforms"
+        )
+    if not any(platform.has_own_kernel for platform in study.platforms):
+        names = _those(lambda platform: platform.has_own_kernel, "' or '")
+        raise ValueError(f"sut.guest_cpus is of guests: add '{names}' to sut.platforms")
+    _driver_leaves_cpus(study)
+
+
+def _driver_leaves_cpus(study: Study) -> None:
+    sut, driver = study.sut, study.sut.virtual_cpus_of_driver
+    apart = sut.pinning == "apart"
+    if driver > sut.cpus:
+        raise ValueError(
+            f"sut.driver_cpus is {driver}, but the machine has sut.cpus = {sut.cpus}: ask for at most "
+            "so many, or raise sut.cpus"
+        )
+    if apart and driver == sut.cpus:
+        raise ValueError(
+            f"sut.pinning = 'apart' leaves guests no CPU: the machine has sut.cpus = {sut.cpus}, and the "
+            f"driver domain {driver}. Set sut.cpus = {driver + 1} or more"
+        )
+    left = len(sut.cpus_beside_driver) if apart else sut.cpus
+    if sut.guest_cpus is not None and sut.guest_cpus > left:
+        raise ValueError(
+            f"sut.guest_cpus is {sut.guest_cpus}, but there are {left} for guests: ask for at most so "
+            "many, or raise sut.cpus"
         )
 
 
@@ -355,6 +455,48 @@ def paging_is_a_guests(study: Study) -> None:
         if getattr(study.sut, key) is not None:
             names = _those(lambda platform: platform.translates_twice, "' or '")
             raise ValueError(f"sut.{key} is of guests: add '{names}' to sut.platforms")
+
+
+def packets_can_be_moved_so(study: Study) -> None:
+    """What moves a guest's packets is there for its card, its memory and its CPUs."""
+    sut = study.sut
+    _datapath_is_a_guests(study)
+    chosen = [f"sut.datapath = '{sut.datapath}'"] if sut.datapath not in ("auto", "qemu") else []
+    chosen += [f"sut.queues = {sut.queues}"] if sut.queues > 1 else []
+    if chosen and sut.nic != WITH_DATAPATH:
+        raise ValueError(
+            f"{chosen[0]} is for sut.nic = '{WITH_DATAPATH}', not '{sut.nic}': QEMU itself moves the "
+            "packets of its other cards, by one queue"
+        )
+    if sut.queues > sut.cpus:
+        raise ValueError(
+            f"sut.queues is {sut.queues}, but the guest has {sut.cpus} CPUs and uses a queue by each: "
+            f"set sut.cpus = {sut.queues} too"
+        )
+    if sut.poll_us is not None and sut.datapath != "vhost":
+        raise ValueError(
+            f"sut.poll_us is how long vhost looks for more work, but sut.datapath is '{sut.datapath}': "
+            "set sut.datapath = 'vhost', or leave it out"
+        )
+    if sut.datapath in OUR_DATAPATHS and sut.pages == "thp":
+        raise ValueError(
+            f"sut.pages = 'thp' is for memory of QEMU's own, but with sut.datapath = '{sut.datapath}' the "
+            "guest's is shared with what moves its packets: take '2M' or '4K'"
+        )
+    if sut.datapath == "sidecore" and study.clock_kind.counts_instructions and sut.cpus == 1:
+        raise ValueError(
+            "sut.datapath = 'sidecore' on a machine of one CPU: a core that polls would only take it away "
+            "from the guest. Take 'vhost-user', or machine = 'local'"
+        )
+
+
+def _datapath_is_a_guests(study: Study) -> None:
+    """Natively nothing is moved."""
+    usual = type(study.sut)()
+    asked = [key for key in _OF_DATAPATHS if getattr(study.sut, key) != getattr(usual, key)]
+    if asked and not any(has_own(platform, "sut.datapath") for platform in study.platforms):
+        names = _those(lambda platform: has_own(platform, "sut.datapath"))
+        raise ValueError(f"sut.{asked[0]} is of the platform {names}: add it to sut.platforms")
 
 
 def _has_paging_of_guests(study: Study) -> bool:
@@ -390,7 +532,40 @@ def unknown(claim: Claim, study: Study) -> str | None:
         over = {path: study.all_factors.get(path, ()) for path in study.search.over}
         responses = {name: [LOSS_FREE_RATE]}
         factors = {name: {**over, GOAL: study.search.loss}}
-    return claim.problem(responses, factors, study.sut.platforms, study.bench_guests)
+    problem = claim.problem(responses, factors, study.sut.platforms, study.bench_guests)
+    if problem is None and claim.factor is not None:
+        return _no_share(claim, study)
+    return problem
+
+
+def _no_share(claim: Claim, study: Study) -> str | None:
+    """Why the report's effects will not tell a factor's share."""
+    settings = study.effects or EffectsSettings()
+    told = [
+        name
+        for name, known in _responses(study).items()
+        if claim.workload in (None, name)
+        and name in (settings.workloads or (name,))
+        and claim.response in known
+        and claim.response in (settings.responses or (HEADLINE[study.workloads[name].type],))
+    ]
+    if not told:
+        return f"[effects] does not tell of {claim.response}: name it in effects.responses"
+    for key, wanted in (("platforms", claim.platform), ("factors", claim.factor)):
+        given = getattr(settings, key)
+        if given and wanted not in given:
+            return f"[effects] does not tell of {wanted}: name it in effects.{key}"
+    if settings.of == "efficiency" and claim.platform == BASELINE:
+        return f"[effects] tells of efficiencies against {BASELINE}, which has none itself"
+    factors = _factors(study)
+    varied = [[path for path, of in factors[name].items() if len(of) > 1] for name in told]
+    if any(claim.factor in paths and len(paths) >= LEAST_FACTORS for paths in varied):
+        return None
+    known = ", ".join(dict.fromkeys(path for paths in varied for path in paths)) or "none"
+    return (
+        f"'{claim.factor}' is none of {LEAST_FACTORS} or more factors with two levels each; those "
+        f"with two: {known}"
+    )
 
 
 def no_effects(study: Study) -> str | None:
@@ -421,6 +596,7 @@ def _factors(study: Study) -> dict[str, dict[str, Any]]:
 
 
 RULES: tuple[Callable[[Study], None], ...] = (
+    can_be_carried_out,
     fits_the_machine,
     line_can_be_had,
     frames_fit_the_line,
@@ -429,11 +605,15 @@ RULES: tuple[Callable[[Study], None], ...] = (
     programs_are_of_an_image,
     devices_are_of_this_host,
     images_can_be_run,
+    network_of_host_can_be_had,
     walks_can_be_joined,
     routing_can_be_had,
+    cpus_are_shared_out,
     workloads_fit_the_nodes,
     guests_fit,
+    driver_domain_is_a_bridge,
     paging_is_a_guests,
+    packets_can_be_moved_so,
     factors_of_a_workload_are_its_own,
     plots_show_what_is_there,
 )

@@ -13,13 +13,28 @@ from hypertare.base.words import did_you_mean
 from hypertare.machine_kinds.registry import KINDS as MACHINES
 from hypertare.machine_kinds.registry import USUAL
 from hypertare.platforms.registry import BASELINE, PlatformName
-from hypertare.protocol.plan import NicModel, Pages, Paging, Scheduler
+from hypertare.protocol.plan import Datapath, NicModel, Pages, Paging, Scheduler
 from hypertare.study.programs import SETS as PROGRAM_SETS
 from hypertare.study.programs import is_own
 
+Network = Literal["none", "host"]
+"""What commands see of a network: nothing, or this host's."""
+
 MOST_GUESTS = 64
-OF_GUESTS = frozenset({"sut.paging", "sut.pages"})
-"""What a guest's host is booted with, and the baseline's machine knows nothing of."""
+MOST_QUEUES = 16
+"""Of a card that a process of ours serves (crates/datapath)."""
+MOST_POLL_US = 1000
+WITH_DATAPATH: NicModel = "virtio-net"
+"""The card whose packets others than QEMU can move."""
+OUR_DATAPATHS: frozenset[Datapath] = frozenset({"vhost-user", "sidecore"})
+"""Those that are processes of ours, which have the guest's memory in common with QEMU."""
+OF_GUESTS = frozenset(
+    {
+        *("sut.paging", "sut.pages", "sut.datapath", "sut.queues", "sut.poll_us"),
+        *("sut.guest_cpus", "sut.driver_cpus", "sut.pinning"),
+    }
+)
+"""What a guest's host is booted with, or gives it, and the baseline's machine knows nothing of."""
 
 
 class Sut(Settings):
@@ -35,13 +50,20 @@ class Sut(Settings):
     kernel_args: tuple[str, ...] = ()
     paging: Paging | None = None
     pages: Pages | None = None
+    datapath: Literal["auto"] | Datapath = "auto"
+    queues: Annotated[int, Field(ge=1, le=MOST_QUEUES)] = 1
+    poll_us: Annotated[int, Field(ge=0, le=MOST_POLL_US)] | None = None
     boot_limit: Limit = 60.0
     workdir: Path | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
     scheduler: Scheduler = "credit"
     driver_memory: Memory = 448 << 20
+    driver_cpus: Annotated[int, Field(ge=1)] | None = None
+    guest_cpus: Annotated[int, Field(ge=1)] | None = None
+    pinning: Literal["none", "apart"] = "none"
     programs: tuple[str, ...] = ()
     devices: tuple[Path, ...] = ()
+    network: Network = "none"
     image: str | None = None
     engine: Literal["auto", "podman", "docker"] = "auto"
 
@@ -76,3 +98,22 @@ class Sut(Settings):
         if BASELINE not in platforms:
             raise ValueError(f"'{BASELINE}' must be among the platforms: it is the baseline")
         return platforms
+
+    @property
+    def virtual_cpus_of_driver(self) -> int:
+        """Xen gives its driver domain one for each of the machine's CPUs."""
+        if self.driver_cpus is not None:
+            return self.driver_cpus
+        return 1 if self.pinning == "apart" else self.cpus
+
+    def virtual_cpus(self, *, has_driver: bool) -> int:
+        """Of a guest: as many as the baseline has CPUs, or as the driver domain leaves it."""
+        if self.guest_cpus is not None:
+            return self.guest_cpus
+        apart = has_driver and self.pinning == "apart"
+        return len(self.cpus_beside_driver) if apart else self.cpus
+
+    @property
+    def cpus_beside_driver(self) -> tuple[int, ...]:
+        """Where guests run of a driver domain that has the first CPUs for itself."""
+        return tuple(range(self.virtual_cpus_of_driver, self.cpus))

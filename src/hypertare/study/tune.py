@@ -84,7 +84,8 @@ class TuneSettings(Table):
     the study says. `guess` gives a level that is held to be good: it is what the screening puts against
     the default; "by guests" is the weight of a driver domain that follows from `sut.guests`. `threshold`
     is the least gain that matters, `design.threshold` where it is not given. `loss` is what still counts
-    as no loss for knobs whose goal is the smallest without.
+    as no loss for knobs whose goal is the smallest without. `known` names an earlier run of the study
+    whose cells the search knows from the start.
     """
 
     knobs: dict[str, KnobLevels] = {}
@@ -98,6 +99,7 @@ class TuneSettings(Table):
     budget: Annotated[int, Field(ge=1)] | str = 160
     threshold: Share | None = None
     loss: Share = 0.0
+    known: str | None = None
 
     def highest(self, knob: str) -> int | None:
         """The largest whole number that a knob may be set to."""

@@ -14,6 +14,7 @@ from hypertare.findings.tuning import (
     Confirmation,
     EffectFound,
     KnobTried,
+    KnownBefore,
     Look,
     Smallest,
     Tried,
@@ -24,6 +25,7 @@ from hypertare.runs.machine_state import MachineState
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Interval
 from hypertare.tune.commands import steps
+from hypertare.tune.known import KnownRun
 from hypertare.tune.space import LEFT, Knob, Setting, Space
 from hypertare.tune.tuner import Aims, Confirmed, Outcome, SmallestLevel
 
@@ -45,7 +47,14 @@ class Circumstances:
     trials: int
 
 
-def document(outcome: Outcome, space: Space, aims: Aims, where: Circumstances, nic: str) -> Tuning:
+def document(
+    outcome: Outcome,
+    space: Space,
+    aims: Aims,
+    where: Circumstances,
+    nic: str,
+    known: KnownRun | None = None,
+) -> Tuning:
     """What a tuning found, in ratios and commands.
 
     Args:
@@ -54,6 +63,7 @@ def document(outcome: Outcome, space: Space, aims: Aims, where: Circumstances, n
         aims: what was wanted.
         where: on what it was made.
         nic: the model that the study gives the system under test.
+        known: what an earlier run had measured.
     """
     setting = _recommendation(outcome, space)
     return Tuning(
@@ -78,6 +88,7 @@ def document(outcome: Outcome, space: Space, aims: Aims, where: Circumstances, n
             space.default,
             System(where.machine.kind, where.platform, str(setting.get("sut.nic", nic))),
         ),
+        known=None if known is None else known_before(known),
         verdict=_verdict(outcome, aims, setting),
         warnings=tuple(outcome.warnings),
     )
@@ -99,6 +110,15 @@ def _knob(knob: Knob, outcome: Outcome) -> KnobTried:
         low=knob.range.low if knob.range else None,
         high=knob.range.high if knob.range else None,
         refused=outcome.refused.get(knob.path, {}),
+    )
+
+
+def known_before(known: KnownRun) -> KnownBefore:
+    return KnownBefore(
+        run=known.run,
+        settings=len(known.settings),
+        trials=known.trials,
+        left_out=known.left_out,
     )
 
 

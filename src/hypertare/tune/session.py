@@ -16,21 +16,24 @@ from hypertare.base.units import human_duration
 from hypertare.design.planner import Surroundings
 from hypertare.engine import prepare as running
 from hypertare.engine.ending import Ending, sum_up
-from hypertare.engine.expected import expected_trial_s
 from hypertare.engine.laboratory import Laboratory
 from hypertare.engine.manner import Manner
 from hypertare.engine.new_run import create
 from hypertare.engine.notes import Observer
+from hypertare.engine.runners.registry import RUNNERS
 from hypertare.engine.session import Session
 from hypertare.findings.tuning import Tuning
 from hypertare.platforms.registry import BASELINE, find
 from hypertare.runs.store import Store
 from hypertare.study import DesignSettings, Study, StudyFile, put
+from hypertare.study.size import expected_trial_s
 from hypertare.study.tune import PHASE, TuneSettings
 from hypertare.tune import FILE_NAME
+from hypertare.tune import known as known_runs
 from hypertare.tune import space as spaces
 from hypertare.tune.budget import Budget, Purse
 from hypertare.tune.findings import Circumstances, document
+from hypertare.tune.known import KnownRun
 from hypertare.tune.space import Space
 from hypertare.tune.tuner import Aims, Outcome, Tuner, least_trials
 from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock
@@ -49,6 +52,7 @@ class Prepared:
     platform: str
     workload: str
     trial_s: float
+    known: KnownRun | None = None
 
     @property
     def design(self) -> DesignSettings:
@@ -73,6 +77,10 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     workload = _workload(study, settings, space)
     aims = _aims(file, study, settings, workload, space)
     budget = Budget.parse(settings.budget)
+    known = None
+    if settings.known is not None:
+        place = file.folder / settings.known
+        known = known_runs.read(place, file, study, space, workload, platform, aims)
     # The bench of a tuning holds the tuned platform alone, and its knobs take the place of factors.
     put(file.raw, "tune.knobs", _as_written(settings, study), "tune")
     file.raw["factors"] = {
@@ -87,7 +95,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     file.raw.pop("search", None)
     run = running.prepare(file, seed)
     trial_s = expected_trial_s(run.study, workload)
-    prepared = Prepared(run, space, aims, budget, platform, workload, trial_s)
+    prepared = Prepared(run, space, aims, budget, platform, workload, trial_s, known)
     _check_budget(budget, space, prepared.design, trial_s)
     return prepared
 
@@ -190,6 +198,19 @@ def _aims(
     )
 
 
+def check_machine(prepared: Prepared, on: Surroundings) -> None:
+    """Whether what is known already was measured on this machine.
+
+    Raises:
+        InputError: it was not.
+    """
+    if prepared.known is None:
+        return
+    state = RUNNERS[prepared.run.study.machine_kind].state(prepared.run, on)
+    accelerated = find(prepared.platform).uses_accelerator
+    known_runs.check_machine(prepared.known, state, on.accelerator if accelerated else None)
+
+
 def check_is_tuning(folder: Path) -> None:
     """Whether what was measured there was measured by a tuning.
 
@@ -255,7 +276,8 @@ def carry_out(
             budget=str(prepared.budget),
             trials=trials,
         )
-    found = document(outcome, prepared.space, prepared.aims, where, run.study.sut.nic)
+    nic = run.study.sut.nic
+    found = document(outcome, prepared.space, prepared.aims, where, nic, prepared.known)
     with writing(folder):
         (folder / FILE_NAME).write_text(found.model_dump_json(indent=2) + "\n")
     if end.left is not None:
@@ -275,5 +297,6 @@ def tune(prepared: Prepared, lab: Laboratory) -> Outcome:
         purse,
         prepared.run.design.seed,
         prepared.trial_s,
+        prepared.known.settings if prepared.known else (),
     )
     return tuner.run()

@@ -156,11 +156,11 @@ def _check_path(file: StudyFile, study: Study, path: str, platform: str) -> None
 
 def _knob(file: StudyFile, path: str, given: Any, defaults: Mapping[str, Level]) -> Knob:
     where = f"{file.source}: tune.knobs: {path}"
-    set_to = _level_of(file.study(), path)
+    set_to = level_of(file.study(), path)
     if isinstance(given, Range):
         default = defaults.get(path, set_to)
         for level in (given.low, given.high):
-            _resolved(file, path, level)
+            resolved(file, path, level)
         if default == LEFT:
             return Knob(path, LEFT, range=given)
         if not _is_number(default) or not given.low <= float(default) <= given.high:
@@ -172,14 +172,14 @@ def _knob(file: StudyFile, path: str, given: Any, defaults: Mapping[str, Level])
             f"{where}: 'default' leaves a knob as the system has it, but the study sets {set_to}.",
             "Take the key out of the study, or the level out of the list.",
         )
-    values = [_resolved(file, path, level) for level in levels]
+    values = [resolved(file, path, level) for level in levels]
     for place, value in enumerate(values):
         if value in values[:place]:
             raise InputError(f"{where}: {levels[place]} stands twice among its levels.")
     wanted = defaults.get(path, set_to)
     # As it is written among the levels: 16384 may stand there as 16K.
     as_written = dict(zip(map(repr, values), levels, strict=True))
-    default = as_written.get(repr(_resolved(file, path, wanted)), wanted)
+    default = as_written.get(repr(resolved(file, path, wanted)), wanted)
     # Without the default among them nothing could be compared with it.
     if default not in levels and not isinstance(given, Ladder):
         levels = (default, *levels)
@@ -212,12 +212,12 @@ def _guess(file: StudyFile, study: Study, knob: Knob, given: Level) -> Level:
     raise InputError(f"{where}: {given} is none of its levels.")
 
 
-def _resolved(file: StudyFile, path: str, level: Level) -> Level:
+def resolved(file: StudyFile, path: str, level: Level) -> Level:
     """A level as the validated study has it: 16K is 16384."""
-    return LEFT if level == LEFT else _level_of(file.cell({path: level}), path)
+    return LEFT if level == LEFT else level_of(file.cell({path: level}), path)
 
 
-def _level_of(study: Study, path: str) -> Level:
+def level_of(study: Study, path: str) -> Level:
     """What a study sets, or that it sets nothing."""
     value: Any = study
     for name in path.split("."):

@@ -10,7 +10,7 @@ What the confirmation needs is set aside from the start: no search may spend it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
@@ -146,6 +146,15 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Known:
+    """A setting that an earlier run measured: mean logs of its responses by name, of so many trials."""
+
+    setting: Setting
+    logs: Mapping[str, float]
+    trials: int
+
+
+@dataclass(frozen=True)
 class Look:
     """One trial that the search went by, in its order, with its gains."""
 
@@ -220,6 +229,7 @@ class Tuner:
         purse: Purse,
         seed: int,
         trial_s: float = 1.0,
+        known: Sequence[Known] = (),
     ) -> None:
         self.lab = lab
         self.space = space
@@ -228,6 +238,7 @@ class Tuner:
         self.purse = purse
         self.seed = seed
         self.trial_s = trial_s
+        self.known = known
         self.outcome = Outcome(space)
         self._gains: dict[tuple[tuple[str, str], ...], Seen] = {}
         self._failed: set[tuple[tuple[str, str], ...]] = set()
@@ -330,7 +341,8 @@ class Tuner:
             if not found:
                 self._warn(f"{response.name} could not be screened: too many trials failed.")
             self.outcome.effects[response.name] = found
-        left = [knob for knob in self.space.knobs if not self._idle(knob)]
+        changed = self._changed_by_earlier()
+        left = [knob for knob in self.space.knobs if knob.path in changed or not self._idle(knob)]
         self.outcome.left_out = tuple(k.path for k in self.space.knobs if k not in left)
         return left
 
@@ -355,6 +367,10 @@ class Tuner:
             optimiser.learn(seen.setting, self._told(seen.mean))
         if (best := self._foreseen()) is not None:
             optimiser.suggest_first(best)
+        earlier = self._of_earlier(knobs)
+        for setting in self._best_of(earlier):
+            optimiser.suggest_first(setting)
+        told = self._tell_earlier(optimiser, earlier)
         reachable = math.prod(knob.size for knob in knobs) - 1
         first = True
         block = 1 + min(BATCH, reachable)
@@ -367,8 +383,71 @@ class Tuner:
             gains = self._remember(settings, self._ask(settings, "search"), "search")[1:]
             for (ticket, _), gain in zip(asked, gains, strict=True):
                 optimiser.tell(ticket, None if gain is None else self._told(gain))
+            told = told or self._tell_earlier(optimiser, earlier)
             if len(self._gains) + len(self._failed) >= reachable and reachable <= 2 * BATCH:
                 return  # every setting was seen; the race tells the best of them apart
+
+    # --- what an earlier run knows
+
+    def _changed_by_earlier(self) -> set[str]:
+        """Knobs that its best setting changes: the screening saw two levels of each only."""
+        best = self._best_of(self._of_earlier(self.space.knobs))[:1]
+        default = self.space.default
+        return {path for one in best for path, level in one.items() if level != default[path]}
+
+    def _of_earlier(self, knobs: Sequence[Knob]) -> list[Seen]:
+        """Settings of the earlier run that the search may ask for, with gains over nothing yet. A knob that
+        was shown not to matter is at its default; any other that is fixed by now has to have been.
+        """
+        paths = {knob.path: knob for knob in knobs}
+        fixed = {
+            path: level
+            for path, level in self.space.default.items()
+            if path not in paths and path not in self.outcome.left_out
+        }
+        found: dict[tuple[tuple[str, str], ...], Seen] = {}
+        for one in self.known:
+            gains = self._gains_of_logs(one.logs)
+            chosen = {path: level for path, level in one.setting.items() if path in paths}
+            if gains is None or not all(_has(paths[path], level) for path, level in chosen.items()):
+                continue
+            if any(repr(one.setting.get(path)) != repr(level) for path, level in fixed.items()):
+                continue
+            setting = {**self.space.default, **chosen}
+            before = found.get(key(setting), Seen(setting, ()))
+            found[key(setting)] = Seen(setting, (*before.gains, gains))
+        return list(found.values())
+
+    def _gains_of_logs(self, logs: Mapping[str, float]) -> Gains | None:
+        if any(response.name not in logs for response in self.aims.wanted):
+            return None
+        gains = [_sign(one) * logs.get(one.name, 0.0) for one in self.aims.responses]
+        return gains[0], gains[-1] if self.aims.cpu is not None else 0.0
+
+    def _best_of(self, earlier: Sequence[Seen]) -> list[Setting]:
+        """As many as a block of the search holds; measured here too, whatever they promise."""
+        default = key(self.space.default)
+        ranked = sorted(earlier, key=lambda one: -self.aims.value(one.mean))
+        return [one.setting for one in ranked if key(one.setting) != default][:BATCH]
+
+    def _tell_earlier(self, optimiser: Optimiser, earlier: Sequence[Seen]) -> bool:
+        """What the earlier run says of settings, as gains over the default: on the whole it says the same
+        as this tuning of those that both have measured. Whether there is any such setting yet.
+
+        The earlier run need not have measured the default, and may have found its machine faster or
+        slower as a whole.
+        """
+        own = {key(self.space.default): (0.0, 0.0)}
+        own |= {place: seen.mean for place, seen in self._gains.items()}
+        both = [(own[key(one.setting)], one.mean) for one in earlier if key(one.setting) in own]
+        if not both:
+            return False
+        off = [sum(mine[i] - its[i] for mine, its in both) / len(both) for i in (0, 1)]
+        for one in earlier:
+            if key(one.setting) not in own:
+                gains = one.mean[0] + off[0], one.mean[1] + off[1]
+                optimiser.learn(one.setting, self._told(gains))
+        return True
 
     def _batch(self, optimiser: Optimiser) -> list[tuple[object, Setting]]:
         """New questions; the default, doubles and what failed before are answered from memory."""
@@ -627,6 +706,13 @@ def _values(trials: Sequence[FinishedTrial], response: str) -> dict[int, float]:
         for run, trial in enumerate(trials)
         if trial.counts and trial.values.get(response, 0.0) > 0
     }
+
+
+def _has(knob: Knob, level: Level) -> bool:
+    """Whether it is a level of a knob, also where some were refused."""
+    if knob.range is not None:
+        return isinstance(level, int) and knob.range.low <= level <= knob.range.high
+    return any(repr(one) == repr(level) for one in knob.levels)
 
 
 def _sign(response: Response) -> int:

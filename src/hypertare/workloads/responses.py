@@ -126,6 +126,7 @@ def _of_one(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
         values["own_steal"] = STAT.steal_s(phase, node)
     if kind.polls and phase.has_counters_of(node):
         values |= counters.polling(phase, platform, node)
+        values |= kind.measure_node(phase, node)
     return values
 
 
@@ -137,6 +138,7 @@ def _of_all(kind: Workload, platform: str, nodes: Sequence[str], phase: Phase) -
     values: Found = {**joined, **kind.measure_together(working, joined, phase)}
     if kind.polls and len(nodes) == 1 and phase.has_counters_of(nodes[0]):
         values |= counters.polling(phase, platform, nodes[0])
+        values |= kind.measure_node(phase, nodes[0])
     values |= guests.of_cpu(working, _weights(nodes, phase))
     for name in ("outside_cpu", "outside_cpu_share"):
         if any(name in part for part in parts.values()):

@@ -51,7 +51,9 @@ class SleepSettings(WorkloadSettings):
         """One alone may go where it is taken."""
         if self.threads == 1 or self.threads <= cpus:
             return None
-        return f"'threads' is {self.threads}, each with a CPU of its own, but sut.cpus is {cpus}"
+        return (
+            f"'threads' is {self.threads}, each with a CPU of its own, but it has {cpus} (sut.cpus)"
+        )
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         work = plan.Sleep(interval_s=self.interval, duration_s=self.duration, threads=self.threads)

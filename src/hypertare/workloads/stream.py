@@ -11,7 +11,7 @@ from hypertare.base.response import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats import line_rate
-from hypertare.workloads import streams_at_once
+from hypertare.workloads import stream_work, streams_at_once
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import End, Pair
@@ -36,9 +36,9 @@ class StreamSettings(WorkloadSettings):
     duration: Working = 2.0
     omit: Waiting = 0.2
     flows: Annotated[int, Field(ge=1, le=256)] = 1
-    message: Size | None = None
+    message: Annotated[Size, Field(ge=1)] | None = None
     rate: OfferedRate = None
-    socket_buffer: Size | None = None
+    socket_buffer: Annotated[Size, Field(ge=1)] | None = None
     batch: Annotated[int, Field(ge=1)] | None = None
     segmentation: bool = False
     nodelay: bool = True
@@ -212,6 +212,7 @@ class Stream(Workload):
             "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
         ),
         *OF_LINE,
+        *stream_work.RESPONSES,
         *streams_at_once.RESPONSES,
     )
     headline = "goodput"
@@ -246,6 +247,9 @@ class Stream(Workload):
         """What is counted of all streams is counted so; goodput is the sum of the guests' own."""
         values = self.measure(phase) | {"goodput": joined.get("goodput")}
         return values | streams_at_once.measure(parts, phase)
+
+    def measure_node(self, phase: Phase, node: str) -> Found:
+        return stream_work.measure(phase, node)
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         received = phase.total("receive", "received_bytes")

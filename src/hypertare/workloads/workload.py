@@ -204,6 +204,10 @@ class Workload(ABC):
         """
         return {}
 
+    def measure_node(self, phase: Phase, node: str) -> Found:
+        """What the counters of a node under test tell of it, where that has its own."""
+        return {}
+
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         """What the CPU time of the whole machine, in seconds, tells of it."""
         return {}

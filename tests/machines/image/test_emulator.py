@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from hypertare.base.errors import MachineError
 from hypertare.machines.image import emulator
 from hypertare.machines.image.cache import Cache, Entry
 from hypertare.machines.image.source import Source
+from tests.integration.lab import until
 
 TAR = """case "$*" in *debian.tar*) mkdir -p debian/patches; cd debian/patches
     touch v7.2.10.diff v7.2.2.diff more.diff; exit;; esac
@@ -54,7 +56,7 @@ class Made:
         return len(self.asked.read_text().splitlines()) if self.asked.exists() else 0
 
 
-def fetched(cache: Cache) -> Callable[..., object]:
+def fetched(cache: Cache) -> Callable[..., Entry]:
     """Stands for what fetches the sources."""
 
     def fetch(one: Source, *_: object) -> Entry:
@@ -110,10 +112,59 @@ def test_two_at_once_build_once(made: Made) -> None:
     assert "waiting for another build" in made.said
 
 
+def test_who_makes_something_else_does_not_wait_for_it(made: Made) -> None:
+    go_on = made.asked.with_name("go on")
+    made.script("ninja", f'until [ -e "{go_on}" ]; do sleep 0.01; done\n{NINJA}')
+    builds = [threading.Thread(target=made.build, daemon=True) for _ in range(2)]
+    builds[0].start()
+    until(lambda: "configuring the emulator" in made.said, "a build to begin")
+    with made.cache.building(made.said.append):
+        made.cache.make("images", "key", "an image", lambda _: {})
+    made.cache.collect(0)
+    assert made.said[-1] == "configuring the emulator" and made.built == 0
+    builds[1].start()
+    until(lambda: made.said[-1] == "waiting for another build", "the second to wait")
+    go_on.touch()
+    for one in builds:
+        one.join()
+    assert made.built == 1 and emulator.find(made.cache) is not None
+
+
+def test_a_build_that_is_killed_leaves_nothing(made: Made) -> None:
+    """Not what it has started either."""
+    number = made.asked.with_name("number")
+    made.script("ninja", f'echo $$ >"{number}.new"; mv "{number}.new" "{number}"; exec sleep 600')
+    build = multiprocessing.get_context("fork").Process(target=made.build)
+    build.start()
+    until(number.exists, "the last step")
+    build.kill()
+    build.join()
+    place = Path("/proc", number.read_text().strip())
+    until(lambda: not place.exists() or "Z" in state(place), "the last step to end")
+    assert list(made.cache.root.glob("work/*"))
+    made.script("ninja", NINJA)
+    assert made.build().program.read_text() == "an emulator\n"
+    assert list(made.cache.root.glob("work/*")) == []
+
+
+def state(process: Path) -> str:
+    return (process / "stat").read_text().rpartition(")")[2].split()[0]
+
+
 def test_a_damaged_one_is_built_again(made: Made) -> None:
     made.build().program.write_bytes(b"other")
     assert made.build().program.read_text() == "an emulator\n"
     assert made.built == 2
+
+
+def test_a_damaged_source_is_fetched_again(made: Made) -> None:
+    (made.build().program).write_bytes(b"other")
+    entry = made.cache.find("sources", emulator.QEMU.key)
+    assert entry is not None
+    (entry.path / emulator.QEMU.file).write_bytes(b"other")
+    made.build()
+    again = made.cache.find("sources", emulator.QEMU.key)
+    assert again is not None and again.read(emulator.QEMU.file) == b"packed"
 
 
 def test_without_a_compiler_it_says_what_to_install(

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -55,9 +56,9 @@ def mirror(tmp_path, monkeypatch):
     return place
 
 
-def fetch(wanted: Source, cache: Cache):
+def fetch(wanted: Source, cache: Cache, given: Path | None = None):
     with cache.building(lambda _: None):
-        return source.fetch(wanted, cache, lambda _: None)
+        return source.fetch(wanted, cache, lambda _: None, given)
 
 
 def test_it_is_fetched_once_and_unpacked(mirror, tmp_path) -> None:
@@ -83,12 +84,27 @@ def test_other_bytes_under_its_name_are_refused_and_not_kept(mirror, tmp_path) -
 
 
 def test_what_the_archive_lacks_is_named(mirror, tmp_path) -> None:
-    wanted, cache = thing(b""), Cache(tmp_path / "cache")
-    with pytest.raises(MachineError, match=r"Cannot download thing_1\.orig\.tar\.gz"):
+    wanted = dataclasses.replace(thing(b""), gone="Take it from elsewhere.")
+    cache = Cache(tmp_path / "cache")
+    with pytest.raises(MachineError, match=r"Cannot download thing_1\.orig\.tar\.gz") as caught:
         fetch(wanted, cache)
+    assert "network" in str(caught.value.do) and "Take it from elsewhere." in str(caught.value.do)
     unknown = dataclasses.replace(wanted, package="nothing")
     with pytest.raises(MachineError, match="Unable to locate package nothing"):
         fetch(unknown, cache)
+
+
+def test_it_may_be_given(mirror, tmp_path) -> None:
+    data = packed(FILES)
+    wanted, cache = thing(data), Cache(tmp_path / "cache")
+    (tmp_path / wanted.file).write_bytes(packed({}))
+    with pytest.raises(MachineError, match="is not what it should be"):
+        fetch(wanted, cache, tmp_path)
+    (tmp_path / wanted.file).write_bytes(data)
+    assert fetch(wanted, cache, tmp_path).read(wanted.file) == data
+    # A directory without it is no hindrance.
+    (mirror / wanted.file).write_bytes(data)
+    assert fetch(wanted, Cache(tmp_path / "other"), tmp_path / "none")
 
 
 def test_a_file_changed_in_the_cache_is_noticed(mirror, tmp_path) -> None:

@@ -67,6 +67,10 @@ fn check(options: &Emulate) -> Result<()> {
     if is_virtual(options) && !(1..=MOST_CPUS).contains(&options.cpus) {
         bail!("{} CPUs cannot be had with the virtual clock: 1 to {MOST_CPUS}", options.cpus);
     }
+    if !(1..=options.cpus).contains(&options.driver_cpus) {
+        let (asked, cpus) = (options.driver_cpus, options.cpus);
+        bail!("{asked} virtual CPUs of a driver domain cannot be had: 1 to the machine's {cpus}");
+    }
     if options.nic.len() > MOST_NICS {
         bail!("{} NICs are too many: the machine has room for {MOST_NICS}", options.nic.len());
     }
@@ -169,8 +173,7 @@ fn place(index: usize, count: usize) -> String {
     format!(",multifunction=on,addr={slot:x}.{function}")
 }
 
-/// One virtual CPU for the driver domain, whatever the machine has; and memory that is zero already
-/// need not be scrubbed. A guest's vector registers are put back when it runs and not when it first
+/// Memory that is zero already need not be scrubbed. A guest's vector registers are put back when it runs and not when it first
 /// uses them: QEMU's AVX instructions use them without asking (they do not look at CR0.TS), and what
 /// they would find are those of another guest.
 fn hypervisor_arguments(options: &Emulate) -> String {
@@ -178,9 +181,10 @@ fn hypervisor_arguments(options: &Emulate) -> String {
         Scheduler::Credit => "credit",
         Scheduler::Credit2 => "credit2",
     };
-    let memory = options.driver_memory >> 20;
+    let (memory, cpus) = (options.driver_memory >> 20, options.driver_cpus);
+    let bound = if options.driver_bound { " dom0_vcpus_pin" } else { "" };
     format!(
-        "com1=115200,8n1 console=com1 dom0_mem={memory}M,max:{memory}M dom0_max_vcpus=1 \
+        "com1=115200,8n1 console=com1 dom0_mem={memory}M,max:{memory}M dom0_max_vcpus={cpus}{bound} \
          sched={scheduler} bootscrub=0 spec-ctrl=eager-fpu"
     )
 }
@@ -294,11 +298,26 @@ mod tests {
         let append = after(&line, "-append");
         assert!(append.contains("dom0_mem=384M,max:384M") && append.contains("sched=credit2"));
         assert!(append.contains("spec-ctrl=eager-fpu"), "{append}");
+        assert!(append.contains("dom0_max_vcpus=1 sched"), "{append}");
         let modules = after(&line, "-initrd");
         assert!(modules.starts_with("kernel ") && modules.ends_with(",initramfs"), "{modules}");
         assert!(modules.contains("virtio_pci,,virtio_console,,xen_evtchn"), "{modules}");
         assert!(modules.contains("console=hvc0") && !modules.contains("ttyS0"), "{modules}");
         assert!(after(&line, "-cpu").contains("-smap"));
+    }
+
+    #[test]
+    fn a_driver_domain_has_cpus_for_itself_or_with_its_guests() {
+        let of = |more: &[&str]| {
+            let four = ["--hypervisor=/x", "--emulator=/e", "--cpus=4"];
+            line(&[&four, more].concat())
+        };
+        let append = |more: &[&str]| after(&of(more).unwrap(), "-append").to_owned();
+        assert!(append(&["--driver-cpus=4"]).contains("dom0_max_vcpus=4 sched"));
+        let bound = append(&["--driver-cpus=2", "--driver-bound"]);
+        assert!(bound.contains("dom0_max_vcpus=2 dom0_vcpus_pin sched"), "{bound}");
+        let error = of(&["--driver-cpus=5"]).unwrap_err().to_string();
+        assert!(error.contains("1 to the machine's 4"), "{error}");
     }
 
     #[test]

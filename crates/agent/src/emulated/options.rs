@@ -29,6 +29,12 @@ pub struct Emulate {
     /// Memory of Xen's driver domain
     #[arg(long, default_value = "512M", value_parser = parse_size)]
     pub driver_memory: u64,
+    /// Virtual CPUs of Xen's driver domain
+    #[arg(long, default_value_t = 1)]
+    pub driver_cpus: u32,
+    /// Bind each of them to a CPU, from the first on
+    #[arg(long)]
+    pub driver_bound: bool,
     /// Xen's scheduler
     #[arg(long, value_enum, default_value_t = Scheduler::Credit)]
     pub scheduler: Scheduler,
@@ -51,8 +57,7 @@ pub struct Emulate {
     pub memory: u64,
     #[arg(long, default_value_t = 1)]
     pub cpus: u32,
-    /// The emulator to start in place of the distribution's QEMU: with the virtual clock it has several
-    /// CPUs
+    /// The emulator of virtual time, to start in place of the distribution's QEMU, which has one CPU
     #[arg(long)]
     pub emulator: Option<PathBuf>,
     /// Nanoseconds of virtual time that its CPUs may be apart

@@ -279,8 +279,11 @@ impl<M: Machine> Executor<M> {
             cgroup: about.cgroup,
             paging: about.paging,
             backing: about.backing,
+            datapath: about.datapath,
             joined: about.joined,
             scheduler: about.scheduler,
+            placed: about.placed,
+            driver: about.driver,
         });
         self.emit(record);
         Ok(())

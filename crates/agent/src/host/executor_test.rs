@@ -317,6 +317,7 @@ fn bench(nodes: &[&str]) -> Bench {
         links: vec![],
         weights: false,
         scheduler: None,
+        driver: None,
     }
 }
 

@@ -4,28 +4,33 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::datapath::serve::Manner;
 use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
-    Bench, Container, Domain as DomainPlan, EngineContainer, Guest, Interface, Link, LinkKind,
-    Node, NodeKind, Trunk,
+    Accelerator, Bench, Container, Datapath, Domain as DomainPlan, EngineContainer, Guest,
+    Interface, Link, LinkKind, NicModel, Node, NodeKind, Trunk,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::machine::{Machine, Started};
+use super::sandbox::Network;
+use crate::datapath::mover::{Ended, Mover, Served};
 use crate::links::Inbox;
 use crate::links::domain::DomainLink;
 use crate::links::engine::EngineLink;
-use crate::links::guest::{GuestLink, Held, Provisions, Spec, Tap};
+use crate::links::guest::{Datapath as CardsServed, GuestLink, Held, Port, Provisions, Spec, Way};
 use crate::links::process::{Pipes, ProcessLink};
-use crate::net::{Links, Namespace, forwarding, line, tap};
+use crate::net::{Links, Namespace, forwarding, line, tap, vhost};
 use crate::process::cgroup::{Cgroup, Scope};
 use crate::process::namespaces;
 use crate::process::spawn::Spawn;
 use crate::process::weights::Weights;
+use crate::vmm::guest_command_line::model;
 use crate::xen::kit::Kit;
-use crate::xen::scheduler;
+use crate::xen::{placement, scheduler};
 
 /// From a NIC's being set up to frames passing it.
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
@@ -33,13 +38,19 @@ const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...` (cgroup v2 \
                         under systemd), or as root; `hypertare doctor` tells what there is";
 
+const OF_HOSTS_NETWORK: &str = "commands have this host's network, as asked: what they do there stays, and \
+                                what others do there is in the figures";
+
 pub struct Local {
     scope: Scope,
+    network: Network,
     links: Links,
     /// Of the bench that asks for them.
     weights: Option<Weights>,
     /// What guests of Xen are made with, or why there can be none.
     xen: Result<Kit, String>,
+    /// What moves the packets of all guests that have no process of their own for that.
+    sidecore: Option<Arc<Mover>>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
     /// MAC addresses of the NICs that guests are routed to.
@@ -50,11 +61,14 @@ pub struct Local {
 }
 
 impl Local {
-    pub fn new(scope: Scope, xen: Result<Kit, String>) -> Result<Self> {
+    pub fn new(scope: Scope, network: Network, xen: Result<Kit, String>) -> Result<Self> {
         let links = Links::open()?;
-        links.set_up("lo")?;
+        if network == Network::Own {
+            links.set_up("lo")?;
+        }
         let (made, routed) = (Vec::new(), Vec::new());
-        Ok(Local { scope, links, weights: None, xen, made, routed, next: 0 })
+        let sidecore = None;
+        Ok(Local { scope, network, links, weights: None, xen, sidecore, made, routed, next: 0 })
     }
 
     fn number(&mut self) -> u32 {
@@ -67,7 +81,11 @@ impl Local {
             NodeKind::Container(container) => Some(container.memory),
             _ => None,
         };
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<String> = Vec::new();
+        // Said once: of the baseline, which is in every run.
+        if self.network == Network::Host && memory.is_none() {
+            warnings.push(OF_HOSTS_NETWORK.into());
+        }
         let cgroup = memory.and_then(|memory| self.cgroup(node, memory, &mut warnings));
         let place = namespaces::scratch(&format!("node{}", self.number()))?;
         let (theirs, ours) = pipes()?;
@@ -75,7 +93,10 @@ impl Local {
         let mut arguments: Vec<String> =
             vec!["node".into(), "--place".into(), place.to_string_lossy().into_owned()];
         if memory.is_some() {
-            namespaces |= libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC;
+            namespaces |= libc::CLONE_NEWUTS | libc::CLONE_NEWIPC;
+            if self.network == Network::Own {
+                namespaces |= libc::CLONE_NEWNET;
+            }
             arguments.push("--as-container".into());
         }
         if let (None, Some(weights)) = (memory, &self.weights) {
@@ -187,25 +208,58 @@ impl Local {
         let provisions = Provisions::of(guest)?;
         let interfaces: Vec<Interface> =
             node.interfaces.iter().map(|interface| self.with_mac(interface)).collect();
-        let mut taps = Vec::new();
+        let (mut ports, mut cards) = (Vec::new(), Vec::new());
         for interface in &interfaces {
             if on_hub(bench, interface) {
                 bail!("a guest cannot be on the hub {}: give it a bridge", interface.link);
             }
             let name = format!("tap{}", self.number());
-            let fd = tap::create(&name)?;
+            let is_choosing = model(interface) == NicModel::VirtioNet;
+            let taps = tap::create_queues(&name, if is_choosing { guest.queues } else { 1 })?;
             self.join(&name, bench, interface)?;
-            taps.push(Tap { interface, fd });
+            let way = match guest.datapath {
+                Datapath::Vhost if is_choosing => over_vhost(taps, guest.poll_us)?,
+                datapath if is_choosing && datapath.is_ours() => {
+                    self.by_mover(datapath, taps, &mut cards)?
+                }
+                _ => Way::Qemu { taps },
+            };
+            ports.push(Port { interface, way });
         }
+        let is_its_own = guest.datapath == Datapath::VhostUser;
+        let datapath =
+            (!cards.is_empty()).then(|| CardsServed { cards, is_its_own, ended: Ended::default() });
         let mut warnings = Vec::new();
         let groups = self.weights.as_ref().map(|weights| weights.groups().clone());
         // With a weight its threads are in groups with others', so that none accounts for it alone.
         let cgroup = if groups.is_none() { self.cgroup(node, None, &mut warnings) } else { None };
         let share = node.files.as_ref().map(|_| Path::new("/"));
-        let held = Held { cgroup, provisions, groups };
-        let (link, missing) = GuestLink::start(Spec { node, guest, taps, share }, held, inbox)?;
+        let held = Held { datapath, cgroup, provisions, groups };
+        let spec = Spec { node, guest, ports, share, no_vectors: lacks_vectors(bench) };
+        let (link, missing) = GuestLink::start(spec, held, inbox)?;
         warnings.extend(missing);
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
+    }
+
+    /// Has a card served by a process beside the VMM: the guest's own, or the one of all guests.
+    fn by_mover(
+        &mut self,
+        datapath: Datapath,
+        taps: Vec<OwnedFd>,
+        cards: &mut Vec<Served>,
+    ) -> Result<Way> {
+        let mover = match (&self.sidecore, cards.first()) {
+            (Some(mover), _) if datapath == Datapath::Sidecore => mover.clone(),
+            (_, Some(card)) => card.mover().clone(),
+            _ if datapath == Datapath::Sidecore => {
+                self.sidecore.insert(Mover::start(Manner::Polling)?).clone()
+            }
+            _ => Mover::start(Manner::Notified)?,
+        };
+        let queues = taps.len();
+        let (card, socket) = mover.serve(self.number(), taps)?;
+        cards.push(card);
+        Ok(Way::Process { socket, queues })
     }
 
     fn start_domain(
@@ -269,7 +323,11 @@ impl Local {
 
 impl Machine for Local {
     fn prepare(&mut self, bench: &Bench) -> Result<()> {
+        if self.network == Network::Host {
+            fits_hosts_network(bench)?;
+        }
         bench.scheduler.map_or(Ok(()), scheduler::require)?;
+        bench.driver.as_ref().map_or(Ok(()), placement::require_driver)?;
         self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Route) {
             self.route(link)?;
@@ -322,7 +380,19 @@ impl Machine for Local {
             });
         }
         self.weights = None;
+        self.sidecore = None;
     }
+}
+
+/// Nothing is made in the user's own network, and no QEMU stands in it.
+fn fits_hosts_network(bench: &Bench) -> Result<()> {
+    let is_process = |node: &Node| {
+        matches!(&node.kind, NodeKind::Host | NodeKind::Container(Container { engine: None, .. }))
+    };
+    if bench.links.is_empty() && bench.nodes.iter().all(is_process) {
+        return Ok(());
+    }
+    bail!("it would stand in this host's own network; take --network own")
 }
 
 /// A container that runs already.
@@ -338,6 +408,23 @@ fn join_engine(
     let link = EngineLink::join(engine, inbox)?;
     let (interfaces, mtu) = (Vec::new(), mtu(bench, node));
     Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
+}
+
+/// Each pair of queues has a thread of the kernel's.
+fn over_vhost(taps: Vec<OwnedFd>, poll_us: Option<u32>) -> Result<Way> {
+    let handles = taps.iter().map(|_| vhost::open()).collect::<Result<_>>()?;
+    Ok(Way::Vhost { taps, handles, poll_us })
+}
+
+/// Whether cards of the bench's guests have interrupt lines instead of vectors: all of them, where one
+/// cannot have vectors, or they would differ in more than what moves packets.
+fn lacks_vectors(bench: &Bench) -> bool {
+    bench.nodes.iter().any(|node| match &node.kind {
+        NodeKind::Guest(guest) => {
+            guest.accelerator == Accelerator::Tcg && guest.datapath != Datapath::Qemu
+        }
+        _ => false,
+    })
 }
 
 /// The MTU of the node's links.

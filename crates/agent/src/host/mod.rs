@@ -30,6 +30,7 @@ use crate::xen::kit::Kit;
 use event::{Event, Why};
 use executor::{Ending, Executor};
 use local::Local;
+use sandbox::Network;
 
 /// Events and records that wait to be looked at, each of at most `MAX_LINE` bytes. Whoever makes more
 /// of them waits.
@@ -38,9 +39,16 @@ const QUEUE: usize = 64;
 /// A plan that is not one.
 const BAD_PLAN: u8 = 2;
 
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The network that commands see
+    #[arg(long, value_enum, default_value_t)]
+    network: Network,
+}
+
 /// `hypertare-agent host`.
-pub fn main() -> ExitCode {
-    match sandbox::run() {
+pub fn main(arguments: &Arguments) -> ExitCode {
+    match sandbox::run(arguments.network) {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
         Err(error) => failure(&error),
     }
@@ -51,6 +59,8 @@ pub struct InsideArguments {
     /// What this run's cgroups are called
     #[arg(long)]
     scope: String,
+    #[arg(long, value_enum)]
+    network: Network,
     /// Why there can be no guests of Xen
     #[arg(long)]
     no_xen: Option<String>,
@@ -59,7 +69,7 @@ pub struct InsideArguments {
 /// The inside of `hypertare-agent host`.
 pub fn inside(arguments: &InsideArguments) -> ExitCode {
     let scope = Scope::named(&arguments.scope);
-    let outcome = carry_out(&scope, arguments.no_xen.clone());
+    let outcome = carry_out(&scope, arguments.network, arguments.no_xen.clone());
     sandbox::leave(&scope);
     match outcome {
         Ok(Ending::Complete | Ending::Ended(Why::ControllerGone)) => ExitCode::SUCCESS,
@@ -82,7 +92,7 @@ pub fn inside(arguments: &InsideArguments) -> ExitCode {
 /// this. No sandbox: its kernel ends with it, and with that whatever was made.
 pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()> {
     mount_scratch()?;
-    let machine = Local::new(Scope::own()?, Ok(Kit::of_own_machine()))?;
+    let machine = Local::new(Scope::own()?, Network::Own, Ok(Kit::of_own_machine()))?;
     let (post, events) = sync_channel(QUEUE);
     let steps = post.clone();
     std::thread::spawn(move || event::read_plan(plan, true, &steps));
@@ -110,11 +120,11 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     matches!(code, Some(&rustix::io::Errno::PERM | &rustix::io::Errno::ACCESS))
 }
 
-fn carry_out(scope: &Scope, no_xen: Option<String>) -> Result<Ending> {
+fn carry_out(scope: &Scope, network: Network, no_xen: Option<String>) -> Result<Ending> {
     let lifeline = sandbox::enter()?;
     let signals = signals::signal_descriptor()?;
     let xen = no_xen.map_or_else(|| Kit::in_sandbox(scope).map_err(|e| format!("{e:#}")), Err);
-    let machine = Local::new(scope.clone(), xen)?;
+    let machine = Local::new(scope.clone(), network, xen)?;
     let (post, events) = sync_channel(QUEUE);
     watch(&post, signals, lifeline);
     read_plan(&post)?;

@@ -34,14 +34,34 @@ const LIFELINE: RawFd = 3;
 /// The subcommand that starts the inside. Not for people.
 pub const INSIDE: &str = "host-inside";
 
+/// What a command finds when it looks for a network.
+#[derive(Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Network {
+    /// A network namespace of the sandbox's own, with nothing but what benches make
+    #[default]
+    Own,
+    /// This host's, in which no bench is made
+    Host,
+}
+
+impl Network {
+    /// The same again, as an argument of the inside.
+    fn argument(self) -> &'static str {
+        match self {
+            Network::Own => "--network=own",
+            Network::Host => "--network=host",
+        }
+    }
+}
+
 /// Runs the inside to its end and tells the exit status.
-pub fn run() -> Result<i32> {
+pub fn run(network: Network) -> Result<i32> {
     let scope = Scope::own()?;
     cgroup::sweep();
     let signals = signal_descriptor()?;
     let (lifeline, _held) = std::io::pipe()?;
     let mut keeper = None;
-    let mut inside = match start(&scope, lifeline.as_raw_fd(), &mut keeper) {
+    let mut inside = match start(&scope, network, lifeline.as_raw_fd(), &mut keeper) {
         Ok(child) => child,
         Err(error) => {
             eprintln!("{AGENT_PREFIX}{:#}", explain_refusal(&error));
@@ -65,22 +85,26 @@ pub fn run() -> Result<i32> {
     })
 }
 
-fn start(scope: &Scope, lifeline: RawFd, keeper: &mut Option<Keeper>) -> Result<Child> {
+fn start(
+    scope: &Scope,
+    network: Network,
+    lifeline: RawFd,
+    keeper: &mut Option<Keeper>,
+) -> Result<Child> {
     let mut arguments = vec![INSIDE.to_owned(), "--scope".to_owned(), scope.name().to_owned()];
+    arguments.push(network.argument().to_owned());
     let obstacle = keeper::obstacle();
     let has_xen = obstacle.is_none();
     arguments.extend(obstacle.map(|why| format!("--no-xen={why}")));
-    Spawn {
-        arguments,
-        namespaces: libc::CLONE_NEWUSER
-            | libc::CLONE_NEWPID
-            | libc::CLONE_NEWNS
-            | libc::CLONE_NEWNET
-            | libc::CLONE_NEWIPC
-            | libc::CLONE_NEWUTS,
-        descriptors: vec![&0, &1, &2, &lifeline],
+    let mut namespaces = libc::CLONE_NEWUSER
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS;
+    if network == Network::Own {
+        namespaces |= libc::CLONE_NEWNET;
     }
-    .start(|pid| {
+    Spawn { arguments, namespaces, descriptors: vec![&0, &1, &2, &lifeline] }.start(|pid| {
         map_ids(pid)?;
         if has_xen {
             *keeper =

@@ -1,5 +1,7 @@
 //! The MTU of an interface.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::Knob;
 
@@ -8,6 +10,9 @@ use crate::net::Links;
 
 /// Below this the kernel switches IPv6 off on a link (RFC 8200, section 5).
 const LEAST_FOR_IPV6: u32 = 1280;
+
+/// Hardware negotiates for seconds.
+const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 
 struct Mtu {
     name: String,
@@ -58,6 +63,12 @@ impl Place for Mtu {
 
     fn write(&self, value: &str) -> Result<()> {
         let bytes = value.parse().with_context(|| format!("{value:?} is not an MTU"))?;
-        self.links.set_mtu(&self.interface, bytes)
+        let had_carrier = self.links.get(&self.interface)?.carrier;
+        self.links.set_mtu(&self.interface, bytes)?;
+        // Some drivers begin anew, and drop what is sent meanwhile.
+        match had_carrier {
+            true => self.links.wait_for_carrier(&self.interface, CARRIER_LIMIT),
+            false => Ok(()),
+        }
     }
 }

@@ -1,9 +1,10 @@
-//! An offload of an interface.
+//! An offload of an interface, or of all ports of a bridge.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use hypertare_plan::Knob;
 
 use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use crate::net::Links;
 use crate::net::ethtool::{self, Ethtool};
 
 struct Offload {
@@ -17,26 +18,46 @@ pub struct Kind;
 
 impl KnobKind for Kind {
     fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
-        let Knob::Offload { interface, offload, on } = knob else { bail!(OTHER_KIND) };
-        places(interface, offload, *on)
+        let Knob::Offload { interface, offload, on, ports } = knob else { bail!(OTHER_KIND) };
+        let interfaces = if *ports { ports_of(interface)? } else { vec![interface.clone()] };
+        interfaces.iter().map(|interface| place(interface, offload, *on)).collect()
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {
         let Ok(state) = ethtool::state(interface) else { return vec![] };
-        let knob = |offload| Knob::Offload { interface: interface.to_owned(), offload, on: true };
+        let knob = |offload| Knob::Offload {
+            interface: interface.to_owned(),
+            offload,
+            on: true,
+            ports: false,
+        };
         let offloads = state.offloads.into_keys();
         offloads.map(|offload| (format!("offload {offload}"), knob(offload))).collect()
     }
 }
 
-fn places(interface: &str, offload: &str, on: bool) -> Result<Vec<Wanted>> {
+/// The names of a bridge's ports, in the order in which they were made.
+///
+/// # Errors
+/// It is no bridge, or has none: whatever is to be set there would be set nowhere.
+fn ports_of(bridge: &str) -> Result<Vec<String>> {
+    let links = Links::open()?;
+    let index = links.get(bridge)?.index;
+    let mut ports = links.list()?;
+    ports.retain(|link| link.master == Some(index));
+    ports.sort_by_key(|link| link.index);
+    ensure!(!ports.is_empty(), "{bridge} has no ports");
+    Ok(ports.into_iter().map(|link| link.name).collect())
+}
+
+fn place(interface: &str, offload: &str, on: bool) -> Result<Wanted> {
     let place = Offload {
         name: format!("{offload} of {interface}"),
         offload: offload.to_owned(),
         ethtool: Ethtool::open(interface)?,
     };
     place.read()?;
-    Ok(vec![Wanted { place: Box::new(place), value: text(on).to_owned() }])
+    Ok(Wanted { place: Box::new(place), value: text(on).to_owned() })
 }
 
 impl Place for Offload {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::time::Instant;
 
 use anyhow::Result;
-use hypertare_plan::{Bench, Domain as DomainPlan, Node, NumberedOrder, Scheduler};
+use hypertare_plan::{Bench, Domain as DomainPlan, Node, NumberedOrder, Scheduler, VirtualCpus};
 
 use super::streams::{Orders, Tail};
 use super::{About, Inbox, News, NodeLink};
@@ -13,6 +13,7 @@ use crate::xen;
 use crate::xen::console::Records;
 use crate::xen::domain::{self, Domain};
 use crate::xen::kit::Kit;
+use crate::xen::placement;
 use crate::xen::store::Ends;
 
 /// What the kernel prints before the reason for its end.
@@ -22,6 +23,7 @@ const PANIC: &str = "Kernel panic - not syncing: ";
 pub struct DomainLink {
     domain: Option<Domain>,
     scheduler: Option<Scheduler>,
+    asked: VirtualCpus,
     orders: Orders,
     printed: Tail,
 }
@@ -42,7 +44,9 @@ impl DomainLink {
         let kept = printed.clone();
         tell_end(domain.id, inbox.clone());
         std::thread::spawn(move || inbox.read(Records::new(console, |line| kept.push(line))));
-        Ok(DomainLink { domain: Some(domain), scheduler: bench.scheduler, orders, printed })
+        let asked = VirtualCpus { count: plan.cpus, on: node.cpus.clone() };
+        let scheduler = bench.scheduler;
+        Ok(DomainLink { domain: Some(domain), scheduler, asked, orders, printed })
     }
 }
 
@@ -70,9 +74,17 @@ impl NodeLink for DomainLink {
     }
 
     fn about(&mut self) -> Result<About> {
-        let joined = self.domain.as_ref().map(Domain::joined).transpose()?.flatten();
-        let vmm = Some(xen::version()?);
-        Ok(About { vmm, joined, scheduler: self.scheduler, ..About::default() })
+        let Some(domain) = &self.domain else { return Ok(About::default()) };
+        let placed = placement::of(&domain.name)?;
+        placement::require("it", &placed, &self.asked)?;
+        Ok(About {
+            vmm: Some(xen::version()?),
+            joined: domain.joined()?,
+            scheduler: self.scheduler,
+            placed: Some(placed),
+            driver: Some(placement::of_driver()?),
+            ..About::default()
+        })
     }
 
     fn check(&mut self) -> Result<()> {

@@ -6,20 +6,23 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use hypertare_plan::{Accelerator, Guest, NumberedOrder, Pages};
+use hypertare_plan::{self as plan, Accelerator, Guest, NicModel, NumberedOrder, Pages};
 
 use super::streams::Orders;
 use super::{About, Inbox, NodeLink};
 use crate::boot_contract::is_own_machine;
+use crate::datapath::mover::{Ended, Served};
 use crate::own_machine::huge_pages::{self, Reserved};
-use crate::own_machine::kvm_module;
-use crate::probe::{Outside, Processes};
+use crate::own_machine::{kvm_module, vhost};
+use crate::probe::{Mover, Outside, Processes};
 use crate::process::cgroup::Cgroup;
 use crate::process::weights::Groups;
+use crate::vmm::guest_command_line::model;
 use crate::vmm::paging;
 use crate::vmm::qemu::Vmm;
 
-pub use crate::vmm::qemu::{Spec, Tap};
+pub use crate::vmm::port::{Port, Way};
+pub use crate::vmm::qemu::Spec;
 
 /// A guest.
 pub struct GuestLink {
@@ -27,16 +30,28 @@ pub struct GuestLink {
     orders: Orders,
     name: String,
     cpus: Vec<u32>,
+    moved_by: Option<plan::Datapath>,
     held: Held,
     last_words: Vec<String>,
 }
 
 /// What is made for a guest's VMM, and given back after its end.
 pub struct Held {
+    /// Ends before the cgroup that it is in.
+    pub datapath: Option<Datapath>,
     pub cgroup: Option<Cgroup>,
     /// Held for their ends alone.
     pub provisions: Provisions,
     pub groups: Option<Groups>,
+}
+
+/// What moves a guest's packets beside its VMM.
+pub struct Datapath {
+    /// At least one.
+    pub cards: Vec<Served>,
+    /// The process does that for no other guest.
+    pub is_its_own: bool,
+    pub ended: Ended,
 }
 
 /// What an experiment's own machine lacks for a guest; the user's is taken as it is.
@@ -55,6 +70,9 @@ impl Provisions {
         if guest.accelerator == Accelerator::Kvm {
             provisions.kvm = Some(kvm_module::ensure(guest.paging)?);
         }
+        if guest.datapath == plan::Datapath::Vhost {
+            vhost::ensure()?;
+        }
         if guest.pages == Some(Pages::Huge) {
             let pool = Path::new(huge_pages::POOL);
             provisions.memory = Some(huge_pages::reserve(pool, guest.memory)?);
@@ -63,14 +81,49 @@ impl Provisions {
     }
 }
 
+impl Datapath {
+    fn pid(&self) -> i32 {
+        self.cards.first().map_or(0, |card| card.mover().pid())
+    }
+
+    /// Takes notice of its end as long as the guest is there, and counts for it.
+    fn follow(&mut self, vmm: &Vmm, cgroup: Option<&Cgroup>) -> Result<()> {
+        if let (true, Some(cgroup)) = (self.is_its_own, cgroup) {
+            cgroup.add(self.pid())?;
+        }
+        for card in &mut self.cards {
+            card.watch(vmm.handle()?, vmm.channel().try_clone()?, self.ended.clone());
+        }
+        Ok(())
+    }
+
+    fn mover(&self) -> Mover {
+        Mover {
+            pid: self.pid(),
+            guests: 1,
+            in_cgroup: self.is_its_own,
+            counters: self.cards.iter().map(Served::counters).collect(),
+        }
+    }
+}
+
+/// What moves the packets of the cards that can choose.
+fn moved_by(spec: &Spec) -> Option<plan::Datapath> {
+    let can_choose = |port: &Port| model(port.interface) == NicModel::VirtioNet;
+    spec.ports.iter().any(can_choose).then_some(spec.guest.datapath)
+}
+
 impl GuestLink {
     /// Starts a guest's VMM. With it comes what a person should know of how it was done.
-    pub fn start(spec: Spec, held: Held, inbox: Inbox) -> Result<(Self, Vec<String>)> {
-        let node = spec.node;
+    pub fn start(spec: Spec, mut held: Held, inbox: Inbox) -> Result<(Self, Vec<String>)> {
+        let (node, moved_by) = (spec.node, moved_by(&spec));
         let vmm = Vmm::start(spec)?;
         let warnings = vmm.missing_walls().to_vec();
         if let Some(cgroup) = &held.cgroup {
             cgroup.add(vmm.pid().as_raw_nonzero().get())?;
+        }
+        if let Some(datapath) = &mut held.datapath {
+            datapath.follow(&vmm, held.cgroup.as_ref())?;
         }
         let records = vmm.channel().as_fd().try_clone_to_owned()?;
         let orders = Orders::new(vmm.channel().try_clone()?);
@@ -80,6 +133,7 @@ impl GuestLink {
             orders,
             name: node.name.clone(),
             cpus: node.cpus.clone(),
+            moved_by,
             held,
             last_words: Vec::new(),
         };
@@ -98,6 +152,9 @@ impl NodeLink for GuestLink {
         let state = vmm.describe()?;
         if let Some(groups) = &self.held.groups {
             groups.place(&self.name, vmm.pid().as_raw_nonzero().get(), &state.cpu_threads)?;
+            if let Some(datapath) = &self.held.datapath {
+                groups.take_in(datapath.pid())?;
+            }
         }
         Ok(About {
             accelerator: Some(state.accelerator),
@@ -106,11 +163,15 @@ impl NodeLink for GuestLink {
             cgroup: self.held.cgroup.as_ref().and_then(Cgroup::version),
             paging: paging::of_guest(state.accelerator),
             backing: vmm.backing()?,
+            datapath: self.moved_by,
             ..About::default()
         })
     }
 
     fn failure(&mut self) -> Option<String> {
+        if let Some(why) = self.held.datapath.as_ref().and_then(|datapath| datapath.ended.why()) {
+            return Some(format!("the datapath of {} ended: {why}", self.name));
+        }
         self.vmm.as_mut()?.failure()
     }
 
@@ -124,6 +185,7 @@ impl NodeLink for GuestLink {
             pid: vmm.pid().as_raw_nonzero().get(),
             vcpu_tids: vmm.describe().map(|state| state.cpu_threads).unwrap_or_default(),
             cgroup: self.held.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
+            mover: self.held.datapath.as_ref().map(Datapath::mover),
         }))
     }
 

@@ -11,7 +11,9 @@ mod streams;
 use std::time::Instant;
 
 use anyhow::Result;
-use hypertare_plan::{Accelerator, Backing, LinkKind, NumberedOrder, Paging, Scheduler};
+use hypertare_plan::{
+    Accelerator, Backing, Datapath, LinkKind, NumberedOrder, Paging, Scheduler, VirtualCpus,
+};
 
 use crate::probe::Outside;
 
@@ -56,6 +58,9 @@ pub struct About {
     pub cgroup: Option<String>,
     pub paging: Option<Paging>,
     pub backing: Option<Backing>,
+    pub datapath: Option<Datapath>,
     pub joined: Option<LinkKind>,
     pub scheduler: Option<Scheduler>,
+    pub placed: Option<VirtualCpus>,
+    pub driver: Option<VirtualCpus>,
 }

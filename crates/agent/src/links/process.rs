@@ -90,8 +90,8 @@ impl NodeLink for ProcessLink {
         self.is_container.then(|| {
             Outside::Processes(Processes {
                 pid: self.child.pid(),
-                vcpu_tids: Vec::new(),
                 cgroup: self.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
+                ..Processes::default()
             })
         })
     }

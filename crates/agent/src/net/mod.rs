@@ -15,6 +15,7 @@ pub mod queue;
 pub mod route;
 pub mod sysfs;
 pub mod tap;
+pub mod vhost;
 
 pub use changes::Changes;
 pub use link::{Link, Links, Namespace};

@@ -20,6 +20,20 @@ const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 /// # Errors
 /// /dev/net/tun is missing or may not be used, and what to do.
 pub fn create(name: &str) -> Result<OwnedFd> {
+    attach(name, 0)
+}
+
+/// The same with so many queues, each a file of its own.
+///
+/// # Errors
+/// As [`create`]'s.
+pub fn create_queues(name: &str, count: u32) -> Result<Vec<OwnedFd>> {
+    let several = if count > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
+    (0..count).map(|_| attach(name, several)).collect()
+}
+
+/// A queue of the tap of this name, which is made with the first.
+fn attach(name: &str, more: libc::c_int) -> Result<OwnedFd> {
     check_name(name)?;
     let file = open()?;
     // SAFETY: ifreq is plain data, for which zeroes are valid.
@@ -27,7 +41,8 @@ pub fn create(name: &str) -> Result<OwnedFd> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | more;
+    request.ifr_ifru.ifru_flags = flags as i16;
     // SAFETY: TUNSETIFF reads and writes one ifreq, which lives on this stack.
     if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &mut request) } < 0 {
         return Err(refused(name, Error::last_os_error()));

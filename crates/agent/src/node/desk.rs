@@ -26,11 +26,6 @@ impl Desk {
         let _ = self.emitter.emit(record);
     }
 
-    /// Together with the next one.
-    pub fn emit_with_next(&self, record: &Record) {
-        let _ = self.emitter.emit_with_next(record);
-    }
-
     pub fn done(&self, number: u64, outcome: Result<()>) {
         let error = outcome.err().map(|error| format!("{error:#}"));
         self.emit(&Record::Done { node: self.node.clone(), number, error });

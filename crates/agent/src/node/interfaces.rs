@@ -15,7 +15,10 @@ const APPEAR_LIMIT: Duration = Duration::from_secs(5);
 
 pub fn set_up(desk: &Desk, interfaces: &[Interface], mtu: u32) -> Result<()> {
     let links = Links::open()?;
-    links.set_up("lo")?;
+    // This host's own network is as it is, and nobody here may set it.
+    if !links.get("lo")?.up {
+        links.set_up("lo")?;
+    }
     for interface in interfaces {
         set_up_one(desk, &links, interface, mtu)
             .with_context(|| format!("interface {} cannot be set up", interface.name))?;

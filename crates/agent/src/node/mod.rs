@@ -237,7 +237,7 @@ impl Node {
                 let reading = self.reading.as_mut();
                 for one in reading.map(|reading| reading.end_some(&probes)).unwrap_or_default() {
                     one.notes.iter().for_each(|note| desk.warn(note.clone()));
-                    desk.emit_with_next(&Record::Probe(one.record(desk.node(), trial, &phase)));
+                    desk.emit(&Record::Probe(one.record(desk.node(), trial, &phase)));
                 }
                 self.reading.take_if(|reading| !reading.is_open());
                 desk.done(number, Ok(()));

@@ -46,7 +46,7 @@ pub fn run(args: &ProbeArgs) -> Result<()> {
     );
     let outside = args.pid.map(|pid| {
         let (vcpu_tids, cgroup) = (args.vcpus.clone(), args.cgroup.clone());
-        Outside::Processes(Processes { pid, vcpu_tids, cgroup })
+        Outside::Processes(Processes { pid, vcpu_tids, cgroup, mover: None })
     });
     let surroundings = Surroundings { outside, ..Surroundings::default() };
     let reading = begin(&args.probes, &surroundings);

@@ -11,6 +11,7 @@
 pub mod alone;
 pub mod conditions;
 pub mod counters;
+pub mod datapath;
 pub mod drops;
 pub mod hardware;
 pub mod interrupts;
@@ -39,7 +40,7 @@ use hypertare_plan::{Histogram, Probe, ProbeValues, Values};
 
 use crate::values::{Definition, fits};
 use counters::Sample;
-pub use outside::{Outside, Processes};
+pub use outside::{Mover, Outside, Processes};
 
 /// A file of procfs, and why a kernel may lack it.
 pub type File = (&'static str, &'static str);
@@ -103,6 +104,7 @@ probes! {
     KvmExits => kvm_exits,
     Memory => memory,
     VmmMemory => vmm_memory,
+    Datapath => datapath,
     Hardware => hardware,
     Conditions => conditions,
 }
@@ -429,7 +431,8 @@ mod tests {
         let meaning = |name| definition(Probe::Stat, name).map(|(_, _, meaning)| *meaning);
         assert_eq!(unit(Probe::NetDev, "eth0.100.rx_bytes"), Some("B"));
         assert_eq!(unit(Probe::Vmstat, "pgpgin"), Some("KiB"));
-        assert_eq!(unit(Probe::Vmstat, "pgfault"), Some("events"));
+        assert_eq!(unit(Probe::Vmstat, "pgactivate"), Some("events"));
+        assert_eq!(unit(Probe::Vmstat, "pgfault"), Some("faults"));
         assert_eq!(unit(Probe::Stat, "nothing_of_the_kind"), None);
         assert_eq!(meaning("cpu3.irq_s"), Some("CPU time in interrupts"));
         assert_eq!(meaning("softirq_s"), Some("CPU time in softirqs"));
@@ -452,6 +455,7 @@ mod tests {
             (Probe::Kvm, kvm::tests::captured()),
             (Probe::Memory, memory::tests::captured()),
             (Probe::VmmMemory, vmm_memory::tests::captured()),
+            (Probe::Datapath, datapath::tests::captured()),
             (Probe::Conditions, conditions::tests::captured()),
         ] {
             let all = sample.entries.into_iter().flat_map(|entry| entry.names);

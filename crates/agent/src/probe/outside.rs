@@ -1,5 +1,5 @@
-//! CPU time of a node as its machine sees it: the VMM with all its threads and vhost workers, or a
-//! container, or any process with its descendants.
+//! CPU time of a node as its machine sees it: the VMM with all its threads, what moves its packets beside
+//! it (vhost workers, a process of ours), or a container, or any process with its descendants.
 //!
 //! Where the numbers come from, best first:
 //! - The cgroup, where there is one: it holds every process that ever was in it, and the vhost
@@ -16,11 +16,11 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use super::counters::{Kind, Sample};
-use super::ticks_per_s;
 use super::{ProbeKind, Surroundings};
+use super::{machine, ticks_per_s};
 use crate::values::Definition;
 use crate::xen::account;
 
@@ -32,6 +32,12 @@ const VALUES: &[Definition] = &[
     ("vcpu_s", "s", "CPU time of the virtual CPUs' threads"),
     ("vmm_s", "s", "CPU time of the VMM's other threads and children"),
     ("vhost_s", "s", "CPU time of the vhost workers"),
+    (
+        "datapath_s",
+        "s",
+        "CPU time of the process beside the VMM that moves its packets; of one that does so for several \
+         guests an equal part for each that is at work",
+    ),
     ("cgroup_cpu_s", "s", "CPU time by the node's cgroup; where it is given, cpu_s is the same"),
     ("memory_bytes", "B", "resident sets at the end, summed: shared pages count in each process"),
     ("peak_memory_bytes", "B", "largest resident set of any one process since it began"),
@@ -52,7 +58,7 @@ impl ProbeKind for Counters {
     }
 
     fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
-        surroundings.outside()?.sample(&surroundings.proc).map(Some)
+        surroundings.outside()?.sample(surroundings).map(Some)
     }
 }
 
@@ -67,14 +73,22 @@ pub enum Outside {
 }
 
 impl Outside {
+    /// What moves its packets beside its VMM.
+    pub fn mover(&mut self) -> Option<&mut Mover> {
+        match self {
+            Outside::Processes(processes) => processes.mover.as_mut(),
+            Outside::Domain(_) | Outside::Cgroup(_) => None,
+        }
+    }
+
     /// Reads everything now.
     ///
     /// # Errors
     /// The node has ended, or a part of its CPU time cannot be seen from here: a sum without it
     /// would pass for the cost.
-    pub fn sample(&self, proc: &Path) -> Result<Sample> {
+    pub fn sample(&self, surroundings: &Surroundings) -> Result<Sample> {
         match self {
-            Outside::Processes(processes) => processes.sample(proc),
+            Outside::Processes(processes) => processes.sample(surroundings),
             Outside::Cgroup(directory) => {
                 let cpu = cgroup_cpu(directory)?;
                 let mut sample = Sample::default();
@@ -103,6 +117,20 @@ pub struct Processes {
     pub vcpu_tids: Vec<i32>,
     /// The directory of a cgroup (v2, or v1 with cpuacct) that holds these processes and no others.
     pub cgroup: Option<PathBuf>,
+    /// What moves its packets beside the VMM.
+    pub mover: Option<Mover>,
+}
+
+/// A process that moves packets between guests' rings and TAPs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mover {
+    pub pid: i32,
+    /// How many guests at work it does that for.
+    pub guests: u32,
+    /// Whether the guest's cgroup has it too.
+    pub in_cgroup: bool,
+    /// The files with what it counts, one for each card of the guest.
+    pub counters: Vec<PathBuf>,
 }
 
 /// What /proc/PID/stat tells. Times are in ticks.
@@ -149,7 +177,8 @@ struct Cpu {
 }
 
 impl Processes {
-    fn sample(&self, proc: &Path) -> Result<Sample> {
+    fn sample(&self, surroundings: &Surroundings) -> Result<Sample> {
+        let proc = &surroundings.proc;
         let processes = scan(proc)?;
         let tree = self.tree(&processes)?;
         let mut sample = Sample {
@@ -157,8 +186,9 @@ impl Processes {
             ..Sample::default()
         };
         let mut cpu = cpu_of(&tree);
-        self.split(&mut sample, proc, &processes, &mut cpu)?;
+        self.split(&mut sample, surroundings, &processes, &mut cpu)?;
         self.totals(&mut sample, cpu)?;
+        self.add_mover(&mut sample, &processes)?;
         let guest = tree.iter().map(|process| process.guest).sum::<u64>() * tick_ns();
         sample.count("guest_s", guest, Kind::Drifting, 1e-9);
         memory_and_switches(&mut sample, proc, &tree);
@@ -188,13 +218,14 @@ impl Processes {
     fn split(
         &self,
         sample: &mut Sample,
-        proc: &Path,
+        surroundings: &Surroundings,
         processes: &[Process],
         cpu: &mut Cpu,
     ) -> Result<()> {
         if self.vcpu_tids.is_empty() {
             return Ok(());
         }
+        let proc = &surroundings.proc;
         let mut rest = cpu.total;
         for &tid in &self.vcpu_tids {
             // A virtual CPU that was unplugged takes `vcpu_s` with it: the note tells.
@@ -203,25 +234,68 @@ impl Processes {
             sample.share(&format!("vcpu {tid}"), &["vcpu_s"], ns, Kind::Drifting, 1e-9);
         }
         let inside: Vec<u64> = worker_threads(proc, self.pid);
-        let outside: Vec<&Process> = self.kernel_workers(processes);
-        if inside.is_empty() && outside.is_empty() && self.cgroup.is_none() {
-            refuse_hidden_workers(proc, self.pid)?;
+        let outside = self.kernel_workers(surroundings, processes)?;
+        if inside.is_empty() && outside == 0 && uses_vhost(proc, self.pid) {
+            self.miss_workers(sample)?;
+        } else {
+            let vhost = inside.iter().sum::<u64>() + outside;
+            sample.count("vhost_s", vhost, Kind::Drifting, 1e-9);
         }
         rest = rest.saturating_sub(inside.iter().sum());
-        let kernel = cpu_of(&outside);
-        let vhost = inside.iter().sum::<u64>() + kernel.total;
-        sample.count("vhost_s", vhost, Kind::Drifting, 1e-9);
         sample.count("vmm_s", rest, Kind::Drifting, 1e-9);
-        cpu.total += kernel.total;
-        cpu.user += kernel.user;
-        cpu.system += kernel.system;
+        cpu.total += outside;
+        cpu.system += outside;
         Ok(())
     }
 
-    /// Kernel threads `vhost-PID`, children of kthreadd.
-    fn kernel_workers<'a>(&self, processes: &'a [Process]) -> Vec<&'a Process> {
-        let name = format!("vhost-{}", self.pid);
-        processes.iter().filter(|process| process.name == name && process.parent == 2).collect()
+    /// CPU time of kernel threads `vhost-PID`, children of kthreadd, in nanoseconds. The number is that
+    /// of the first PID namespace, and in another one they are not seen.
+    fn kernel_workers(&self, surroundings: &Surroundings, processes: &[Process]) -> Result<u64> {
+        let Some(machine) = &surroundings.machine_proc else {
+            return Ok(workers_ns(&surroundings.proc, processes, self.pid));
+        };
+        if !uses_vhost(&surroundings.proc, self.pid) {
+            return Ok(0);
+        }
+        let number = machine::process(surroundings, self.pid)?;
+        Ok(workers_ns(machine, &scan(machine)?, number))
+    }
+
+    /// Without a cgroup the sum would lack them; with one the split does.
+    fn miss_workers(&self, sample: &mut Sample) -> Result<()> {
+        let why = format!(
+            "process {} uses vhost, but its kernel threads cannot be seen from here: give it a \
+             cgroup, or run where the kernel's threads are visible (no PID namespace)",
+            self.pid
+        );
+        ensure!(self.cgroup.is_some(), "{why}");
+        sample.lacks("vhost_s", why);
+        Ok(())
+    }
+
+    /// Of what moves its packets beside the VMM, its part.
+    fn add_mover(&self, sample: &mut Sample, processes: &[Process]) -> Result<()> {
+        if self.vcpu_tids.is_empty() {
+            return Ok(());
+        }
+        let Some(mover) = &self.mover else {
+            sample.count("datapath_s", 0, Kind::Drifting, 1e-9);
+            return Ok(());
+        };
+        let process =
+            processes.iter().find(|process| process.pid == mover.pid).with_context(|| {
+                format!("process {}, which moves its packets, has ended", mover.pid)
+            })?;
+        let cpu = cpu_of(&[process]);
+        let scale = 1e-9 / f64::from(mover.guests.max(1));
+        let counted = mover.in_cgroup && self.cgroup.is_some();
+        let names: &[&str] = if counted { &["datapath_s"] } else { &["datapath_s", "cpu_s"] };
+        sample.share("datapath", names, cpu.total, Kind::Drifting, scale);
+        if !counted {
+            sample.share("datapath user", &["user_s"], cpu.user, Kind::Drifting, scale);
+            sample.share("datapath system", &["system_s"], cpu.system, Kind::Drifting, scale);
+        }
+        Ok(())
     }
 
     fn totals(&self, sample: &mut Sample, processes: Cpu) -> Result<()> {
@@ -324,19 +398,19 @@ fn threads(proc: &Path, pid: i32) -> Vec<i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// In a PID namespace the kernel's own threads are out of sight, and their time with them.
-fn refuse_hidden_workers(proc: &Path, pid: i32) -> Result<()> {
+/// Of the kernel threads that serve the process of this number.
+fn workers_ns(proc: &Path, processes: &[Process], pid: i32) -> u64 {
+    let name = format!("vhost-{pid}");
+    let workers = processes.iter().filter(|process| process.name == name && process.parent == 2);
+    workers.map(|one| thread_ns(proc, one.pid, one.pid).unwrap_or_else(|| one.ticks_ns())).sum()
+}
+
+/// Whether a process has a handle of vhost's.
+fn uses_vhost(proc: &Path, pid: i32) -> bool {
     let files = fs::read_dir(proc.join(format!("{pid}/fd"))).into_iter().flatten().flatten();
-    let uses_vhost = files
+    files
         .filter_map(|file| fs::read_link(file.path()).ok())
-        .any(|target| target.to_str().is_some_and(|target| target.starts_with("/dev/vhost-")));
-    if uses_vhost {
-        bail!(
-            "process {pid} uses vhost, but its kernel threads cannot be seen from here: give it a \
-             cgroup, or run where the kernel's threads are visible (no PID namespace)"
-        );
-    }
-    Ok(())
+        .any(|target| target.to_str().is_some_and(|target| target.starts_with("/dev/vhost-")))
 }
 
 fn cgroup_cpu(directory: &Path) -> Result<Cpu> {
@@ -457,16 +531,22 @@ mod tests {
             );
             write(format!("{VMM}/task/{tid}/status"), switches);
         }
+        let mover = VMM + 80;
+        write(format!("{mover}/stat"), stat(mover, "hypertare-agent", 1, [3, 5, 0, 0], 0));
         let kernel = VMM + 70;
         write(format!("{kernel}/stat"), stat(kernel, &format!("vhost-{VMM}"), 2, [0, 7, 0, 0], 0));
+    }
+
+    fn at(proc: &Path) -> Surroundings {
+        Surroundings { proc: proc.to_owned(), ..Surroundings::default() }
     }
 
     fn differences(outside: &Processes) -> Values {
         let root = tempfile::tempdir().unwrap();
         machine(root.path(), 1);
-        let before = outside.sample(root.path()).unwrap();
+        let before = outside.sample(&at(root.path())).unwrap();
         machine(root.path(), 2);
-        let after = outside.sample(root.path()).unwrap();
+        let after = outside.sample(&at(root.path())).unwrap();
         let mut notes = Vec::new();
         let values = difference(&before, &after, &mut notes).unwrap();
         assert!(notes.is_empty(), "{notes:?}");
@@ -475,7 +555,7 @@ mod tests {
 
     #[test]
     fn every_part_of_a_vmm_counts_once() {
-        let outside = Processes { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup: None };
+        let outside = Processes { pid: VMM, vcpu_tids: vec![VMM + 1], ..Processes::default() };
         let values = differences(&outside);
         let is = |name: &str, value: f64| {
             assert!((values[name] - value).abs() < 1e-9, "{name} is {}", values[name]);
@@ -515,10 +595,36 @@ mod tests {
         assert_eq!((cpu.total, cpu.user, cpu.system), (1_230_000_000, 1_000_000_000, 230_000_000));
 
         let outside =
-            Processes { pid: VMM, vcpu_tids: vec![], cgroup: Some(cgroup.path().to_owned()) };
+            Processes { pid: VMM, cgroup: Some(cgroup.path().to_owned()), ..Processes::default() };
         let values = differences(&outside);
         assert_eq!((values["cpu_s"], values["cgroup_cpu_s"]), (0.0, 0.0));
         assert!(!values.contains_key("vmm_s"));
+    }
+
+    #[test]
+    fn what_moves_packets_beside_a_vmm_is_in_the_sum_once() {
+        let mover =
+            |guests, in_cgroup| Some(Mover { pid: VMM + 80, guests, in_cgroup, counters: vec![] });
+        let of = |mover, cgroup: Option<&Path>| {
+            let cgroup = cgroup.map(Path::to_owned);
+            differences(&Processes { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup, mover })
+        };
+        let alone = of(None, None);
+        assert_eq!(alone["datapath_s"], 0.0);
+        let (own, shared) = (of(mover(1, true), None), of(mover(2, false), None));
+        assert!(own["datapath_s"] > 0.0);
+        assert!((own["cpu_s"] - alone["cpu_s"] - own["datapath_s"]).abs() < 1e-9);
+        assert!((shared["datapath_s"] - own["datapath_s"] / 2.0).abs() < 1e-9);
+        assert!((shared["cpu_s"] - alone["cpu_s"] - shared["datapath_s"]).abs() < 1e-9);
+        let sum = own["vcpu_s"] + own["vhost_s"] + own["vmm_s"] + own["datapath_s"];
+        assert!((sum - own["cpu_s"]).abs() < 1e-9);
+
+        let cgroup = tempfile::tempdir().unwrap();
+        let text = "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n";
+        fs::write(cgroup.path().join("cpu.stat"), text).unwrap();
+        let held = of(mover(1, true), Some(cgroup.path()));
+        assert_eq!(held["cpu_s"], 0.0, "its cgroup stood still");
+        assert!(held["datapath_s"] > 0.0);
     }
 
     #[test]
@@ -527,12 +633,12 @@ mod tests {
         machine(root.path(), 1);
         fs::remove_dir_all(root.path().join(format!("{}", VMM + 70))).unwrap();
         fs::remove_dir_all(root.path().join(format!("{VMM}/task/{}", VMM + 3))).unwrap();
-        let outside = Processes { pid: VMM, vcpu_tids: vec![VMM + 1], cgroup: None };
-        assert!(outside.sample(root.path()).is_ok());
+        let outside = Processes { pid: VMM, vcpu_tids: vec![VMM + 1], ..Processes::default() };
+        assert!(outside.sample(&at(root.path())).is_ok());
         fs::create_dir(root.path().join(format!("{VMM}/fd"))).unwrap();
         let link = root.path().join(format!("{VMM}/fd/9"));
         std::os::unix::fs::symlink("/dev/vhost-net", link).unwrap();
-        assert!(outside.sample(root.path()).unwrap_err().to_string().contains("cgroup"));
+        assert!(outside.sample(&at(root.path())).unwrap_err().to_string().contains("cgroup"));
     }
 
     /// Uses this thread's CPU for so long by the thread's own clock.
@@ -559,14 +665,15 @@ mod tests {
             wait.recv().unwrap();
         });
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let outside = Processes { pid, vcpu_tids: vec![birth.recv().unwrap()], cgroup: None };
-        let before = outside.sample(Path::new("/proc")).unwrap();
+        let outside =
+            Processes { pid, vcpu_tids: vec![birth.recv().unwrap()], ..Processes::default() };
+        let before = outside.sample(&Surroundings::default()).unwrap();
         go.send(()).unwrap();
         std::thread::spawn(|| burn(60_000_000)).join().unwrap();
         end.recv().unwrap();
         // Asleep, so that the kernel's account of it is complete.
         std::thread::sleep(Duration::from_millis(5));
-        let after = outside.sample(Path::new("/proc")).unwrap();
+        let after = outside.sample(&Surroundings::default()).unwrap();
         go.send(()).unwrap();
         worker.join().unwrap();
 
@@ -601,7 +708,7 @@ mod tests {
                 .unwrap(),
         );
         let outside = Processes { pid: child.0.id() as i32, ..Processes::default() };
-        let proc = Path::new("/proc");
+        let proc = &Surroundings::default();
         let before = outside.sample(proc).unwrap();
         let started = Instant::now();
         std::io::Write::write_all(child.0.stdin.as_mut().unwrap(), b"go\n").unwrap();

@@ -85,7 +85,7 @@ pub(crate) mod tests {
         fs::create_dir(root.path().join("77")).unwrap();
         fs::write(root.path().join("77/status"), STATUS).unwrap();
         fs::write(root.path().join("77/smaps_rollup"), ROLLUP).unwrap();
-        let processes = Processes { pid: 77, vcpu_tids, cgroup: None };
+        let processes = Processes { pid: 77, vcpu_tids, ..Processes::default() };
         let surroundings = Surroundings {
             proc: root.path().to_owned(),
             outside: Some(Outside::Processes(processes)),

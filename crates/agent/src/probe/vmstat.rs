@@ -13,6 +13,7 @@ use crate::values::Definition;
 const VALUES: &[Definition] = &[
     ("pgpgin", "KiB", "read from block devices"),
     ("pgpgout", "KiB", "written to block devices"),
+    ("pgfault", "faults", "page faults, those that needed no disk too"),
     ("*", "events", "memory events by the kernel's name, for example pgfault; some are pages"),
 ];
 

@@ -98,18 +98,20 @@ impl Groups {
     /// Takes a VMM's threads in: those of virtual CPUs into a group of the guest's own, all others to
     /// those that move packets. What they start later stays with them.
     pub fn place(&self, guest: &str, pid: i32, cpu_threads: &[i32]) -> Result<()> {
-        let (own, driver) = (self.make(guest)?, self.root.join(DRIVER));
-        match self.version {
-            Version::V1 => put(&driver.join("cgroup.procs"), pid)?,
-            Version::V2 => {
-                put(&self.root.join("cgroup.procs"), pid)?;
-                for thread in threads(pid)? {
-                    put(&driver.join("cgroup.threads"), thread)?;
-                }
-            }
-        }
+        let own = self.make(guest)?;
+        self.take_in(pid)?;
         let list = if self.version == Version::V1 { "tasks" } else { "cgroup.threads" };
         cpu_threads.iter().try_for_each(|&thread| put(&own.join(list), thread))
+    }
+
+    /// Takes a process in that moves packets.
+    pub fn take_in(&self, pid: i32) -> Result<()> {
+        let driver = self.root.join(DRIVER);
+        if self.version == Version::V1 {
+            return put(&driver.join("cgroup.procs"), pid);
+        }
+        put(&self.root.join("cgroup.procs"), pid)?;
+        threads(pid)?.into_iter().try_for_each(|one| put(&driver.join("cgroup.threads"), one))
     }
 
     /// The file that holds a weight, of a guest or of those that move packets.

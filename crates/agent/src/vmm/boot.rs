@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hypertare_plan::{
-    AGENT_PREFIX, Accelerator, Guest, Hello, MAX_LINE, Node, NodeKind, NodeReady, NumberedOrder,
-    Order, PROTOCOL, Record,
+    AGENT_PREFIX, Accelerator, Datapath, Guest, Hello, MAX_LINE, Node, NodeKind, NodeReady,
+    NumberedOrder, Order, PROTOCOL, Record,
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
@@ -83,7 +83,7 @@ fn boot(options: &Boot) -> Result<()> {
     // Asked once, and no part of a boot.
     jail::has_sandbox();
     let begin = Instant::now();
-    let mut vmm = Vmm::start(Spec { node: &node, guest: &guest, taps: vec![], share: None })?;
+    let mut vmm = Vmm::start(Spec::of(&node, &guest))?;
     let hello = match await_hello(&mut vmm, Duration::from_secs_f64(options.limit)) {
         Ok(hello) => hello,
         Err(error) => bail!("{error:#}{}", last_lines(&vmm)),
@@ -102,8 +102,11 @@ fn boot(options: &Boot) -> Result<()> {
         cgroup: None,
         paging: paging::of_guest(state.accelerator),
         backing: vmm.backing()?,
+        datapath: None,
         joined: None,
         scheduler: None,
+        placed: None,
+        driver: None,
     }))?;
     end(vmm)
 }
@@ -133,6 +136,9 @@ fn describe(options: &Boot) -> (Node, Guest) {
         boot_limit_s: options.limit,
         paging: None,
         pages: None,
+        datapath: Datapath::Qemu,
+        queues: 1,
+        poll_us: None,
     };
     let kind = NodeKind::Guest(guest.clone());
     let node = Node {

@@ -2,7 +2,11 @@
 //! its node shows it.
 //!
 //! - Huge pages from the machine's pool are claimed when QEMU starts, and come when they are touched.
-//! - `vhost=off` is said aloud: the packets of every model are then moved by QEMU itself.
+//! - What moves packets is said aloud, `vhost=off` too: QEMU's default is not ours to know.
+//! - A process that moves packets has the guest's memory in common with QEMU, as an object that can be
+//!   shared.
+//! - Without KVM such a card has one interrupt line and no vectors: QEMU 7.2 ends when the guest takes a
+//!   vector's interrupt from it (docs/kvm-drivers.md). Then so have all of the bench.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -14,19 +18,20 @@ use super::command_line::{
     self, CommandLine, KERNEL_ARGUMENTS, Plugged, TCG_CPU, TCG_KERNEL_ARGUMENTS, escape, is_mac,
     nic,
 };
+use super::port::Port;
 use super::qemu::Spec;
 use crate::boot_contract::SHARE_TAG;
 
-/// Numbers of the descriptors that QEMU inherits; those of the TAPs follow.
+/// Numbers of the descriptors that QEMU inherits; those of what is behind its cards follow.
 pub const QMP_FD: i32 = 3;
 pub const CHANNEL_FD: i32 = 4;
 pub const KERNEL_FD: i32 = 5;
 pub const INITRAMFS_FD: i32 = 6;
-pub const FIRST_TAP_FD: i32 = 7;
+pub const FIRST_PORT_FD: i32 = 7;
 
-/// Memory is the object that is named so: of huge pages from the machine's pool. Transparent ones, or
-/// none, need no object: see [`super::backing`].
-const FROM_POOL: &str = ",memory-backend=ram";
+/// Memory is the object that is named so: of huge pages from the machine's pool, or shared. Transparent
+/// ones, or none, need no object: see [`super::backing`].
+const AN_OBJECT: &str = ",memory-backend=ram";
 
 /// The model of a guest's interface.
 pub fn model(interface: &Interface) -> NicModel {
@@ -47,8 +52,10 @@ pub fn words(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
     }
     machine(&mut line, spec.guest)?;
     console_and_control(&mut line);
-    for (index, tap) in spec.taps.iter().enumerate() {
-        network(&mut line, index, tap.interface)?;
+    let mut number = FIRST_PORT_FD;
+    for (index, port) in spec.ports.iter().enumerate() {
+        network(&mut line, index, port, number, spec.no_vectors)?;
+        number += i32::try_from(port.way.count())?;
     }
     if let Some(root) = spec.share {
         share(&mut line, root);
@@ -69,15 +76,21 @@ fn machine(line: &mut CommandLine, guest: &Guest) -> Result<()> {
         Accelerator::Kvm => ("kvm", "host"),
         Accelerator::Tcg => ("tcg,thread=multi", TCG_CPU),
     };
-    let from_pool = guest.pages == Some(Pages::Huge);
-    line.pc(if from_pool { FROM_POOL } else { "" });
+    let mut object = Vec::new();
+    if guest.pages == Some(Pages::Huge) {
+        object.push("hugetlb=on,hugetlbsize=2M");
+    }
+    if guest.datapath.is_ours() {
+        object.push("share=on");
+    }
+    line.pc(if object.is_empty() { "" } else { AN_OBJECT });
     line.processors(accelerator, guest.cpu_model.as_deref().unwrap_or(default_cpu), guest.cpus);
     line.memory(guest.memory);
-    if from_pool {
-        let pool = "hugetlb=on,hugetlbsize=2M";
+    if !object.is_empty() {
+        let how = object.join(",");
         line.option(
             "-object",
-            [format!("memory-backend-memfd,id=ram,size={}B,{pool}", guest.memory)],
+            [format!("memory-backend-memfd,id=ram,size={}B,{how}", guest.memory)],
         );
     }
     Ok(())
@@ -91,17 +104,27 @@ fn console_and_control(line: &mut CommandLine) {
     line.console_and_port("channel", "");
 }
 
-fn network(line: &mut CommandLine, index: usize, interface: &Interface) -> Result<()> {
-    let fd = FIRST_TAP_FD + i32::try_from(index)?;
-    line.nic(
-        index,
-        &Plugged {
-            model: model(interface),
-            mac: mac(interface)?,
-            netdev: &format!("tap,fd={fd},vhost=off"),
-            more: "",
-        },
-    );
+fn network(
+    line: &mut CommandLine,
+    index: usize,
+    port: &Port,
+    number: i32,
+    no_vectors: bool,
+) -> Result<()> {
+    let (before, netdev) = port.way.words(index, number);
+    if let Some(socket) = before {
+        line.option("-chardev", [socket]);
+    }
+    let model = model(port.interface);
+    let mut more = String::new();
+    if port.way.queues() > 1 {
+        more += ",mq=on";
+    }
+    if no_vectors && model == NicModel::VirtioNet {
+        more += ",vectors=0";
+    }
+    let mac = mac(port.interface)?;
+    line.nic(index, &Plugged { model, mac, netdev: &netdev, more: &more });
     Ok(())
 }
 
@@ -131,7 +154,7 @@ fn kernel_arguments(spec: &Spec) -> Result<String> {
     if spec.guest.accelerator == Accelerator::Tcg {
         words.extend(TCG_KERNEL_ARGUMENTS.map(str::to_owned));
     }
-    let drivers = spec.taps.iter().map(|tap| nic(model(tap.interface)).driver);
+    let drivers = spec.ports.iter().map(|port| nic(model(port.interface)).driver);
     let files: &[&str] =
         if spec.share.is_some() { &["9pnet_virtio", "9p", "overlay"] } else { &[] };
     words.push(command_line::modules(drivers.chain(files.iter().copied())));
@@ -145,9 +168,9 @@ mod tests {
     use std::fs::File;
     use std::path::PathBuf;
 
-    use hypertare_plan::{Node, NodeKind};
+    use hypertare_plan::{Datapath, Node, NodeKind};
 
-    use super::super::qemu::Tap;
+    use super::super::port::Way;
     use super::*;
 
     fn guest() -> Guest {
@@ -162,6 +185,9 @@ mod tests {
             boot_limit_s: 10.0,
             paging: None,
             pages: None,
+            datapath: Datapath::Qemu,
+            queues: 1,
+            poll_us: None,
         }
     }
 
@@ -190,12 +216,16 @@ mod tests {
     }
 
     fn line(node: &Node, guest: &Guest, share: Option<&Path>) -> Result<Vec<String>> {
-        let taps = node
-            .interfaces
-            .iter()
-            .map(|interface| Tap { interface, fd: File::open("/dev/null").unwrap().into() })
-            .collect();
-        let words = words(&Spec { node, guest, taps, share }, true)?;
+        let some = || vec![File::open("/dev/null").unwrap().into()];
+        let way = || match guest.datapath {
+            Datapath::Qemu => Way::Qemu { taps: some() },
+            Datapath::Vhost => Way::Vhost { taps: some(), handles: some(), poll_us: None },
+            _ => Way::Process { socket: some().remove(0), queues: 2 },
+        };
+        let ports =
+            node.interfaces.iter().map(|interface| Port { interface, way: way() }).collect();
+        let no_vectors = guest.datapath.is_ours();
+        let words = words(&Spec { node, guest, ports, share, no_vectors }, true)?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
     }
 
@@ -266,6 +296,38 @@ mod tests {
         assert!(huge.iter().any(|word| word.ends_with(",memory-backend=ram")));
         assert_eq!(with(Some(Pages::Small)), with(None));
         assert_eq!(with(Some(Pages::Transparent)), with(None));
+    }
+
+    #[test]
+    fn what_moves_packets_is_told_with_what_it_needs() {
+        let cards = || {
+            node(vec![
+                interface(None, "52:54:00:77:00:01"),
+                interface(Some(NicModel::E1000), "52:54:00:77:00:02"),
+            ])
+        };
+        let with = |datapath| line(&cards(), &Guest { datapath, ..guest() }, None).unwrap();
+        let has = |words: &[String], option: &str, value: &str| {
+            words.windows(2).any(|pair| pair == [option, value])
+        };
+        let vhost = with(Datapath::Vhost);
+        assert!(has(&vhost, "-netdev", "tap,fd=7,vhost=on,vhostfd=8,id=net0"));
+        assert!(has(&vhost, "-netdev", "tap,fd=9,vhost=on,vhostfd=10,id=net1"));
+        assert!(
+            !vhost.iter().any(|word| word.contains("memory-backend") || word.contains("vectors"))
+        );
+        let ours = with(Datapath::VhostUser);
+        let object = "memory-backend-memfd,id=ram,size=268435456B,share=on";
+        assert!(has(&ours, "-object", object));
+        assert!(has(&ours, "-chardev", "socket,id=way0,path=/proc/self/fd/7"));
+        assert!(has(&ours, "-netdev", "vhost-user,chardev=way0,queues=2,id=net0"));
+        let card = "virtio-net-pci,netdev=net0,mac=52:54:00:77:00:01,romfile=,mq=on,vectors=0";
+        assert!(has(&ours, "-device", card));
+        assert!(ours.iter().any(|word| word.starts_with("e1000,") && !word.contains("vectors")));
+        let pages = Some(Pages::Huge);
+        let both = Guest { pages, datapath: Datapath::Sidecore, ..guest() };
+        let both = line(&cards(), &both, None).unwrap();
+        assert!(both.iter().any(|word| word.ends_with("hugetlb=on,hugetlbsize=2M,share=on")));
     }
 
     #[test]

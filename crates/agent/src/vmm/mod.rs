@@ -1,4 +1,4 @@
-//! Guests' VMMs, seen from outside: [`qemu`] runs one ([`guest_command_line`] is how, of what [`command_line`] has for all, [`initramfs`] what
+//! Guests' VMMs, seen from outside: [`qemu`] runs one ([`guest_command_line`] is how, of what [`command_line`] has for all, [`port`] what is behind its cards, [`initramfs`] what
 //! it boots, [`qmp`] how it is asked, [`console`] what it prints, [`jail`] what keeps it from this host,
 //! [`backing`] and [`paging`] how its memory is mapped); [`boot`] does that for one guest alone.
 
@@ -10,5 +10,6 @@ pub mod guest_command_line;
 pub mod initramfs;
 pub mod jail;
 pub mod paging;
+pub mod port;
 pub mod qemu;
 pub mod qmp;

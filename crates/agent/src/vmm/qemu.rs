@@ -17,9 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{
-    Accelerator, Backing, CONSOLE_PREFIX, Guest, Interface, MAX_CONSOLE_LINES, Node, Pages,
-};
+use hypertare_plan::{Accelerator, Backing, CONSOLE_PREFIX, Guest, MAX_CONSOLE_LINES, Node, Pages};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::fcntl_dupfd_cloexec;
@@ -30,10 +28,11 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::backing;
 use super::command_line::PROGRAM;
 use super::console::Tail;
-use super::guest_command_line::{self, CHANNEL_FD, FIRST_TAP_FD, INITRAMFS_FD, KERNEL_FD, QMP_FD};
+use super::guest_command_line::{self, CHANNEL_FD, FIRST_PORT_FD, INITRAMFS_FD, KERNEL_FD, QMP_FD};
 use super::initramfs::concatenate;
 use super::jail::{self, Jail, NO_SANDBOX};
 use super::paging;
+use super::port::Port;
 use super::qmp::{Ending, Qmp};
 
 /// Lines kept of QEMU's own messages.
@@ -48,20 +47,23 @@ const READER_LIMIT: Duration = Duration::from_secs(2);
 /// From the end of QEMU's connections to the end of its process.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// An interface and the TAP behind it, opened as [`guest_command_line::wants_vnet_header`] says.
-pub struct Tap<'a> {
-    pub interface: &'a Interface,
-    pub fd: OwnedFd,
-}
-
 /// What to start.
 pub struct Spec<'a> {
     pub node: &'a Node,
     pub guest: &'a Guest,
     /// In the order in which the guest is to find them.
-    pub taps: Vec<Tap<'a>>,
+    pub ports: Vec<Port<'a>>,
     /// Root of the files that the guest may read.
     pub share: Option<&'a Path>,
+    /// Cards of virtio have one interrupt line each, and no vectors.
+    pub no_vectors: bool,
+}
+
+impl<'a> Spec<'a> {
+    /// Without a network and files.
+    pub fn of(node: &'a Node, guest: &'a Guest) -> Self {
+        Spec { node, guest, ports: Vec::new(), share: None, no_vectors: false }
+    }
 }
 
 /// What the VMM tells about itself.
@@ -133,7 +135,8 @@ impl Vmm {
             (KERNEL_FD, jail.open(&spec.guest.kernel)?.into()),
             (INITRAMFS_FD, initramfs.into()),
         ];
-        inherited.extend((FIRST_TAP_FD..).zip(spec.taps.into_iter().map(|tap| tap.fd)));
+        let behind = spec.ports.into_iter().flat_map(|port| port.way.into_descriptors());
+        inherited.extend((FIRST_PORT_FD..).zip(behind));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         if spec.guest.pages == Some(Pages::Small) {
@@ -157,6 +160,11 @@ impl Vmm {
     /// What should keep a guest that broke out of QEMU from this host, and is not there.
     pub fn missing_walls(&self) -> &[String] {
         &self.missing
+    }
+
+    /// Readable once QEMU's process has ended.
+    pub fn handle(&self) -> Result<OwnedFd> {
+        Ok(self.pidfd.try_clone()?)
     }
 
     /// QEMU's process.

@@ -300,6 +300,7 @@ mod tests {
             links: vec![link],
             weights: false,
             scheduler: None,
+            driver: None,
         }
     }
 

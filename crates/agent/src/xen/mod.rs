@@ -2,7 +2,7 @@
 //!
 //! - in dom0: [`control`] starts what Xen's tools need once the machine has booted; [`domain`] makes
 //!   and ends one guest with `xl`; [`vif`] is the hotplug script that joins a guest's interface to
-//!   its bridge; [`scheduler`] sets weights; [`account`] asks the hypervisor for CPU time and whether
+//!   its bridge; [`scheduler`] sets weights; [`placement`] tells what runs on which CPU; [`account`] asks the hypervisor for CPU time and whether
 //!   a guest runs; [`store`] tells when to ask that.
 //! - on a user's host: [`kit`] names a run's guests after it, [`keeper`] does for them what cannot be
 //!   done in a sandbox, [`cleanup`] removes what they leave, [`journal`] notes what is to be put back.
@@ -19,6 +19,7 @@ pub mod domain;
 pub mod journal;
 pub mod keeper;
 pub mod kit;
+pub mod placement;
 pub mod scheduler;
 pub mod store;
 pub mod tools;

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypertare.design.design import Plot
 from hypertare.design.planner.hosts import hosts
 from hypertare.design.planner.knobs import has_weights
+from hypertare.design.planner.links import make_links
 from hypertare.design.planner.nodes import host_of_guests
-from hypertare.design.planner.routed import routed
+from hypertare.design.planner.routed import routed, routed_links
 from hypertare.design.planner.surroundings import Surroundings, files_memory
 from hypertare.protocol import plan
 from hypertare.study import Study
@@ -29,7 +30,16 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
         links=tuple(links),
         weights=has_weights(study),
         scheduler=_scheduler(study, plot),
+        driver=_driver(study, plot),
     )
+
+
+def way(study: Study, plot: Plot, on: Surroundings) -> list[plan.Link]:
+    """The links of a plot's bench that packets of its workloads take."""
+    if not study.needs_network:
+        return []
+    links = routed_links if study.routed else make_links
+    return links(study, host_of_guests(study, plot), on)
 
 
 def _files(study: Study, on: Surroundings) -> plan.Files | None:
@@ -48,3 +58,13 @@ def _scheduler(study: Study, plot: Plot) -> plan.Scheduler | None:
     """What a machine under Xen must have been booted with."""
     under = host_of_guests(study, plot)
     return study.sut.scheduler if under is not None and under.has_driver_domain else None
+
+
+def _driver(study: Study, plot: Plot) -> plan.VirtualCpus | None:
+    """Of its driver domain, too."""
+    under = host_of_guests(study, plot)
+    if under is None or not under.has_driver_domain:
+        return None
+    count = study.sut.virtual_cpus_of_driver
+    apart = study.sut.pinning == "apart"
+    return plan.VirtualCpus(count=count, on=tuple(range(count)) if apart else ())

@@ -21,12 +21,13 @@ from hypertare.design.planner.addresses import (
 )
 from hypertare.design.planner.links import is_switched, make_links, routes_guests
 from hypertare.design.planner.nodes import (
+    cpus_of,
+    cpus_of_peer,
     host_of_guests,
-    is_placed_by_others,
     kind_of,
     peer_kind,
 )
-from hypertare.design.planner.surroundings import Surroundings, peer_cpus, sut_cpus
+from hypertare.design.planner.surroundings import Surroundings
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.study import Study
@@ -37,12 +38,11 @@ def hosts(
 ) -> tuple[list[plan.Node], list[plan.Link]]:
     """Their nodes and links; without a network they stand alone."""
     under = host_of_guests(study, plot)
-    cpus = sut_cpus(study.sut.cpus, on)
     nodes = [
         plan.Node(
             name=node,
             kind=kind_of(variant.kind, cells[variant.node], on),
-            cpus=() if is_placed_by_others(variant, under) else cpus,
+            cpus=cpus_of(variant, study, under, on),
             interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, rank, on),
             files=files,
         )
@@ -107,6 +107,6 @@ def _peers(
         yield plan.Node(
             name=name,
             kind=peer_kind(study, under, on),
-            cpus=() if under else peer_cpus(study.sut.cpus, on),
+            cpus=cpus_of_peer(study, under, on),
             interfaces=(interface,),
         )

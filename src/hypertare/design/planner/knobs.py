@@ -6,28 +6,36 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hypertare.design.design import Variant
-from hypertare.design.planner.addresses import HOST
+from hypertare.design.planner.addresses import HOST, HUB_INTERFACE
+from hypertare.design.planner.nodes import datapath_of
 from hypertare.design.planner.pairs import nodes_of
+from hypertare.design.planner.surroundings import Surroundings
 from hypertare.knobs.knob import KnobKind, Place, Target
 from hypertare.knobs.registry import KINDS, Knobs
 from hypertare.protocol import plan
 from hypertare.study import Study
 from hypertare.workloads.pair import Pair
 
-_PLACES: tuple[Place, ...] = ("link", "interface", "driver", "guest", "kernel", "below")
+_PLACES: tuple[Place, ...] = ("link", "way", "interface", "driver", "guest", "kernel", "below")
 """In the order in which they are set."""
 
 
 def knob_settings(
-    study: Study, variant: Variant, working: Sequence[Pair], own_machine: bool
+    study: Study,
+    variant: Variant,
+    working: Sequence[Pair],
+    links: Sequence[plan.Link],
+    own_machine: bool,
 ) -> list[plan.KnobSetting]:
-    """All that is set; `own_machine`: whether what is under test is no part of this host."""
+    """All that is set; `links` are those of the bench, `own_machine`: whether what is under test is no part
+    of this host.
+    """
     knobs = _with_mtu(study)
     given = [kind for kind in knobs.given() if own_machine or not kind.for_own_machines]
     settings = [
         plan.KnobSetting(node=target.node, knob=told)
         for place in _PLACES
-        for target in _targets(place, study, variant, working)
+        for target in _targets(place, study, variant, working, links)
         for kind in given
         if kind.place == place
         for told in kind.told(knobs.level(kind), target)
@@ -44,14 +52,19 @@ def _with_mtu(study: Study) -> Knobs:
     return knobs
 
 
-def _targets(place: Place, study: Study, variant: Variant, working: Sequence[Pair]) -> list[Target]:
+def _targets(
+    place: Place,
+    study: Study,
+    variant: Variant,
+    working: Sequence[Pair],
+    links: Sequence[plan.Link],
+) -> list[Target]:
     nodes = nodes_of(working)
     match place:
         case "link":
-            return [
-                *_interfaces(working),
-                *(_far_interfaces(working) if study.needs_network else ()),
-            ]
+            return _ends(study, working)
+        case "way":
+            return [*_ends(study, working), *_between(links)]
         case "interface":
             return _interfaces(working)
         case "driver":
@@ -64,6 +77,20 @@ def _targets(place: Place, study: Study, variant: Variant, working: Sequence[Pai
             return [Target(node) for node in own]
         case "below":
             return [Target(HOST)] if variant.kind.is_backed_by_host else []
+
+
+def _ends(study: Study, working: Sequence[Pair]) -> list[Target]:
+    far = _far_interfaces(working) if study.needs_network else ()
+    return [*_interfaces(working), *far]
+
+
+def _between(links: Sequence[plan.Link]) -> Iterator[Target]:
+    """What the node `host` has between both ends: its bridges' ports, and the NIC that it routes to."""
+    for link in links:
+        if link.kind == "bridge":
+            yield Target(HOST, link.name, between="ports")
+        elif link.kind == "route":
+            yield Target(HOST, HUB_INTERFACE, between="itself")
 
 
 def _interfaces(working: Sequence[Pair]) -> list[Target]:
@@ -99,16 +126,31 @@ def _is_asked(study: Study, kind: KnobKind[Any]) -> bool:
     return study.knobs.level(kind) is not None or f"knobs.{kind.name}" in study.all_factors
 
 
-def warnings(study: Study) -> list[str]:
+def warnings(study: Study, on: Surroundings) -> list[str]:
     """What of the study does not reach every platform, or is not what it may seem."""
-    return [*_unlike_the_users(study), *_out_of_reach(study)]
+    return [*_unlike_the_users(study, on), *_shared_sidecore(study, on), *_out_of_reach(study)]
 
 
-def _unlike_the_users(study: Study) -> list[str]:
-    """How guests of this host differ from those that people have."""
+def _unlike_the_users(study: Study, on: Surroundings) -> list[str]:
+    """How guests of this host differ from those that people have. A study that varies it knows."""
     if not study.machine_kind.is_this_host or not study.needs_network:
         return []
-    return [one.unlike_usual for one in study.platforms if one.unlike_usual is not None]
+    if "sut.datapath" in study.all_factors:
+        return []
+    unlike = (one.unlike_by_datapath.get(datapath_of(study, on)) for one in study.platforms)
+    return [text for text in unlike if text is not None]
+
+
+def _shared_sidecore(study: Study, on: Surroundings) -> list[str]:
+    """A core that polls needs a CPU that nobody else has: beside the guests' and the peers'."""
+    asked = ("sidecore", *study.all_factors.get("sut.datapath", (study.sut.datapath,)))
+    needed = study.sut.cpus + 2
+    if asked.count("sidecore") == 1 or len(on.cpus) >= needed:
+        return []
+    return [
+        f"sut.datapath = 'sidecore': the core that polls shares its CPU with the guest or its peers, since "
+        f"this run has {len(on.cpus)} CPUs and needs {needed}: its figures are too bad, and vary"
+    ]
 
 
 def _out_of_reach(study: Study) -> list[str]:

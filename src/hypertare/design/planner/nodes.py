@@ -5,19 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 
 from hypertare.design.design import Plot, Variant
-from hypertare.design.planner.surroundings import Surroundings
+from hypertare.design.planner.surroundings import Surroundings, peer_cpus, sut_cpus
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.platforms.pc_class import PcClass
 from hypertare.platforms.platform import NodeInputs, Platform
 from hypertare.protocol import plan
-from hypertare.study import Study
+from hypertare.study import WITH_DATAPATH, Study
 
 
 def is_placed_by_others(variant: Variant, under: PcClass | None) -> bool:
     """Under a hypervisor its scheduler, or that of the emulated machine, says what runs where: the CPUs
     that a driver domain sees are not the machine's.
     """
-    return under is not None or variant.kind.under_hypervisor
+    return under is not None or (variant.kind.under_hypervisor and not variant.kind.is_host)
+
+
+def cpus_of(
+    variant: Variant, study: Study, under: PcClass | None, on: Surroundings
+) -> tuple[int, ...]:
+    """The CPUs that a system under test is bound to."""
+    if is_placed_by_others(variant, under):
+        return cpus_beside_driver(study, under)
+    return sut_cpus(study.sut.cpus, on)
+
+
+def cpus_beside_driver(study: Study, under: PcClass | None) -> tuple[int, ...]:
+    """Those that guests are bound to, where the driver domain has others for itself."""
+    apart = under is not None and under.has_driver_domain and study.sut.pinning == "apart"
+    return study.sut.cpus_beside_driver if apart else ()
 
 
 def host_of_guests(study: Study, plot: Plot) -> PcClass | None:
@@ -28,21 +43,42 @@ def host_of_guests(study: Study, plot: Plot) -> PcClass | None:
 
 def kind_of(platform: Platform, study: Study, on: Surroundings) -> plan.NodeKind:
     """What a node of a platform is in a plan."""
-    accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
     return platform.node(
         NodeInputs(
-            cpus=study.sut.cpus,
+            cpus=study.sut.virtual_cpus(has_driver=platform.pc.has_driver_domain),
             memory=study.sut.memory,
             boot_limit_s=boot_limit_s(study),
-            accelerator=accelerator,
+            accelerator=accelerator_of(study, on),
             boots_from=_boots_from(platform, study, on),
             cpu_model=study.sut.cpu_model,
             kernel_args=study.sut.kernel_args,
             paging=study.sut.paging,
             pages=study.sut.pages,
+            datapath=datapath_of(study, on),
+            queues=study.sut.queues,
+            poll_us=study.sut.poll_us,
             inner_seed=on.chance.seed if study.machine_kind.draws_chance else None,
+            injects_once=on.emulator is not None,
         )
     )
+
+
+def accelerator_of(study: Study, on: Surroundings) -> plan.Accelerator:
+    """What runs guests of this host."""
+    return on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
+
+
+def datapath_of(study: Study, on: Surroundings) -> plan.Datapath:
+    """What moves the packets of a guest's virtio-net. `auto` is what libvirt does with its guests: vhost
+    for those of KVM, where this host has it. On an emulated machine it is QEMU, as in all that was
+    measured there before there was a choice: a study that asks for another says so.
+    """
+    asked = study.sut.datapath
+    if asked != "auto":
+        return asked
+    can = on.has_vhost and study.machine_kind.is_this_host
+    is_usual = accelerator_of(study, on) == "kvm" and study.sut.nic == WITH_DATAPATH
+    return "vhost" if can and is_usual else "qemu"
 
 
 def _boots_from(platform: Platform, study: Study, on: Surroundings) -> tuple[Path, Path] | None:
@@ -61,6 +97,13 @@ def peer_kind(study: Study, under: PcClass | None, on: Surroundings) -> plan.Nod
         return plan.Container()
     platform = next(platform for platform in study.platforms if platform.has_guests_as_peers)
     return kind_of(platform, study, on)
+
+
+def cpus_of_peer(study: Study, under: PcClass | None, on: Surroundings) -> tuple[int, ...]:
+    """What the system under test leaves; of peers that are guests, what all guests have."""
+    if under is None:
+        return peer_cpus(study.sut.cpus, on)
+    return cpus_beside_driver(study, under) if are_guests(study, under) else ()
 
 
 def are_guests(study: Study, under: PcClass | None) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hypertare.design import routers
 from hypertare.design.design import Variant, numbered
 from hypertare.design.planner.addresses import (
+    LINK,
     PEER,
     PEER_INDEX,
     address_of,
@@ -44,7 +45,13 @@ def _direct_ends(study: Study, variant: Variant, rank: int, node: str, on: Surro
     own_rank = 0 if variant.kind.is_host else rank
     near = End(node, address_of(variant.index, own_rank))
     far = End(numbered(PEER, variant.guests)[rank], address_of(PEER_INDEX, rank))
-    return near, far, (interface_of(node, study),)
+    return near, far, (_interface(study, variant, node),)
+
+
+def _interface(study: Study, variant: Variant, node: str) -> str:
+    """A driver domain that is under test itself has the bridge."""
+    driver = variant.kind.is_host and variant.kind.under_hypervisor
+    return LINK if driver else interface_of(node, study)
 
 
 def _routed_ends(study: Study, variant: Variant, rank: int, node: str, on: Surroundings) -> _Ends:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from hypertare.design import routers
 from hypertare.design.design import Plot, Variant, numbered
 from hypertare.design.planner.addresses import HOST, PEER
+from hypertare.design.planner.nodes import accelerator_of, datapath_of
 from hypertare.design.planner.pairs import nodes_of
 from hypertare.design.planner.surroundings import Surroundings
+from hypertare.platforms.registry import has_own
 from hypertare.probes.probe import Place, ProbeKind
 from hypertare.probes.registry import KINDS
 from hypertare.protocol import plan
-from hypertare.study import Study
+from hypertare.study import OUR_DATAPATHS, Study
 from hypertare.workloads.pair import Pair
 
 
@@ -32,6 +34,7 @@ def probes_of(
     guests = nodes if variant.kind.is_counted_by_kvm and _under_kvm(study, on) else []
     counts_way = machines and any("way" in kind.places for kind in wanted)
     others = _others(variant, working) if counts_way else []
+    served = nodes if _is_served(study, variant, on) else []
     asked: list[tuple[Place, Sequence[str]]] = [
         ("outside", _seen_from_outside(study, variant, plot, nodes)),
         ("host", [HOST]),
@@ -41,6 +44,7 @@ def probes_of(
         ("kernel", [HOST, *backed]),
         ("processor", [HOST]),
         ("guest", guests),
+        ("datapath", served),
         ("shared", [] if study.machine_kind.boots_whole_pcs else [HOST]),
     ]
     found = [
@@ -68,13 +72,14 @@ def _others(variant: Variant, working: Sequence[Pair]) -> list[str]:
 def _seen_from_outside(
     study: Study, variant: Variant, plot: Plot, nodes: Sequence[str]
 ) -> list[str]:
-    own = [node for node in nodes if node != HOST]
-    return [*own, *_domains(study, variant, plot)] if variant.kind.under_hypervisor else own
+    own = [] if variant.kind.is_host else nodes
+    return [*own, *_domains(study, variant, plot)] if variant.kind.under_hypervisor else [*own]
 
 
 def _domains(study: Study, variant: Variant, plot: Plot) -> list[str]:
     """All of a bench under Xen, those that have nothing to do too: its CPU time is theirs together."""
-    found = [HOST, *(n for v in plot.variants if v.kind.under_hypervisor for n in v.nodes)]
+    guests = (v for v in plot.variants if v.kind.under_hypervisor and not v.kind.is_host)
+    found = [HOST, *(node for guest in guests for node in guest.nodes)]
     if study.needs_network and study.bench.peers_are_guests:
         count = variant.guests
         sides = [side.end for side in routers.all_sides(count)]
@@ -82,7 +87,11 @@ def _domains(study: Study, variant: Variant, plot: Plot) -> list[str]:
     return found
 
 
+def _is_served(study: Study, variant: Variant, on: Surroundings) -> bool:
+    """Whether a process of ours moves the packets of the nodes under test."""
+    return has_own(variant.kind, "sut.datapath") and datapath_of(study, on) in OUR_DATAPATHS
+
+
 def _under_kvm(study: Study, on: Surroundings) -> bool:
     """Whether guests are KVM's."""
-    accelerator = on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator
-    return study.machine_kind.guests_have_kvm or accelerator == "kvm"
+    return study.machine_kind.guests_have_kvm or accelerator_of(study, on) == "kvm"

@@ -18,12 +18,13 @@ from hypertare.design.planner.addresses import (
 from hypertare.design.planner.links import line_between, plain_link
 from hypertare.design.planner.nodes import (
     are_guests,
+    cpus_of,
+    cpus_of_peer,
     host_of_guests,
-    is_placed_by_others,
     kind_of,
     peer_kind,
 )
-from hypertare.design.planner.surroundings import Surroundings, peer_cpus, sut_cpus
+from hypertare.design.planner.surroundings import Surroundings
 from hypertare.design.routers import Network, networks
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
@@ -44,7 +45,7 @@ def routed(
             range(1, count + 1) if variant.kind.is_host else (rank + 1,),
             way=variant.index,
             settings=settings,
-            cpus=() if is_placed_by_others(variant, under) else sut_cpus(study.sut.cpus, on),
+            cpus=cpus_of(variant, study, under, on),
             nics=partial(router_nic, cells[variant.node], variant, on=on),
         )
         for variant in plot.variants
@@ -56,9 +57,8 @@ def routed(
         nodes.insert(0, plan.Node(name=HOST, kind=plan.Host()))
     ways = [variant.index for variant in plot.variants]
     nodes += [_routed_end(study, side, ways, under, on) for side in routers.all_sides(count)]
-    links = list(_routed_links(study, under, count, on))
+    links = routed_links(study, under, on)
     if study.bench.line_rate is not None:
-        links = list(_shared_lines(study, under, on))
         nodes = [routers.on_shared_lines(node, count) for node in nodes]
     return nodes, [*links, *_cores(study, nodes, ways, under)]
 
@@ -117,13 +117,20 @@ def _routed_end(
         side,
         peer_kind(study, under, on),
         ways=ways,
-        cpus=() if under else peer_cpus(study.sut.cpus, on),
+        cpus=cpus_of_peer(study, under, on),
         nic=routers.Nic("eth0", mac, model),
         link=routers.beyond(side) if under else side.link,
     )
 
 
-def _routed_links(
+def routed_links(study: Study, under: PcClass | None, on: Surroundings) -> list[plan.Link]:
+    """Those that the packets of ends take."""
+    if study.bench.line_rate is not None:
+        return list(_shared_lines(study, under, on))
+    return list(_own_links(study, under, study.bench_guests, on))
+
+
+def _own_links(
     study: Study, under: PcClass | None, count: int, on: Surroundings
 ) -> Iterator[plan.Link]:
     """Two for each router, on which nobody else is. Under a hypervisor each is a bridge with a NIC of

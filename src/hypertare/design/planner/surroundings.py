@@ -108,7 +108,8 @@ class Surroundings:
     copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
     what those of its image take of the memory of the system under test, in bytes. `daemon` is what
     routers learn networks by, where one does. `image` is what the user's engine makes containers of.
-    `emulator` is what several CPUs in virtual time are made with; else that is the distribution's QEMU.
+    `has_vhost` says that this run can use vhost-net of this host. `emulator` is what virtual time is made
+    with; where there is none, the distribution's QEMU.
     """
 
     cpus: tuple[int, ...]
@@ -123,6 +124,7 @@ class Surroundings:
     daemon: Startable | None = None
     image: ContainerImage | None = None
     emulator: Emulating | None = None
+    has_vhost: bool = False
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:

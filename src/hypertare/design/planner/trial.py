@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypertare.design.design import Plot, Variant
+from hypertare.design.planner.bench import way
 from hypertare.design.planner.knobs import knob_settings
 from hypertare.design.planner.limits import patience_s, settling_s
 from hypertare.design.planner.pairs import pairs
@@ -49,7 +50,7 @@ def make_trial(
         probes=tuple(probes_of(study, variant, plot, working, own_machine, on)),
         limit_s=seconds + patience_s(study, settings),
     )
-    knobs = knob_settings(study, variant, working, own_machine)
+    knobs = knob_settings(study, variant, working, way(study, plot, on), own_machine)
     before = _before(id, study, variant, working, on)
     return plan.Trial(id=id, knobs=tuple(knobs), phases=(*before, phase))
 
@@ -72,10 +73,11 @@ def _before(
 
 
 def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
-    """One echo, so that both ends know each other's addresses and frames pass.
+    """An echo, so that both ends know each other's addresses and frames pass.
 
     QEMU's e1000 takes none in for a second after the kernel has set its filter; and what a sender
-    has for an address that is not known yet is dropped where nobody counts it.
+    has for an address that is not known yet is dropped where nobody counts it. The second echo is for
+    NICs that begin anew for another MTU, and lose what they had.
     """
     tasks = tuple(
         pair.task(
@@ -84,8 +86,8 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
             plan.PingRequest(
                 protocol="icmp",
                 to=pair.near.address,
-                count=1,
-                duration_s=SETTLE_S / 2,
+                count=2,
+                duration_s=1.5 * SETTLE_S,
                 timeout_s=SETTLE_S / 2,
             ),
         )

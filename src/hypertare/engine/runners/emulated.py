@@ -32,6 +32,12 @@ from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
 from hypertare.study import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 
+_STAND_IN = (
+    "hypertare's own emulator cannot be had here (why: hypertare image build emulator), so this was made "
+    "with the distribution's QEMU: its figures differ a little from the emulator's, and some trials with "
+    "guests of KVM fail because their guest is lost"
+)
+
 
 class Emulated(Runner):
     kind = KIND
@@ -81,6 +87,11 @@ class Emulated(Runner):
             distribution="none: the agent is its init",
         )
 
+    def warnings(self, prepared: Prepared, on: Surroundings) -> list[str]:
+        if on.emulator or not prepared.study.clock_kind.counts_instructions:
+            return []
+        return [_STAND_IN]
+
     def run_cells(
         self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
     ) -> bool:
@@ -108,17 +119,19 @@ def _machine(on: Surroundings, manner: Manner) -> EmulatedMachine:
 
 
 def _emulator(prepared: Prepared, tell: Callable[[str], None]) -> Emulator | None:
-    """What several CPUs in virtual time are made with: our own emulator, for the distribution's QEMU has
-    one count of instructions. A study that has one CPU throughout is as it was, record for record.
+    """What virtual time is made with: our own emulator. Where it cannot be had, one CPU can, of the
+    distribution's QEMU, which has one count of instructions.
 
     Raises:
-        MachineError: it cannot be had.
+        MachineError: it cannot be had, and the study has several CPUs.
     """
-    if not prepared.study.clock_kind.counts_instructions or len(prepared.cpus) == 1:
+    if not prepared.study.clock_kind.counts_instructions:
         return None
     try:
         return emulator.build(tell)
     except MachineError as error:
+        if len(prepared.cpus) == 1:
+            return None
         raise MachineError(
             f"In virtual time several CPUs need hypertare's own emulator. {error.what}", error.do
         ) from error

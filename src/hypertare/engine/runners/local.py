@@ -21,7 +21,7 @@ from hypertare.engine.runners.runner import Runner
 from hypertare.machine_kinds import local
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
-from hypertare.machines.host import engine, xen
+from hypertare.machines.host import engine, vhost, xen
 from hypertare.machines.host.loan import Loan, recover
 from hypertare.machines.host.needs import Needs, Permissions, check
 from hypertare.machines.image import bird
@@ -72,6 +72,7 @@ class Local(Runner):
             prepared.workdir,
             daemon=daemon,
             image=image,
+            has_vhost=vhost.can_be_used(Host()),
         )
         for plot in prepared.design.plots:
             cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
@@ -85,7 +86,7 @@ class Local(Runner):
     def run_cells(
         self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
     ) -> bool:
-        with _machine(manner, on) as machine:
+        with _machine(manner, prepared.study, on) as machine:
             campaign = Campaign(
                 prepared.file, prepared.study, prepared.design, machine, store, observer, on
             )
@@ -93,13 +94,13 @@ class Local(Runner):
 
     @contextmanager
     def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
-        with _machine(manner, asking.on) as machine:
+        with _machine(manner, asking.notes.study, asking.on) as machine:
             yield AskedOnBenches(asking, machine)
 
 
-def _machine(manner: Manner, on: Surroundings) -> LocalMachine:
+def _machine(manner: Manner, study: Study, on: Surroundings) -> LocalMachine:
     image = on.image if isinstance(on.image, engine.EngineImage) else None
-    return LocalMachine(paths.agent_binary(), Loan(manner.allow), image)
+    return LocalMachine(paths.agent_binary(), Loan(manner.allow), image, study.sut.network)
 
 
 def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:

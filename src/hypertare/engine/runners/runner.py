@@ -41,6 +41,10 @@ class Runner(ABC):
     def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
         """The machine as the run's summary names it."""
 
+    def warnings(self, prepared: Prepared, on: Surroundings) -> list[str]:
+        """What of the machine has to be known of all that is measured on it."""
+        return []
+
     @abstractmethod
     def run_cells(
         self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer

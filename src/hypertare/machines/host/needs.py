@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypertare.base.errors import InputError, MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
-from hypertare.machines.host import huge_pages, journal, kvm
+from hypertare.machines.host import huge_pages, journal, kvm, vhost
 from hypertare.protocol import plan
 from hypertare.protocol.constants import HUGE_PAGE
 
@@ -27,10 +27,16 @@ NOTHING = Permissions()
 @dataclass(frozen=True)
 class Needs:
     """`paging`: what KVM is to give its guests; none for what it gives. `huge_pages`: of 2 MB, free
-    for guests."""
+    for guests. `vhost`: the kernel is to move their packets."""
 
     paging: plan.Paging | None = None
     huge_pages: int = 0
+    vhost: bool = False
+
+    @property
+    def of_settings(self) -> bool:
+        """Whether any is a setting of this host."""
+        return self.paging is not None or self.huge_pages > 0
 
     @classmethod
     def of(cls, bench: plan.Bench) -> Needs:
@@ -45,6 +51,7 @@ class Needs:
         return cls(
             next(iter(paging), None),
             sum(huge_pages.needed(guest.memory) for guest in guests if guest.pages == "2M"),
+            any(guest.datapath == "vhost" for guest in guests),
         )
 
 
@@ -65,7 +72,9 @@ def check(host: Host, needs: Needs, allow: Permissions) -> None:
     Raises:
         MachineError: it has not, and what to do about it.
     """
-    if needs != Needs() and journal.is_held(host):
+    if needs.vhost:
+        vhost.check(host)
+    if needs.of_settings and journal.is_held(host):
         raise journal.held_by_another()
     if needs.paging is not None:
         _check_paging(host, needs.paging, allow)

@@ -75,7 +75,7 @@ def check_driver_domain(host: Host, *, root: bool | None = None) -> None:
     """
     if not is_below(host):
         raise MachineError(
-            "The platform xen needs Xen below this host, which does not run under it.",
+            "The platforms xen and driver need Xen below this host, which does not run under it.",
             f"{_INSTALL}; {_EMULATED}",
         )
     if not is_driver_domain(host):
@@ -119,6 +119,8 @@ def _check_scheduler(xen: Xen, study: Study) -> None:
 
 
 def _check_memory(xen: Xen, study: Study) -> None:
+    if not any(platform.has_own_kernel for platform in study.platforms):
+        return
     memory, count = study.sut.memory, study.bench_guests
     if memory > P2M_LIMIT:
         raise MachineError(

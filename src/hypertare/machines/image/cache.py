@@ -4,8 +4,9 @@ virtual time, modelled page walks.
 An entry is a directory that appears whole, by a rename, or not at all. It holds `entry.json` with
 what it is and the SHA-256 of every file in it; a file is checked when it is opened, so a damaged
 one is noticed and made again. Whoever uses an entry holds a shared lock on its directory; the
-collector takes away only what it can lock alone. The kernel drops locks when a process ends,
-however it ends.
+collector takes away only what it can lock alone. So does whoever fills a new one, and what is left
+unlocked was left by a process that is no more. The kernel drops locks when a process ends, however
+it ends.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -164,20 +165,17 @@ class Cache:
         Raises:
             MachineError: the disk is full or the cache cannot be written.
         """
-        with self._writable():
-            work = Path(tempfile.mkdtemp(dir=self._work()))
-            try:
-                facts = fill(work)
-                digests = dict(_digests(work))
-                meta = {"what": what, "facts": facts, "digests": digests}
-                (work / _META).write_text(json.dumps(meta), encoding="utf-8")
-                work.chmod(0o755)
-                self.drop(kind, key)
-                place = self.root / kind / key
+        place = self.root / kind / key
+        with self._writable(), self._at_work() as work:
+            facts = fill(work)
+            digests = dict(_digests(work))
+            meta = {"what": what, "facts": facts, "digests": digests}
+            (work / _META).write_text(json.dumps(meta), encoding="utf-8")
+            work.chmod(0o755)
+            with self._moving():
+                self._take_away(place)
                 place.parent.mkdir(exist_ok=True)
                 work.rename(place)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
         entry = self.find(kind, key)
         if entry is None:
             raise MachineError(f"{place} vanished while it was made.", "Try again.")
@@ -185,29 +183,43 @@ class Cache:
 
     def drop(self, kind: Kind, key: str) -> None:
         """Takes an entry away. A process that has its files open keeps them."""
-        place = self.root / kind / key
+        with self._moving():
+            self._take_away(self.root / kind / key)
+
+    def _take_away(self, place: Path) -> None:
         if place.exists():
-            doomed = Path(tempfile.mkdtemp(dir=self._work())) / key
-            place.rename(doomed)
-            shutil.rmtree(doomed.parent, ignore_errors=True)
+            with self._at_work() as doomed:
+                place.rename(doomed / place.name)
 
     @contextmanager
-    def building(self, progress: Progress) -> Iterator[None]:
+    def building(self, progress: Progress, alone: Kind | None = None) -> Iterator[None]:
         """Only one process at a time makes entries. Clears what a killed one left.
+
+        `alone`: entries of this kind take so long to make that nobody who makes others waits for them,
+        nor they for others.
 
         Raises:
             MachineError: the cache cannot be written.
         """
+        with self._locked(f"lock-{alone}" if alone else "lock", progress):
+            self._clear()
+            yield
+
+    def _moving(self) -> AbstractContextManager[None]:
+        """Only one process at a time puts entries into their places or takes them away."""
+        return self._locked("lock-moving", lambda _: None)
+
+    @contextmanager
+    def _locked(self, name: str, progress: Progress) -> Iterator[None]:
         with self._writable():
             self.root.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            lock = os.open(self.root / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 progress("waiting for another build")
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            shutil.rmtree(self.root / "work", ignore_errors=True)
             yield
         finally:
             os.close(lock)
@@ -229,9 +241,9 @@ class Cache:
             return [listed for listed in old if self._remove(listed)]
 
     def _remove(self, listed: Listed) -> bool:
-        with _alone(listed.path) as free:
+        with self._moving(), _alone(listed.path) as free:
             if free:
-                self.drop(listed.kind, listed.key)
+                self._take_away(listed.path)
             return free
 
     def _directories(self, kind: Kind) -> list[Path]:
@@ -240,10 +252,31 @@ class Cache:
         except OSError:
             return []
 
-    def _work(self) -> Path:
+    @contextmanager
+    def _at_work(self) -> Iterator[Path]:
+        """A new directory that nobody clears as long as this lasts."""
         work = self.root / "work"
         work.mkdir(exist_ok=True)
-        return work
+        while True:
+            place = Path(tempfile.mkdtemp(dir=work))
+            # Who clears may have been faster than our lock.
+            with suppress(FileNotFoundError):
+                hold = _Hold(place)
+                if hold.is_of(place):
+                    break
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+            del hold
+
+    def _clear(self) -> None:
+        """Takes away what nobody works on any more."""
+        work = self.root / "work"
+        for place in work.iterdir() if work.exists() else ():
+            with _alone(place) as free:
+                if free:
+                    shutil.rmtree(place, ignore_errors=True)
 
     @contextmanager
     def _writable(self) -> Iterator[None]:
@@ -286,7 +319,11 @@ def _listed(kind: Kind, path: Path) -> Listed:
 @contextmanager
 def _alone(path: Path) -> Iterator[bool]:
     """Whether nobody else uses the directory, now and while this lasts."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield False
+        return
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

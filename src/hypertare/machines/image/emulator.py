@@ -29,7 +29,7 @@ from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.machines.image.source import Source
 from hypertare.machines.image.userland import fetch_all
 
-VERSION = 1
+VERSION = 2
 """Of the way it is built; part of the key."""
 
 QEMU = Source(
@@ -45,9 +45,12 @@ STABLE = Source(
     sha256="28a1c86310ee53b6bf1854cffe6f6be6ed29a08db7d05759f8ac57b8d6a6cb2f",
     package="qemu-system-x86",
     folder="debian",
+    gone="The distribution's archive has this file until its next point release. After that take a newer "
+    "hypertare, which knows the next one, or this file from snapshot.debian.org (package qemu, version "
+    "1:7.2+dfsg-7+deb12u18), and name its directory: hypertare image build emulator --sources DIR",
 )
 """The distribution's changes, of which QEMU's own stable releases are taken. The archive keeps them until
-the next point release of the distribution: then its file and hash stand here."""
+the next point release of the distribution: then its file, version and hash stand here."""
 _STABLE = re.compile(r"v7\.2\.(\d+)\.diff")
 
 AGAIN = "hypertare image build emulator"
@@ -140,9 +143,14 @@ def find(cache: Cache) -> Emulator | None:
 
 
 def build(
-    progress: Progress = lambda _: None, *, cache: Cache | None = None, again: bool = False
+    progress: Progress = lambda _: None,
+    *,
+    cache: Cache | None = None,
+    again: bool = False,
+    sources: Path | None = None,
 ) -> Emulator:
-    """The emulator, from the cache or built now; `again` tries what has failed before.
+    """The emulator, from the cache or built now; `again` tries what has failed before. `sources`: a
+    directory with sources that the archive may no longer have.
 
     Raises:
         MachineError: this host lacks a program, the source or a package cannot be had, or it does not
@@ -152,12 +160,12 @@ def build(
     known = None if again else _sound(store, how.key)
     if known:
         return known
-    with store.building(progress):
+    with store.building(progress, "emulators"):
         # Another process may have been faster.
         entry = store.find("emulators", how.key)
         if again and entry and "reason" in entry.facts:
             store.drop("emulators", how.key)
-        return _sound(store, how.key) or _make(how, store, progress)
+        return _sound(store, how.key) or _make(how, store, progress, sources)
 
 
 def recipe() -> Recipe:
@@ -216,17 +224,18 @@ class _DoesNotBuildError(Exception):
     """The last lines of its log."""
 
 
-def _make(how: Recipe, cache: Cache, progress: Progress) -> Emulator:
-    packages = fetch_all(
-        _PACKAGES, cache, progress, follow=lambda name: _FOLLOWED.fullmatch(name) is not None
-    )
-    packed = [_packed(one, cache, progress) for one in (QEMU, STABLE)]
+def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> Emulator:
+    with cache.building(progress):
+        packages = fetch_all(
+            _PACKAGES, cache, progress, follow=lambda name: _FOLLOWED.fullmatch(name) is not None
+        )
+        sources = [_fetched(one, cache, progress, given) for one in (QEMU, STABLE)]
 
     def fill(place: Path) -> dict[str, str]:
         work = place / "work"
         try:
             building = _Building(work, place / _LOG, [entry.path for entry in packages], progress)
-            shutil.copyfile(building.program(how, packed), place / _PROGRAM)
+            shutil.copyfile(building.program(how, sources), place / _PROGRAM)
         except _DoesNotBuildError as why:
             return {"reason": str(why)}
         finally:
@@ -241,13 +250,15 @@ def _make(how: Recipe, cache: Cache, progress: Progress) -> Emulator:
     return Emulator(entry)
 
 
-def _packed(one: Source, cache: Cache, progress: Progress) -> Path:
-    """A source's file, fetched again where what is there is damaged."""
+def _fetched(one: Source, cache: Cache, progress: Progress, given: Path | None) -> Entry:
+    """A source, fetched again where what is there is damaged. It cannot be collected while this lives."""
+    entry = source.fetch(one, cache, progress, given)
     try:
-        return source.fetch(one, cache, progress).file(one.file)
+        entry.file(one.file)
     except DamagedError:
         cache.drop("sources", one.key)
-        return source.fetch(one, cache, progress).file(one.file)
+        entry = source.fetch(one, cache, progress, given)
+    return entry
 
 
 class _Building:
@@ -263,22 +274,23 @@ class _Building:
         for package in packages:
             shutil.copytree(package, self._tree, symlinks=True, dirs_exist_ok=True)
 
-    def program(self, how: Recipe, packed: Sequence[Path]) -> Path:
+    def program(self, how: Recipe, sources: Sequence[Entry]) -> Path:
         """Its file, once all is done.
 
         Raises:
             _DoesNotBuildError: a step has failed.
         """
         self._progress(f"unpacking {QEMU.name}")
-        for one in packed:
-            self._run(["tar", "-x", "-J", "--no-same-owner", "-f", str(one)], self._source.parent)
+        for one, entry in zip((QEMU, STABLE), sources, strict=True):
+            packed = str(entry.path / one.file)
+            self._run(["tar", "-x", "-J", "--no-same-owner", "-f", packed], self._source.parent)
         for patch in (*self._stable(), *how.patches):
             self._run(["patch", "-p1", "--force", "--input", str(patch)], self._source)
         shutil.copyfile(how.devices, self._source / _DEVICES)
         self._progress("configuring the emulator")
         place = self._source / "build"
         place.mkdir()
-        self._run(["../configure", *_OPTIONS, *self._places()], place)
+        self._run(["../configure", *_OPTIONS, f"--extra-cflags=-I{self._tree}/usr/include"], place)
         self._run(["ninja", _PROGRAM], place)
         self._run(["strip", _PROGRAM], place)
         return place / _PROGRAM
@@ -290,13 +302,6 @@ class _Building:
         found = {path: int(match[1]) for path, match in numbers.items() if match}
         return sorted(found, key=found.__getitem__)
 
-    def _places(self) -> list[str]:
-        """Of what no pkg-config tells."""
-        return [
-            f"--extra-cflags=-I{self._tree}/usr/include",
-            f"--extra-ldflags=-L{self._tree}/{_LIBRARIES}",
-        ]
-
     def _environment(self) -> dict[str, str]:
         packages = self._tree / _LIBRARIES
         return {
@@ -304,6 +309,9 @@ class _Building:
             "HOME": str(self._tree),
             "PATH": f"{self._tree}/usr/bin:{_PATH}",
             "LD_LIBRARY_PATH": str(packages),
+            # To link with. As the compiler's own place of libraries, so that meson does not have the
+            # program look for them there when it runs: the place is gone then (RUNPATH).
+            "LIBRARY_PATH": str(packages),
             "PYTHONPATH": str(self._tree / "usr/lib/python3/dist-packages"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PKG_CONFIG": "pkgconf",
@@ -316,7 +324,8 @@ class _Building:
         began = told = time.monotonic()
         program = shutil.which(argv[0], path=f"{self._tree}/usr/bin:{_PATH}") or argv[0]
         process = subprocess.Popen(
-            [program, *argv[1:]],
+            # If we are killed, so is it.
+            [_here("setpriv"), "--pdeathsig", "KILL", program, *argv[1:]],
             cwd=where,
             env=self._environment(),
             stdin=subprocess.DEVNULL,

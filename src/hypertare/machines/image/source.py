@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -26,13 +27,16 @@ _MOST = 64 << 20
 
 @dataclass(frozen=True)
 class Source:
-    """`file` lies beside the package `package`; `folder` is the one directory in it."""
+    """`file` lies beside the package `package`; `folder` is the one directory in it. `gone` says what
+    to do when the archive no longer has it.
+    """
 
     name: str
     file: str
     sha256: str
     package: str
     folder: str
+    gone: str = ""
 
     @property
     def key(self) -> str:
@@ -53,29 +57,42 @@ def find(source: Source, cache: Cache) -> Entry | None:
     return cache.find("sources", source.key)
 
 
-def fetch(source: Source, cache: Cache, progress: Progress) -> Entry:
+def fetch(source: Source, cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
     """The same, fetched where it is not there. Call it under `cache.building()`.
+
+    `given`: a directory that may have it, too.
 
     Raises:
         MachineError: the archive no longer has it, or has something else under its name.
     """
-    return find(source, cache) or _make(source, cache, progress)
+    return find(source, cache) or _make(source, cache, progress, given)
 
 
-def _make(source: Source, cache: Cache, progress: Progress) -> Entry:
+def _make(source: Source, cache: Cache, progress: Progress, given: Path | None) -> Entry:
     def fill(place: Path) -> dict[str, str]:
-        progress(f"downloading the source of {source.name}")
-        data = download_beside(source.package, source.file, place).read_bytes()
-        found = hashlib.sha256(data).hexdigest()
+        if given is not None and (given / source.file).is_file():
+            shutil.copyfile(given / source.file, place / source.file)
+        else:
+            progress(f"downloading the source of {source.name}")
+            _download(source, place)
+        found = hashlib.sha256((place / source.file).read_bytes()).hexdigest()
         if found != source.sha256:
             raise MachineError(
                 f"{source.file} is not what it should be: SHA-256 {found}, expected "
                 f"{source.sha256}.",
-                "Try again; if it stays so, the distribution's archive is not to be trusted.",
+                "Try again; if it stays so, whoever it comes from is not to be trusted.",
             )
         return {"name": source.name}
 
     return cache.make("sources", source.key, f"source of {source.name}", fill)
+
+
+def _download(source: Source, place: Path) -> None:
+    try:
+        download_beside(source.package, source.file, place)
+    except MachineError as error:
+        do = " ".join(filter(None, (error.do, source.gone)))
+        raise MachineError(error.what, do) from error
 
 
 def archive(source: Source, entry: Entry) -> bytes:

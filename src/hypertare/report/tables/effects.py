@@ -52,9 +52,9 @@ def brief(found: Sequence[Effects], wording: Wording) -> Table:
     each = max(1, MOST // max(1, len(told)))
     several = len({_name_of(one, told, wording) for one in told}) > 1
     rows = [
-        Row(_brief(row.cells, several), row.sure, row.note if row.cells[1] == "–" else "")
+        Row(_brief(row.cells, several), row.sure, _brief_note(one, row) if place == 0 else "")
         for one in told
-        for row in _rows(one, _name_of(one, told, wording), one.effects[:each])
+        for place, row in enumerate(_rows(one, _name_of(one, told, wording), one.effects[:each]))
     ]
     return _table(told, _BRIEF if several else _BRIEF[1:], rows[:MOST])
 
@@ -63,6 +63,11 @@ def _brief(cells: Sequence[str], several: bool) -> tuple[str, ...]:
     platform, what, share, _, size, *_ = cells
     told = (what, share, size.partition(" (")[0])
     return (platform, *told) if several else told
+
+
+def _brief_note(one: Effects, row: Row) -> str:
+    """Why there are none, or what is not in them."""
+    return row.note if one.reason is not None else "; ".join(_missing(one))
 
 
 def _table(found: Sequence[Effects], columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:
@@ -167,10 +172,14 @@ def _p(effect: Effect) -> str:
 def _notes(one: Effects) -> Iterator[str]:
     if one.noise is not None:
         yield f"noise is {figures.significant(100 * one.noise)} % of a trial's variance"
+    yield from _missing(one)
+    if one.doubt is not None:
+        yield one.doubt
+
+
+def _missing(one: Effects) -> Iterator[str]:
     if one.left_out:
         cells = (verdict.setting("", cell).strip() for cell in one.left_out)
         yield f"left out, for no trial of it was good: {listing(cells, 3)}"
     if not one.balanced:
         yield "not every cell has as many trials: by least squares"
-    if one.doubt is not None:
-        yield one.doubt

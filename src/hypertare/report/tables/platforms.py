@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypertare.base.level import Level
 from hypertare.base.units import human_size
 from hypertare.report.tables.table import Column, Row, Table, text
-from hypertare.runs.summary import PlatformState, Summary
+from hypertare.runs.summary import Placement, PlatformState, Summary
 
 
 def table(summary: Summary) -> Table:
@@ -46,8 +46,17 @@ def _rows(summary: Summary) -> Iterator[Row]:
 
 
 def _below(state: PlatformState) -> str:
-    """What runs a guest: `Xen 4.17.5, credit2, route`."""
-    return ", ".join(filter(None, (state.vmm, state.scheduler, state.joined))) or "–"
+    """What runs a guest: `Xen 4.17.5, credit2, route, on CPU 1, driver domain 1 on CPU 0`."""
+    placed = f"on {_cpus(state.placed)}" if state.placed else ""
+    driver = f"driver domain {state.driver.cpus} on {_cpus(state.driver)}" if state.driver else ""
+    path = f"packets by {state.datapath}" if state.datapath else ""
+    parts = (state.vmm, path, state.scheduler, state.joined, placed, driver)
+    return ", ".join(filter(None, parts)) or "–"
+
+
+def _cpus(of: Placement) -> str:
+    """Of the machine."""
+    return f"CPU {', '.join(map(str, of.on))}" if of.on else "any CPU"
 
 
 def _mapping(state: PlatformState) -> str:

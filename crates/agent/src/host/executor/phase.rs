@@ -19,7 +19,7 @@ use super::super::member::Member;
 use super::{Asked, Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
 use crate::host::sandbox;
-use crate::probe::{self, Reading, Surroundings};
+use crate::probe::{self, Mover, Outside, Reading, Surroundings};
 use crate::workload;
 
 /// From telling what listens to stop to having its result.
@@ -181,11 +181,15 @@ impl<M: Machine> Executor<M> {
 
     fn begin_outside(&mut self, phase: &Phase) -> Outsides {
         let elsewhere: Vec<_> = self.members.iter_mut().filter_map(Member::elsewhere).collect();
-        by_node(phase, Probe::is_outside)
+        let mut asked = Vec::new();
+        for (node, probes) in by_node(phase, Probe::is_outside) {
+            let index = self.index(&node);
+            asked.push((index, probes, self.members[index].link.outside()));
+        }
+        share_movers(asked.iter_mut().filter_map(|(_, _, outside)| outside.as_mut()));
+        asked
             .into_iter()
-            .map(|(node, probes)| {
-                let index = self.index(&node);
-                let outside = self.members[index].link.outside();
+            .map(|(index, probes, outside)| {
                 let machine_proc = sandbox::machine_proc();
                 let elsewhere = elsewhere.clone();
                 let place =
@@ -273,4 +277,13 @@ fn by_node(phase: &Phase, some: impl Fn(Probe) -> bool) -> Vec<(String, Vec<Prob
         }
     }
     nodes
+}
+
+/// A process that moves packets of several guests counts for those that are looked at, in equal parts.
+fn share_movers<'a>(outsides: impl Iterator<Item = &'a mut Outside>) {
+    let mut movers: Vec<&mut Mover> = outsides.filter_map(Outside::mover).collect();
+    let pids: Vec<i32> = movers.iter().map(|mover| mover.pid).collect();
+    for mover in &mut movers {
+        mover.guests = pids.iter().filter(|&&pid| pid == mover.pid).count() as u32;
+    }
 }

@@ -33,6 +33,8 @@ pub const VALUES: &[Definition] = &[
     ("duplicate_packets", "messages", "further copies of datagrams that had come (RFC 5560); UDP"),
     ("foreign_packets", "messages", "datagrams or connections that were not of this stream"),
     ("all_packets", "messages", "every datagram of the stream, whether it counts or not; UDP"),
+    ("all_bytes", "B", "payload of the stream, whether it counts or not"),
+    ("all_calls", "calls", "system calls that asked for it, those in vain too"),
     (
         "socket_drops",
         "buffers",
@@ -152,6 +154,9 @@ pub struct Received {
     pub packets: u64,
     /// With those that do not count; none where nobody knows.
     pub all: Option<u64>,
+    /// The same of bytes, and of the calls that asked for them.
+    pub all_bytes: u64,
+    pub all_calls: u64,
     /// Time and bytes of the first arrival.
     first: Option<(u64, u64)>,
     last: u64,
@@ -274,6 +279,8 @@ fn outcome(received: &[Received], intervals: &Intervals, socket_buffer: usize) -
         .set("elapsed_s", elapsed_s)
         .set("received_bytes", total.bytes as f64)
         .set("received_packets", total.packets as f64)
+        .set("all_bytes", received.iter().map(|flow| flow.all_bytes).sum::<u64>() as f64)
+        .set("all_calls", received.iter().map(|flow| flow.all_calls).sum::<u64>() as f64)
         .set("socket_buffer_bytes", socket_buffer as f64)
         .set("foreign_packets", total.foreign as f64)
         .set("user_s", usage().map(|usage| usage.user_s()).sum())

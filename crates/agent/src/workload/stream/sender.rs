@@ -26,6 +26,8 @@ pub const VALUES: &[Definition] = &[
     ("sent_bytes", "B", "payload handed to the kernel and accepted"),
     ("sent_packets", "messages", "messages handed to the kernel and accepted"),
     ("all_packets", "messages", "sent_packets, those before, and what tells the end; UDP"),
+    ("all_bytes", "B", "sent_bytes, and those before"),
+    ("all_calls", "calls", "system calls that handed all_bytes over, or tried to"),
     ("offered_bps", "b/s", "payload rate asked for; absent when as fast as it goes"),
     ("sent_bps", "b/s", "payload rate achieved"),
     ("retransmits", "segments", "TCP segments sent again, from TCP_INFO"),
@@ -131,6 +133,9 @@ struct Tally {
 
 /// What a flow measured while it counted.
 struct Counted {
+    /// With what does not count.
+    all_bytes: u64,
+    all_calls: u64,
     begin: u64,
     end: u64,
     usage: Usage,
@@ -265,6 +270,7 @@ fn drive<F: SendFlow>(
     let info = || connection.as_ref().and_then(|socket| tcp_info::read(socket_fd(socket)).ok());
     let mut begun = None;
     let (mut bytes, mut messages, mut refused) = (0, 0, 0);
+    let (mut all_bytes, mut all_calls) = (0, 0);
     loop {
         let now = stage.get();
         if now == OVER {
@@ -285,6 +291,8 @@ fn drive<F: SendFlow>(
             pacer.iter_mut().for_each(Pacer::forget_lateness);
         }
         let sent = flow.send(due, kind)?;
+        all_bytes += sent.bytes;
+        all_calls += 1;
         if let Some(pacer) = &mut pacer
             && sent.messages > 0
         {
@@ -303,7 +311,7 @@ fn drive<F: SendFlow>(
     let late_s = pacer.as_ref().map(Pacer::late_s);
     let (begin, usage, before) = begun.unwrap_or((end, Usage::of_thread(), None));
     let usage = Usage::of_thread().since(&usage);
-    Ok(Counted { begin, end, usage, before, after: info(), late_s })
+    Ok(Counted { all_bytes, all_calls, begin, end, usage, before, after: info(), late_s })
 }
 
 /// How many messages are due, and of which kind; none after having waited for the next.
@@ -350,6 +358,8 @@ fn outcome(
         .set("sent_bytes", total.bytes as f64)
         .set("sent_packets", total.messages as f64)
         .set("sent_bps", total.bytes as f64 * 8.0 / elapsed_s)
+        .set("all_bytes", counted.iter().map(|flow| flow.all_bytes).sum::<u64>() as f64)
+        .set("all_calls", counted.iter().map(|flow| flow.all_calls).sum::<u64>() as f64)
         .set("send_errors", total.refused as f64)
         .set("socket_buffer_bytes", socket_buffer as f64)
         .set("user_s", counted.iter().map(|flow| flow.usage.user_s()).sum())

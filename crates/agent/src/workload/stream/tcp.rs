@@ -186,8 +186,8 @@ pub fn receive(
     let mut bytes = vec![0; READ.max(spec.message as usize)];
     let omit = clock::from_seconds(spec.omit_s);
     let (mut received, mut stop) = (Received::default(), Stop::default());
-    let mut all = 0u64;
     loop {
+        received.all_calls += 1;
         match (&connection).read(&mut bytes) {
             Ok(0) => {
                 flow.end();
@@ -195,8 +195,8 @@ pub fn receive(
             }
             Ok(length) => {
                 let now = clock::now_ns();
-                all += length as u64;
-                if all == length as u64 {
+                received.all_bytes += length as u64;
+                if received.all_bytes == length as u64 {
                     flow.came(now);
                 }
                 if received.began() || now >= flow.first_arrival() + omit {
@@ -212,7 +212,10 @@ pub fn receive(
                     break;
                 }
             }
-            Err(error) => bail!("the sender's connection broke after {all} bytes: {error}"),
+            Err(error) => {
+                let came = received.all_bytes;
+                bail!("the sender's connection broke after {came} bytes: {error}")
+            }
         }
     }
     received.close();

@@ -278,6 +278,7 @@ pub fn receive(
     let mut account = Account::new(flow.index);
     let (mut received, mut stop) = (Received::default(), Stop::default());
     loop {
+        received.all_calls += 1;
         let filled = match intake.fill(socket) {
             Ok(filled) => filled,
             Err(error) if in_vain(&error) => 0,
@@ -292,6 +293,7 @@ pub fn receive(
             flow.tell(&received, Some(&account.sequence));
             flow.foreign(account.foreign);
             received.all = Some(account.all);
+            received.all_bytes = account.all_bytes;
         }
         if account.ended && received.began() {
             flow.end();
@@ -324,6 +326,7 @@ struct Account {
     end_marks: u32,
     /// Every datagram of the stream, whether it counts or not.
     all: u64,
+    all_bytes: u64,
     foreign: u64,
 }
 
@@ -339,6 +342,7 @@ impl Account {
             ended: false,
             end_marks: 0,
             all: 0,
+            all_bytes: 0,
             foreign: 0,
         }
     }
@@ -362,6 +366,7 @@ impl Account {
             return self.refuse();
         }
         self.all += 1;
+        self.all_bytes += datagram.len() as u64;
         match kind {
             Kind::Counted => self.sequence.note(number),
             Kind::Settling => {

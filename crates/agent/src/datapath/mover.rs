@@ -1,0 +1,149 @@
+//! The host agent's end of a process that moves packets.
+
+use std::fs::{self, File, Permissions};
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use datapath::counters;
+use datapath::serve::{Handed, Manner, hand};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::VERB;
+use crate::process::namespaces::scratch;
+use crate::process::spawn::{Child, Spawn};
+
+/// A VMM that ends closes its connections first.
+const VMM_END_LIMIT: Duration = Duration::from_millis(500);
+const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// What is read of why a card ended.
+const LONGEST_REASON: u64 = 1000;
+
+/// A process that moves packets, of one guest or of several. Dropped, it ends.
+pub struct Mover {
+    child: Mutex<Child>,
+    cards: OwnedFd,
+}
+
+/// A guest's card, as it is served.
+pub struct Served {
+    counters: File,
+    status: Option<File>,
+    mover: Arc<Mover>,
+}
+
+/// Why a guest's cards are served no more, once that is so.
+#[derive(Clone, Default)]
+pub struct Ended(Arc<Mutex<Option<String>>>);
+
+impl Mover {
+    pub fn start(manner: Manner) -> Result<Arc<Self>> {
+        let (cards, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let mut arguments = vec![VERB.to_owned()];
+        arguments.extend((manner == Manner::Polling).then(|| "--polling".to_owned()));
+        let spawn = Spawn { arguments, namespaces: 0, descriptors: vec![&theirs, &2, &2] };
+        let child = spawn.start(|_| Ok(())).context("starting what moves its packets")?;
+        Ok(Arc::new(Mover { child: Mutex::new(child), cards }))
+    }
+
+    pub fn pid(&self) -> i32 {
+        lock(&self.child).pid()
+    }
+
+    /// Has it serve a card with these queues of a TAP. Beside the card there comes what QEMU is to
+    /// connect to: a socket that has lost its name, so that nobody else can.
+    pub fn serve(self: &Arc<Self>, number: u32, taps: Vec<OwnedFd>) -> Result<(Served, OwnedFd)> {
+        let (listener, socket) = nameless_socket(&format!("card{number}"))?;
+        let page = counters::page()?;
+        let (status, told) = std::io::pipe()?;
+        let counters = File::from(page.try_clone()?);
+        let card = Handed { listener: listener.into(), counters: page, status: told.into(), taps };
+        hand(&self.cards, &card)?;
+        let status = Some(File::from(OwnedFd::from(status)));
+        Ok((Served { counters, status, mover: self.clone() }, socket))
+    }
+
+    fn how_it_ended(&self) -> String {
+        let ended = lock(&self.child).wait_until(Instant::now() + END_LIMIT);
+        ended.map_or_else(|| "it serves it no more".into(), |ended| format!("its process {ended}"))
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        let mut child = lock(&self.child);
+        child.kill();
+        child.wait_until(Instant::now() + END_LIMIT);
+    }
+}
+
+/// What listens, and a descriptor by whose path it is connected to.
+fn nameless_socket(name: &str) -> Result<(UnixListener, OwnedFd)> {
+    let path = scratch("sockets")?.join(name);
+    let listener = UnixListener::bind(&path).context("a socket for what moves packets")?;
+    let found = found_by_anyone(&path);
+    fs::remove_file(&path)?;
+    Ok((listener, found?))
+}
+
+/// QEMU is another user, with whom nobody else has this descriptor in common.
+fn found_by_anyone(path: &Path) -> Result<OwnedFd> {
+    fs::set_permissions(path, Permissions::from_mode(0o666))?;
+    Ok(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+impl Served {
+    /// Where what it counts can be read as long as this is there.
+    pub fn counters(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.counters.as_raw_fd()).into()
+    }
+
+    pub fn mover(&self) -> &Arc<Mover> {
+        &self.mover
+    }
+
+    /// Takes notice of its end: then the guest's orders end as well, for it is of no use without. What
+    /// ends because the VMM has ended is no news.
+    pub fn watch(&mut self, vmm: OwnedFd, orders: UnixStream, ended: Ended) {
+        let Some(status) = self.status.take() else { return };
+        let mover = Arc::downgrade(&self.mover);
+        std::thread::spawn(move || {
+            let Some(why) = await_end(status, &vmm, &mover) else { return };
+            lock(&ended.0).get_or_insert(why);
+            let _ = orders.shutdown(std::net::Shutdown::Both);
+        });
+    }
+}
+
+impl Ended {
+    pub fn why(&self) -> Option<String> {
+        lock(&self.0).clone()
+    }
+}
+
+fn await_end(status: File, vmm: &OwnedFd, mover: &Weak<Mover>) -> Option<String> {
+    let mut why = Vec::new();
+    let _ = status.take(LONGEST_REASON).read_to_end(&mut why);
+    let mut watched = [PollFd::new(vmm, PollFlags::IN)];
+    let limit = Timespec::try_from(VMM_END_LIMIT).unwrap_or_default();
+    if !matches!(poll(&mut watched, Some(&limit)), Ok(0)) {
+        return None;
+    }
+    match why.is_empty() {
+        true => Some(mover.upgrade()?.how_it_ended()),
+        false => Some(String::from_utf8_lossy(&why).into_owned()),
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

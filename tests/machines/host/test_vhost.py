@@ -1,0 +1,31 @@
+"""Whether this host's kernel can move guests' packets, and what is said where it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hypertare.base.errors import MachineError
+from hypertare.base.host_files import Host
+from hypertare.machines.host import needs, vhost
+from hypertare.machines.host.needs import NOTHING, Needs
+from tests.machines.host.test_needs import bench, guest
+
+
+def test_a_host_without_it_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    needed = Needs.of(bench(guest(datapath="vhost")))
+    assert needed == Needs(vhost=True) and not needed.of_settings
+    host = Host(root=tmp_path)
+    with pytest.raises(MachineError, match="no /dev/vhost-net") as refused:
+        needs.check(host, needed, NOTHING)
+    assert refused.value.do is not None and "modprobe vhost_net" in refused.value.do
+    assert needs.met(host, needed), "no setting of this host is to be changed for it"
+
+
+def test_a_host_with_it_can_use_it(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/vhost-net").touch()
+    host = Host(root=tmp_path)
+    assert vhost.can_be_used(host)
+    needs.check(host, Needs(vhost=True), NOTHING)

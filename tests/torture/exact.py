@@ -1,0 +1,140 @@
+"""Whether virtual time repeats with several CPUs: each study is run with four jobs on a host that is left
+alone; with one job beside busy programs while its machines are stopped and continued every few
+milliseconds; and once more, interrupted after its first trial and resumed with two jobs. All three run
+files must be equal, but for the time of day.
+
+    .venv/bin/python -m tests.torture.exact             all, some twenty minutes on two cores
+    .venv/bin/python -m tests.torture.exact linux kvm   only these
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.integration.lab import Lab, trials
+from tests.integration.stops import busy, stopping
+from tests.integration.test_emulated import own_cache, told
+
+STUDY = """
+name = "exact"
+question = "Does it repeat?"
+machine = "emulated"
+[sut]
+memory = "192M"
+cpus = 4
+{sut}
+[workloads.burn]
+type = "burn"
+threads = 4
+duration = "50ms"
+[workloads.tcp]
+type = "stream"
+direction = "both"
+duration = "300ms"
+omit = "50ms"
+interval = "50ms"
+[workloads.udp]
+type = "stream"
+protocol = "udp"
+direction = "receive"
+rate = "50M"
+duration = "50ms"
+omit = "10ms"
+[workloads.fork]
+type = "fork"
+count = 10
+[factors]
+{factors}
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 1
+min_boots = 2
+time_limit = "4h"
+"""
+CPUS = '"sut.cpus" = [1, 2, 4]'
+SYSTEMS = {
+    "linux": ("", CPUS),
+    "kvm": (
+        'platforms = ["native", "guest"]\npages = "4K"',
+        f'{CPUS}\n"sut.paging" = ["nested", "shadow"]',
+    ),
+    "xen": ('platforms = ["native", "xen"]\nguests = 2', CPUS),
+    "apart": (
+        'platforms = ["native", "xen"]\nguests = 2\npinning = "apart"',
+        CPUS.replace("1, ", ""),
+    ),
+}
+PATIENCE_S = 3600.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="exact", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=", ".join(SYSTEMS))
+    systems = parser.parse_args(argv).systems or list(SYSTEMS)
+    if unknown := set(systems) - set(SYSTEMS):
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(SYSTEMS)}")
+    found = [repeats(system) for system in systems]
+    return int(not all(found))
+
+
+def repeats(system: str) -> bool:
+    """Whether the three runs of a system are equal; what was seen is printed."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="hypertare-exact-") as place:
+        lab = Lab(Path(place))
+        sut, factors = SYSTEMS[system]
+        study = lab.study(STUDY.format(sut=sut, factors=factors))
+        often = _alone_and_disturbed(lab, study)
+        _interrupted_and_resumed(lab, study)
+        runs = [told(lab.work / name) for name in ("alone", "disturbed", "resumed")]
+        failed = {one for name in ("alone", "disturbed") for one in _failures(lab.work / name)}
+    equal = runs[0] == runs[1] == runs[2]
+    took = time.monotonic() - began
+    print(
+        f"{system}: {'equal' if equal else 'NOT EQUAL'}, {len(runs[0])} records and trials in each "
+        f"of 3 runs, machines stopped {often} times, {len(failed)} trials failed, {took:.0f} s",
+        flush=True,
+    )
+    for line in sorted(failed)[:3]:
+        print(f"  {line}", flush=True)
+    return equal and not failed
+
+
+def _alone_and_disturbed(lab: Lab, study: Path) -> int:
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "one")
+    first = lab.run("run", study, "--jobs", "4", "--out", "alone", patience_s=PATIENCE_S)
+    assert first.status == 0, first.said
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "two")
+    with busy(), stopping(lab) as often:
+        second = lab.run("run", study, "--jobs", "1", "--out", "disturbed", patience_s=PATIENCE_S)
+    assert second.status == 0, second.said
+    assert often[0] > 100, "no machine was stopped"
+    return often[0]
+
+
+def _interrupted_and_resumed(lab: Lab, study: Path) -> None:
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "three")
+    started = lab.start("run", study, "--jobs", "2", "--out", "resumed")
+    started.until_trials(lab.work / "resumed", 1)
+    started.stop(signal.SIGINT)
+    assert started.end().status == 130
+    again = lab.run("run", "--resume", "--jobs", "2", "--out", "resumed", patience_s=PATIENCE_S)
+    assert again.status == 0, again.said
+
+
+def _failures(run: Path) -> list[str]:
+    return [f"{one[2]} {one[3]}: {one[6]}" for one in trials(run) if one[5] != "ok"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
