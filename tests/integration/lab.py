@@ -69,7 +69,9 @@ class Lab:
     def __post_init__(self) -> None:
         for name in ("home", "tmp", "work"):
             (self.home / name).mkdir(parents=True, exist_ok=True)
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "PYTEST"))}
+        # A `make` that finds itself below another says so, in lines of its own.
+        theirs = ("XDG_", "PYTEST", "MAKE", "MFLAGS")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(theirs)}
         kept.pop("PYTHONDONTWRITEBYTECODE", None)
         self.env = {
             **kept,
