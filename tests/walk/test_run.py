@@ -211,7 +211,10 @@ def test_an_unknown_key_is_said(tmp_path):
         (["--", "no-such-program"], "no-such-program: there is no such program"),
         ([], "There is no command"),
         (["--cpi", "0", "--", "true"], "--cpi 0"),
-        (["--cache-share", "2", "--", "true"], "--cache-share: 2 is no share; 2 percent are written 2%"),
+        (
+            ["--cache-share", "2", "--", "true"],
+            "--cache-share: 2 is no share; 2 percent are written 2%",
+        ),
         (["--cache-share", "0", "--", "true"], "--cache-share 0: write a share above 0"),
         (["--processor", "486", "--", "true"], "There is no processor 486"),
     ],
