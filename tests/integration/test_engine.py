@@ -1,4 +1,4 @@
-"""`weigh --image`: the user's own engine, podman, with an image made on the spot."""
+"""`weigh --image`: the user's own engines, with an image made on the spot."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.integration.lab import Lab, statuses, summary, until
+from tests.integration.lab import PATIENCE_S, Lab, Ran, statuses, summary, until
 
 pytestmark = pytest.mark.runs
 
 IMAGE = "localhost/hypertare-test:1"
-PODMAN = shutil.which("podman")
 LIMITS = ("--warmup", "0", "--min-trials", "2", "--max-trials", "2")
 
 SHIM = """#!/bin/sh
@@ -53,51 +55,94 @@ i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done
 """
 
 
-class Podman:
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        place = lab.home / "podman"
-        (place / "bin").mkdir(parents=True)
-        shim = place / "bin" / "podman"
-        shim.write_text(SHIM.format(podman=PODMAN))
-        shim.chmod(0o755)
-        driver = "overlay" if os.geteuid() == 0 else "vfs"
-        (place / "storage.conf").write_text(STORAGE.format(place=place, driver=driver))
-        (place / "containers.conf").write_text(CONTAINERS)
-        lab.env["PATH"] = f"{shim.parent}:{lab.env['PATH']}"
-        lab.env["CONTAINERS_STORAGE_CONF"] = str(place / "storage.conf")
-        lab.env["CONTAINERS_CONF"] = str(place / "containers.conf")
-        # What is made of the image is this test's.
-        lab.env["HYPERTARE_CACHE"] = str(lab.home / "cache")
+@dataclass(frozen=True)
+class Engine:
+    """An engine that keeps all that it has in a place of its own."""
+
+    name: str
+    lab: Lab
 
     def say(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["podman", *map(str, argv)],
+            [self.name, *map(str, argv)],
             env=self.lab.env,
             capture_output=True,
             text=True,
             timeout=120,
         )
 
+    def weigh(self, *argv: str | Path, **env: str) -> Ran:
+        return self.lab.run("weigh", "--engine", self.name, *argv, **env)
+
+    def is_there(self) -> bool:
+        return self.say("version").returncode == 0
+
     @property
     def containers(self) -> list[str]:
         return self.say("ps", "--all", "--format", "{{.Names}}").stdout.split()
 
 
-@pytest.fixture(scope="module")
-def podman(shared: Lab) -> Podman:
-    if PODMAN is None:
+@pytest.fixture(scope="module", params=["podman", "docker"])
+def engine(request: pytest.FixtureRequest, shared: Lab) -> Iterator[Engine]:
+    # What is made of the image is this test's.
+    shared.env["HYPERTARE_CACHE"] = str(shared.home / "cache")
+    with podman(shared) if request.param == "podman" else docker(shared):
+        made = Engine(request.param, shared)
+        archive = shared.home / "image.tar"
+        pack(archive)
+        imported = made.say("import", "--change", "ENV OF_THE_IMAGE=set", archive, IMAGE)
+        assert imported.returncode == 0, imported.stderr
+        works = made.say("run", "--rm", IMAGE, "sh", "-c", "true")
+        if works.returncode != 0:
+            pytest.skip(f"{made.name} runs no container here: {works.stderr.strip()}")
+        (shared.work / "input").write_text("first\n")
+        yield made
+
+
+@contextmanager
+def podman(lab: Lab) -> Iterator[None]:
+    program = shutil.which("podman")
+    if program is None:
         pytest.skip("podman is not installed")
-    made = Podman(shared)
-    archive = shared.home / "image.tar"
-    pack(archive)
-    imported = made.say("import", "--change", "ENV OF_THE_IMAGE=set", archive, IMAGE)
-    assert imported.returncode == 0, imported.stderr
-    works = made.say("run", "--rm", IMAGE, "sh", "-c", "true")
-    if works.returncode != 0:
-        pytest.skip(f"podman runs no container here: {works.stderr.strip()}")
-    (shared.work / "input").write_text("first\n")
-    return made
+    place = lab.home / "podman"
+    (place / "bin").mkdir(parents=True)
+    shim = place / "bin" / "podman"
+    shim.write_text(SHIM.format(podman=program))
+    shim.chmod(0o755)
+    driver = "overlay" if os.geteuid() == 0 else "vfs"
+    (place / "storage.conf").write_text(STORAGE.format(place=place, driver=driver))
+    (place / "containers.conf").write_text(CONTAINERS)
+    lab.env["PATH"] = f"{shim.parent}:{lab.env['PATH']}"
+    lab.env["CONTAINERS_STORAGE_CONF"] = str(place / "storage.conf")
+    lab.env["CONTAINERS_CONF"] = str(place / "containers.conf")
+    yield
+
+
+@contextmanager
+def docker(lab: Lab) -> Iterator[None]:
+    """A daemon beside the user's own, which changes nothing of this host's network."""
+    if shutil.which("dockerd") is None or os.geteuid() != 0:
+        pytest.skip("dockerd is not installed, or not for this user")
+    place = lab.home / "docker"
+    place.mkdir()
+    address = f"unix://{place}/socket"
+    of_its_own = ["--data-root", place / "data", "--exec-root", place / "exec", "-p", place / "pid"]
+    no_network = ["--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false"]
+    with (place / "log").open("wb") as log:
+        daemon = subprocess.Popen(
+            ["dockerd", "-H", address, *of_its_own, *no_network],
+            env=lab.env,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    lab.env["DOCKER_HOST"] = address
+    try:
+        until(Engine("docker", lab).is_there, "docker's daemon")
+        yield
+    finally:
+        daemon.terminate()
+        daemon.wait(PATIENCE_S)
 
 
 def pack(archive: Path) -> None:
@@ -116,45 +161,47 @@ def pack(archive: Path) -> None:
             tar.add(path.resolve(), place)
 
 
-def test_the_image_is_weighed_in_its_container_and_natively(podman: Podman) -> None:
+def test_the_image_is_weighed_in_its_container_and_natively(engine: Engine) -> None:
     """The command checks its files, its environment and that its directory is as it was."""
-    lab = podman.lab
-    run = lab.home / "run"
-    ran = lab.run(
-        "weigh", "--image", IMAGE, *LIMITS, "--out", run, "--", "sh", "-c", COMMAND, OF_THE_USER="x"
+    lab = engine.lab
+    run = lab.home / f"run-{engine.name}"
+    ran = engine.weigh(
+        "--image", IMAGE, *LIMITS, "--out", run, "--", "sh", "-c", COMMAND, OF_THE_USER="x"
     )
     assert ran.status == 0, ran
     for platform in ("native", "container"):
         assert statuses(run, platform, "command") == {"ok"}, ran
     found = json.loads((run / "summary.json").read_text())
     (container,) = [state for state in found["platforms"] if state["platform"] == "container"]
-    assert container["vmm"].startswith("podman ")
+    assert container["vmm"].startswith(f"{engine.name} ")
     responses = {
         one["response"] for one in summary(run)["estimates"] if one["platform"] == "container"
     }
     assert {"elapsed", "outside_cpu"} <= responses
-    assert not podman.containers
+    assert not engine.containers
     assert not list((lab.home / "tmp").glob("hypertare-*"))
 
 
-def test_a_run_that_is_killed_leaves_no_container(podman: Podman) -> None:
-    lab = podman.lab
-    started = lab.start("weigh", "--image", IMAGE, "--", "sh", "-c", "while :; do :; done")
-    until(lambda: any(name.startswith("hypertare-") for name in podman.containers), "a container")
+def test_a_run_that_is_killed_leaves_no_container(engine: Engine) -> None:
+    lab = engine.lab
+    started = lab.start(
+        "weigh", "--engine", engine.name, "--image", IMAGE, "--", "sh", "-c", "while :; do :; done"
+    )
+    until(lambda: any(name.startswith("hypertare-") for name in engine.containers), "a container")
     lab.kill(started.process.pid)
-    until(lambda: not podman.containers, "its end")
+    until(lambda: not engine.containers, "its end")
     until(lambda: not list((lab.home / "tmp").glob("hypertare-*")), "the end of its pipes")
     started.end()
 
 
-def test_an_image_that_is_not_there_is_refused(podman: Podman) -> None:
-    ran = podman.lab.run("weigh", "--image", "localhost/none:1", "--", "true")
+def test_an_image_that_is_not_there_is_refused(engine: Engine) -> None:
+    ran = engine.weigh("--image", "localhost/none:1", "--", "true")
     assert ran.status == 3
-    assert "podman has no image localhost/none:1" in ran.said
-    assert "podman pull localhost/none:1" in ran.said
+    assert f"{engine.name} has no image localhost/none:1" in ran.said
+    assert f"{engine.name} pull localhost/none:1" in ran.said
 
 
-def test_a_guest_runs_no_image_yet(podman: Podman) -> None:
-    ran = podman.lab.run("weigh", "--image", IMAGE, "--on", "native,guest", "--", "true")
+def test_a_guest_runs_no_image_yet(engine: Engine) -> None:
+    ran = engine.weigh("--image", IMAGE, "--on", "native,guest", "--", "true")
     assert ran.status == 2
     assert "--image" in ran.said and "--on native,container" in ran.said

@@ -58,6 +58,21 @@ def test_a_command_has_this_hosts_network_natively_and_in_a_container(lab: Lab) 
     assert "commands have this host's network, as asked" in ran.said
 
 
+FORWARDS = "/proc/sys/net/ipv4/ip_forward"
+
+
+def test_a_host_that_forwards_for_its_containers_still_does(lab: Lab) -> None:
+    """As Docker sets it. In a network that is not this test's host's."""
+    host = ("unshare", "--user", "--map-root-user", "--net", "sh", "-c")
+    script = (
+        f'ip link set lo up; echo 1 > {FORWARDS}; "$@"; status=$?; cat {FORWARDS} >&2; exit $status'
+    )
+    asked = ("weigh", "--network", "host", *FEW, "--", "true")
+    ran = lab.run(*asked, wrap=(*host, script, "sh"))
+    assert ran.status == 0, ran
+    assert ran.err.splitlines()[-1] == "1"
+
+
 def test_who_finds_no_network_hears_how_to_get_one(lab: Lab) -> None:
     connect = "exec 3<>/dev/tcp/192.0.2.1/80"
     ran = lab.run("weigh", "--on", "native", *FEW, "--", "bash", "-c", connect)

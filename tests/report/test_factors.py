@@ -62,12 +62,12 @@ def test_terminal_page_and_markdown_say_the_same(report: Report) -> None:
 
 
 def test_another_level_may_lead(run: Path) -> None:
-    turned = load(run, {DIRECTION: "transmit"}).summary.levels
+    turned = load(run, references={DIRECTION: "transmit"}).summary.levels
     assert {(one.level, one.against) for one in turned} == {("receive", "transmit")}
     with pytest.raises(InputError, match="no level sideways"):
-        load(run, {DIRECTION: "sideways"})
+        load(run, references={DIRECTION: "sideways"})
     with pytest.raises(InputError, match=r"no factor 'workloads\.tcp\.directoin'.*Did you mean"):
-        load(run, {"workloads.tcp.directoin": "receive"})
+        load(run, references={"workloads.tcp.directoin": "receive"})
 
 
 def change(platform: str, cost: float, verdict: str, **more: object) -> LevelChange:

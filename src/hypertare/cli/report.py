@@ -14,6 +14,7 @@ import typer
 if TYPE_CHECKING:
     from hypertare.findings.tuning import Tuning
     from hypertare.report.model import Report
+    from hypertare.runs.summary import Summary
 
 
 class Format(StrEnum):
@@ -79,7 +80,7 @@ def report(
     if format is Format.table and (tuning := _tuning(run)) is not None:
         _show_tuning(tuning, html)
         return
-    found = load(run, _references(baseline_level or []))
+    found = load(run, references=_references(baseline_level or []))
     if html is not None:
         from hypertare.report import html as pages
 
@@ -149,10 +150,13 @@ def _references(asked: Sequence[str]) -> dict[str, str]:
     return {factor: level for factor, _, level in (one.partition("=") for one in asked)}
 
 
-def load(run: Path, references: Mapping[str, str] | None = None) -> Report:
+def load(
+    run: Path, summary: Summary | None = None, *, references: Mapping[str, str] | None = None
+) -> Report:
     """Reads everything that a report of a run shows.
 
     Args:
+        summary: of who has just summed the run up.
         references: see `hypertare.findings.summarise.summarise`.
     """
     from hypertare.findings.summarise import summarise
@@ -160,7 +164,7 @@ def load(run: Path, references: Mapping[str, str] | None = None) -> Report:
     from hypertare.runs.store import Store
 
     with Store.open(run) as store:
-        return gather(store, summarise(store, references))
+        return gather(store, summary or summarise(store, references))
 
 
 @contextmanager

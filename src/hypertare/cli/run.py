@@ -27,6 +27,7 @@ _SPARE = 1.5
 
 if TYPE_CHECKING:
     from hypertare.base.errors import HypertareError
+    from hypertare.engine.ending import Ended
     from hypertare.engine.manner import Manner
     from hypertare.engine.prepare import Prepared
     from hypertare.report.model import Report
@@ -110,8 +111,8 @@ def run(
         on = surroundings(prepared, watch.tell, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
         loading.begin(*FINISHED_WITH)
-        interrupted = carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
-    finish(folder, interrupted=interrupted, json=outputs.STDOUT if json else None)
+        ended = carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
+    finish(folder, ended, json=outputs.STDOUT if json else None)
 
 
 def asked_study(study: str | None) -> StudyFile:
@@ -168,13 +169,12 @@ FINISHED_WITH = ("hypertare.report.terminal", "hypertare.report.html")
 
 
 def finish(
-    folder: Path, *, interrupted: bool, json: Path | None = None, html: Path | None = None
+    folder: Path, ended: Ended, *, json: Path | None = None, html: Path | None = None
 ) -> None:
     """Prints the verdict, then writes the report, and says where everything is.
 
     Args:
         folder: the run directory.
-        interrupted: whether Ctrl-C ended the run.
         json, html: where summary and report go as well; to the standard output in place of the verdict.
 
     Raises:
@@ -187,7 +187,7 @@ def finish(
     from hypertare.cli.report import drawing, load
     from hypertare.report.terminal import show
 
-    found = load(folder)
+    found = load(folder, ended.summary)
     told = not outputs.is_stdout(json) and not outputs.is_stdout(html)
     if told:
         show(found)
@@ -207,7 +207,7 @@ def finish(
             shutil.copyfile(report, html)
     if told:
         print(f"\nreport: {html or report}")
-    if interrupted:
+    if ended.interrupted:
         print(
             f"hypertare: interrupted; `hypertare run --resume --out {folder}` goes on with it.",
             file=sys.stderr,

@@ -266,13 +266,13 @@ def weigh(
         on_machine = surroundings_of(prepared, watch.tell, allow)
         folder = out or new_folder("weigh", paths.kept_runs_dir())
         loading.begin(*FINISHED_WITH)
-        interrupted = carry_out(prepared, on_machine, folder, watch, manner=manner)
+        ended = carry_out(prepared, on_machine, folder, watch, manner=manner)
     if log:
         from hypertare.runs import outputs as printed
 
         with Store.open(folder) as store:
             printed.write(store, folder)
-    finish(folder, interrupted=interrupted, json=json, html=html)
+    finish(folder, ended, json=json, html=html)
 
 
 Command = str | list[str]

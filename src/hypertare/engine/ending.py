@@ -69,6 +69,14 @@ class Ending:
         return self.interrupted or self.left is not None
 
 
+@dataclass(frozen=True)
+class Ended:
+    """A run with its file written and summed up. `interrupted`: Ctrl-C ended it."""
+
+    summary: Summary
+    interrupted: bool
+
+
 def sum_up(store: Store, folder: Path) -> Summary:
     """Writes `summary.json`, of an interrupted run too."""
     # A start need not wait for what only an end needs.

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypertare.base import loading
 from hypertare.design.planner import Surroundings
 from hypertare.engine import capacity, walks
-from hypertare.engine.ending import Ending, sum_up
+from hypertare.engine.ending import Ended, Ending, sum_up
 from hypertare.engine.laboratory import Asking, Laboratory
 from hypertare.engine.manner import Manner
 from hypertare.engine.new_run import create
@@ -32,11 +32,8 @@ def carry_out(
     *,
     resume: bool = False,
     manner: Manner | None = None,
-) -> bool:
+) -> Ended:
     """Runs the study into a run directory and sums it up, also when it is interrupted.
-
-    Returns:
-        Whether Ctrl-C ended the run.
 
     Raises:
         NotPutBackError: the run is whole, but a setting of this host is not as it was before.
@@ -53,10 +50,10 @@ def carry_out(
             end.complete = session.run_cells()
             session.run_searches()
         loading.wait()
-        sum_up(store, folder)
+        summary = sum_up(store, folder)
     if end.left is not None:
         raise end.left
-    return end.interrupted
+    return Ended(summary, end.interrupted)
 
 
 @dataclass
