@@ -283,6 +283,25 @@ def test_paper_has_what_is_unfolded_on_white(page: Page, file: Path, dark: bool)
     assert page.messages() == []
 
 
+def test_nothing_is_cut_off_on_paper_and_no_section_is_a_title_alone(
+    page: Page, file: Path
+) -> None:
+    """718 px is A4 within Chromium's margins."""
+    page.open(file, 718)
+    page.drawn()
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        seen = page.run(
+            "return [...document.querySelectorAll('section')].filter((s) => s.checkVisibility())"
+            ".map((s) => [s.id, s.scrollWidth > s.clientWidth + 1, "
+            "[...s.querySelectorAll('h2 ~ *:not(.note, details:not([open]))')].length])"
+        )
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert {"verdict", "environment", "again"} <= {name for name, _, _ in seen}
+    assert [one for one in seen if one[1] or not one[2]] == []
+
+
 def test_charts_are_drawn_in_a_frame_in_which_nobody_scrolls(page: Page, file: Path) -> None:
     page.open(file, unfolded=False)
     page._size(400, 200)

@@ -324,8 +324,7 @@ def _environment(report: Report) -> Iterator[tuple[str, str]]:
     yield "memory", human_size(machine.memory)
     yield "kernel", f"Linux {machine.kernel}, {machine.architecture}"
     yield "distribution", machine.distribution
-    yield "hypertare", report.summary.hypertare
-    yield from sorted(report.summary.versions.items())
+    yield from sorted(({"hypertare": report.summary.hypertare} | report.summary.versions).items())
 
 
 def _interval_name(report: Report) -> str:

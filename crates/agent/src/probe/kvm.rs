@@ -373,7 +373,7 @@ pub(crate) mod tests {
         let of = |outside| Surroundings { outside, ..Surroundings::default() };
         let own = Processes { pid: std::process::id() as i32, ..Processes::default() };
         for (surroundings, why) in [
-            (of(None), "neither a guest nor a container"),
+            (of(None), "no guest, and no container with a cgroup"),
             (of(Some(Outside::Domain(1))), "guest of Xen"),
             (of(Some(Outside::Processes(own))), "no virtual machine of KVM"),
         ] {

@@ -157,7 +157,7 @@ impl Default for Surroundings {
 impl Surroundings {
     fn outside(&self) -> Result<&Outside> {
         self.outside.as_ref().context(
-            "nothing is known of this node from outside: it is neither a guest nor a container",
+            "nothing is known of this node from outside: it is no guest, and no container with a cgroup",
         )
     }
 }
@@ -401,7 +401,7 @@ mod tests {
         let measured = begin(&[Probe::Outside], &Surroundings::default()).end();
         let record = measured[0].record("sut", 3, "send");
         assert!(record.values.is_empty());
-        assert!(record.unavailable.unwrap().contains("neither a guest nor a container"));
+        assert!(record.unavailable.unwrap().contains("no guest, and no container with a cgroup"));
     }
 
     #[test]

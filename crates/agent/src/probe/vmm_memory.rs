@@ -135,6 +135,6 @@ pub(crate) mod tests {
         let domain = Surroundings { outside: Some(Outside::Domain(3)), ..Surroundings::default() };
         assert!(sample(&domain).unwrap_err().to_string().contains("Xen"));
         let error = sample(&Surroundings::default()).unwrap_err().to_string();
-        assert!(error.contains("neither a guest nor a container"), "{error}");
+        assert!(error.contains("no guest, and no container with a cgroup"), "{error}");
     }
 }
