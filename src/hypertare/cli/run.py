@@ -164,7 +164,11 @@ def refuse_changes(changes: Mapping[str, object]) -> None:
             )
 
 
-FINISHED_WITH = ("hypertare.report.terminal", "hypertare.report.html")
+FINISHED_WITH = (
+    "hypertare.report.terminal",
+    "hypertare.report.html",
+    "hypertare.report.templates",
+)
 """What `finish` loads."""
 
 

@@ -79,19 +79,12 @@ def render(
         trials: what charts of trials take their points from, by the names that they know it by.
         values: what else the template shows.
     """
-    import jinja2
+    from hypertare.report import templates
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     specifications = {chart.id: chart.specification for chart in every}
     library = _script(charting_library())
     program = _script((_FOLDER / "report.js").read_text(encoding="utf-8"))
-    return environment.get_template(template).render(
+    return templates.find(template).render(
         **values,
         style=(_FOLDER / "report.css").read_text(encoding="utf-8"),
         data=_json(
