@@ -209,7 +209,7 @@ CASES = [
         *("perf_events", "info", "forbidden"),
         {"/proc/sys/kernel/perf_event_paranoid": "3"},
         {"attempts.py perf": Ran(1, err="perf_event_open: Permission denied")},
-        does="perf_event_paranoid=1",
+        does="perf_event_paranoid=0",
     ),
     Case(
         *("perf_events", "info", "No such file"),

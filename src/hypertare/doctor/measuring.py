@@ -14,7 +14,7 @@ def perf_events(host: Host) -> Finding:
     level = host.read("/proc/sys/kernel/perf_event_paranoid")
     if level is not None and level.lstrip("-").isdigit() and int(level) > 2:
         what = f"the CPU's counters are forbidden (perf_event_paranoid {level})"
-        return Finding("perf_events", "info", what, "as root: sysctl kernel.perf_event_paranoid=1")
+        return Finding("perf_events", "info", what, "as root: sysctl kernel.perf_event_paranoid=0")
     return Finding(
         "perf_events",
         "info",
