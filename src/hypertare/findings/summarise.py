@@ -30,6 +30,7 @@ from hypertare.runs.summary import (
     Summary,
 )
 from hypertare.study import StudyFile
+from hypertare.workloads.ping import NEAR_SHARE, ROUND_TRIPS
 
 if TYPE_CHECKING:
     from hypertare.findings.estimates import Estimates
@@ -52,6 +53,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     from hypertare.findings.curves import curves
     from hypertare.findings.estimates import estimate
     from hypertare.findings.levels import level_changes
+    from hypertare.findings.nearness import of_trials, shifts, with_near_share
     from hypertare.findings.predictability import predictability
     from hypertare.findings.series import series
     from hypertare.findings.totals import joined, totals
@@ -71,6 +73,8 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         "leading": meta.headline,
     }
     trials, walked = in_order(store.trials(), meta.settings, meta.platforms), store.walks()
+    round_trips = of_trials(store.histograms(*ROUND_TRIPS) if _has_round_trips(meta) else {})
+    trials = with_near_share(trials, round_trips, meta.baseline)
     responses = responses_of(meta)
     seen = _conditions(store, meta)
     found = estimate(trials, responses, **rules, platforms=platforms, conditions=seen)
@@ -116,6 +120,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         effects=factorials,
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
+        shifts=tuple(shifts(trials, round_trips, _asked(meta)[1])),
         predictability=foretold,
         loss_free=searched,
         totals=tuple(totals(file, estimates, walked)),
@@ -163,6 +168,11 @@ def read(path: Path) -> Found:
 def responses_of(meta: Meta) -> dict[str, Response]:
     """All responses by name; those of two workloads that share a name share unit and direction."""
     return {response.name: response for some in meta.responses.values() for response in some}
+
+
+def _has_round_trips(meta: Meta) -> bool:
+    """Whether any workload tells how near they are."""
+    return any(one.name == NEAR_SHARE for some in meta.responses.values() for one in some)
 
 
 def _conditions(store: Store, meta: Meta) -> dict[int, Seen]:
@@ -284,6 +294,7 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             paging=ready[node].paging if node in ready else None,
             pages=_pages(ready[node].backing) if node in ready else None,
             datapath=ready[node].datapath if node in ready else None,
+            sidecore=ready[node].sidecore if node in ready else (),
             joined=ready[node].joined if node in ready else None,
             scheduler=ready[node].scheduler if node in ready else None,
             placed=_placed(ready[node].placed) if node in ready else None,
