@@ -34,6 +34,7 @@ from hypertare.workloads.ping import NEAR_SHARE, ROUND_TRIPS
 
 if TYPE_CHECKING:
     from hypertare.findings.estimates import Estimates
+    from hypertare.findings.nearness import Histograms
     from hypertare.findings.ruling import Rules
     from hypertare.study.claims import Claim
 
@@ -53,7 +54,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     from hypertare.findings.curves import curves
     from hypertare.findings.estimates import estimate
     from hypertare.findings.levels import level_changes
-    from hypertare.findings.nearness import of_trials, shifts, with_near_share
+    from hypertare.findings.nearness import shifts
     from hypertare.findings.predictability import predictability
     from hypertare.findings.series import series
     from hypertare.findings.totals import joined, totals
@@ -72,9 +73,8 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         "clock": meta.clock,
         "leading": meta.headline,
     }
-    trials, walked = in_order(store.trials(), meta.settings, meta.platforms), store.walks()
-    round_trips = of_trials(store.histograms(*ROUND_TRIPS) if _has_round_trips(meta) else {})
-    trials = with_near_share(trials, round_trips, meta.baseline)
+    round_trips, finished = _trials(store, meta)
+    trials, walked = in_order(finished, meta.settings, meta.platforms), store.walks()
     responses = responses_of(meta)
     seen = _conditions(store, meta)
     found = estimate(trials, responses, **rules, platforms=platforms, conditions=seen)
@@ -162,7 +162,8 @@ def read(path: Path) -> Found:
     """
     with Store.open(path) as store:
         meta = store.meta
-        return Found(meta, tuple(store.trials()), responses_of(meta), summarise(store))
+        _, trials = _trials(store, meta)
+        return Found(meta, tuple(trials), responses_of(meta), summarise(store))
 
 
 def responses_of(meta: Meta) -> dict[str, Response]:
@@ -170,9 +171,13 @@ def responses_of(meta: Meta) -> dict[str, Response]:
     return {response.name: response for some in meta.responses.values() for response in some}
 
 
-def _has_round_trips(meta: Meta) -> bool:
-    """Whether any workload tells how near they are."""
-    return any(one.name == NEAR_SHARE for some in meta.responses.values() for one in some)
+def _trials(store: Store, meta: Meta) -> tuple[Histograms, list[FinishedTrial]]:
+    """With what is only known beside others of their block, and the round trips that it is known from."""
+    from hypertare.findings.nearness import of_trials, with_near_share
+
+    asked = any(one.name == NEAR_SHARE for some in meta.responses.values() for one in some)
+    told = of_trials(store.histograms(*ROUND_TRIPS)) if asked else {}
+    return told, with_near_share(store.trials(), told, meta.baseline)
 
 
 def _conditions(store: Store, meta: Meta) -> dict[int, Seen]:
