@@ -60,6 +60,7 @@ def test_no_places_for_no_uncertainty(half_width: float) -> None:
         (184_300.0, "faults", "184,300 faults"),
         (0.0215, "share", "2.15 %"),
         (-0.5, "s", "−500 ms"),
+        (6.8e-6, "s/packet", "6.80 µs/packet"),
         (math.nan, "s", "–"),
         (3.0, "", "3"),
     ],

@@ -96,10 +96,13 @@ def test_settings_reach_the_plan_and_only_our_processes_are_read() -> None:
     [
         ('datapath = "vhost"\nnic = "e1000"', "local", "QEMU itself moves the packets"),
         ("queues = 2", "local", "set sut.cpus = 2 too"),
+        ("queues = 2\ncpus = 2\nguest_cpus = 1", "emulated", r"set sut.guest_cpus = 2 too"),
         ('queues = 2\ncpus = 2\nnic = "e1000e"', "local", "sut.queues = 2 is for sut.nic"),
         ("poll_us = 50", "local", "set sut.datapath = 'vhost'"),
         ('datapath = "sidecore"\npages = "thp"', "local", "shared with what moves its packets"),
-        ('datapath = "sidecore"', "emulated", "a machine of one CPU"),
+        ('datapath = "sidecore"', "emulated", r"has 1, and the guest 1. Set sut.cpus = 3 or more"),
+        ('datapath = "sidecore"\ncpus = 3', "emulated", "and sut.guest_cpus = 1, or"),
+        ('datapath = "sidecore"\ncpus = 3\nguest_cpus = 2', "emulated", "and the guest 2"),
         ('datapath = "vhots"', "local", "vhost"),
         ("queues = 17\ncpus = 17", "local", "16"),
         ("poll_us = 1001", "local", "1000"),
@@ -129,3 +132,40 @@ def test_how_guests_differ_from_those_that_people_have_is_said() -> None:
     assert "shares its CPU" in said(study_file(before=FACTOR), on("kvm"))
     assert "shares its CPU" not in said(study_file(before=FACTOR), with_vhost)
     assert "shares its CPU" not in said(study_file(), on("kvm"))
+
+
+@pytest.mark.parametrize(
+    ("machine", "sut", "cpus", "sidecore", "guest", "peer"),
+    [
+        ("local", "", 4, 2, (3,), (0, 1)),
+        ("local", "cpus = 2", 5, 2, (3, 4), (0, 1)),
+        ("local", "", 3, 1, (2,), (0,)),
+        ("local", "", 2, None, (1,), (0,)),
+        ("local", "", 1, None, (0,), (0,)),
+        ("emulated", "cpus = 3\nguest_cpus = 1", 3, 1, (2,), (0,)),
+        ("emulated", "cpus = 5\nguest_cpus = 2", 5, 2, (3, 4), (0, 1)),
+    ],
+)
+def test_a_core_that_polls_has_a_cpu_for_itself_where_there_is_one(
+    machine: str, sut: str, cpus: int, sidecore: int | None, guest: Any, peer: Any
+) -> None:
+    """Between the peers' and the guests', for whatever guest of the bench it polls."""
+    file = study_file(sut, machine, 'factors."sut.datapath" = ["qemu", "sidecore"]\n')
+    # An emulated machine is booted for each, and what moves packets there is the last one's.
+    plot = make(file.study(), 1).plots[-1]
+    if machine == "emulated":
+        plot = replace(plot, variants=tuple(v for v in plot.variants if v.platform == "guest"))
+    there = replace(on(), cpus=tuple(range(cpus)))
+    bench = planner.make_bench(file.cell(plot.levels), plot, cells(file, plot), there)
+    assert bench.sidecore == sidecore
+    assert {one.cpus for one in bench.nodes if isinstance(one.kind, plan.Guest)} == {guest}
+    assert {one.cpus for one in bench.nodes if one.name.startswith("peer")} == {peer}
+
+
+def test_without_a_core_that_polls_nobody_is_kept_from_a_cpu() -> None:
+    file = study_file('datapath = "vhost-user"\ncpus = 3\nguest_cpus = 1', "emulated")
+    plot = make(file.study(), 1).plots[0]
+    there = replace(on(), cpus=(0, 1, 2))
+    bench = planner.make_bench(file.cell(plot.levels), plot, cells(file, plot), there)
+    assert bench.sidecore is None
+    assert all(one.cpus == () for one in bench.nodes if isinstance(one.kind, plan.Guest))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hypertare.protocol.records import NodeReady, ProbeValues
+from hypertare.protocol.records import InterfaceState, NodeReady, ProbeValues
 from hypertare.runs.store import Store
 from tests.integration.lab import Lab, Traces, summary, trials
-from tests.integration.test_emulated import own_cache
+from tests.integration.test_emulated import own_cache, told
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(900)]
 
@@ -49,15 +49,15 @@ def study(
     lab.study(LOCAL.format(before=before, sut=sut, duration=duration, trials=trials))
 
 
-def counted(run: Path, probe: str) -> list[tuple[str, str, dict[str, float]]]:
-    """Of every trial of a guest: its datapath, its workload, and what the probe counted."""
+def counted(run: Path, probe: str, node: str = "guest") -> list[tuple[str, str, dict[str, float]]]:
+    """Of every trial of a guest: its datapath, its workload, and what the probe counted of this node."""
     with Store.open(run) as store:
         return [
             (str(trial.planned.cell.get("sut.datapath")), trial.planned.workload, one.values)
             for trial in store.trials()
             if trial.planned.platform == "guest"
             for one in store.records(trial.planned.id)
-            if isinstance(one, ProbeValues) and one.probe == probe
+            if isinstance(one, ProbeValues) and one.probe == probe and one.node.startswith(node)
         ]
 
 
@@ -173,3 +173,201 @@ def test_the_kernel_moves_packets_of_a_kvm_guest_and_that_repeats(lab: Lab) -> N
 def _records(run: Path) -> list[Any]:
     with Store.open(run) as store:
         return [store.records(trial.planned.id) for trial in store.trials()]
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a guest here has as many CPUs as this host")
+def test_a_card_without_the_queues_that_were_asked_for_is_refused_by_name(lab: Lab) -> None:
+    """A guest's kernel takes as many as it has CPUs online, and says nothing."""
+    study(lab, sut='cpus = 2\nqueues = 2\nkernel_args = ["maxcpus=1"]')
+    before = Traces.now()
+    ran = lab.run("run", "study.toml", "--out", "run")
+    assert ran.status != 0, ran
+    assert "its eth0 uses 1 queues to receive and 1 to send, but sut.queues asks for 2" in ran.said
+    lab.assert_nothing_left(before)
+
+
+SEVERAL = """
+name = "several"
+question = "{question}"
+machine = "emulated"
+factors.{factor}
+[sut]
+platforms = ["native", "guest"]
+memory = "192M"
+{sut}
+{workloads}
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+BULK = """
+[workloads.bulk]
+type = "stream"
+direction = "both"
+flows = 4
+duration = "40ms"
+omit = "10ms"
+interval = "10ms"
+"""
+RTT = """
+[workloads.rtt]
+type = "ping"
+duration = "40ms"
+"""
+
+
+def several(
+    lab: Lab, question: str, factor: str, sut: str, workloads: str, out: str = "run"
+) -> Path:
+    """A run in virtual time on a machine of several CPUs, with a cache of the test's own."""
+    if not (lab.home / "cache").exists():
+        lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
+    text = SEVERAL.format(question=question, factor=factor, sut=sut, workloads=workloads)
+    ran = lab.run("run", lab.study(text), "--jobs", "2", "--fresh", "--out", out, "--json")
+    assert ran.status == 0 and ran.json["failed"] == [], ran.said
+    return lab.work / out
+
+
+def bench_records(run: Path, kind: type[Any]) -> list[Any]:
+    with Store.open(run) as store:
+        return [one for _, bench in store.benches() for one in bench if isinstance(one, kind)]
+
+
+@pytest.mark.xdist_group("emulated")
+def test_packets_come_and_go_by_every_queue_that_was_asked_for(lab: Lab) -> None:
+    """By the names that the guest's driver gives its interrupts."""
+    paths = ("qemu", "vhost", "vhost-user")
+    run = several(
+        lab,
+        "Do packets take all queues?",
+        f'"sut.datapath" = {list(paths)}',
+        "cpus = 2\nqueues = 2",
+        BULK,
+    )
+    cards = [one for one in bench_records(run, InterfaceState) if one.node.startswith("guest")]
+    assert len(cards) == len(paths) and all(
+        (one.rx_queues, one.tx_queues) == (2, 2) for one in cards
+    )
+    vmms = [one for one in bench_records(run, NodeReady) if one.vmm]
+    assert all(any("mq=on" in word for word in one.vmm_argv) for one in vmms)
+    seen = counted(run, "interrupts")
+    assert {path for path, _, _ in seen} == set(paths)
+    for path, _, values in seen:
+        for way in ("input", "output"):
+            by_queue = [
+                next(count for name, count in values.items() if name.endswith(f"{way}.{queue}"))
+                for queue in range(2)
+            ]
+            assert min(by_queue) > 0.1 * sum(by_queue), (path, values)
+
+
+@pytest.mark.xdist_group("emulated")
+def test_vhost_that_looks_for_more_work_takes_more_cpu_and_answers_sooner(lab: Lab) -> None:
+    run = several(
+        lab,
+        "What does vhost's polling buy?",
+        '"sut.poll_us" = [0, 200]',
+        'cpus = 2\nguest_cpus = 1\ndatapath = "vhost"',
+        RTT,
+    )
+    said = {
+        word.rpartition("poll-us=")[2].partition(",")[0]
+        for one in bench_records(run, NodeReady)
+        for word in one.vmm_argv
+        if "vhost=on" in word
+    }
+    assert said == {"0", "200"}
+    means = means_of_guests(run, "sut.poll_us")
+    assert means[200, "backend_cpu_per_packet"] > 2 * means[0, "backend_cpu_per_packet"] > 0
+    assert means[200, "rtt_p50"] < means[0, "rtt_p50"]
+
+
+@pytest.mark.xdist_group("emulated")
+def test_a_core_that_polls_has_a_cpu_for_itself_and_that_repeats(lab: Lab) -> None:
+    """Of three: the peers', its own, the guest's."""
+    one, two = (
+        several(
+            lab,
+            "What does a core that polls buy?",
+            '"sut.datapath" = ["vhost-user", "sidecore"]',
+            "cpus = 3\nguest_cpus = 1",
+            RTT + BULK,
+            name,
+        )
+        for name in ("one", "two")
+    )
+    assert told(one) == told(two)
+    guests = {ready.datapath: ready for ready in bench_records(one, NodeReady) if ready.vmm}
+    assert {path: ready.sidecore for path, ready in guests.items()} == {
+        "vhost-user": (),
+        "sidecore": (1,),
+    }
+    assert guests["sidecore"].placed.on == (2,) and guests["vhost-user"].placed is None
+    for path, _, values in counted(one, "datapath"):
+        assert (values["kicks"] == 0) == (path == "sidecore"), (path, values)
+        assert values["frames_in"] > 20 and values["frames_out"] > 20
+    shares = shares_of_time(one, "outside", "datapath_s")
+    # Its kernel counts a thread that never sleeps by ticks of 4 ms.
+    assert all(share > 0.95 for path, share in shares if path == "sidecore"), shares
+    assert all(share < 0.9 for path, share in shares if path == "vhost-user"), shares
+    of_polling = [cpus for path, _, cpus in counted(one, "stat", "host") if path == "sidecore"]
+    assert of_polling and all(
+        cpus["cpu1.idle_s"] == cpus["cpu1.guest_s"] == 0 < cpus["cpu2.guest_s"]
+        for cpus in of_polling
+    )
+    (state,) = [s for s in summary(one)["platforms"] if s["datapath"] == "sidecore"]
+    assert state["sidecore"] == [1] and state["placed"] == {"cpus": 1, "on": [2]}
+    assert not any("shares its CPU" in text for text in summary(one)["warnings"])
+    # Its round trips are nearer to native's, and no guest's are as quick as those.
+    later = {
+        s["cell"]["sut.datapath"]: s["difference"]
+        for s in summary(one)["shifts"]
+        if s["share"] == 0.5
+    }
+    assert 0 < later["sidecore"] < later["vhost-user"], later
+    near = means_of_guests(one, "sut.datapath")
+    assert 0 <= near["vhost-user", "near_share"] <= near["sidecore", "near_share"] < 0.95
+
+
+@pytest.mark.xdist_group("emulated")
+def test_what_a_packet_costs_is_told_of_every_datapath(lab: Lab) -> None:
+    """One round trip is a packet each way. Those of QEMU leave the guest more often, and interrupt it."""
+    paths = ("qemu", "vhost", "vhost-user")
+    factor = f'"sut.datapath" = {list(paths)}'
+    run = several(lab, "What does a packet cost?", factor, "cpus = 2\nguest_cpus = 1", RTT)
+    means = means_of_guests(run, "sut.datapath")
+    for path in paths:
+        assert means[path, "exits_per_packet"] > 1, means
+        # One for each that comes in and, where nothing waits, one for each that went out.
+        assert 0.5 <= means[path, "interrupts_per_packet"] < 1.5, means
+        assert means[path, "guest_cpu_per_packet"] > means[path, "vmm_cpu_per_packet"] > 0
+        assert ((path, "kicks_per_packet") in means) == (path == "vhost-user")
+        assert (means[path, "backend_cpu_per_packet"] > 0) == (path != "qemu")
+    assert means["vhost-user", "kicks_per_packet"] == pytest.approx(0.5, abs=0.1)
+    assert means["qemu", "vmm_cpu_per_packet"] > 2 * means["vhost", "vmm_cpu_per_packet"]
+    found = {(one["platform"], one["response"]) for one in summary(run)["estimates"]}
+    assert not any(p == "native" and name.endswith("_per_packet") for p, name in found)
+
+
+def means_of_guests(run: Path, factor: str) -> dict[tuple[Any, str], float]:
+    """By level and response."""
+    return {
+        (one["cell"][factor], one["response"]): one["estimate"]
+        for one in summary(run)["estimates"]
+        if one["platform"] == "guest"
+    }
+
+
+def shares_of_time(run: Path, probe: str, value: str) -> list[tuple[str, float]]:
+    """Of every trial of a guest: its datapath, and a counter of seconds over those that passed."""
+    with Store.open(run) as store:
+        return [
+            (str(trial.planned.cell["sut.datapath"]), one.values[value] / one.elapsed_s)
+            for trial in store.trials()
+            if trial.planned.platform == "guest"
+            for one in store.records(trial.planned.id)
+            if isinstance(one, ProbeValues) and one.probe == probe
+        ]

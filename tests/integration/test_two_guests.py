@@ -63,6 +63,7 @@ OWN_RULE = {
     "rtt_p99",
     "rtt_p999",
     "rtt_jitter",
+    "rtt_sd",
     "wakeup_p50",
     "wakeup_p99",
     "wakeup_p999",

@@ -147,6 +147,9 @@ def test_distributions_of_round_trips(crowd: Report) -> None:
         "2048, xen",
     ]
     assert {row[0] for row in trips.rows} == {f"guests {n}" for n in (1, 2, 4, 8)}
+    # What is near each of the two baselines of a pane.
+    rules = str(trips.chart).count("'near': ")
+    assert rules == 8
 
 
 def test_exports_have_the_guests(crowd: Report) -> None:

@@ -57,6 +57,7 @@ HEADINGS = {
     "FailedTrial": "Failed trial",
     "Disturbance": "Disturbance",
     "Curve": "Curve",
+    "Shift": "Shift",
     "Predictability": "Predictability",
     "Prediction": "Prediction",
     "LossFreeRate": "Loss-free rate",

@@ -136,3 +136,47 @@ def test_only_what_changes_has_steps() -> None:
     assert steps({"knobs.mtu": 1500, "sut.cpus": 2}, {"knobs.mtu": 1500, "sut.cpus": 1}, GUEST) == (
         step("sut.cpus", 2, 1, GUEST),
     )
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "driver", "was"),
+    [("vhost", "qemu", "vhost", "qemu"), ("qemu", "vhost", "qemu", "vhost")],
+)
+def test_who_moves_packets_is_said_in_libvirt_s_words_and_qemu_s(
+    new: str, old: str, driver: str, was: str
+) -> None:
+    made = step("sut.datapath", new, old, GUEST)
+    assert made.where == "host" and made.look_first == ("virsh dumpxml DOMAIN",)
+    element = ElementTree.fromstring(str(made.xml)).find("driver")
+    assert element is not None and element.attrib == {"name": driver}
+    assert f'<driver name="{was}"/>' in made.undo[0]
+    assert f"vhost={'on' if new == 'vhost' else 'off'}" in str(made.note)
+
+
+def test_a_back_end_of_others_is_a_socket_and_shared_memory() -> None:
+    for path in ("vhost-user", "sidecore"):
+        made = step("sut.datapath", path, "auto", GUEST)
+        element = ElementTree.fromstring(str(made.xml))
+        source = element.find("source")
+        assert element.attrib == {"type": "vhostuser"} and source is not None
+        assert source.attrib["type"] == "unix" and source.attrib["mode"] == "client"
+        note = str(made.note)
+        assert "share=on" in note and "access mode='shared'" in note and "chardev=way0" in note
+        assert ("pmd-cpu-mask" in note) == (path == "sidecore")
+        # What libvirt does by itself, again.
+        assert "<interface> <model type='virtio'/> </interface>" in made.undo[0]
+
+
+def test_queues_and_how_long_vhost_polls() -> None:
+    queues = step("sut.queues", 4, 1, GUEST)
+    element = ElementTree.fromstring(str(queues.xml)).find("driver")
+    assert element is not None and element.attrib == {"queues": "4"}
+    assert '<driver queues="1"/>' in queues.undo[0]
+    assert "queues=4" in str(queues.note) and "vectors=10" in str(queues.note)
+    polls = step("sut.poll_us", 50, LEFT, GUEST)
+    assert "poll-us=50" in str(polls.note) and "leave poll-us out again" in str(polls.note)
+    assert "poll-us=50 again" in str(step("sut.poll_us", 0, 50, GUEST).note)
+    assert "libvirt has no word for it" in str(polls.note) and not polls.apply
+    for path in ("sut.datapath", "sut.queues", "sut.poll_us"):
+        native = step(path, 2, 1, System(platform="native"))
+        assert not native.apply and "no guest" in str(native.note)

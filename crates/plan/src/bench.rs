@@ -28,6 +28,10 @@ pub struct Bench {
     /// them as they are.
     #[serde(default)]
     pub driver: Option<VirtualCpus>,
+    /// CPU of the machine for what never sleeps ([`Datapath::Sidecore`]), which nothing else of the bench
+    /// may use; none leaves it where the machine puts it.
+    #[serde(default)]
+    pub sidecore: Option<u32>,
 }
 
 /// Virtual CPUs of a domain of Xen, and the machine's CPUs that they may run on; none of these means

@@ -121,15 +121,19 @@ pub struct NodeReady {
     /// What moves its packets; guests with a virtio-net only.
     #[serde(default)]
     pub datapath: Option<Datapath>,
+    /// CPUs of the machine that what never sleeps may use to move them, as the machine says.
+    #[serde(default)]
+    pub sidecore: Vec<u32>,
     /// How the driver domain is found to join its interfaces, and what gives it CPUs; guests of Xen
     /// only.
     #[serde(default)]
     pub joined: Option<LinkKind>,
     #[serde(default)]
     pub scheduler: Option<Scheduler>,
-    /// Its virtual CPUs and those of its driver domain, as Xen has them; guests of Xen only.
+    /// Its virtual CPUs, and the machine's that they may run on; guests of Xen, and those that are bound.
     #[serde(default)]
     pub placed: Option<VirtualCpus>,
+    /// Those of Xen's driver domain; guests of Xen only.
     #[serde(default)]
     pub driver: Option<VirtualCpus>,
 }

@@ -10,6 +10,7 @@ _MINUS = "−"
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+_SCALED_DOWN = {"s", "s/packet"}
 _SCALED_UP = {"b/s", "B", "B/s", "packets/s", "messages/s", "loops/s"}
 _PLAIN_DIGITS = 3
 
@@ -29,9 +30,9 @@ def scale(value: float, unit: str) -> tuple[float, str]:
         return divisor * 1e9, name
     if unit == "share":
         return 0.01, "%"
-    if unit == "s":
+    if unit in _SCALED_DOWN:
         step, prefix = next((p for p in _SMALL if magnitude >= p[0]), _SMALL[-1])
-        return (1.0, "s") if magnitude == 0 else (step, f"{prefix}s")
+        return (1.0, unit) if magnitude == 0 else (step, f"{prefix}{unit}")
     if unit in _SCALED_UP:
         step, prefix = next((p for p in _PREFIXES if magnitude >= p[0]), _PREFIXES[-1])
         return step, f"{prefix}{unit}"

@@ -30,9 +30,11 @@ from hypertare.runs.summary import (
     Summary,
 )
 from hypertare.study import StudyFile
+from hypertare.workloads.ping import NEAR_SHARE, ROUND_TRIPS
 
 if TYPE_CHECKING:
     from hypertare.findings.estimates import Estimates
+    from hypertare.findings.nearness import Histograms
     from hypertare.findings.ruling import Rules
     from hypertare.study.claims import Claim
 
@@ -52,6 +54,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     from hypertare.findings.curves import curves
     from hypertare.findings.estimates import estimate
     from hypertare.findings.levels import level_changes
+    from hypertare.findings.nearness import shifts
     from hypertare.findings.predictability import predictability
     from hypertare.findings.series import series
     from hypertare.findings.totals import joined, totals
@@ -70,7 +73,8 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         "clock": meta.clock,
         "leading": meta.headline,
     }
-    trials, walked = in_order(store.trials(), meta.settings, meta.platforms), store.walks()
+    round_trips, finished = _trials(store, meta)
+    trials, walked = in_order(finished, meta.settings, meta.platforms), store.walks()
     responses = responses_of(meta)
     seen = _conditions(store, meta)
     found = estimate(trials, responses, **rules, platforms=platforms, conditions=seen)
@@ -116,6 +120,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         effects=factorials,
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
+        shifts=tuple(shifts(trials, round_trips, _asked(meta)[1])),
         predictability=foretold,
         loss_free=searched,
         totals=tuple(totals(file, estimates, walked)),
@@ -157,12 +162,22 @@ def read(path: Path) -> Found:
     """
     with Store.open(path) as store:
         meta = store.meta
-        return Found(meta, tuple(store.trials()), responses_of(meta), summarise(store))
+        _, trials = _trials(store, meta)
+        return Found(meta, tuple(trials), responses_of(meta), summarise(store))
 
 
 def responses_of(meta: Meta) -> dict[str, Response]:
     """All responses by name; those of two workloads that share a name share unit and direction."""
     return {response.name: response for some in meta.responses.values() for response in some}
+
+
+def _trials(store: Store, meta: Meta) -> tuple[Histograms, list[FinishedTrial]]:
+    """With what is only known beside others of their block, and the round trips that it is known from."""
+    from hypertare.findings.nearness import of_trials, with_near_share
+
+    asked = any(one.name == NEAR_SHARE for some in meta.responses.values() for one in some)
+    told = of_trials(store.histograms(*ROUND_TRIPS)) if asked else {}
+    return told, with_near_share(store.trials(), told, meta.baseline)
 
 
 def _conditions(store: Store, meta: Meta) -> dict[int, Seen]:
@@ -284,6 +299,7 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             paging=ready[node].paging if node in ready else None,
             pages=_pages(ready[node].backing) if node in ready else None,
             datapath=ready[node].datapath if node in ready else None,
+            sidecore=ready[node].sidecore if node in ready else (),
             joined=ready[node].joined if node in ready else None,
             scheduler=ready[node].scheduler if node in ready else None,
             placed=_placed(ready[node].placed) if node in ready else None,

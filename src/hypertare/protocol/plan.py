@@ -299,6 +299,10 @@ class Bench(Seam):
     """Virtual CPUs of Xen's driver domain, which the machine must have been booted with; none
     takes them as they are.
     """
+    sidecore: int | None = None
+    """CPU of the machine for what never sleeps ([`Datapath::Sidecore`]), which nothing else of the
+    bench may use; none leaves it where the machine puts it.
+    """
 
 
 ThpEnabled = Literal["always", "madvise", "never"]

@@ -97,14 +97,19 @@ class NodeReady(Seam):
     """By which pages the machine maps the guest's memory; guests only."""
     datapath: Datapath | None = None
     """What moves its packets; guests with a virtio-net only."""
+    sidecore: tuple[int, ...] = ()
+    """CPUs of the machine that what never sleeps may use to move them, as the machine says."""
     joined: LinkKind | None = None
     """How the driver domain is found to join its interfaces, and what gives it CPUs; guests of Xen
     only.
     """
     scheduler: Scheduler | None = None
     placed: VirtualCpus | None = None
-    """Its virtual CPUs and those of its driver domain, as Xen has them; guests of Xen only."""
+    """Its virtual CPUs, and the machine's that they may run on; guests of Xen, and those that are
+    bound.
+    """
     driver: VirtualCpus | None = None
+    """Those of Xen's driver domain; guests of Xen only."""
 
 
 class InterfaceState(Seam):

@@ -11,13 +11,15 @@ from hypertare.base import figures
 from hypertare.base.words import factor_text
 from hypertare.report import charts, colours, levels, vega
 from hypertare.report.model import EcdfPoint, Report
-from hypertare.report.vega import Spec, colour, field, mark, sized, values
+from hypertare.report.vega import Spec, colour, field, layers, mark, sized, values
+from hypertare.stats.nearness import NEAR
 from hypertare.study.plots import Plot
 from hypertare.workloads.responses import mark_of
 
 NOTE = (
     "All round trips of all counted trials of a setting. They are not independent: intervals of "
-    "percentiles stand with their cells."
+    "percentiles stand with their cells. Left of a dashed line, the baseline's 95 % quantile, they are "
+    "near."
 )
 
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
@@ -80,13 +82,13 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
     ends = [min(shown), max(shown)]
     chosen = colours.of_lines({line.name: line.platform for line in lines})
     title = factor_text(plot.lines) if plot.lines else None
+    times = {
+        "title": f"round-trip time, {unit} (logarithmic)",
+        "scale": {"type": "log", "nice": False, "domain": ends},
+        "axis": {"tickCount": 6, "labelOverlap": "greedy", **vega.PLAIN},
+    }
     encoding = {
-        "x": field(
-            "value:Q",
-            title=f"round-trip time, {unit} (logarithmic)",
-            scale={"type": "log", "nice": False, "domain": ends},
-            axis={"tickCount": 6, "labelOverlap": "greedy", **vega.PLAIN},
-        ),
+        "x": field("value:Q", **times),
         "y": field("share:Q", title="share of round trips", axis={"format": "%"}),
         "color": colour("line", chosen, {**vega.LEGEND, "title": title}),
         "tooltip": [
@@ -95,14 +97,33 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
             field("share:Q", format=".2%"),
         ],
     }
+    near = _near(lines, report.meta.baseline)
     drawn = {
-        facet: mark("line", encoding, data=values(rows), interpolate="step-after", size=2)
+        facet: layers(
+            mark("line", encoding, data=values(rows), interpolate="step-after", size=2),
+            mark(
+                "rule",
+                {"x": field("near:Q", **times)},
+                data=values([{"near": limit / divisor} for limit in near.get(facet, ())]),
+                strokeDash=[4, 3],
+            ),
+        )
         for facet, rows in charts.by_facet(data).items()
     }
     if len(drawn) == 1:
         (only,) = drawn.values()
         return sized(only, height=280)
     return vega.panes(drawn, columns=2, width=300)
+
+
+def _near(lines: Sequence[Line], baseline: str) -> dict[str, list[float]]:
+    """By facet, what round trips are near that take no longer."""
+    found: dict[str, list[float]] = {}
+    for line in lines:
+        if line.platform == baseline:
+            limit = next(point.value_s for point in line.points if point.share >= NEAR)
+            found.setdefault(line.facet, []).append(limit)
+    return found
 
 
 def head(plot: Plot) -> tuple[str, ...]:

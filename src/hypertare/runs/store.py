@@ -28,7 +28,8 @@ from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
 from hypertare.protocol.constants import MAX_TRIAL_BYTES
 from hypertare.protocol.parse import parse
-from hypertare.protocol.records import ProbeValues, Record
+from hypertare.protocol.phase import Phase
+from hypertare.protocol.records import Histogram, ProbeValues, Record
 from hypertare.runs.machine_state import MachineState
 from hypertare.study.published import Point
 from hypertare.walk.result import Walked, WalkSummary
@@ -489,6 +490,17 @@ class Store:
             with _readable(self.path):
                 told = [parse(line) for line in _unpack(size, blob) if mark in line]
             found[trial] = [one for one in told if isinstance(one, ProbeValues)]
+        return found
+
+    def histograms(self, role: str, name: str) -> dict[int, list[Histogram]]:
+        """By trial, what the tasks of a role told under this name; other records are not looked at."""
+        mark = f'"{name}":{{'.encode()
+        found: dict[int, list[Histogram]] = {}
+        for trial, size, blob in self._each("SELECT trial, bytes, zstd FROM record"):
+            with _readable(self.path):
+                told = [parse(line) for line in _unpack(size, blob) if mark in line]
+            results = Phase.of(told).results_of(role)
+            found[trial] = [one.histograms[name] for one in results if name in one.histograms]
         return found
 
     def _each(self, query: str) -> Iterator[Any]:

@@ -228,7 +228,7 @@ class JudgedClaim(Part):
 
 
 class Placement(Part):
-    """Virtual CPUs of a domain of Xen, and the machine's that they may run on; none of these means any."""
+    """Virtual CPUs of a guest, and the machine's that they may run on; none of these means any."""
 
     cpus: int
     on: tuple[int, ...] = ()
@@ -247,12 +247,28 @@ class PlatformState(Part):
     paging: str | None = None
     pages: str | None = None
     datapath: str | None = None
+    sidecore: tuple[int, ...] = ()
     joined: str | None = None
     scheduler: str | None = None
     placed: Placement | None = None
     driver: Placement | None = None
     clocksource: str
     interfaces: dict[str, dict[str, Level | None]] = {}
+
+
+class Shift(Part):
+    """By how much the quantile `share` of a platform's round trips is above the baseline's of the same
+    block, in seconds: the mean over blocks. Over all shares it is the shift function.
+    """
+
+    cell: dict[str, Level]
+    platform: str
+    baseline: str
+    share: float
+    difference: float
+    low: float | None
+    high: float | None
+    n: int
 
 
 class RateBound(Part):
@@ -443,6 +459,7 @@ class Summary(Part):
     effects: tuple[Effects, ...] = ()
     noise: tuple[NoiseFloor, ...] = ()
     curves: tuple[Curve, ...] = ()
+    shifts: tuple[Shift, ...] = ()
     predictability: tuple[Predictability, ...] = ()
     loss_free: tuple[LossFreeRate, ...] = ()
     totals: tuple[Total, ...] = ()

@@ -21,7 +21,7 @@ from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
 from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.size import can_be_carried_out
-from hypertare.study.sut import OUR_DATAPATHS, WITH_DATAPATH
+from hypertare.study.sut import BESIDE_GUESTS, OUR_DATAPATHS, WITH_DATAPATH, Sut
 from hypertare.workloads.responses import HEADLINE, of_workload
 
 if TYPE_CHECKING:
@@ -468,10 +468,12 @@ def packets_can_be_moved_so(study: Study) -> None:
             f"{chosen[0]} is for sut.nic = '{WITH_DATAPATH}', not '{sut.nic}': QEMU itself moves the "
             "packets of its other cards, by one queue"
         )
-    if sut.queues > sut.cpus:
+    own = sut.virtual_cpus(has_driver=False)
+    if sut.queues > own:
+        key = "cpus" if sut.guest_cpus is None else "guest_cpus"
         raise ValueError(
-            f"sut.queues is {sut.queues}, but the guest has {sut.cpus} CPUs and uses a queue by each: "
-            f"set sut.cpus = {sut.queues} too"
+            f"sut.queues is {sut.queues}, but the guest has {own} CPUs and uses a queue by each: "
+            f"set sut.{key} = {sut.queues} too"
         )
     if sut.poll_us is not None and sut.datapath != "vhost":
         raise ValueError(
@@ -483,10 +485,19 @@ def packets_can_be_moved_so(study: Study) -> None:
             f"sut.pages = 'thp' is for memory of QEMU's own, but with sut.datapath = '{sut.datapath}' the "
             "guest's is shared with what moves its packets: take '2M' or '4K'"
         )
-    if sut.datapath == "sidecore" and study.clock_kind.counts_instructions and sut.cpus == 1:
+    if sut.datapath == "sidecore" and study.machine_kind.boots_whole_pcs:
+        _has_cpu_that_polls(sut)
+
+
+def _has_cpu_that_polls(sut: Sut) -> None:
+    """Whose machine is made for it gets one that fits."""
+    guests = sut.virtual_cpus(has_driver=False)
+    if sut.cpus < guests + BESIDE_GUESTS:
+        fits = max(sut.cpus - BESIDE_GUESTS, 1)
         raise ValueError(
-            "sut.datapath = 'sidecore' on a machine of one CPU: a core that polls would only take it away "
-            "from the guest. Take 'vhost-user', or machine = 'local'"
+            "sut.datapath = 'sidecore' needs a CPU that polls and one for the peers, beside the guest's: "
+            f"the machine has {sut.cpus}, and the guest {guests}. Set sut.cpus = {fits + BESIDE_GUESTS} or "
+            f"more and sut.guest_cpus = {fits}, or take 'vhost-user'"
         )
 
 

@@ -28,6 +28,8 @@ WITH_DATAPATH: NicModel = "virtio-net"
 """The card whose packets others than QEMU can move."""
 OUR_DATAPATHS: frozenset[Datapath] = frozenset({"vhost-user", "sidecore"})
 """Those that are processes of ours, which have the guest's memory in common with QEMU."""
+BESIDE_GUESTS = 2
+"""CPUs that a core that polls needs beside the guests': its own, and the peers'."""
 OF_GUESTS = frozenset(
     {
         *("sut.paging", "sut.pages", "sut.datapath", "sut.queues", "sut.poll_us"),

@@ -10,12 +10,17 @@ from hypertare.base.quantities import Size, Waiting, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
-from hypertare.workloads.latencies import percentiles
+from hypertare.workloads import packet_work
+from hypertare.workloads.latencies import percentiles, spread
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
 from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, WorkloadSettings
 
 _PORT = 7000
+NEAR_SHARE = "near_share"
+"""Of finished trials: see `hypertare.findings.nearness`."""
+ROUND_TRIPS = ("request", "rtt")
+"""The role of the tasks that tell a histogram of them, and its name there."""
 
 
 class PingSettings(WorkloadSettings):
@@ -81,8 +86,17 @@ class Ping(Workload):
         Response("rtt_mean", "s", "lower", "mean round-trip time", "mean"),
         Response("rtt_p99", "s", "lower", "99th percentile of the round-trip time", "most"),
         Response("rtt_p999", "s", "lower", "99.9th percentile of the round-trip time", "most"),
+        Response("rtt_sd", "s", "lower", "standard deviation of round-trip times", "mean"),
         Response("rtt_jitter", "s", "lower", "mean change from one round trip to the next", "mean"),
+        Response(
+            NEAR_SHARE,
+            "share",
+            "higher",
+            "round trips within the 95 % quantile of the baseline in the same block",
+            "mean",
+        ),
         Response("loss", "share", "lower", "messages that never came back or through", "mean"),
+        *packet_work.RESPONSES,
     )
     headline = "rtt_p50"
     needs_network = True
@@ -93,11 +107,15 @@ class Ping(Workload):
         for name in ("p50", "mean", "p99", "p999", "jitter"):
             found = phase.total("request", f"rtt_{name}_ns")
             values[f"rtt_{name}"] = None if found is None else found / 1e9
-        return values | _loss(phase)
+        return values | spread(phase, *ROUND_TRIPS) | _loss(phase)
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
-        """Percentiles come from one histogram of all requests of all guests."""
-        return percentiles(phase, "request", "rtt") | _means(phase) | _loss(phase)
+        """Percentiles and spread come from one histogram of all requests of all guests."""
+        of_all = percentiles(phase, *ROUND_TRIPS) | spread(phase, *ROUND_TRIPS)
+        return of_all | _means(phase) | _loss(phase)
+
+    def measure_node(self, phase: Phase, node: str) -> Found:
+        return packet_work.measure(phase, node)
 
 
 def _loss(phase: Phase) -> Found:

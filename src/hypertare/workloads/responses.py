@@ -124,10 +124,16 @@ def _of_one(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
     if find(platform).has_own_kernel:
         values["own_cpu"] = STAT.busy_s(phase, node)
         values["own_steal"] = STAT.steal_s(phase, node)
-    if kind.polls and phase.has_counters_of(node):
-        values |= counters.polling(phase, platform, node)
-        values |= kind.measure_node(phase, node)
+    values |= _of_counters(kind, platform, node, phase)
     return values
+
+
+def _of_counters(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
+    """Of a node that is a machine of its own."""
+    if not kind.needs_network or not phase.has_counters_of(node):
+        return {}
+    values = counters.polling(phase, platform, node) if kind.polls else {}
+    return values | kind.measure_node(phase, node)
 
 
 def _of_all(kind: Workload, platform: str, nodes: Sequence[str], phase: Phase) -> Found:
@@ -136,9 +142,8 @@ def _of_all(kind: Workload, platform: str, nodes: Sequence[str], phase: Phase) -
     working = _working(parts, phase)
     joined = guests.join(working, kind.responses)
     values: Found = {**joined, **kind.measure_together(working, joined, phase)}
-    if kind.polls and len(nodes) == 1 and phase.has_counters_of(nodes[0]):
-        values |= counters.polling(phase, platform, nodes[0])
-        values |= kind.measure_node(phase, nodes[0])
+    if len(nodes) == 1:
+        values |= _of_counters(kind, platform, nodes[0], phase)
     values |= guests.of_cpu(working, _weights(nodes, phase))
     for name in ("outside_cpu", "outside_cpu_share"):
         if any(name in part for part in parts.values()):

@@ -11,7 +11,7 @@ from hypertare.base.response import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats import line_rate
-from hypertare.workloads import stream_work, streams_at_once
+from hypertare.workloads import packet_work, stream_work, streams_at_once
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import End, Pair
@@ -213,6 +213,7 @@ class Stream(Workload):
         ),
         *OF_LINE,
         *stream_work.RESPONSES,
+        *packet_work.RESPONSES,
         *streams_at_once.RESPONSES,
     )
     headline = "goodput"
@@ -249,7 +250,7 @@ class Stream(Workload):
         return values | streams_at_once.measure(parts, phase)
 
     def measure_node(self, phase: Phase, node: str) -> Found:
-        return stream_work.measure(phase, node)
+        return stream_work.measure(phase, node) | packet_work.measure(phase, node)
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         received = phase.total("receive", "received_bytes")

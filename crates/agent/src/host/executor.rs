@@ -280,6 +280,7 @@ impl<M: Machine> Executor<M> {
             paging: about.paging,
             backing: about.backing,
             datapath: about.datapath,
+            sidecore: about.sidecore,
             joined: about.joined,
             scheduler: about.scheduler,
             placed: about.placed,

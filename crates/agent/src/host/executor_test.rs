@@ -318,6 +318,7 @@ fn bench(nodes: &[&str]) -> Bench {
         weights: false,
         scheduler: None,
         driver: None,
+        sidecore: None,
     }
 }
 

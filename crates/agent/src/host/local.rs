@@ -13,7 +13,6 @@ use hypertare_plan::{
     Accelerator, Bench, Container, Datapath, Domain as DomainPlan, EngineContainer, Guest,
     Interface, Link, LinkKind, NicModel, Node, NodeKind, Trunk,
 };
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::machine::{Machine, Started};
 use super::sandbox::Network;
@@ -25,6 +24,7 @@ use crate::links::guest::{Datapath as CardsServed, GuestLink, Held, Port, Provis
 use crate::links::process::{Pipes, ProcessLink};
 use crate::net::{Links, Namespace, forwarding, line, tap, vhost};
 use crate::process::cgroup::{Cgroup, Scope};
+use crate::process::cpus::{self, KeptFrom};
 use crate::process::namespaces;
 use crate::process::spawn::Spawn;
 use crate::process::weights::Weights;
@@ -51,6 +51,8 @@ pub struct Local {
     xen: Result<Kit, String>,
     /// What moves the packets of all guests that have no process of their own for that.
     sidecore: Option<Arc<Mover>>,
+    /// All else of the bench is, from the CPU of that.
+    kept_from: Option<KeptFrom>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
     /// MAC addresses of the NICs that guests are routed to.
@@ -67,8 +69,8 @@ impl Local {
             links.set_up("lo")?;
         }
         let (made, routed) = (Vec::new(), Vec::new());
-        let sidecore = None;
-        Ok(Local { scope, network, links, weights: None, xen, sidecore, made, routed, next: 0 })
+        let (weights, sidecore, kept_from, next) = (None, None, None, 0);
+        Ok(Local { scope, network, links, weights, xen, sidecore, kept_from, made, routed, next })
     }
 
     fn number(&mut self) -> u32 {
@@ -108,7 +110,7 @@ impl Local {
         let spawn =
             Spawn { arguments, namespaces, descriptors: vec![&theirs[0], &theirs[1], &theirs[2]] };
         let child = spawn.start(|pid| {
-            bind(pid, &node.cpus)?;
+            cpus::bind(pid, &node.cpus)?;
             if let Some(cgroup) = &cgroup {
                 cgroup.add(pid)?;
             }
@@ -220,7 +222,7 @@ impl Local {
             let way = match guest.datapath {
                 Datapath::Vhost if is_choosing => over_vhost(taps, guest.poll_us)?,
                 datapath if is_choosing && datapath.is_ours() => {
-                    self.by_mover(datapath, taps, &mut cards)?
+                    self.by_mover(bench, datapath, taps, &mut cards)?
                 }
                 _ => Way::Qemu { taps },
             };
@@ -244,6 +246,7 @@ impl Local {
     /// Has a card served by a process beside the VMM: the guest's own, or the one of all guests.
     fn by_mover(
         &mut self,
+        bench: &Bench,
         datapath: Datapath,
         taps: Vec<OwnedFd>,
         cards: &mut Vec<Served>,
@@ -252,7 +255,10 @@ impl Local {
             (Some(mover), _) if datapath == Datapath::Sidecore => mover.clone(),
             (_, Some(card)) => card.mover().clone(),
             _ if datapath == Datapath::Sidecore => {
-                self.sidecore.insert(Mover::start(Manner::Polling)?).clone()
+                let mover = Mover::start(Manner::Polling)?;
+                cpus::bind(mover.pid(), bench.sidecore.as_slice())
+                    .context("what moves its packets")?;
+                self.sidecore.insert(mover).clone()
             }
             _ => Mover::start(Manner::Notified)?,
         };
@@ -328,6 +334,7 @@ impl Machine for Local {
         }
         bench.scheduler.map_or(Ok(()), scheduler::require)?;
         bench.driver.as_ref().map_or(Ok(()), placement::require_driver)?;
+        self.kept_from = bench.sidecore.map(KeptFrom::cpu).transpose()?;
         self.weights = bench.weights.then(|| Weights::make(&self.scope)).transpose()?;
         for link in bench.links.iter().filter(|link| link.kind == LinkKind::Route) {
             self.route(link)?;
@@ -381,6 +388,7 @@ impl Machine for Local {
         }
         self.weights = None;
         self.sidecore = None;
+        self.kept_from = None;
     }
 }
 
@@ -443,22 +451,6 @@ fn own(bench: &Bench, interface: &Interface) -> Interface {
     let is_bridge = link.is_none_or(|link| link.kind == LinkKind::Bridge);
     let name = if is_bridge { &interface.link } else { &interface.name };
     Interface { name: name.clone(), ..interface.clone() }
-}
-
-fn bind(pid: libc::pid_t, cpus: &[u32]) -> Result<()> {
-    if cpus.is_empty() {
-        return Ok(());
-    }
-    let mut set = CpuSet::new();
-    for &cpu in cpus {
-        if cpu as usize >= CpuSet::MAX_CPU {
-            bail!("there is no CPU {cpu}");
-        }
-        set.set(cpu as usize);
-    }
-    sched_setaffinity(rustix::process::Pid::from_raw(pid), &set).with_context(|| {
-        format!("cannot be bound to the CPUs {cpus:?}: does the machine have them?")
-    })
 }
 
 /// Standard input, output and error of a child: its ends and ours.

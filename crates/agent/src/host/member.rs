@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
-    Container, Hello, Interval, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, Node, NodeKind, NumberedOrder,
-    Order, PROTOCOL, Purpose, Record, TaskResult,
+    Container, Hello, InterfaceState, Interval, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, NicModel, Node,
+    NodeKind, NumberedOrder, Order, PROTOCOL, Purpose, Record, TaskResult,
 };
 
 use super::event::MemberId;
 use super::machine::Started;
 use crate::links::NodeLink;
 use crate::probe::Outside;
+use crate::vmm::guest_command_line::model;
 
 pub struct Member {
     pub id: MemberId,
@@ -221,8 +222,28 @@ impl Member {
             Record::Knob(ref knob) if Some(knob.trial) != trial => {
                 Ok(Heard::Late(format!("what became of the knob {:?}", knob.knob)))
             }
+            Record::Interface(ref state) => match self.lacks_queues(state) {
+                Some(why) => Err(why),
+                None => Ok(Heard::Record(record)),
+            },
             other => Ok(Heard::Record(other)),
         }
+    }
+
+    /// How a guest's card came up with other queues than it was given: its kernel uses what it can, and
+    /// says nothing.
+    fn lacks_queues(&self, state: &InterfaceState) -> Option<String> {
+        let NodeKind::Guest(guest) = &self.node.kind else { return None };
+        let card = self.node.interfaces.iter().find(|one| one.name == state.interface)?;
+        let has = (state.rx_queues, state.tx_queues);
+        if model(card) != NicModel::VirtioNet || has == (guest.queues, guest.queues) {
+            return None;
+        }
+        Some(format!(
+            "its {} uses {} queues to receive and {} to send, but sut.queues asks for {}: a guest uses \
+             one by each CPU that is online, and needs a kernel that knows several",
+            state.interface, has.0, has.1, guest.queues
+        ))
     }
 
     /// The first hello says that the agent works, and names nobody; the second one comes with the

@@ -1,12 +1,15 @@
 //! A guest: a VM of this machine.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use hypertare_plan::{self as plan, Accelerator, Guest, NicModel, NumberedOrder, Pages};
+use hypertare_plan::{
+    self as plan, Accelerator, Guest, NicModel, NumberedOrder, Pages, VirtualCpus,
+};
 
 use super::streams::Orders;
 use super::{About, Inbox, NodeLink};
@@ -16,6 +19,7 @@ use crate::own_machine::huge_pages::{self, Reserved};
 use crate::own_machine::{kvm_module, vhost};
 use crate::probe::{Mover, Outside, Processes};
 use crate::process::cgroup::Cgroup;
+use crate::process::cpus;
 use crate::process::weights::Groups;
 use crate::vmm::guest_command_line::model;
 use crate::vmm::paging;
@@ -139,6 +143,26 @@ impl GuestLink {
         };
         Ok((link, warnings))
     }
+
+    /// Where its virtual CPUs run, if they are bound.
+    fn placed(&self, threads: &[i32]) -> Result<Option<VirtualCpus>> {
+        if self.cpus.is_empty() {
+            return Ok(None);
+        }
+        let mut on = BTreeSet::new();
+        for &thread in threads {
+            on.extend(cpus::of(thread)?);
+        }
+        Ok(Some(VirtualCpus { count: threads.len() as u32, on: on.into_iter().collect() }))
+    }
+
+    /// The CPUs of what never sleeps, where that moves its packets.
+    fn sidecore(&self) -> Result<Vec<u32>> {
+        match (&self.held.datapath, self.moved_by) {
+            (Some(datapath), Some(plan::Datapath::Sidecore)) => cpus::of(datapath.pid()),
+            _ => Ok(Vec::new()),
+        }
+    }
 }
 
 impl NodeLink for GuestLink {
@@ -164,6 +188,8 @@ impl NodeLink for GuestLink {
             paging: paging::of_guest(state.accelerator),
             backing: vmm.backing()?,
             datapath: self.moved_by,
+            sidecore: self.sidecore()?,
+            placed: self.placed(&state.cpu_threads)?,
             ..About::default()
         })
     }

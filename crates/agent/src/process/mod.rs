@@ -1,8 +1,9 @@
 //! Processes of this machine: started in [`namespaces`] of their own ([`spawn`]), accounted for by a
-//! [`cgroup`] and with [`weights`], told to end by [`signals`], and what becomes of them when memory runs
-//! out ([`shortage`]).
+//! [`cgroup`] and with [`weights`], bound to [`cpus`], told to end by [`signals`], and what becomes of them
+//! when memory runs out ([`shortage`]).
 
 pub mod cgroup;
+pub mod cpus;
 pub mod namespaces;
 pub mod shortage;
 pub mod signals;

@@ -103,6 +103,7 @@ fn boot(options: &Boot) -> Result<()> {
         paging: paging::of_guest(state.accelerator),
         backing: vmm.backing()?,
         datapath: None,
+        sidecore: vec![],
         joined: None,
         scheduler: None,
         placed: None,

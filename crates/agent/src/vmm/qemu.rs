@@ -23,7 +23,6 @@ use rustix::fs::OFlags;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::backing;
 use super::command_line::PROGRAM;
@@ -34,6 +33,7 @@ use super::jail::{self, Jail, NO_SANDBOX};
 use super::paging;
 use super::port::Port;
 use super::qmp::{Ending, Qmp};
+use crate::process::cpus;
 
 /// Lines kept of QEMU's own messages.
 const MAX_ERROR_LINES: usize = 10;
@@ -211,7 +211,7 @@ impl Vmm {
             bail!("{} virtual CPUs cannot be bound to {} CPUs", threads.len(), cpus.len());
         }
         for (thread, &cpu) in threads.into_iter().zip(cpus) {
-            bind(thread, cpu)?;
+            cpus::bind(thread, &[cpu]).context("a virtual CPU")?;
         }
         Ok(())
     }
@@ -363,16 +363,6 @@ fn check_memory(guest: &Guest) -> Result<()> {
 fn check_readable(what: &str, path: &Path) -> Result<()> {
     File::open(path).with_context(|| format!("the guest's {what} {path:?} cannot be read"))?;
     Ok(())
-}
-
-fn bind(thread: i32, cpu: u32) -> Result<()> {
-    if cpu as usize >= CpuSet::MAX_CPU {
-        bail!("there is no CPU {cpu}");
-    }
-    let mut set = CpuSet::new();
-    set.set(cpu as usize);
-    sched_setaffinity(Pid::from_raw(thread), &set)
-        .with_context(|| format!("binding a virtual CPU to CPU {cpu}"))
 }
 
 type Watched = (Child, OwnedFd, Arc<Mutex<Printed>>);

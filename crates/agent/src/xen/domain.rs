@@ -301,6 +301,7 @@ mod tests {
             weights: false,
             scheduler: None,
             driver: None,
+            sidecore: None,
         }
     }
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypertare.design.design import Plot
 from hypertare.design.planner.hosts import hosts
 from hypertare.design.planner.knobs import has_weights
 from hypertare.design.planner.links import make_links
-from hypertare.design.planner.nodes import host_of_guests
+from hypertare.design.planner.nodes import cpu_that_polls, host_of_guests
 from hypertare.design.planner.routed import routed, routed_links
 from hypertare.design.planner.surroundings import Surroundings, files_memory
 from hypertare.protocol import plan
@@ -23,6 +25,8 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
         on: what the machine gives.
     """
     topology = routed if study.routed else hosts
+    polling = cpu_that_polls(plot, cells, study, on)
+    on = replace(on, polling=polling, cpus=tuple(cpu for cpu in on.cpus if cpu != polling))
     nodes, links = topology(study, plot, cells, _files(study, on), on)
     return plan.Bench(
         name=study.name,
@@ -31,6 +35,7 @@ def make_bench(study: Study, plot: Plot, cells: dict[str, Study], on: Surroundin
         weights=has_weights(study),
         scheduler=_scheduler(study, plot),
         driver=_driver(study, plot),
+        sidecore=polling,
     )
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from hypertare.design.design import Variant
 from hypertare.design.planner.addresses import HOST, HUB_INTERFACE
-from hypertare.design.planner.nodes import datapath_of
+from hypertare.design.planner.nodes import OF_DATAPATH, datapath_of
 from hypertare.design.planner.pairs import nodes_of
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.knobs.knob import KnobKind, Place, Target
 from hypertare.knobs.registry import KINDS, Knobs
 from hypertare.protocol import plan
-from hypertare.study import Study
+from hypertare.study import BESIDE_GUESTS, Study
 from hypertare.workloads.pair import Pair
 
 _PLACES: tuple[Place, ...] = ("link", "way", "interface", "driver", "guest", "kernel", "below")
@@ -135,17 +135,19 @@ def _unlike_the_users(study: Study, on: Surroundings) -> list[str]:
     """How guests of this host differ from those that people have. A study that varies it knows."""
     if not study.machine_kind.is_this_host or not study.needs_network:
         return []
-    if "sut.datapath" in study.all_factors:
+    if OF_DATAPATH in study.all_factors:
         return []
     unlike = (one.unlike_by_datapath.get(datapath_of(study, on)) for one in study.platforms)
     return [text for text in unlike if text is not None]
 
 
 def _shared_sidecore(study: Study, on: Surroundings) -> list[str]:
-    """A core that polls needs a CPU that nobody else has: beside the guests' and the peers'."""
-    asked = ("sidecore", *study.all_factors.get("sut.datapath", (study.sut.datapath,)))
-    needed = study.sut.cpus + 2
-    if asked.count("sidecore") == 1 or len(on.cpus) >= needed:
+    """A core that polls needs a CPU that nobody else has: beside the guests' and the peers'. An emulated
+    machine has it.
+    """
+    asked = study.all_factors.get(OF_DATAPATH, (study.sut.datapath,))
+    needed = study.sut.cpus + BESIDE_GUESTS
+    if "sidecore" not in asked or not study.machine_kind.is_this_host or len(on.cpus) >= needed:
         return []
     return [
         f"sut.datapath = 'sidecore': the core that polls shares its CPU with the guest or its peers, since "

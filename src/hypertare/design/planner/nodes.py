@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from hypertare.design.design import Plot, Variant
@@ -9,8 +10,11 @@ from hypertare.design.planner.surroundings import Surroundings, peer_cpus, sut_c
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.platforms.pc_class import PcClass
 from hypertare.platforms.platform import NodeInputs, Platform
+from hypertare.platforms.registry import has_own
 from hypertare.protocol import plan
-from hypertare.study import WITH_DATAPATH, Study
+from hypertare.study import BESIDE_GUESTS, WITH_DATAPATH, Study
+
+OF_DATAPATH = "sut.datapath"
 
 
 def is_placed_by_others(variant: Variant, under: PcClass | None) -> bool:
@@ -24,9 +28,29 @@ def cpus_of(
     variant: Variant, study: Study, under: PcClass | None, on: Surroundings
 ) -> tuple[int, ...]:
     """The CPUs that a system under test is bound to."""
+    if on.polling is not None:
+        return sut_cpus(cpus_under_test(study, under), on)
     if is_placed_by_others(variant, under):
         return cpus_beside_driver(study, under)
     return sut_cpus(study.sut.cpus, on)
+
+
+def cpus_under_test(study: Study, under: PcClass | None) -> int:
+    """How many CPUs of the machine a system under test has for itself: on a host of guests, the guest's."""
+    return study.sut.cpus if under is None else study.sut.virtual_cpus(has_driver=False)
+
+
+def cpu_that_polls(
+    plot: Plot, cells: Mapping[str, Study], study: Study, on: Surroundings
+) -> int | None:
+    """The CPU of a core that polls for guests of the bench: the one before the last, which are the guests';
+    the peers have those before it. None where there is no such core, or no CPU that it had for itself.
+    """
+    paths = (datapath_of(cells[v.node], on) for v in plot.variants if has_own(v.kind, OF_DATAPATH))
+    if "sidecore" not in paths:
+        return None
+    spare = on.cpus[: -cpus_under_test(study, host_of_guests(study, plot))]
+    return spare[-1] if len(spare) >= BESIDE_GUESTS else None
 
 
 def cpus_beside_driver(study: Study, under: PcClass | None) -> tuple[int, ...]:
@@ -101,8 +125,8 @@ def peer_kind(study: Study, under: PcClass | None, on: Surroundings) -> plan.Nod
 
 def cpus_of_peer(study: Study, under: PcClass | None, on: Surroundings) -> tuple[int, ...]:
     """What the system under test leaves; of peers that are guests, what all guests have."""
-    if under is None:
-        return peer_cpus(study.sut.cpus, on)
+    if under is None or on.polling is not None:
+        return peer_cpus(cpus_under_test(study, under), on)
     return cpus_beside_driver(study, under) if are_guests(study, under) else ()
 
 

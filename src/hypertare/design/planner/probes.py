@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypertare.design import routers
 from hypertare.design.design import Plot, Variant, numbered
 from hypertare.design.planner.addresses import HOST, PEER
-from hypertare.design.planner.nodes import accelerator_of, datapath_of
+from hypertare.design.planner.nodes import OF_DATAPATH, accelerator_of, datapath_of
 from hypertare.design.planner.pairs import nodes_of
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.platforms.registry import has_own
@@ -89,7 +89,7 @@ def _domains(study: Study, variant: Variant, plot: Plot) -> list[str]:
 
 def _is_served(study: Study, variant: Variant, on: Surroundings) -> bool:
     """Whether a process of ours moves the packets of the nodes under test."""
-    return has_own(variant.kind, "sut.datapath") and datapath_of(study, on) in OUR_DATAPATHS
+    return has_own(variant.kind, OF_DATAPATH) and datapath_of(study, on) in OUR_DATAPATHS
 
 
 def _under_kvm(study: Study, on: Surroundings) -> bool:

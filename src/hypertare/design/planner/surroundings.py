@@ -102,7 +102,8 @@ class Capacity:
 class Surroundings:
     """What the machine gives: chosen once, the same for the whole run.
 
-    `cpus`: those that the run may use. `images` by the names of their kernel and profile. `chance` is
+    `cpus`: those that the run may use. `polling` is one that a core has which polls for guests, and none of
+    `cpus`. `images` by the names of their kernel and profile. `chance` is
     drawn from where a machine's boots do not differ by themselves.
     `capacities` are what workloads carry at most, where the run has measured it. Commands start in a
     copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
@@ -125,6 +126,7 @@ class Surroundings:
     image: ContainerImage | None = None
     emulator: Emulating | None = None
     has_vhost: bool = False
+    polling: int | None = None
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from hypertare.report.tables import (
     line,
     loss_free,
     published,
+    shifts,
     totals,
 )
 from hypertare.report.tables.table import Table
@@ -33,6 +34,7 @@ def tables(report: Report) -> Iterator[Table]:
         laws.table(summary.predictability),
         totals.table(totals.lines(summary, report.wording)),
         published.table(summary.published),
+        shifts.table(summary),
         curves.table(summary.curves, report.wording),
         loss_free.table(summary.loss_free),
     )

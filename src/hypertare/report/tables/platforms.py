@@ -49,14 +49,19 @@ def _below(state: PlatformState) -> str:
     """What runs a guest: `Xen 4.17.5, credit2, route, on CPU 1, driver domain 1 on CPU 0`."""
     placed = f"on {_cpus(state.placed)}" if state.placed else ""
     driver = f"driver domain {state.driver.cpus} on {_cpus(state.driver)}" if state.driver else ""
-    path = f"packets by {state.datapath}" if state.datapath else ""
+    polling = f" on {_any_of(state.sidecore)}" if state.sidecore else ""
+    path = f"packets by {state.datapath}{polling}" if state.datapath else ""
     parts = (state.vmm, path, state.scheduler, state.joined, placed, driver)
     return ", ".join(filter(None, parts)) or "–"
 
 
 def _cpus(of: Placement) -> str:
     """Of the machine."""
-    return f"CPU {', '.join(map(str, of.on))}" if of.on else "any CPU"
+    return _any_of(of.on)
+
+
+def _any_of(cpus: tuple[int, ...]) -> str:
+    return f"CPU {', '.join(map(str, cpus))}" if cpus else "any CPU"
 
 
 def _mapping(state: PlatformState) -> str:

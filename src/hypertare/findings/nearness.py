@@ -1,0 +1,95 @@
+"""How near round trips are to the baseline's of the same block. Pure.
+
+A trial alone does not know the baseline, so this is found of finished ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from hypertare.design.trials import FinishedTrial
+from hypertare.findings.ruling import Rules, ends_of
+from hypertare.findings.series import Series, baseline_of, series
+from hypertare.protocol.records import Histogram
+from hypertare.runs.summary import Shift
+from hypertare.stats import boots
+from hypertare.stats.nearness import SHIFTED, near_share, shift
+from hypertare.stats.percentile import merge
+from hypertare.workloads.ping import NEAR_SHARE
+
+Histograms = Mapping[int, Histogram]
+"""By trial, of all its round trips; of those that had any."""
+
+
+def of_trials(told: Mapping[int, Sequence[Histogram]]) -> Histograms:
+    """Of what all tasks of a trial told."""
+    return {
+        trial: merge(some)
+        for trial, some in told.items()
+        if any(count for one in some for _, count in one.buckets)
+    }
+
+
+def with_near_share(
+    trials: Sequence[FinishedTrial], told: Histograms, baseline: str
+) -> list[FinishedTrial]:
+    """The same trials, those of other platforms with how many of their round trips are near."""
+    near = {
+        trial.planned.id: near_share(its, told[trial.planned.id])
+        for one, base in _pairs(trials, baseline)
+        for trial, its in _compared(one, base, told)
+    }
+    return [
+        replace(trial, values={**trial.values, NEAR_SHARE: near[trial.planned.id]})
+        if trial.planned.id in near
+        else trial
+        for trial in trials
+    ]
+
+
+def shifts(trials: Sequence[FinishedTrial], told: Histograms, rules: Rules) -> Iterator[Shift]:
+    """By platform and cell, over blocks."""
+    for one, base in _pairs(trials, rules.baseline):
+        compared = list(_compared(one, base, told))
+        if not compared:
+            continue
+        found = [shift(its, told[trial.planned.id]) for trial, its in compared]
+        where = [trial.planned.boot for trial, _ in compared]
+        for place, share in enumerate(SHIFTED):
+            values = [differences[place] / 1e9 for differences in found]
+            interval = boots.mean(values, where, rules.confidence).interval
+            low, high = ends_of(interval, rules.clock == "virtual")
+            yield Shift(
+                cell=one.cell,
+                platform=one.platform,
+                baseline=rules.baseline,
+                share=share,
+                difference=interval.estimate,
+                low=low,
+                high=high,
+                n=interval.n,
+            )
+
+
+def _pairs(trials: Sequence[FinishedTrial], baseline: str) -> Iterator[tuple[Series, Series]]:
+    every = series(trials)
+    for one in every:
+        bases = [] if one.platform == baseline else baseline_of(one, every, baseline)
+        if len(bases) == 1:
+            yield one, bases[0]
+
+
+def _compared(
+    one: Series, base: Series, told: Histograms
+) -> Iterator[tuple[FinishedTrial, Histogram]]:
+    """Trials with the round trips of the baseline in their block."""
+    of_blocks: dict[int, list[Histogram]] = defaultdict(list)
+    for trial in base.good:
+        if trial.planned.id in told:
+            of_blocks[trial.planned.block].append(told[trial.planned.id])
+    for trial in one.good:
+        its = of_blocks.get(trial.planned.block)
+        if its and trial.planned.id in told:
+            yield trial, merge(its)

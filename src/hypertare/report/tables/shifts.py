@@ -1,0 +1,83 @@
+"""How much later round trips come than the baseline's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hypertare.base import figures
+from hypertare.base.level import key
+from hypertare.base.response import VIRTUAL
+from hypertare.report import verdict
+from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.runs.summary import Estimate, Shift, Summary
+from hypertare.workloads.ping import NEAR_SHARE
+
+SHOWN = (0.1, 0.5, 0.9, 0.99)
+
+FORM = Form(
+    "shifts",
+    "Against the baseline's round trips",
+    "Near: the share of round trips within the 95 % quantile of the baseline's in the same block, so 95 % "
+    "of the baseline's own. Then by how much the quickest tenth, the middle, the slowest tenth and the "
+    "slowest hundredth begin later (the shift function), with 95 % intervals over blocks.",
+    (
+        text("setting"),
+        Column("near"),
+        *(Column(f"at {100 * share:g} %") for share in SHOWN),
+    ),
+)
+
+
+def table(summary: Summary) -> Table:
+    found = [rows[0] for rows in _groups(summary.shifts)]
+    virtual = VIRTUAL if summary.clock == "virtual" else ""
+    about = verdict.workloads(one.cell for one in found)
+    return FORM.table(about + virtual, _rows(summary))
+
+
+def _groups(shifts: Sequence[Shift]) -> list[list[Shift]]:
+    """By platform and cell."""
+    groups: dict[object, list[Shift]] = {}
+    for one in shifts:
+        groups.setdefault((one.platform, key(one.cell)), []).append(one)
+    return list(groups.values())
+
+
+def _rows(summary: Summary) -> Iterator[Row]:
+    near = {
+        (one.platform, key(one.cell)): one
+        for one in summary.estimates
+        if one.response == NEAR_SHARE
+    }
+    for shifts in _groups(summary.shifts):
+        first, by_share = shifts[0], {one.share: one for one in shifts}
+        yield Row(
+            (
+                verdict.setting(first.platform, first.cell),
+                _near(near.get((first.platform, key(first.cell)))),
+                *(_difference(by_share.get(share)) for share in SHOWN),
+            )
+        )
+
+
+def _near(one: Estimate | None) -> str:
+    if one is None:
+        return "–"
+    if one.low is None or one.high is None or one.low == one.high:
+        return f"{100 * one.estimate:.0f} %"
+    low, high = max(0.0, one.low), min(1.0, one.high)
+    return f"{100 * one.estimate:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+
+
+def _difference(one: Shift | None) -> str:
+    """In the unit of the middle."""
+    if one is None:
+        return "–"
+    divisor, unit = figures.scale(abs(one.difference), "s")
+    middle, *ends = (
+        figures.significant(value / divisor, 3)
+        for value in (one.difference, one.low, one.high)
+        if value is not None
+    )
+    around = f" ({' to '.join(ends)})" if len(ends) == 2 and ends[0] != ends[1] else ""
+    return f"{middle}{around} {unit}"

@@ -1,0 +1,61 @@
+"""What a packet costs a guest: exits, interrupts, kicks, and CPU time of who works for it. Pure.
+
+A packet is what passes the guest's card as one, in or out: with segmentation offload up to 64 KB. Counters
+are of the whole phase, and so are the packets: what a stream omits and what a ping leaves out count, and so
+do acknowledgements. A baseline has none of these: its machine is that of its peers as well, so that its
+interrupts are theirs, too.
+"""
+
+from __future__ import annotations
+
+from hypertare.base.response import Found, Response, whole
+from hypertare.probes.datapath import DATAPATH
+from hypertare.probes.interrupts import INTERRUPTS
+from hypertare.probes.kvm import KVM
+from hypertare.probes.net_dev import NET_DEV
+from hypertare.probes.outside import OUTSIDE
+from hypertare.protocol.phase import Phase
+
+
+def _response(name: str, unit: str, title: str) -> Response:
+    """Guests that work at once have the mean of theirs."""
+    return Response(f"{name}_per_packet", f"{unit}/packet", "lower", title, "mean")
+
+
+RESPONSES = (
+    _response("exits", "exits", "exits to the hypervisor per packet of the guest's card"),
+    _response(
+        "interrupts", "interrupts", "interrupts of the guest's devices per packet of its card"
+    ),
+    _response("kicks", "kicks", "times per packet that the guest told what moves its packets"),
+    _response("guest_cpu", "s", "CPU time of the guest's virtual CPUs per packet of its card"),
+    _response("vmm_cpu", "s", "CPU time of the VMM beside them per packet of the guest's card"),
+    _response(
+        "backend_cpu",
+        "s",
+        "CPU time of what moves packets beside the VMM per packet of the guest's card",
+    ),
+)
+
+
+def measure(phase: Phase, node: str) -> Found:
+    """Of a guest; nothing of a node that its machine has no view of from outside."""
+    packets = NET_DEV.packets(phase, node)
+    guest, vmm, *backend = (
+        phase.probe(node, OUTSIDE.name, f"{part}_s")
+        for part in ("vcpu", "vmm", "vhost", "datapath")
+    )
+    if guest is None or not packets:
+        return {}
+    counts = {
+        "exits": phase.probe(node, KVM.name, "exits"),
+        "interrupts": INTERRUPTS.of_devices(phase, node),
+        "kicks": phase.probe(node, DATAPATH.name, "kicks"),
+        "guest_cpu": guest,
+        "vmm_cpu": vmm,
+        "backend_cpu": whole(backend),
+    }
+    return {
+        f"{name}_per_packet": None if count is None else count / packets
+        for name, count in counts.items()
+    }
