@@ -247,7 +247,8 @@ def _ping(finished: FinishedTrial, script: Script) -> list[Record]:
         edge = round(math.exp(round(math.log(value) / 0.01) * 0.01))
         counts[edge] = counts.get(edge, 0) + 1
     histogram = Histogram(unit="ns", buckets=tuple(sorted(counts.items())))
-    return [_result(finished, values=finished.values, histograms={"rtt": histogram})]
+    told = {"rtt": histogram}
+    return [_result(finished, task="request", values=finished.values, histograms=told)]
 
 
 def _result(finished: FinishedTrial, task: str = "work", **rest: object) -> TaskResult:

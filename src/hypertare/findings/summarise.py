@@ -176,7 +176,7 @@ def _trials(store: Store, meta: Meta) -> tuple[Histograms, list[FinishedTrial]]:
     from hypertare.findings.nearness import of_trials, with_near_share
 
     asked = any(one.name == NEAR_SHARE for some in meta.responses.values() for one in some)
-    told = of_trials(store.histograms(*ROUND_TRIPS)) if asked else {}
+    told = of_trials(store.histograms(ROUND_TRIPS)) if asked else {}
     return told, with_near_share(store.trials(), told, meta.baseline)
 
 

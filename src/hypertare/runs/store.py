@@ -492,14 +492,14 @@ class Store:
             found[trial] = [one for one in told if isinstance(one, ProbeValues)]
         return found
 
-    def histograms(self, role: str, name: str) -> dict[int, list[Histogram]]:
-        """By trial, what the tasks of a role told under this name; other records are not looked at."""
+    def histograms(self, name: str) -> dict[int, list[Histogram]]:
+        """By trial, what tasks told under this name; other records are not looked at."""
         mark = f'"{name}":{{'.encode()
         found: dict[int, list[Histogram]] = {}
         for trial, size, blob in self._each("SELECT trial, bytes, zstd FROM record"):
             with _readable(self.path):
                 told = [parse(line) for line in _unpack(size, blob) if mark in line]
-            results = Phase.of(told).results_of(role)
+            results = Phase.of(told).results.values()
             found[trial] = [one.histograms[name] for one in results if name in one.histograms]
         return found
 

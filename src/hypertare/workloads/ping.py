@@ -19,8 +19,8 @@ from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, Workloa
 _PORT = 7000
 NEAR_SHARE = "near_share"
 """Of finished trials: see `hypertare.findings.nearness`."""
-ROUND_TRIPS = ("request", "rtt")
-"""The role of the tasks that tell a histogram of them, and its name there."""
+ROUND_TRIPS = "rtt"
+"""The name of their histogram."""
 
 
 class PingSettings(WorkloadSettings):
@@ -107,11 +107,11 @@ class Ping(Workload):
         for name in ("p50", "mean", "p99", "p999", "jitter"):
             found = phase.total("request", f"rtt_{name}_ns")
             values[f"rtt_{name}"] = None if found is None else found / 1e9
-        return values | spread(phase, *ROUND_TRIPS) | _loss(phase)
+        return values | spread(phase, "request", ROUND_TRIPS) | _loss(phase)
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
         """Percentiles and spread come from one histogram of all requests of all guests."""
-        of_all = percentiles(phase, *ROUND_TRIPS) | spread(phase, *ROUND_TRIPS)
+        of_all = percentiles(phase, "request", ROUND_TRIPS) | spread(phase, "request", ROUND_TRIPS)
         return of_all | _means(phase) | _loss(phase)
 
     def measure_node(self, phase: Phase, node: str) -> Found:

@@ -18,8 +18,8 @@ FORM = Form(
     "shifts",
     "Against the baseline's round trips",
     "Near: the share of round trips within the 95 % quantile of the baseline's in the same block, so 95 % "
-    "of the baseline's own. Then by how much the quickest tenth, the middle, the slowest tenth and the "
-    "slowest hundredth begin later (the shift function), with 95 % intervals over blocks.",
+    "of the baseline's own. Then how much later they are (the shift function): the 10 % quantile against "
+    "the baseline's, the median, and so on, with intervals over blocks.",
     (
         text("setting"),
         Column("near"),
@@ -49,11 +49,13 @@ def _rows(summary: Summary) -> Iterator[Row]:
         for one in summary.estimates
         if one.response == NEAR_SHARE
     }
-    for shifts in _groups(summary.shifts):
+    groups = _groups(summary.shifts)
+    several = len({one.cell.get("workload") for (one, *_) in groups}) > 1
+    for shifts in groups:
         first, by_share = shifts[0], {one.share: one for one in shifts}
         yield Row(
             (
-                verdict.setting(first.platform, first.cell),
+                verdict.setting(first.platform, first.cell, () if several else ("workload",)),
                 _near(near.get((first.platform, key(first.cell)))),
                 *(_difference(by_share.get(share)) for share in SHOWN),
             )
@@ -75,9 +77,13 @@ def _difference(one: Shift | None) -> str:
         return "–"
     divisor, unit = figures.scale(abs(one.difference), "s")
     middle, *ends = (
-        figures.significant(value / divisor, 3)
+        _signed(value / divisor)
         for value in (one.difference, one.low, one.high)
         if value is not None
     )
     around = f" ({' to '.join(ends)})" if len(ends) == 2 and ends[0] != ends[1] else ""
     return f"{middle}{around} {unit}"
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0 else "") + figures.significant(value, 3)
