@@ -8,6 +8,7 @@ record, and how well several machines share the CPUs.
   threads to a core, they give less.
 - CPU seconds of this host, by turns: a boot with the emulator against one with the distribution's QEMU,
   a boot of two CPUs against one of one, and CPUs that all work against as many times one that does.
+- A whole study: `napi-budget --quick`, with nothing taken from earlier runs and two machines at once.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ BOOT_TARGET_S = 1.8
 EFFICIENCY_TARGET = 0.93
 SECOND_CPU_TARGET = 1.3
 BUSY_TARGET = 1.15
+STUDY = ("run", "napi-budget", "--quick", "--fresh", "--jobs", "2")
+STUDY_TARGET_S = 60.0
+STUDY_LIMIT_S = 900.0
 BUSY_S = (9.0, 1.0)
 """Of virtual time, in which CPUs work."""
 MOST_JOBS = 4
@@ -59,7 +63,12 @@ def main(argv: Sequence[str]) -> list[Row]:
     image, quick = build("debian", "emulated"), common.options(__doc__, argv).quick
     boots = [first_record_s(image) for _ in range(3 if quick else 7)]
     rounds = 2 if quick else 6
-    return [boot_row(boots), *sharing_rows(image, rounds), *cpu_rows(image, rounds)]
+    return [
+        boot_row(boots),
+        *sharing_rows(image, rounds),
+        *cpu_rows(image, rounds),
+        study_row(),
+    ]
 
 
 def boot_row(seconds: Sequence[float]) -> Row:
@@ -203,6 +212,20 @@ def cpu_s(image: Image, batch: Batch, by: Emulator | None) -> float:
     if output.error:
         raise NotMeasured(output.error)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def study_row() -> Row:
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [sys.executable, "-m", "hypertare", *STUDY, "--out", str(Path(folder) / "run")]
+        began = time.monotonic()
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=STUDY_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise NotMeasured(f"the study took longer than {STUDY_LIMIT_S:g} s") from None
+        seconds = time.monotonic() - began
+    if done.returncode:
+        raise NotMeasured(f"the study failed: {done.stderr.strip()[-300:]}")
+    return common.at_most(" ".join(STUDY[1:]), "s", seconds, STUDY_TARGET_S)
 
 
 def loops_s(count: int, at_once: int) -> float:

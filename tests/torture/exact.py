@@ -5,6 +5,7 @@ files must be equal, but for the time of day.
 
     .venv/bin/python -m tests.torture.exact             all, some twenty minutes on two cores
     .venv/bin/python -m tests.torture.exact linux kvm   only these
+    ... --cpus 4 --boots 1                              only so many CPUs; both trials in one boot
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ question = "Does it repeat?"
 machine = "emulated"
 [sut]
 memory = "192M"
-cpus = 4
+cpus = {most}
 {sut}
 [workloads.burn]
 type = "burn"
@@ -55,23 +56,22 @@ count = 10
 warmup = 0
 min_trials = 2
 max_trials = 2
-blocks_per_boot = 1
-min_boots = 2
+blocks_per_boot = {per_boot}
+min_boots = {boots}
 time_limit = "4h"
 """
-CPUS = '"sut.cpus" = [1, 2, 4]'
+CPUS = (1, 2, 4)
 SYSTEMS = {
-    "linux": ("", CPUS),
+    "linux": ("", ""),
     "kvm": (
         'platforms = ["native", "guest"]\npages = "4K"',
-        f'{CPUS}\n"sut.paging" = ["nested", "shadow"]',
+        '"sut.paging" = ["nested", "shadow"]',
     ),
-    "xen": ('platforms = ["native", "xen"]\nguests = 2', CPUS),
-    "apart": (
-        'platforms = ["native", "xen"]\nguests = 2\npinning = "apart"',
-        CPUS.replace("1, ", ""),
-    ),
+    "xen": ('platforms = ["native", "xen"]\nguests = 2', ""),
+    "apart": ('platforms = ["native", "xen"]\nguests = 2\npinning = "apart"', ""),
 }
+"""What of `[sut]` and `[factors]` makes each."""
+LEAST_CPUS = {"apart": 2}
 PATIENCE_S = 3600.0
 
 
@@ -80,29 +80,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="exact", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=", ".join(SYSTEMS))
-    systems = parser.parse_args(argv).systems or list(SYSTEMS)
+    parser.add_argument("--cpus", type=int, nargs="+", default=CPUS)
+    parser.add_argument(
+        "--boots", type=int, choices=(1, 2), default=2, help="that its trials take (%(default)s)"
+    )
+    asked = parser.parse_args(argv)
+    systems = asked.systems or list(SYSTEMS)
     if unknown := set(systems) - set(SYSTEMS):
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(SYSTEMS)}")
-    found = [repeats(system) for system in systems]
+    found = [repeats(system, asked.cpus, asked.boots) for system in systems]
     return int(not all(found))
 
 
-def repeats(system: str) -> bool:
+def repeats(system: str, cpus: Sequence[int], boots: int) -> bool:
     """Whether the three runs of a system are equal; what was seen is printed."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hypertare-exact-") as place:
         lab = Lab(Path(place))
         sut, factors = SYSTEMS[system]
-        study = lab.study(STUDY.format(sut=sut, factors=factors))
+        levels = [one for one in cpus if one >= LEAST_CPUS.get(system, 1)]
+        if len(levels) > 1:
+            factors = f'"sut.cpus" = {levels}\n{factors}'
+        study = lab.study(
+            STUDY.format(
+                most=max(levels), sut=sut, factors=factors, boots=boots, per_boot=2 // boots
+            )
+        )
         often = _alone_and_disturbed(lab, study)
         _interrupted_and_resumed(lab, study)
         runs = [told(lab.work / name) for name in ("alone", "disturbed", "resumed")]
         failed = {one for name in ("alone", "disturbed") for one in _failures(lab.work / name)}
     equal = runs[0] == runs[1] == runs[2]
     took = time.monotonic() - began
+    said = "equal" if equal else "NOT EQUAL"
     print(
-        f"{system}: {'equal' if equal else 'NOT EQUAL'}, {len(runs[0])} records and trials in each "
-        f"of 3 runs, machines stopped {often} times, {len(failed)} trials failed, {took:.0f} s",
+        f"{system}, {' '.join(map(str, levels))} CPUs: {said}, {len(runs[0])} records and trials in "
+        f"each of 3 runs, machines stopped {often} times, {len(failed)} trials failed, {took:.0f} s",
         flush=True,
     )
     for line in sorted(failed)[:3]:
