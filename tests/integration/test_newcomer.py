@@ -188,5 +188,7 @@ def test_what_does_a_guest_cost_my_build(newcomer: Lab) -> None:
     seen = see(newcomer, "weigh", "--quick", "--", "make")
     assert seen.status == 0, seen.text
     assert len(seen.lines) <= LINES + BUSY, seen.text
-    assert any(line.startswith("▲ guest (") for line in seen.screen), seen.text
+    # On a busy machine half a minute may be gone after one block, and then it says so.
+    late = "guest (tcg): no verdict from one block" in seen.words and "(ended early)" in seen.words
+    assert late or any(line.startswith("▲ guest (") for line in seen.screen), seen.text
     assert "container" in seen.text

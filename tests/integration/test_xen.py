@@ -258,7 +258,7 @@ nic = "e1000"
 shift = 2
 [workloads.burn]
 type = "burn"
-duration = 2
+duration = 4
 [knobs]
 guest_weights = [256, 512]
 [factors]
@@ -285,7 +285,8 @@ def test_a_guest_gets_the_cpu_that_its_weight_says(lab: Lab) -> None:
         values.setdefault((trial, scheduler), {})[response, number] = value
     assert sorted(scheduler for _, scheduler in values) == ["credit"] * 2 + ["credit2"] * 2
     for one in values.values():
-        # Both want all of the one CPU, and the second weighs twice as much.
+        # Both want all of the one CPU, and the second weighs twice as much. Each is alone for some 0.1 s,
+        # until the other has begun and after it has ended.
         cpu = one["outside_cpu", 2] / one["outside_cpu", 1]
         assert cpu == pytest.approx(2, rel=0.1), values
         due = [one["entitlement", number] for number in (1, 2)]
