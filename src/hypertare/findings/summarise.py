@@ -171,6 +171,11 @@ def responses_of(meta: Meta) -> dict[str, Response]:
     return {response.name: response for some in meta.responses.values() for response in some}
 
 
+def trials_of(store: Store) -> list[FinishedTrial]:
+    """A run's trials with all that is known of them, in their order."""
+    return _trials(store, store.meta)[1]
+
+
 def _trials(store: Store, meta: Meta) -> tuple[Histograms, list[FinishedTrial]]:
     """With what is only known beside others of their block, and the round trips that it is known from."""
     from hypertare.findings.nearness import of_trials, with_near_share

@@ -216,8 +216,10 @@ def gather(store: Store, summary: Summary) -> Report:
     Raises:
         InputError: the run's file is damaged.
     """
+    from hypertare.findings.summarise import trials_of
+
     meta = store.meta
-    trials = tuple(store.trials())
+    trials = tuple(trials_of(store))
     wording = Wording.of(meta, summary, of_cells(trials))
     series: list[SeriesPoint] = []
     ecdf = _EcdfMaker()
