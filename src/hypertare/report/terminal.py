@@ -48,8 +48,9 @@ def show(report: Report, console: Console | None = None, *, every: bool = False)
     console = console or Console(highlight=False)
     shown: list[RenderableType] = [render(report, every=every)]
     if console.is_terminal and len(console.render_lines(shown[0])) > console.height - _PROMPT:
-        # What stood first has left the screen.
-        shown += [Text(), *map(_sentence, report.answers)]
+        # What stood first has left the screen; where claims ask, theirs is the answer.
+        again = report.answers[:1] if report.summary.claims else report.answers
+        shown += [Text(), *map(_sentence, again)]
     put(console, Group(*shown))
 
 
@@ -183,9 +184,14 @@ def _found(table: Table) -> Iterator[RenderableType]:
 def _claims(report: Report) -> Iterator[RenderableType]:
     if report.summary.claims:
         yield Text()
+    named = f"({report.meta.confidence * 100:g} % interval "
+    known = False
     for claim in report.summary.claims:
         text = Text(f"{claim.judgement}: ", style=_JUDGEMENTS[claim.judgement])
-        text.append(plain(f"{claim.text}: {claim.evidence}"), style="default")
+        # What a bracket holds is said once, and not in each of dozens.
+        evidence = claim.evidence.replace(named, "(") if known else claim.evidence
+        known = known or named in evidence
+        text.append(plain(f"{claim.text}: {evidence}"), style="default")
         yield Padding(text, (0, 0, 0, 2), expand=False)
 
 
