@@ -81,7 +81,10 @@ def test_a_grid_holds_every_cell(weights: Report) -> None:
     assert sum(len(row.cells) - 2 for row in load.rows) == 32
     assert float(load.rows[5].cells[-1]) == pytest.approx(175, rel=0.03)
     assert "at most" in load.note
-    assert "Goodput of load, Mb/s (virtual), by rate" in markdown.render(weights)
+    document, whole = markdown.render(weights), markdown.render(weights, every=True)
+    assert "Goodput of load, Mb/s (virtual), by rate" in document
+    assert "## load napi weight 1" not in document and "## load napi weight 1" in whole
+    assert len(document.split()) < 2000 < len(whole.split())
 
 
 def test_a_run_whose_comparisons_are_rows_has_no_grid(report: Report) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,7 +46,7 @@ def report(
         ),
     ] = Format.table,
     every: Annotated[
-        bool, typer.Option("--all", metavar="", help="Every response in the table.")
+        bool, typer.Option("--all", metavar="", help="Every response, of each cell.")
     ] = False,
     html: Annotated[
         Path | None,
@@ -193,10 +194,10 @@ def _print(found: Report, format: Format, every: bool) -> None:
             )
         sys.stdout.buffer.write(data.parquet(found))
         return
-    exporters = {
+    exporters: dict[Format, Callable[[Report], str]] = {
         Format.json: data.json,
         Format.csv: data.csv,
-        Format.markdown: markdown.render,
+        Format.markdown: partial(markdown.render, every=every),
         Format.hyperfine: others.hyperfine,
         Format.bmf: others.bmf,
         Format.benchmark_action: others.benchmark_action,

@@ -9,7 +9,7 @@ from hypertare.report import forest, plots, verdict
 from hypertare.report.forest import Forest
 from hypertare.report.model import Report
 from hypertare.report.tables import grid
-from hypertare.report.tables.found import tables
+from hypertare.report.tables.found import FOR_THOSE_WHO_ASK, tables
 from hypertare.report.tables.table import Column, Table, text
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import meaning
@@ -19,11 +19,18 @@ _SPACE = "\u00a0"
 """Readers of Markdown would make one space of several."""
 
 
-def render(report: Report) -> str:
-    return "\n".join(_lines(report)) + "\n"
+def render(report: Report, *, every: bool = False) -> str:
+    """The whole report.
+
+    Args:
+        report: what to show.
+        every: of many cells also each response, the points of plots and all changes of levels, for which
+            there are tables over the factors else.
+    """
+    return "\n".join(_lines(report, every)) + "\n"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Report, every: bool) -> Iterator[str]:
     summary = report.summary
     yield f"# {_text(summary.study)}"
     yield ""
@@ -35,23 +42,21 @@ def _lines(report: Report) -> Iterator[str]:
     for sentence in report.answers:
         yield f"**{verdict.MARKS[sentence.tone]} {_text(sentence.text)}**"
         yield ""
+    yield from _claims(report)
     for one in (*forest.of_levels(report), *forest.of_platforms(report)):
         yield from _forest(one, report)
     for sentence in report.remarks:
         yield f"- {verdict.MARKS[sentence.tone]} {_text(sentence.text)}"
-    for table in grid.tables(report):
+    over_factors = tuple(grid.tables(report))
+    for table in over_factors:
         yield from _found(table)
-    for label in report.cells():
-        estimates = report.estimates(label)
-        if estimates:
-            yield ""
-            yield f"## {_text(label)}"
-            yield ""
-            yield from _grid(_columns(report), (_row(report, one) for one in estimates))
-    yield from _plots(report)
+    every = every or not over_factors
+    if every:
+        yield from _cells(report)
+        yield from _plots(report)
     for table in tables(report):
-        yield from _found(table)
-    yield from _claims(report)
+        if every or table.id not in FOR_THOSE_WHO_ASK:
+            yield from _found(table)
     if report.warnings:
         yield ""
         yield "## Warnings"
@@ -64,9 +69,16 @@ def _lines(report: Report) -> Iterator[str]:
 def _claims(report: Report) -> Iterator[str]:
     if not report.summary.claims:
         return
-    yield from ("", "## Claims", "")
+    yield from ("## Claims", "")
     claims = ((one.text, one.judgement, one.evidence) for one in report.summary.claims)
     yield from _grid((text("claim"), text("judgement"), text("evidence")), claims)
+
+
+def _cells(report: Report) -> Iterator[str]:
+    for label in report.cells():
+        if estimates := report.estimates(label):
+            yield from ("", f"## {_text(label)}", "")
+            yield from _grid(_columns(report), (_row(report, one) for one in estimates))
 
 
 def _how(report: Report) -> Iterator[str]:

@@ -17,8 +17,8 @@ from hypertare.base.words import word
 from hypertare.findings.conditions import warning
 from hypertare.report import failures, forest, verdict
 from hypertare.report.model import Failure, Report
-from hypertare.report.tables import effects, grid, levels, shifts
-from hypertare.report.tables.found import tables
+from hypertare.report.tables import effects, grid
+from hypertare.report.tables.found import FOR_THOSE_WHO_ASK, tables
 from hypertare.report.tables.table import Table
 from hypertare.report.terminal_forest import Forests
 from hypertare.report.terminal_letters import put
@@ -37,8 +37,6 @@ _STYLES: dict[Tone, str] = {
 _JUDGEMENTS = {"holds": "green", "fails": "red", "undecided": "yellow", "not judged": "dim"}
 _MOST_FAILURES = 5
 _MOST_WARNINGS = 2
-_FOR_THOSE_WHO_ASK = frozenset({levels.FORM.id, shifts.FORM.id})
-"""Tables that are not of a first screen."""
 _PROMPT = 3
 """Lines of a screen that what follows the report takes."""
 
@@ -74,7 +72,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
         # Rows tell the largest changes of levels; of many levels there are pages of others.
         if table.id == effects.ID and not every:
             parts += _matters(report)
-        elif every or table.id not in _FOR_THOSE_WHO_ASK:
+        elif every or table.id not in FOR_THOSE_WHO_ASK:
             parts += _found(table)
     parts += _failures(report)
     parts += _warnings(report, every)

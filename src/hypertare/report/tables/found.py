@@ -20,6 +20,9 @@ from hypertare.report.tables import (
 )
 from hypertare.report.tables.table import Table
 
+FOR_THOSE_WHO_ASK = frozenset({levels.FORM.id, shifts.FORM.id})
+"""What a first screen and a document leave out where there is much else."""
+
 
 def tables(report: Report) -> Iterator[Table]:
     """Without those that have nothing to show."""
