@@ -16,6 +16,7 @@ from hypertare.engine.campaign import Campaign
 from hypertare.engine.expected import expected_run_s
 from hypertare.engine.open_cells import MAX_FAILURES
 from hypertare.protocol import plan
+from hypertare.protocol.phase import PHASE, REACH
 from hypertare.protocol.records import (
     BenchReady,
     Console,
@@ -88,7 +89,9 @@ class MadeUp:
         if fate is not None:
             lost = task.node if fate.startswith("lost") else None
             error = f"task {task.id} on {task.node} failed: {fate}"
-            return [self._end(trial, seconds, error, lost)]
+            phase = REACH if fate.startswith("unanswered") else PHASE
+            told = TaskResult(node=task.node, trial=trial.id, phase=phase, task=task.id, error=fate)
+            return [told, self._end(trial, seconds, error, lost)]
         result = TaskResult(
             node=task.node, trial=trial.id, phase="measure", task="command",
             values={"elapsed_s": seconds, "user_s": seconds / 2}, purpose=task.purpose,
@@ -261,8 +264,9 @@ def test_what_fails_natively_at_once_is_left_out() -> None:
     assert not [event for event in notes.events if "left out" in event or "natively" in event]
 
 
-def test_a_lost_node_makes_a_new_bench() -> None:
-    machine = MadeUp(fate=lambda node, trial: "lost: panicked" if trial == 4 else None)
+@pytest.mark.parametrize("fate", ["lost: panicked", "unanswered: none of 2 requests"])
+def test_a_lost_node_or_network_makes_a_new_bench(fate: str) -> None:
+    machine = MadeUp(fate=lambda node, trial: fate if trial == 4 else None)
     notes = Notes()
     assert campaign(machine, notes).run()
     boots = {trial.planned.id: trial.planned.boot for trial in notes.finished}

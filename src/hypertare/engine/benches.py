@@ -15,7 +15,8 @@ from hypertare.engine.notes import Notes
 from hypertare.machines.batch import Place, Told
 from hypertare.machines.others import Others
 from hypertare.protocol import plan
-from hypertare.protocol.records import BenchReady, Record, TrialEnd
+from hypertare.protocol.phase import REACH
+from hypertare.protocol.records import BenchReady, Record, TaskResult, TrialEnd
 
 
 class Machine(Protocol):
@@ -39,7 +40,8 @@ class NotMade:
 class Benches:
     """Makes benches and runs trials on the one that stands: `plot`, absent where none does.
 
-    `lost`: the last trial lost one of its nodes, so that the bench is of no more use.
+    `lost`: the last trial lost one of its nodes, or one end did not answer the other, so that the bench is of
+    no more use: a guest's network has been seen to stand still for good while the guest went on.
     """
 
     def __init__(
@@ -105,7 +107,7 @@ class Benches:
         self.notes.pass_on(records)
         end = records[-1]
         assert isinstance(end, TrialEnd)
-        self.lost = end.lost is not None
+        self.lost = end.lost is not None or _is_cut_off(records)
         return self.notes.trial(Told(place, tuple(records), end.error, seconds))
 
     def fail(self, place: Place, error: str, records: Sequence[Record] = ()) -> FinishedTrial:
@@ -118,3 +120,11 @@ class Benches:
         if self.plot is not None:
             self.plot, self.lost = None, False
             self.notes.pass_on(self.machine.teardown())
+
+
+def _is_cut_off(records: Sequence[Record]) -> bool:
+    """Whether an end did not answer before anything was measured."""
+    return any(
+        isinstance(one, TaskResult) and one.phase == REACH and one.error is not None
+        for one in records
+    )

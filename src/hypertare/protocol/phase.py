@@ -12,6 +12,9 @@ from hypertare.protocol.records import Interval, KnobOutcome, ProbeValues, Recor
 PHASE = "measure"
 """The phase that responses come from; others prepare it."""
 
+REACH = "reach"
+"""The phase and the role of an echo between both ends, before anything is measured."""
+
 LOAD = "load"
 """The role of a guest's task that is there to disturb the others."""
 

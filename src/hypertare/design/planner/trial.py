@@ -13,7 +13,7 @@ from hypertare.design.planner.probes import probes_of
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.design.planner.tasks import make_tasks
 from hypertare.protocol import plan
-from hypertare.protocol.phase import PHASE
+from hypertare.protocol.phase import PHASE, REACH
 from hypertare.study import Study
 from hypertare.workloads.pair import Pair
 from hypertare.workloads.workload import SETTLE_S
@@ -81,7 +81,7 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
     """
     tasks = tuple(
         pair.task(
-            "reach",
+            REACH,
             pair.far.node,
             plan.PingRequest(
                 protocol="icmp",
@@ -93,4 +93,4 @@ def _reach(working: Sequence[Pair]) -> tuple[plan.Phase, ...]:
         )
         for pair in working
     )
-    return (plan.Phase(name="reach", tasks=tasks, limit_s=2 * SETTLE_S + settling_s(working)),)
+    return (plan.Phase(name=REACH, tasks=tasks, limit_s=2 * SETTLE_S + settling_s(working)),)
