@@ -40,8 +40,8 @@ class NotMade:
 class Benches:
     """Makes benches and runs trials on the one that stands: `plot`, absent where none does.
 
-    `lost`: the last trial lost one of its nodes, or one end did not answer the other, so that the bench is of
-    no more use: a guest's network has been seen to stand still for good while the guest went on.
+    `lost`: the last trial lost one of its nodes, or one end did not answer the other, so that the bench is
+    of no more use: a guest's network has been seen to stand still for good while the guest went on.
     """
 
     def __init__(
