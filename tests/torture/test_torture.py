@@ -66,7 +66,7 @@ def test_what_is_left_is_seen(tmp_path: Path) -> None:
         assert subprocess.run(argv, env=room.lab.env, check=False).returncode == 0
         left = "\n".join(Traces.now(room).since(before))
     for word in (
-        r"process \d+ \((setsid )?sleep 60\)",
+        r"process \d+ \((env -i )?(setsid )?sleep 60\)",
         r"mount /mnt \(tmpfs\)",
         r"cgroup \S+/inner",
     ):

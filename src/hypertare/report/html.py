@@ -19,9 +19,6 @@ from hypertare.report.vega import Spec
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import mark_of, meaning
 
-_MOST_CELLS = 3
-"""More are folded: a page begins with what was found over all of them."""
-
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)
 
 
@@ -90,7 +87,7 @@ def render(report: Report) -> str:
         noise=noise.table(report),
         failures=report.failures,
         failed_share=f"{len(report.failures)} of {len(report.trials)}",
-        folded=len(sections) > _MOST_CELLS,
+        folded=report.has_many_cells,
         marks=verdict.MARKS,
         tones=claims.TONES,
         environment=list(_environment(report)),

@@ -50,7 +50,7 @@ def _lines(report: Report, every: bool) -> Iterator[str]:
     over_factors = tuple(grid.tables(report))
     for table in over_factors:
         yield from _found(table)
-    every = every or not over_factors
+    every = every or not over_factors or not report.has_many_cells
     if every:
         yield from _cells(report)
         yield from _plots(report)

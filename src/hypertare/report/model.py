@@ -47,6 +47,10 @@ _MODES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+MOST_CELLS = 3
+"""That are read one by one."""
+
+
 @dataclass(frozen=True)
 class Point:
     """One value of one trial."""
@@ -190,6 +194,11 @@ class Report:
         if label is not None:
             return self._estimates_of.get(label, [])
         return in_order(self.summary.estimates, self.meta, self.wording)
+
+    @property
+    def has_many_cells(self) -> bool:
+        """What was found over all of them comes first then, and each is for those who ask."""
+        return len(self.cells()) > MOST_CELLS
 
     def points_of(self, label: str, response: str) -> list[Point]:
         """Every good trial's value of a response in a cell."""
