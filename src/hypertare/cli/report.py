@@ -160,12 +160,13 @@ def load(
         summary: of who has just summed the run up.
         references: see `hypertare.findings.summarise.summarise`.
     """
-    from hypertare.findings.summarise import summarise
+    from hypertare.findings.summarise import measured, summarise
     from hypertare.report.model import gather
     from hypertare.runs.store import Store
 
     with Store.open(run) as store:
-        return gather(store, summary or summarise(store, references))
+        of = measured(store)
+        return gather(store, summary or summarise(store, references, of), of)
 
 
 @contextmanager

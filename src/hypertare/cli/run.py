@@ -164,11 +164,7 @@ def refuse_changes(changes: Mapping[str, object]) -> None:
             )
 
 
-FINISHED_WITH = (
-    "hypertare.report.terminal",
-    "hypertare.report.html",
-    "hypertare.report.templates",
-)
+FINISHED_WITH = ("hypertare.report.terminal", "hypertare.report.html")
 """What `finish` loads."""
 
 

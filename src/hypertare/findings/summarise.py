@@ -39,11 +39,14 @@ if TYPE_CHECKING:
     from hypertare.study.claims import Claim
 
 
-def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summary:
+def summarise(
+    store: Store, references: Mapping[str, str] | None = None, of: Measured | None = None
+) -> Summary:
     """What the trials that are there say. An interrupted run's summary says that it is incomplete.
 
     Args:
         references: by factor, the level that the others are compared with; else the study's first.
+        of: the run's trials, of who has read them.
 
     Raises:
         InputError: the run's file is damaged, or has not what is to be compared with.
@@ -73,8 +76,8 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         "clock": meta.clock,
         "leading": meta.headline,
     }
-    round_trips, finished = _trials(store, meta)
-    trials, walked = in_order(finished, meta.settings, meta.platforms), store.walks()
+    of = of or measured(store)
+    trials, walked = in_order(of.trials, meta.settings, meta.platforms), store.walks()
     responses = responses_of(meta)
     seen = _conditions(store, meta)
     found = estimate(trials, responses, **rules, platforms=platforms, conditions=seen)
@@ -97,7 +100,7 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
     )
     searched = _loss_free(store, meta, file)
     under = {state.platform: state.accelerator for state in platforms}
-    measured = series(trials)
+    every = series(trials)
     factorials = _effects(meta, trials)
     known = (*estimates, *found.guests, *rates.estimates(searched, meta.baseline))
     return Summary(
@@ -120,13 +123,13 @@ def summarise(store: Store, references: Mapping[str, str] | None = None) -> Summ
         effects=factorials,
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
-        shifts=tuple(shifts(trials, round_trips, _asked(meta)[1])),
+        shifts=tuple(shifts(trials, of.round_trips, _asked(meta)[1])),
         predictability=foretold,
         loss_free=searched,
         totals=tuple(totals(file, estimates, walked)),
         published=tuple(_published(meta, file, estimates)),
         claims=tuple(
-            judge(claim, known, foretold, under, measured, meta.baseline, factorials)
+            judge(claim, known, foretold, under, every, meta.baseline, factorials)
             for claim in _claims(store, meta)
         ),
         failed=found.failed,
@@ -161,9 +164,8 @@ def read(path: Path) -> Found:
         InputError: there is no run, or its file is damaged, foreign or of a newer version.
     """
     with Store.open(path) as store:
-        meta = store.meta
-        _, trials = _trials(store, meta)
-        return Found(meta, tuple(trials), responses_of(meta), summarise(store))
+        meta, of = store.meta, measured(store)
+        return Found(meta, of.trials, responses_of(meta), summarise(store, of=of))
 
 
 def responses_of(meta: Meta) -> dict[str, Response]:
@@ -171,18 +173,24 @@ def responses_of(meta: Meta) -> dict[str, Response]:
     return {response.name: response for some in meta.responses.values() for response in some}
 
 
-def trials_of(store: Store) -> list[FinishedTrial]:
-    """A run's trials with all that is known of them, in their order."""
-    return _trials(store, store.meta)[1]
+@dataclass(frozen=True)
+class Measured:
+    """A run's trials in their order, with what is only known beside others of their block, and the round
+    trips that it is known from.
+    """
+
+    trials: tuple[FinishedTrial, ...]
+    round_trips: Histograms
 
 
-def _trials(store: Store, meta: Meta) -> tuple[Histograms, list[FinishedTrial]]:
-    """With what is only known beside others of their block, and the round trips that it is known from."""
+def measured(store: Store) -> Measured:
+    """Reads all trials of a run."""
     from hypertare.findings.nearness import of_trials, with_near_share
 
+    meta = store.meta
     asked = any(one.name == NEAR_SHARE for some in meta.responses.values() for one in some)
     told = of_trials(store.histograms(ROUND_TRIPS)) if asked else {}
-    return told, with_near_share(store.trials(), told, meta.baseline)
+    return Measured(tuple(with_near_share(store.trials(), told, meta.baseline)), told)
 
 
 def _conditions(store: Store, meta: Meta) -> dict[int, Seen]:

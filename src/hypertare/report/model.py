@@ -16,6 +16,7 @@ from hypertare.base.level import Level
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.findings import cell_order
+from hypertare.findings.summarise import Measured, measured
 from hypertare.probes.napi import NAPI
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import (
@@ -219,16 +220,19 @@ class Report:
         return made
 
 
-def gather(store: Store, summary: Summary) -> Report:
+def gather(store: Store, summary: Summary, of: Measured | None = None) -> Report:
     """Reads what a report shows.
+
+    Args:
+        store: the run.
+        summary: of it.
+        of: its trials, of who has read them.
 
     Raises:
         InputError: the run's file is damaged.
     """
-    from hypertare.findings.summarise import trials_of
-
     meta = store.meta
-    trials = tuple(trials_of(store))
+    trials = (of or measured(store)).trials
     wording = Wording.of(meta, summary, of_cells(trials))
     series: list[SeriesPoint] = []
     ecdf = _EcdfMaker()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypertare.base.errors import MachineError
 from hypertare.base.units import human_duration
-from hypertare.report import charts
+from hypertare.report import charts, templates
 from hypertare.report.library import charting_library
 from hypertare.report.vega import Spec
 from hypertare.runs.summary import Summary
@@ -79,8 +79,6 @@ def render(
         trials: what charts of trials take their points from, by the names that they know it by.
         values: what else the template shows.
     """
-    from hypertare.report import templates
-
     specifications = {chart.id: chart.specification for chart in every}
     library = _script(charting_library())
     program = _script((_FOLDER / "report.js").read_text(encoding="utf-8"))

@@ -483,30 +483,31 @@ class Store:
             return [OtherProgram(*_OTHER.validate_python(row)) for row in rows]
 
     def readings(self, probe: str) -> dict[int, list[ProbeValues]]:
-        """By trial, what a probe told; other records are not looked at."""
-        mark = f'"probe":"{probe}"'.encode()
-        found: dict[int, list[ProbeValues]] = {}
-        for trial, size, blob in self._each("SELECT trial, bytes, zstd FROM record"):
-            with _readable(self.path):
-                told = [parse(line) for line in _unpack(size, blob) if mark in line]
-            found[trial] = [one for one in told if isinstance(one, ProbeValues)]
-        return found
+        """By trial, what a probe told."""
+        told = self._records_with(f'"probe":"{probe}"')
+        return {
+            trial: [one for one in records if isinstance(one, ProbeValues)]
+            for trial, records in told
+        }
 
     def histograms(self, name: str) -> dict[int, list[Histogram]]:
-        """By trial, what tasks told under this name; other records are not looked at."""
-        mark = f'"{name}":{{'.encode()
+        """By trial, what tasks told under this name."""
         found: dict[int, list[Histogram]] = {}
-        for trial, size, blob in self._each("SELECT trial, bytes, zstd FROM record"):
-            with _readable(self.path):
-                told = [parse(line) for line in _unpack(size, blob) if mark in line]
-            results = Phase.of(told).results.values()
+        for trial, records in self._records_with(f'"{name}":{{'):
+            results = Phase.of(records).results.values()
             found[trial] = [one.histograms[name] for one in results if name in one.histograms]
         return found
 
-    def _each(self, query: str) -> Iterator[Any]:
-        """Row by row, for what is too much to be held at once."""
+    def _records_with(self, text: str) -> Iterator[tuple[int, list[Record]]]:
+        """By trial, records in whose line the text stands; no other is looked at. Row by row, for all of
+        them are too much to be held at once.
+        """
+        mark = text.encode()
         with _sentences(self.path):
-            yield from self._db.execute(query)
+            for trial, size, blob in self._db.execute("SELECT trial, bytes, zstd FROM record"):
+                with _readable(self.path):
+                    told = [parse(line) for line in _unpack(size, blob) if mark in line]
+                yield trial, told
 
     def _rows(self, query: str, *arguments: object) -> list[Any]:
         with _sentences(self.path):
