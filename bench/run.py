@@ -20,6 +20,8 @@ from hypertare.machines import environment
 
 PARTS = (
     "stream",
+    "capture",
+    "datapath",
     "ping",
     "command",
     "boot",

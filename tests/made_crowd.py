@@ -129,6 +129,7 @@ def meta(guests: tuple[int, ...]) -> Meta:
             },
             "headline": {name: HEADLINE[kind] for name, kind in KINDS.items()},
             "settings": {
+                "predictability": {"error": 0.1},
                 "design": {"precision": 0.02},
                 "factors": factors,
                 "plots": PLOTS,

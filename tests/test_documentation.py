@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from hypertare import study
 from hypertare.knobs.registry import Knobs
 from hypertare.study import StudyFile
+from hypertare.study.bill import BillSettings
 from hypertare.study.claims import Claim
 from hypertare.study.effects import EffectsSettings
 from hypertare.study.plots import Plot
@@ -41,12 +42,13 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[[published]]`": PublishedFile,
     "`[predictability]`": PredictabilitySettings,
     "`[effects]`": EffectsSettings,
+    "`[bill]`": BillSettings,
     "`[[claims]]`": Claim,
     "`[[plots]]`": Plot,
 }
 TABLES = {
     *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
-    *("tune", "walk", "published", "predictability", "effects"),
+    *("tune", "walk", "published", "predictability", "effects", "bill"),
     *("claims", "plots", "quick"),
 }
 """Keys of the top level that are sections of their own."""

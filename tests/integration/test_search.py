@@ -119,7 +119,7 @@ def test_what_cannot_be_searched_is_refused_before_anything_starts(lab: Lab) -> 
     lab.study(HERE)
     for change, said in (
         ("search.workload=dup", "there is no workload 'dup'"),
-        ("workloads.udp.protocol=tcp", "needs a stream with protocol = 'udp'"),
+        ("workloads.udp.protocol=tcp", "needs a capture, or a stream with protocol = 'udp'"),
         ("search.high=100K", "'low' must be below 'high'"),
     ):
         ran = lab.run("run", "study.toml", "--out", "run", "--set", change)

@@ -48,6 +48,14 @@ count = 20
 type = "touch"
 memory = "8M"
 duration = "300ms"
+[workloads.capture]
+type = "capture"
+rate = "1 Mb/s"
+duration = 1
+omit = 0.1
+[workloads.cpuid]
+type = "cpuid"
+count = 5000
 [design]
 warmup = 0
 min_trials = 2

@@ -133,6 +133,7 @@ _PROBES: dict[str, dict[str, float]] = {
 _ROLES = {
     "command": ("command",),
     "stream": ("send", "receive"),
+    "capture": ("send", "receive"),
     "ping": ("request",),
     "burn": ("burn",),
     "fork": ("fork",),

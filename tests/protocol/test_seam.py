@@ -10,7 +10,7 @@ import json
 import types
 import typing
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from hypertare.report import model
 from hypertare.study import StudyFile, builtin_names, find
 from hypertare.workloads import packets, responses
 from hypertare.workloads.registry import KINDS
+from hypertare.workloads.workload import Workload
 from tests import factory
 from tests.protocol.generator import ROOT, SIDES, asked, kept, modules
 from tests.workloads.test_registry import INPUTS, NEEDED, PAIR, settings_of
@@ -278,6 +279,16 @@ type = "ping"
 protocol = "icmp"
 [workloads.rtt]
 type = "ping"
+[workloads.raw]
+type = "ping"
+protocol = "frame"
+via = "socket"
+[workloads.frames]
+type = "capture"
+rate = "10M"
+[workloads.past-card]
+type = "capture"
+via = "shared"
 [knobs]
 mtu = 1400
 offloads = { tso = false }
@@ -379,13 +390,19 @@ def test_unknown_keys_are_refused_on_pythons_side() -> None:
 # --- values
 
 
-def roles() -> dict[str, str]:
-    """The workload of a task, by its role."""
-    tasks = (task for kind in KINDS.values() for task in settings_of(kind).tasks(PAIR, INPUTS))
+OTHER_WAYS = {"capture": ({"via": "shared"},)}
+"""Settings with which a kind has tasks more."""
+
+
+def roles(kind: Workload) -> dict[str, str]:
+    """What the plan asks for of this kind, by the task's role."""
+    settings, pair = settings_of(kind), replace(PAIR, machine="host")
+    ways = [settings.model_copy(update=way) for way in ({}, *OTHER_WAYS.get(kind.name, ()))]
+    tasks = [task for way in ways for task in way.tasks(pair, INPUTS)]
     return {task.purpose.role: task.workload.type for task in tasks}
 
 
-ROLES = roles()
+ROLES = {name: roles(kind) for name, kind in KINDS.items()}
 
 
 class Curious(Phase):
@@ -396,7 +413,7 @@ class Curious(Phase):
             role: records.TaskResult(
                 node="host", trial=1, phase=PHASE, task=role, purpose=plan.Purpose(role=role)
             )
-            for role in ROLES
+            for role in set().union(*ROLES.values())
         }
         super().__init__(tasks, {})
         object.__setattr__(self, "read", set())
@@ -442,7 +459,8 @@ def test_every_value_that_responses_read_is_one_that_the_agent_reports(
     values = responses.measure(workload, "guest", ("guest1",), ())
     assert responses.HEADLINE[workload] in values
     for role, value in phase.read:  # type: ignore[attr-defined]
-        assert value in reported[ROLES[role]], f"{value} of {ROLES[role]}"
+        task = ROLES[workload][role]
+        assert value in reported[task], f"{value} of {task}"
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

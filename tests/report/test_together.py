@@ -104,6 +104,17 @@ def test_terminal_page_and_markdown_say_the_same(crowd: Report) -> None:
     assert "of guest 4, ratio" in page
 
 
+def test_laws_are_told_to_who_asked(crowd: Report) -> None:
+    settings = {key: of for key, of in crowd.meta.settings.items() if key != "predictability"}
+    unasked = replace(crowd, meta=crowd.meta.model_copy(update={"settings": settings}))
+    for every in (False, True):
+        out = io.StringIO()
+        terminal.show(unasked, Console(file=out, width=200), every=every)
+        assert ("predictability of transmit" in out.getvalue()) == every
+        # An abbreviation stays one.
+        assert "CPU of guests at once" in out.getvalue()
+
+
 def test_stacked_bars_add_up_to_the_whole(crowd: Report) -> None:
     drawn = {one.plot.title: one for one in plots.drawn(crowd)}
     bars = drawn["What each guest receives"]

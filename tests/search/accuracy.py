@@ -1,6 +1,6 @@
 """How far off a search is, and how many trials it takes, on machines that are made up.
 
-Prints the table of `docs/loss-free-rate.md`: `python -m tests.search.accuracy`.
+Prints in full the table of `docs/loss-free-rate.md`: `python -m tests.search.accuracy`.
 """
 
 from __future__ import annotations

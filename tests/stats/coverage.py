@@ -1,6 +1,6 @@
 """Simulated experiments: how often a 95 % interval holds the truth.
 
-`python -m tests.stats.coverage` prints the tables of docs/method.md; `--bootstrap` adds the
+`python -m tests.stats.coverage` prints in full what docs/method.md says of it; `--bootstrap` adds the
 bootstrap (minutes).
 """
 

@@ -1,6 +1,6 @@
 """Simulated factorials: how often 95 % intervals of shares and sizes hold the truth.
 
-`python -m tests.stats.effects_coverage` prints the table of docs/method.md.
+`python -m tests.stats.effects_coverage` prints in full what docs/method.md says.
 """
 
 from __future__ import annotations

@@ -396,6 +396,34 @@ def test_a_factor_without_quotes_is_told_where_they_stand() -> None:
         study_file.study()
 
 
+BILL = """
+[bill]
+workload = "udp"
+response = "goodput"
+items = [
+    { name = "exits", of = ["exits_per_packet"], price = { workload = "build", response = "elapsed" } },
+    { name = "e1000", of = ["vmm_cpu_per_packet"], times = 2, where = { "sut.nic" = "e1000" } },
+]
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('"udp"', '"upd"', "there is no workload 'upd'. Did you mean 'udp'?"),
+        ('"exits_per', '"exit_per', "udp has no response 'exit_per_packet'. Did you mean 'exits"),
+        ('"elapsed"', '"goodput"', "build has no response 'goodput'"),
+        ('"sut.nic"', '"sut.nik"', "'sut.nik' is no factor of udp; its factors: sut.nic"),
+        ('of = ["vmm_cpu_per_packet"], ', "", "the item 'e1000' has neither 'of'"),
+        ("times = 2", "times = 0", "above 0"),
+    ],
+)
+def test_a_bill_names_what_is_there(right: str, wrong: str, said: str) -> None:
+    file(GOOD + BILL).study()
+    assert right in BILL
+    assert said in complaint(GOOD + BILL.replace(right, wrong))
+
+
 EFFECTS = """
 [effects]
 responses = ["goodput"]

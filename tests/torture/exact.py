@@ -85,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--boots", type=int, choices=(1, 2), default=2, help="that its trials take (%(default)s)"
     )
     asked = parser.parse_args(argv)
+    # What ignores Ctrl-C, as a background job of a script does, has children that ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     systems = asked.systems or list(SYSTEMS)
     if unknown := set(systems) - set(SYSTEMS):
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(SYSTEMS)}")
@@ -140,7 +142,7 @@ def _interrupted_and_resumed(lab: Lab, study: Path) -> None:
     started = lab.start("run", study, "--jobs", "2", "--out", "resumed")
     started.until_trials(lab.work / "resumed", 1)
     started.stop(signal.SIGINT)
-    assert started.end().status == 130
+    assert started.end(PATIENCE_S).status == 130
     again = lab.run("run", "--resume", "--jobs", "2", "--out", "resumed", patience_s=PATIENCE_S)
     assert again.status == 0, again.said
 

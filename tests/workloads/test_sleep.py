@@ -9,6 +9,7 @@ from hypertare.protocol.records import Histogram, Record
 from hypertare.study import StudyFile
 from hypertare.workloads import responses
 from hypertare.workloads.registry import KINDS
+from hypertare.workloads.workload import NodeFacts
 from tests.made_guests import result
 
 STUDY = 'name = "x"\nquestion = "?"\n[sut]\nplatforms = ["native"]\n[workloads.w]\ntype = "sleep"\n'
@@ -80,4 +81,10 @@ def test_both_ends_of_the_range_are_in_it(interval: str) -> None:
 
 def test_each_thread_has_a_cpu_where_there_are_as_many() -> None:
     text = STUDY.replace("[sut]\n", "[sut]\ncpus = 2\n") + "threads = 2"
-    assert StudyFile(text, "x.toml").study().workloads["w"].misfit(routed=False, cpus=2) is None
+    assert (
+        StudyFile(text, "x.toml")
+        .study()
+        .workloads["w"]
+        .misfit(NodeFacts(routed=False, cpus=2, mtu=1500))
+        is None
+    )

@@ -145,6 +145,15 @@ fn sleep_tells_how_late_it_woke() {
 }
 
 #[test]
+fn cpuid_tells_what_one_takes() {
+    let values = values_of(&["cpuid", "--count", "2500", "--json"]);
+    assert_eq!(values["cpuids"], 2500.0);
+    assert!(values["elapsed_s"] > 0.0, "{values:?}");
+    let said = said(&agent(&["cpuid", "--count", "1000"]).stdout);
+    assert!(said.contains("1000 CPUIDs in 0.") && said.contains("s each"), "{said}");
+}
+
+#[test]
 fn wrong_calls_are_answered_with_a_sentence() {
     for (arguments, status, word) in [
         (&["ping", "no.such.name"][..], 1, "getent"),
@@ -162,6 +171,7 @@ fn wrong_calls_are_answered_with_a_sentence() {
         (&["touch", "--count", "5", "--time", "1"], 2, "--time"),
         (&["touch", "--pages", "1G"], 2, "thp"),
         (&["sleep", "--interval", "0"], 1, "interval_s"),
+        (&["cpuid", "--count", "0"], 1, "count"),
         (&["touch", "--memory", "65536G", "--pages", "2M"], 1, "hugepages="),
     ] {
         let output = agent(arguments);

@@ -49,6 +49,7 @@ fn guest(kernel_args: &[&str]) -> Guest {
         datapath: Datapath::Qemu,
         queues: 1,
         poll_us: None,
+        shared_memory: None,
     }
 }
 

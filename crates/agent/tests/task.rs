@@ -334,7 +334,7 @@ fn prepare_comes_before_and_does_not_count() {
 fn ping_between_two_processes() {
     for protocol in [PingProtocol::Udp, PingProtocol::Tcp] {
         let on = format!("127.0.0.1:{}", common::free_port());
-        let spec = PingReply { protocol, on: on.clone(), message: 64 };
+        let spec = PingReply { protocol, on: on.clone(), message: 64, via: None };
         let mut replier = start(Workload::PingReply(spec), None);
         assert_eq!(replier.ready.read(&mut [0; 8]).unwrap(), 1, "one byte says ready");
         let asked = execute(Workload::PingRequest(PingRequest {
@@ -346,6 +346,7 @@ fn ping_between_two_processes() {
             interval_s: 0.0,
             timeout_s: 1.0,
             omit: 0,
+            via: None,
         }));
         assert_eq!(asked.error, None);
         let mut expected: Vec<&str> = PingRequest::VALUES.iter().map(|&(name, ..)| name).collect();
@@ -362,7 +363,7 @@ fn ping_between_two_processes() {
 fn who_cannot_be_ready_never_says_so() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let on = taken.local_addr().unwrap().to_string();
-    let spec = PingReply { protocol: PingProtocol::Udp, on, message: 64 };
+    let spec = PingReply { protocol: PingProtocol::Udp, on, message: 64, via: None };
     let mut replier = start(Workload::PingReply(spec), None);
     assert_eq!(replier.ready.read(&mut [0; 8]).unwrap(), 0);
     assert!(result(&mut replier).error.unwrap().contains("in use"));
@@ -452,7 +453,7 @@ fn a_confined_task_has_another_root_and_no_way_out() {
         let mut child = start(work, Some(confinement));
         let outcome = result(&mut child);
         assert_eq!(outcome.error, None);
-        assert!(outcome.text["stdout"].contains("rtt_p50_ns"));
+        assert!(outcome.text["stdout"].contains("wakeup_p50_ns"));
         child.wait().unwrap();
     }
     // What was mounted for it is seen by nobody else.

@@ -273,18 +273,7 @@ impl Card {
 
     /// Has the guest tell when there is work again; true where there is already.
     pub fn arm(&mut self) -> Result<bool> {
-        let mut ready = false;
-        for pair in &mut self.pairs {
-            if let Some(ring) = &mut pair.outward.ring {
-                ready |= ring.ask_for_kicks()?;
-            }
-            if let (true, Some(ring)) = (pair.starved, &mut pair.inward.ring) {
-                let staged = pair.staged.buffers.len();
-                ring.ask_for_kicks()?;
-                ready |= usize::from(ring.waiting()?) > staged;
-            }
-        }
-        Ok(ready)
+        self.pairs.iter_mut().try_fold(false, |ready, pair| Ok(pair.arm()? || ready))
     }
 
     /// What says that there is work: the guest's kicks, and frames in the TAP where there is room for them.
@@ -313,6 +302,18 @@ impl Pair {
     fn new(tap: OwnedFd) -> Self {
         let (inward, outward, staged) = Default::default();
         Pair { tap, inward, outward, staged, parts: Vec::new(), starved: false }
+    }
+
+    /// Asks for a kick where there is nothing to send, and where there is too little room for what comes.
+    fn arm(&mut self) -> Result<bool> {
+        let mut ready = false;
+        if let Some(ring) = &mut self.outward.ring {
+            ready |= ring.ask_for_kicks(0)?;
+        }
+        if let (true, Some(ring)) = (self.starved, &mut self.inward.ring) {
+            ready |= ring.ask_for_kicks(self.staged.buffers.len() as u16)?;
+        }
+        Ok(ready)
     }
 
     /// Frames of the guest.
@@ -508,7 +509,8 @@ mod tests {
     use super::*;
     use crate::counters::{self, page};
     use crate::protocol::tests::message;
-    use crate::ring::tests::{Guest, USED_RING};
+    use crate::ring::is_passed;
+    use crate::ring::tests::{Guest, SIZE, USED_RING};
 
     const WRITTEN: u16 = 2;
     const FIRST: u64 = 0x3000;
@@ -548,6 +550,25 @@ mod tests {
         assert_eq!(guest.read(FIRST, 13), [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 2, 0, 7]);
         let counted = counters::read(&File::from(page)).unwrap();
         assert_eq!((counted[Count::FramesIn as usize], counted[Count::BytesIn as usize]), (1, 200));
+    }
+
+    #[test]
+    fn a_guest_that_gave_too_little_room_tells_of_more_also_where_some_is_left() {
+        let (mut guest, (mut pair, _wire)) = (Guest::new(), pair());
+        let counters = Counters::new(page().unwrap()).unwrap();
+        pair.inward.ring = Some(guest.ring(true));
+        for given in 1..=3 {
+            guest.describe(0, given, (FIRST, 100, WRITTEN, 0));
+            guest.make_available(given);
+            let moved = pair.receive(&guest.memory, &counters, 8, LONG_HEADER, true).unwrap();
+            assert_eq!((moved, pair.starved), (0, true));
+            assert!(!pair.arm().unwrap(), "all of it was looked at");
+            // It has to tell of the next one.
+            let event = guest.short(USED_RING + 4 + 8 * u64::from(SIZE));
+            assert!(is_passed(event, given + 1, given), "{event} after {given}");
+        }
+        guest.make_available(4);
+        assert!(pair.arm().unwrap(), "it came meanwhile");
     }
 
     #[test]

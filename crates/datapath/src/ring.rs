@@ -202,16 +202,19 @@ impl Ring {
         }
     }
 
-    /// Has the guest tell when it makes a buffer available; true where it did so meanwhile.
-    pub fn ask_for_kicks(&mut self) -> Result<bool> {
+    /// Has the guest tell when it makes a buffer available behind so many that were looked at and not used
+    /// yet; true where it did so meanwhile.
+    pub fn ask_for_kicks(&mut self, staged: u16) -> Result<bool> {
         if self.event_idx {
             let place = HEADER + USED * usize::from(self.size);
-            self.used.short(place).store(self.next, Ordering::Relaxed);
+            // The guest tells once its index passes this one: one that it has passed is never told of.
+            let event = self.next.wrapping_add(staged);
+            self.used.short(place).store(event, Ordering::Relaxed);
         } else {
             self.used.short(0).store(0, Ordering::Relaxed);
         }
         fence(Ordering::SeqCst);
-        Ok(self.waiting()? > 0)
+        Ok(self.waiting()? > staged)
     }
 
     /// Spares the guest the exit: it is looked after anyway. With VIRTIO_F_EVENT_IDX that is so once it
@@ -272,7 +275,7 @@ fn read(table: NonNull<u8>, index: u16) -> Descriptor {
 }
 
 /// Whether an index that went from `old` to `new` has gone past `event` (VIRTIO 1.2, 2.7.10).
-fn is_passed(event: u16, new: u16, old: u16) -> bool {
+pub(crate) fn is_passed(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }
 
@@ -428,10 +431,10 @@ pub(crate) mod tests {
         assert!(!ring.is_to_be_told());
         ring.forbid_kicks();
         assert_eq!(guest.short(USED_RING), NO_NOTIFY);
-        assert!(!ring.ask_for_kicks().unwrap());
+        assert!(!ring.ask_for_kicks(0).unwrap());
         assert_eq!(guest.short(USED_RING), 0);
         guest.make_available(0);
-        assert!(ring.ask_for_kicks().unwrap(), "it came meanwhile");
+        assert!(ring.ask_for_kicks(0).unwrap(), "it came meanwhile");
 
         let guest = Guest::new();
         let mut ring = guest.ring(true);
@@ -442,7 +445,7 @@ pub(crate) mod tests {
         assert!(!ring.is_to_be_told());
         ring.publish(1);
         assert!(ring.is_to_be_told());
-        ring.ask_for_kicks().unwrap_err();
+        ring.ask_for_kicks(0).unwrap_err();
         assert_eq!(guest.short(USED_RING + 4 + 8 * u64::from(SIZE)), 2);
     }
 
@@ -509,7 +512,7 @@ pub(crate) mod tests {
             }
             ring.publish(ring.waiting().unwrap());
             ring.is_to_be_told();
-            ring.ask_for_kicks().unwrap();
+            ring.ask_for_kicks(0).unwrap();
         }
     }
 }

@@ -152,6 +152,9 @@ pub struct Guest {
     /// at all.
     #[serde(default)]
     pub poll_us: Option<u32>,
+    /// Bytes of memory that it shares with the machine, for frames past its card; a power of two.
+    #[serde(default)]
+    pub shared_memory: Option<u64>,
 }
 
 /// What takes a guest's packets from the rings of its card to the machine's kernel, and back.

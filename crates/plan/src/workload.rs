@@ -63,6 +63,10 @@ pub enum Workload {
     Fork(Fork),
     Touch(Touch),
     Sleep(Sleep),
+    FrameSend(FrameSend),
+    FrameCapture(FrameCapture),
+    FrameFeed(FrameFeed),
+    Cpuid(Cpuid),
 }
 
 /// A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured.
@@ -155,6 +159,8 @@ pub enum PingProtocol {
     Udp,
     Tcp,
     Icmp,
+    /// Frames of the local experimental EtherType, past both IP stacks.
+    Frame,
 }
 
 /// Sends a request, waits for its answer, notes the round-trip time, and so on.
@@ -162,8 +168,9 @@ pub enum PingProtocol {
 #[serde(deny_unknown_fields)]
 pub struct PingRequest {
     pub protocol: PingProtocol,
-    /// `10.77.0.2:7000`; for ICMP the address alone.
+    /// `10.77.0.2:7000`; for ICMP and frames the address alone.
     pub to: String,
+    /// Bytes of a request and of its answer; of a frame behind its header.
     #[serde(default = "default_ping_message")]
     pub message: u32,
     /// Ends after so many counted requests, or after `duration_s`, whichever is first.
@@ -179,17 +186,24 @@ pub struct PingRequest {
     /// Requests before those, which are not counted and not in `duration_s`.
     #[serde(default)]
     pub omit: u64,
+    /// How frames come in.
+    #[serde(default)]
+    pub via: Option<FrameVia>,
 }
 
-/// Answers UDP or TCP requests until told to stop. ICMP is answered by the kernel itself.
+/// Answers UDP or TCP requests, or frames, until told to stop. ICMP is answered by the kernel itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PingReply {
     pub protocol: PingProtocol,
+    /// Address and port; for frames the address alone, which tells the interface.
     pub on: String,
     /// Largest request that is answered, in bytes.
     #[serde(default = "default_ping_message")]
     pub message: u32,
+    /// How frames come in.
+    #[serde(default)]
+    pub via: Option<FrameVia>,
 }
 
 /// Uses a share of each of `cpus` CPUs.
@@ -240,6 +254,85 @@ pub struct Sleep {
     pub duration_s: f64,
     #[serde(default = "one")]
     pub threads: u32,
+}
+
+/// Executes CPUID so often, for which a guest with hardware virtualisation leaves for its hypervisor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cpuid {
+    pub count: u64,
+}
+
+/// How frames come to a program, or from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FrameVia {
+    /// A packet socket: the kernel copies frames for calls that ask for many of them.
+    Socket,
+    /// A ring of frames that the kernel and the program share (PACKET_MMAP).
+    Packet,
+    /// The same where they come in, before the kernel's network sees them (AF_XDP).
+    Xdp,
+    /// Memory that a guest shares with its machine, which writes them there: past the guest's card.
+    Shared,
+}
+
+/// Sends numbered frames of the local experimental EtherType.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FrameSend {
+    /// IP address of who receives them: its neighbour table tells the MAC address that they are sent to.
+    pub to: String,
+    /// To the memory that the receiver, a guest, shares with its machine, past its card.
+    #[serde(default)]
+    pub past_card: bool,
+    /// Frames of another one are not counted.
+    pub session: u32,
+    /// Bytes of one with its header, without FCS.
+    pub frame: u32,
+    pub duration_s: f64,
+    /// Bits of frames a second; none means as fast as it goes.
+    #[serde(default)]
+    pub rate_bps: Option<f64>,
+    /// Frames handed to the kernel in one call, at most.
+    pub burst: u32,
+    #[serde(default = "default_interval")]
+    pub interval_s: f64,
+    /// Seconds at the start that are sent but not counted.
+    #[serde(default)]
+    pub omit_s: f64,
+}
+
+/// Says `ready`, counts what arrives of a session; ends when told to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FrameCapture {
+    /// IP address of its own, which tells the interface.
+    pub on: String,
+    pub via: FrameVia,
+    pub session: u32,
+    /// Longest frame expected, in bytes with its header.
+    pub frame: u32,
+    /// Bytes of memory in which frames wait to be taken.
+    pub ring: u32,
+    #[serde(default = "default_interval")]
+    pub interval_s: f64,
+    #[serde(default)]
+    pub omit_s: f64,
+}
+
+/// Says `ready`, writes a guest's frames of a session into the memory that it shares with its machine; ends
+/// when told to. On the node that has the guest's bridge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FrameFeed {
+    /// The guest's node.
+    pub guest: String,
+    pub session: u32,
+    /// Longest frame expected, in bytes with its header.
+    pub frame: u32,
+    /// Bytes of memory in which frames wait to be written there.
+    pub ring: u32,
 }
 
 fn one() -> u32 {

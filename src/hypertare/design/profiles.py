@@ -91,7 +91,7 @@ XEN = Profile(
 INNER = Profile(
     name="inner",
     required=("virtio_pci", "virtio_console"),
-    wanted=("virtio_net", "af_packet", "veth", "bridge"),
+    wanted=EMULATED.wanted,
 )
 """A guest of an emulated machine: it sees nothing of the host's files."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -81,12 +81,13 @@ def baseline_of(sut: Series, every: Sequence[Series], baseline: str) -> list[Ser
     A guest's cell names what only a guest has, such as its NIC; the baseline's does not. One is
     what a comparison needs; none or several say that the design has no baseline for it.
     """
-    return [
-        one
-        for one in every
-        if one.platform == baseline
-        and all(same(one.cell[f], sut.cell[f]) for f in one.cell.keys() & sut.cell.keys())
-    ]
+    return [one for one in every if one.platform == baseline and agree(one, sut)]
+
+
+def agree(one: Series, other: Series, but: Collection[str] = ()) -> bool:
+    """Whether their cells have the same level of every factor that both have, but for some."""
+    shared = (one.cell.keys() & other.cell.keys()).difference(but)
+    return all(same(one.cell[factor], other.cell[factor]) for factor in shared)
 
 
 def paired(sut: Series, base: Series, response: str) -> tuple[Pairs, list[int]]:

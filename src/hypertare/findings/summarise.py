@@ -21,6 +21,7 @@ from hypertare.protocol.plan import VirtualCpus
 from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.runs.store import Meta, Store
 from hypertare.runs.summary import (
+    Bill,
     Effects,
     Estimate,
     LossFreeRate,
@@ -124,6 +125,7 @@ def summarise(
         noise=found.noise,
         curves=tuple(curves(found.estimates)),
         shifts=tuple(shifts(trials, of.round_trips, _asked(meta)[1])),
+        bills=_bills(meta, trials),
         predictability=foretold,
         loss_free=searched,
         totals=tuple(totals(file, estimates, walked)),
@@ -252,6 +254,17 @@ def _effects(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Effects, ...]
         if workload in leading and workload in (settings.workloads or leading)
     }
     return effects(trials, factors_of(meta.settings, trials), asked, settings, rules)
+
+
+def _bills(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Bill, ...]:
+    """Of the one workload that the study asks about."""
+    if not meta.settings.get("bill"):
+        return ()
+    from hypertare.findings.bill import bills
+    from hypertare.study.bill import BillSettings
+
+    asked = BillSettings.model_validate(meta.settings["bill"])
+    return tuple(bills(trials, asked, responses_of(meta)[asked.response], _asked(meta)[1]))
 
 
 def _published(meta: Meta, file: StudyFile, estimates: Sequence[Estimate]) -> Iterator[Published]:

@@ -49,6 +49,7 @@ class Guest(Platform):
     is_backed_by_host = True
     translates_twice = True
     packets_moved_by_host = True
+    shares_memory = True
     nic = "modelled"
     pc = KVM_HOST
     settings_typed_at = "guest"
@@ -84,6 +85,7 @@ class Guest(Platform):
             datapath=inputs.datapath,
             queues=inputs.queues,
             poll_us=inputs.poll_us,
+            shared_memory=inputs.shared_memory,
         )
 
 

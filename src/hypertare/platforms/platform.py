@@ -43,6 +43,7 @@ class NodeInputs:
     datapath: plan.Datapath = "qemu"
     queues: int = 1
     poll_us: int | None = None
+    shared_memory: int | None = None
     inner_seed: int | None = None
     injects_once: bool = False
 
@@ -115,6 +116,8 @@ class Platform(ABC):
     settings_typed_at: ClassVar[Typed]
     kernel_typed_at: ClassVar[Typed]
     """The same of its kernel's settings."""
+    shares_memory: ClassVar[bool] = False
+    """Its node can have memory in common with the machine that it is on, for frames past its card."""
     unlike_by_datapath: ClassVar[Mapping[plan.Datapath, str]] = {}
     """How its network on this host differs from what people have, by what moves its packets."""
     caveat_of_baseline: ClassVar[str | None] = None

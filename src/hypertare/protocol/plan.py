@@ -96,6 +96,8 @@ class Guest(Seam):
     """How long vhost looks for more work before it sleeps, in µs; none leaves it at QEMU's
     default: not at all.
     """
+    shared_memory: int | None = None
+    """Bytes of memory that it shares with the machine, for frames past its card; a power of two."""
 
 
 class Domain(Seam):
@@ -511,7 +513,17 @@ class Purpose(Seam):
 
 StreamProtocol = Literal["tcp", "udp"]
 
-PingProtocol = Literal["udp", "tcp", "icmp"]
+PingProtocol = Literal["udp", "tcp", "icmp", "frame"]
+"""`frame`: Frames of the local experimental EtherType, past both IP stacks."""
+
+FrameVia = Literal["socket", "packet", "xdp", "shared"]
+"""How frames come to a program, or from it.
+`socket`: A packet socket: the kernel copies frames for calls that ask for many of them.
+`packet`: A ring of frames that the kernel and the program share (PACKET_MMAP).
+`xdp`: The same where they come in, before the kernel's network sees them (AF_XDP).
+`shared`: Memory that a guest shares with its machine, which writes them there: past the
+guest's card.
+"""
 
 
 class Command(Seam):
@@ -577,8 +589,9 @@ class PingRequest(Seam):
     type: Literal["ping_request"] = "ping_request"
     protocol: PingProtocol
     to: str
-    """`10.77.0.2:7000`; for ICMP the address alone."""
+    """`10.77.0.2:7000`; for ICMP and frames the address alone."""
     message: int = 64
+    """Bytes of a request and of its answer; of a frame behind its header."""
     count: int | None = None
     """Ends after so many counted requests, or after `duration_s`, whichever is first."""
     duration_s: float
@@ -588,16 +601,23 @@ class PingRequest(Seam):
     """An answer later than this is lost."""
     omit: int = 0
     """Requests before those, which are not counted and not in `duration_s`."""
+    via: FrameVia | None = None
+    """How frames come in."""
 
 
 class PingReply(Seam):
-    """Answers UDP or TCP requests until told to stop. ICMP is answered by the kernel itself."""
+    """Answers UDP or TCP requests, or frames, until told to stop. ICMP is answered by the kernel
+    itself.
+    """
 
     type: Literal["ping_reply"] = "ping_reply"
     protocol: PingProtocol
     on: str
+    """Address and port; for frames the address alone, which tells the interface."""
     message: int = 64
     """Largest request that is answered, in bytes."""
+    via: FrameVia | None = None
+    """How frames come in."""
 
 
 class Burn(Seam):
@@ -647,8 +667,84 @@ class Sleep(Seam):
     threads: int = 1
 
 
+class FrameSend(Seam):
+    """Sends numbered frames of the local experimental EtherType."""
+
+    type: Literal["frame_send"] = "frame_send"
+    to: str
+    """IP address of who receives them: its neighbour table tells the MAC address that they are
+    sent to.
+    """
+    past_card: bool = False
+    """To the memory that the receiver, a guest, shares with its machine, past its card."""
+    session: int
+    """Frames of another one are not counted."""
+    frame: int
+    """Bytes of one with its header, without FCS."""
+    duration_s: float
+    rate_bps: float | None = None
+    """Bits of frames a second; none means as fast as it goes."""
+    burst: int
+    """Frames handed to the kernel in one call, at most."""
+    interval_s: float = 0.5
+    omit_s: float = 0.0
+    """Seconds at the start that are sent but not counted."""
+
+
+class FrameCapture(Seam):
+    """Says `ready`, counts what arrives of a session; ends when told to."""
+
+    type: Literal["frame_capture"] = "frame_capture"
+    on: str
+    """IP address of its own, which tells the interface."""
+    via: FrameVia
+    session: int
+    frame: int
+    """Longest frame expected, in bytes with its header."""
+    ring: int
+    """Bytes of memory in which frames wait to be taken."""
+    interval_s: float = 0.5
+    omit_s: float = 0.0
+
+
+class FrameFeed(Seam):
+    """Says `ready`, writes a guest's frames of a session into the memory that it shares with its
+    machine; ends when told to. On the node that has the guest's bridge.
+    """
+
+    type: Literal["frame_feed"] = "frame_feed"
+    guest: str
+    """The guest's node."""
+    session: int
+    frame: int
+    """Longest frame expected, in bytes with its header."""
+    ring: int
+    """Bytes of memory in which frames wait to be written there."""
+
+
+class Cpuid(Seam):
+    """Executes CPUID so often, for which a guest with hardware virtualisation leaves for its
+    hypervisor.
+    """
+
+    type: Literal["cpuid"] = "cpuid"
+    count: int
+
+
 Workload = Annotated[
-    Command | StreamSend | StreamReceive | PingRequest | PingReply | Burn | Fork | Touch | Sleep,
+    Command
+    | StreamSend
+    | StreamReceive
+    | PingRequest
+    | PingReply
+    | Burn
+    | Fork
+    | Touch
+    | Sleep
+    | FrameSend
+    | FrameCapture
+    | FrameFeed
+    | Cpuid,
     Field(discriminator="type"),
 ]
 

@@ -9,7 +9,7 @@ from hypertare.report import forest, plots, verdict
 from hypertare.report.forest import Forest
 from hypertare.report.model import Report
 from hypertare.report.tables import grid
-from hypertare.report.tables.found import FOR_THOSE_WHO_ASK, tables
+from hypertare.report.tables.found import is_left_out, tables
 from hypertare.report.tables.table import Column, Table, text
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import meaning
@@ -55,7 +55,7 @@ def _lines(report: Report, every: bool) -> Iterator[str]:
         yield from _cells(report)
         yield from _plots(report)
     for table in tables(report):
-        if every or table.id not in FOR_THOSE_WHO_ASK:
+        if every or not is_left_out(table, report):
             yield from _found(table)
     if report.warnings:
         yield ""

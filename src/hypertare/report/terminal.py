@@ -18,7 +18,7 @@ from hypertare.findings.conditions import warning
 from hypertare.report import failures, forest, verdict
 from hypertare.report.model import Failure, Report
 from hypertare.report.tables import effects, grid
-from hypertare.report.tables.found import FOR_THOSE_WHO_ASK, tables
+from hypertare.report.tables.found import is_left_out, tables
 from hypertare.report.tables.table import Table
 from hypertare.report.terminal_forest import Forests
 from hypertare.report.terminal_letters import put
@@ -72,7 +72,7 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
         # Rows tell the largest changes of levels; of many levels there are pages of others.
         if table.id == effects.ID and not every:
             parts += _matters(report)
-        elif every or table.id not in FOR_THOSE_WHO_ASK:
+        elif every or not is_left_out(table, report):
             parts += _found(table)
     parts += _failures(report)
     parts += _warnings(report, every)
@@ -172,7 +172,9 @@ def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
 
 def _found(table: Table) -> Iterator[RenderableType]:
     yield Text()
-    yield Text(plain(table.title[0].lower() + table.title[1:]), style="bold")
+    # An abbreviation stays one.
+    title = table.title if table.title[:2].isupper() else table.title[0].lower() + table.title[1:]
+    yield Text(plain(title), style="bold")
     yield Padding(Fitting(table), (0, 0, 0, 2), expand=False)
     # Notes stand below, where they have room.
     for note in table.noted():

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from hypertare.runs.part import Part
+from hypertare.runs.part import Part, means
 
 
 class MachineState(Part):
     """The machine a run was made on."""
 
-    kind: Literal["local", "emulated", "remote"]
-    hostname: str
-    cpu: str
-    cpus: int
-    memory: int
-    kernel: str
-    architecture: str
-    distribution: str
+    kind: Annotated[Literal["local", "emulated", "remote"], means("what kind of machine")]
+    hostname: Annotated[str, means("its name")]
+    cpu: Annotated[str, means("its CPU's model")]
+    cpus: Annotated[int, means("its CPUs")]
+    memory: Annotated[int, means("bytes of its memory")]
+    kernel: Annotated[str, means("release of its kernel")]
+    architecture: Annotated[str, means("for example `x86_64`")]
+    distribution: Annotated[str, means("its distribution")]

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Part(BaseModel):
     """Base of the summary's parts: closed, unchangeable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+def means(text: str) -> Any:
+    """What a field of a part is: its description in the schema."""
+    return Field(description=text)

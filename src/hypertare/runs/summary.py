@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from hypertare.base.level import Level
 from hypertare.base.response import Better
 from hypertare.runs.machine_state import MachineState
-from hypertare.runs.part import Part
+from hypertare.runs.part import Part, means
 from hypertare.stats.overload import CurveKind
 
 Verdict = Literal["costs", "gains", "no difference shown"]
@@ -17,454 +17,641 @@ Judgement = Literal["holds", "fails", "undecided", "not judged"]
 Clock = Literal["wall", "virtual"]
 SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
 Foretelling = Literal["predictable", "not predictable", "undecided"]
+Low = Annotated[float | None, means("lower end of its interval")]
+High = Annotated[float | None, means("upper end of its interval")]
 
 
 class Estimate(Part):
-    """A response of one platform in one cell, and its cost against the baseline.
+    """A response of one platform in one cell, and its cost against the baseline."""
 
-    `estimate`, `low` and `high` are in `unit`: the mean over trials and its interval at
-    `confidence`. `cost` is a share of the baseline: 1 - sut/baseline where higher is better,
-    sut/baseline - 1 where lower is, so a positive cost is always a loss. It comes from `blocks`
-    trials paired by block.
-
-    `difference` is sut - baseline in `unit`, from the same blocks: what is added. Where a value of zero
-    or below forbids a ratio there is no cost, and it carries the verdict.
-
-    `reason` is why no difference is shown: its interval holds 0 ("chance"), it is below the summary's
-    `threshold` ("size"), the baseline differed as much from itself ("floor"), or its interval excludes 0
-    and yet, of so many comparisons, one may do so by chance ("many").
-
-    `exact`: in virtual time, every trial gave the same; the ends of an interval are the estimate
-    itself. On the wall clock values without any spread have no interval.
-
-    `guest` is given where the response is of one guest of several that work at once: its number,
-    from 1. It is then compared with nothing.
-
-    `of_alone` stands with the goodput of several guests at once: what one of them gets on average over
-    what one gets alone in the same setting, with its interval.
-
-    `doubt` says why it decides no claim, whatever its interval is: streams of several guests that
-    hardly ran at once, other programs that were busier beside one side than beside the other, or a gain
-    of a platform whose offloads are not the baseline's.
-    """
-
-    response: str
-    unit: str
-    better: Better
-    cell: dict[str, Level]
-    platform: str
-    guest: int | None = None
-    baseline: str | None = None
-    n: int
-    estimate: float
-    low: float | None = None
-    high: float | None = None
-    confidence: float = 0.95
-    exact: bool = False
-    blocks: int | None = None
-    cost: float | None = None
-    cost_low: float | None = None
-    cost_high: float | None = None
-    difference: float | None = None
-    difference_low: float | None = None
-    difference_high: float | None = None
-    verdict: Verdict | None = None
-    reason: Reason | None = None
-    of_alone: float | None = None
-    of_alone_low: float | None = None
-    of_alone_high: float | None = None
-    doubt: str | None = None
+    response: Annotated[str, means("name of the measured quantity")]
+    unit: Annotated[str, means("its unit")]
+    better: Annotated[Better, means("the direction that a user wants")]
+    cell: Annotated[
+        dict[str, Level],
+        means("level by factor; a guest's also has the factors that only guests have"),
+    ]
+    platform: Annotated[str, means("`native`, `container`, `guest`, `driver`, `xen`")]
+    guest: Annotated[
+        int | None, means("of one guest of several: its number from 1; null: of all")
+    ] = None
+    baseline: Annotated[
+        str | None,
+        means(
+            "compared with this platform; null for the baseline itself, and where no block has both"
+        ),
+    ] = None
+    n: Annotated[int, means("counted trials")]
+    estimate: Annotated[float, means("mean over trials, in `unit`")]
+    low: Annotated[
+        float | None,
+        means("lower end of its interval; null where the trials have no spread, or are too few"),
+    ] = None
+    high: High = None
+    confidence: Annotated[float, means("of all intervals of this estimate")] = 0.95
+    exact: Annotated[
+        bool,
+        means(
+            "in virtual time, every trial gave the same: the ends of the interval are the estimate"
+        ),
+    ] = False
+    blocks: Annotated[int | None, means("blocks that the cost rests on")] = None
+    cost: Annotated[
+        float | None,
+        means(
+            "1 - platform/baseline where higher is better, platform/baseline - 1 where lower is; "
+            "positive is always a loss"
+        ),
+    ] = None
+    cost_low: Low = None
+    cost_high: High = None
+    difference: Annotated[
+        float | None,
+        means(
+            "platform - baseline in `unit`: what is added, as of CPU time a gigabyte where the "
+            "peer's is on both sides. The verdict rests on it where a value of zero or below "
+            "forbids a `cost`"
+        ),
+    ] = None
+    difference_low: Low = None
+    difference_high: High = None
+    verdict: Annotated[
+        Verdict | None,
+        means(
+            "`costs`, `gains` or `no difference shown`; null for the baseline and where nothing "
+            "was compared"
+        ),
+    ] = None
+    reason: Annotated[
+        Reason | None,
+        means(
+            "why no difference is shown: `chance`, the interval holds 0; `size`, below "
+            "`threshold`; `floor`, the baseline differed as much from itself; `many`, as one of "
+            "so many comparisons it may be chance"
+        ),
+    ] = None
+    of_alone: Annotated[
+        float | None,
+        means("goodput of one of several guests over that of one alone in the same setting"),
+    ] = None
+    of_alone_low: Low = None
+    of_alone_high: High = None
+    doubt: Annotated[
+        str | None,
+        means(
+            "why it decides no claim: streams of several guests that hardly ran at once, other "
+            "programs that were busier beside one side, or a gain of a platform whose offloads "
+            "are not native's, which then has no `verdict`"
+        ),
+    ] = None
 
 
 class LevelChange(Part):
-    """What a level of a factor changes on a platform, against another level of it.
+    """The leading response at one level of a factor, against another on the same platform."""
 
-    `cost` with its interval is a share of the response at `against`, a positive one is a loss, as of an
-    `Estimate`; where a value of zero or below forbids a ratio it is a `difference` in `unit`. It comes
-    from `blocks` blocks of each side. With several factors it is the mean over the `settings` of the
-    others; `cell` holds what these have alike.
-
-    `cost_change` is how much more of the baseline is lost at this level than at the other, as a
-    difference of costs: absent for the baseline itself.
-    """
-
-    factor: str
-    level: Level
-    against: Level
-    platform: str
-    cell: dict[str, Level]
-    response: str
-    unit: str
-    better: Better
-    settings: int
-    blocks: int
-    confidence: float = 0.95
-    exact: bool = False
-    cost: float | None = None
-    cost_low: float | None = None
-    cost_high: float | None = None
-    difference: float | None = None
-    difference_low: float | None = None
-    difference_high: float | None = None
-    verdict: Verdict | None = None
-    reason: Reason | None = None
-    cost_change: float | None = None
-    cost_change_low: float | None = None
-    cost_change_high: float | None = None
-    doubt: str | None = None
+    factor: Annotated[str, means("path of the setting")]
+    level: Annotated[Level, means("this level of the factor, compared with `against`")]
+    against: Annotated[
+        Level, means("the study's first level, unless `--baseline-level` names another")
+    ]
+    platform: Annotated[str, means("the platform")]
+    cell: Annotated[
+        dict[str, Level],
+        means("what all settings of the other factors have alike, `workload` among them"),
+    ]
+    response: Annotated[str, means("name of the measured quantity")]
+    unit: Annotated[str, means("its unit")]
+    better: Annotated[Better, means("the direction that a user wants")]
+    settings: Annotated[int, means("settings of the other factors that it is the mean of")]
+    blocks: Annotated[int, means("blocks that it rests on, of all settings")]
+    confidence: Annotated[float, means("of all its intervals")] = 0.95
+    exact: Annotated[bool, means("in virtual time, nothing varied")] = False
+    cost: Annotated[
+        float | None,
+        means(
+            "what is lost at `level`, as a share of the response at `against`; positive is always "
+            "a loss"
+        ),
+    ] = None
+    cost_low: Low = None
+    cost_high: High = None
+    difference: Annotated[
+        float | None,
+        means(
+            "`level` - `against` in `unit`, in place of `cost` where a value of zero or below "
+            "forbids a ratio"
+        ),
+    ] = None
+    difference_low: Low = None
+    difference_high: High = None
+    verdict: Annotated[
+        Verdict | None,
+        means("as of an estimate; all changes of a run are corrected for their number together"),
+    ] = None
+    reason: Annotated[Reason | None, means("as of an estimate")] = None
+    cost_change: Annotated[
+        float | None,
+        means(
+            "how much larger the platform's cost against the baseline is at `level`, as a "
+            "difference of shares; null for the baseline"
+        ),
+    ] = None
+    cost_change_low: Low = None
+    cost_change_high: High = None
+    doubt: Annotated[str | None, means("why it says nothing")] = None
 
 
 class Effect(Part):
-    """What a factor, or two of them together, have of the variance between a platform's cells.
-
-    `share` with its interval is that of a factor alone, or of the interaction of two; `total`, of one
-    factor only, has all interactions in it. `p` is the F test's; `adjusted` is the same by Holm's method
-    among all of the run. Both are absent in virtual time where nothing varies but by the factors.
-
-    `level` is the factor's best one, `against` its worst, by their means over all other factors: `ratio`
-    is best over worst, on a linear scale it is a `difference` in the response's unit. Its interval
-    knows that the two were chosen.
+    """What a factor, or two of them together, have of the variance between a platform's cells. Shares
+    of all effects and of `rest` add up to 1.
     """
 
-    factors: tuple[str, ...]
-    share: float
-    share_low: float
-    share_high: float
-    total: float | None = None
-    total_low: float | None = None
-    total_high: float | None = None
-    p: float | None = None
-    adjusted: float | None = None
-    level: Level | None = None
-    against: Level | None = None
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    difference: float | None = None
-    difference_low: float | None = None
-    difference_high: float | None = None
+    factors: Annotated[tuple[str, ...], means("path of the factor; of two: their interaction")]
+    share: Annotated[float, means("of the variance between the platform's cells")]
+    share_low: Annotated[float, means("lower end of its interval")]
+    share_high: Annotated[float, means("upper end of its interval")]
+    total: Annotated[
+        float | None, means("with all interactions that the factor is in; null for an interaction")
+    ] = None
+    total_low: Low = None
+    total_high: High = None
+    p: Annotated[float | None, means("of the F test; null where nothing varied")] = None
+    adjusted: Annotated[float | None, means("the same by Holm's method, among all of the run")] = (
+        None
+    )
+    level: Annotated[
+        Level | None,
+        means("the best level, by the means over all other factors; null for an interaction"),
+    ] = None
+    against: Annotated[Level | None, means("the worst level")] = None
+    ratio: Annotated[float | None, means("best over worst, on a log scale")] = None
+    ratio_low: Annotated[
+        float | None, means("lower end of its interval, which knows that the two were chosen")
+    ] = None
+    ratio_high: High = None
+    difference: Annotated[float | None, means("best - worst in `unit`, on a linear scale")] = None
+    difference_low: Low = None
+    difference_high: High = None
 
 
 class Lead(Part):
-    """Which of two factors has the larger total share: of the parts that have one of both in them, and not
-    both, `share` is what those of `factor` have. Above a half it leads before `against`. The interval
-    knows how many others a factor is compared with.
-    """
+    """Which of two factors has the larger total share, by the parts that have one of the two, not both."""
 
-    factor: str
-    against: str
-    share: float
-    low: float
-    high: float
+    factor: Annotated[str, means("path of the one")]
+    against: Annotated[str, means("path of the other")]
+    share: Annotated[
+        float, means("what the parts with `factor` have; above 0.5 its total is the larger one")
+    ]
+    low: Annotated[
+        float,
+        means(
+            "lower end of its interval, corrected for as many others as a factor is compared with"
+        ),
+    ]
+    high: Annotated[float, means("upper end of its interval")]
 
 
 class Effects(Part):
-    """Which factors matter most for a response on a platform: a full factorial, taken apart.
+    """Which factors matter most for a response on a platform: a full factorial, taken apart."""
 
-    `of` is what was taken apart: the response itself, or its `efficiency`, platform against baseline of
-    the same block. `scale`: "log" where all values are above zero, else "linear". `effects`, the largest
-    first, and `rest` (all other interactions) have shares of the variance between cells, which add up to
-    1; `noise` is its share of the variance of a trial. `leads` are those of each two factors.
-
-    `levels` of each factor make the grid, of `trials` in `boots`. `balanced`: every cell has as many
-    trials; else the means are those of least squares. `left_out` are cells that have no good trial, or
-    levels of which no cell has one. `reason` says why there are no effects, `doubt` why they decide
-    nothing.
-    """
-
-    response: str
-    unit: str
-    better: Better
-    of: Literal["value", "efficiency"]
-    scale: Literal["log", "linear"]
-    platform: str
-    cell: dict[str, Level]
-    levels: dict[str, tuple[Level, ...]]
-    trials: int
-    boots: int
-    confidence: float = 0.95
-    exact: bool = False
-    balanced: bool = True
-    effects: tuple[Effect, ...] = ()
-    leads: tuple[Lead, ...] = ()
-    rest: float | None = None
-    rest_low: float | None = None
-    rest_high: float | None = None
-    noise: float | None = None
-    left_out: tuple[dict[str, Level], ...] = ()
-    doubt: str | None = None
-    reason: str | None = None
+    response: Annotated[str, means("name of the measured quantity")]
+    unit: Annotated[str, means("its unit")]
+    better: Annotated[Better, means("the direction that a user wants")]
+    of: Annotated[
+        Literal["value", "efficiency"],
+        means("`value`: the response itself; `efficiency`: against the baseline of the same block"),
+    ]
+    scale: Annotated[
+        Literal["log", "linear"], means("`log` where all values are above zero, else `linear`")
+    ]
+    platform: Annotated[str, means("the platform")]
+    cell: Annotated[dict[str, Level], means("what all settings have alike, `workload` among them")]
+    levels: Annotated[
+        dict[str, tuple[Level, ...]],
+        means("the levels of each factor that were measured: their combinations are the grid"),
+    ]
+    trials: Annotated[int, means("trials that it rests on")]
+    boots: Annotated[int, means("boots that it rests on")]
+    confidence: Annotated[float, means("of all its intervals")] = 0.95
+    exact: Annotated[bool, means("in virtual time, nothing varied but by the factors")] = False
+    balanced: Annotated[
+        bool, means("every cell has as many trials; else means are those of least squares")
+    ] = True
+    effects: Annotated[tuple[Effect, ...], means("the parts, the largest share first")] = ()
+    leads: Annotated[
+        tuple[Lead, ...], means("which of two factors has the larger total, for each two")
+    ] = ()
+    rest: Annotated[
+        float | None, means("all parts that are not in `effects`; null where there are none")
+    ] = None
+    rest_low: Low = None
+    rest_high: High = None
+    noise: Annotated[float | None, means("what noise is of the variance of a trial")] = None
+    left_out: Annotated[
+        tuple[dict[str, Level], ...],
+        means("cells without a good trial, or levels of which no cell has one"),
+    ] = ()
+    doubt: Annotated[str | None, means("why it decides nothing, as of an estimate")] = None
+    reason: Annotated[
+        str | None, means("why there are no effects: no replicates, too few good cells")
+    ] = None
 
 
 class NoiseFloor(Part):
-    """Native against native. `cost` is the least cost that this run could have shown, `cost_low`
-    and `cost_high` bound what native cost against itself, over `n` pairs of trials of the same
-    block or, where blocks hold one native trial, of successive blocks. `spread` is how much native
-    differed from one block to the next, a share.
-    """
+    """The baseline against itself."""
 
-    response: str
-    cell: dict[str, Level]
-    n: int
-    cost: float
-    cost_low: float
-    cost_high: float
-    pairs: Literal["same block", "successive blocks"] = "successive blocks"
-    spread: float = 0.0
+    response: Annotated[str, means("name of the measured quantity")]
+    cell: Annotated[dict[str, Level], means("level by factor")]
+    n: Annotated[int, means("pairs of trials")]
+    cost: Annotated[float, means("the least cost that this run could have shown")]
+    cost_low: Annotated[float, means("lower bound of what the baseline cost against itself")]
+    cost_high: Annotated[float, means("upper bound of it")]
+    pairs: Annotated[
+        Literal["same block", "successive blocks"],
+        means(
+            "`same block` where blocks hold two trials of the baseline, else `successive blocks`"
+        ),
+    ] = "successive blocks"
+    spread: Annotated[
+        float, means("how much the baseline differed from one block to the next, as a share")
+    ] = 0.0
 
 
 class FailedTrial(Part):
-    trial: int
-    platform: str
-    cell: dict[str, Level]
-    reason: str
-    console: tuple[str, ...] = ()
+    """A trial that failed."""
+
+    trial: Annotated[int, means("its id in `run.sqlite`")]
+    platform: Annotated[str, means("where it ran")]
+    cell: Annotated[dict[str, Level], means("level by factor")]
+    reason: Annotated[str, means("why it failed")]
+    console: Annotated[tuple[str, ...], means("the last lines of its node's console")] = ()
 
 
 class JudgedClaim(Part):
-    text: str
-    judgement: Judgement
-    evidence: str
+    """An expectation of the study, judged."""
+
+    text: Annotated[str, means("the expectation in the study's words")]
+    judgement: Annotated[
+        Judgement,
+        means(
+            "`holds`, `fails` or `undecided`; `not judged` where the published conditions are not "
+            "had"
+        ),
+    ]
+    evidence: Annotated[str, means("what it rests on")]
 
 
 class Placement(Part):
-    """Virtual CPUs of a guest, and the machine's that they may run on; none of these means any."""
+    """Virtual CPUs of a guest or a driver domain, and the machine's that they may run on."""
 
-    cpus: int
-    on: tuple[int, ...] = ()
+    cpus: Annotated[int, means("how many virtual CPUs")]
+    on: Annotated[
+        tuple[int, ...], means("the machine's CPUs that they may run on; empty: any")
+    ] = ()
 
 
 class PlatformState(Part):
-    """What a platform turned out to be: negotiated, not asked for."""
+    """What a platform turned out to be: negotiated, not asked for. One a state."""
 
-    platform: str
-    node: str
-    kernel: str
-    cpus: int
-    memory: int
-    accelerator: str | None = None
-    vmm: str | None = None
-    paging: str | None = None
-    pages: str | None = None
-    datapath: str | None = None
-    sidecore: tuple[int, ...] = ()
-    joined: str | None = None
-    scheduler: str | None = None
-    placed: Placement | None = None
-    driver: Placement | None = None
-    clocksource: str
-    interfaces: dict[str, dict[str, Level | None]] = {}
+    platform: Annotated[str, means("its platform")]
+    node: Annotated[str, means("its node on the bench")]
+    kernel: Annotated[str, means("release of its kernel")]
+    cpus: Annotated[int, means("CPUs that it sees")]
+    memory: Annotated[int, means("bytes of memory that it sees")]
+    accelerator: Annotated[str | None, means("what its VMM reports to be using; guests only")] = (
+        None
+    )
+    vmm: Annotated[str | None, means("its VMM and version; guests only")] = None
+    paging: Annotated[
+        str | None,
+        means("page tables that KVM gave it: `nested` or `shadow`; guests under KVM only"),
+    ] = None
+    pages: Annotated[
+        str | None,
+        means(
+            "pages of its memory after its boot: `4K`, `2M` or `thp` (some are huge); guests only"
+        ),
+    ] = None
+    datapath: Annotated[
+        str | None,
+        means(
+            "what moves its packets: `qemu`, `vhost`, `vhost-user` or `sidecore`; guests with a "
+            "virtio-net only"
+        ),
+    ] = None
+    sidecore: Annotated[
+        tuple[int, ...],
+        means(
+            "CPUs of the machine that the core which polls for it may use; with `datapath` "
+            "`sidecore` only"
+        ),
+    ] = ()
+    joined: Annotated[
+        str | None,
+        means(
+            "`bridge` or `route`: how the driver domain joins it to its link; guests of Xen only"
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None, means("the hypervisor's: `credit` or `credit2`; guests of Xen only")
+    ] = None
+    placed: Annotated[
+        Placement | None,
+        means(
+            "its virtual CPUs, as Xen or the machine has it; guests of Xen and those that are bound"
+        ),
+    ] = None
+    driver: Annotated[Placement | None, means("the same of the driver domain")] = None
+    clocksource: Annotated[str, means("its kernel's clock source")]
+    interfaces: Annotated[
+        dict[str, dict[str, Level | None]],
+        means(
+            "by interface: `driver`, `mtu`, `rx_queues`, `tx_queues`, and each offload as true or "
+            "false"
+        ),
+    ] = {}
 
 
 class Shift(Part):
-    """By how much the quantile `share` of a platform's round trips is above the baseline's of the same
-    block, in seconds: the mean over blocks. Over all shares it is the shift function.
+    """By how much a platform's round trips are later than the baseline's of the same block, at one share.
+    Over all shares it is the shift function.
     """
 
-    cell: dict[str, Level]
-    platform: str
-    baseline: str
-    share: float
-    difference: float
-    low: float | None
-    high: float | None
-    n: int
+    cell: Annotated[dict[str, Level], means("the setting")]
+    platform: Annotated[str, means("what was compared")]
+    baseline: Annotated[str, means("with what")]
+    share: Annotated[float, means("the quantile: 0.5 is the median")]
+    difference: Annotated[
+        float, means("the platform's less the baseline's in seconds, the mean over blocks")
+    ]
+    low: Low
+    high: High
+    n: Annotated[int, means("blocks")]
+
+
+class Amount(Part):
+    """A mean over boots, in the unit of what it is of."""
+
+    estimate: Annotated[float, means("the mean over boots")]
+    low: Low
+    high: High
+
+
+class BillItem(Part):
+    """What a part of a cost is: so many, at a price each."""
+
+    name: Annotated[str, means("the study's")]
+    count: Annotated[float | None, means("how many; without a price the amount itself")]
+    price: Annotated[float | None, means("what one costs")]
+    amount: Annotated[
+        Amount | None,
+        means("both together; null: it was not counted, or not priced, on this platform"),
+    ]
+
+
+class Bill(Part):
+    """What a response costs beside the baseline's, by items that the study names."""
+
+    cell: Annotated[dict[str, Level], means("the setting")]
+    platform: Annotated[str, means("its platform")]
+    baseline: Annotated[str, means("what it is compared with")]
+    response: Annotated[str, means("what costs")]
+    unit: Annotated[str, means("of all amounts")]
+    n: Annotated[int, means("boots")]
+    cost: Annotated[Amount | None, means("what the platform adds to the baseline's")]
+    items: Annotated[tuple[BillItem, ...], means("what that is made of")]
+    unexplained: Annotated[Amount | None, means("what the items leave")]
 
 
 class RateBound(Part):
-    """A rate about which `trials` of a search decided; `loss` is the median share that they lost."""
+    """A rate about which a search decided."""
 
-    rate: float
-    loss: float
-    trials: int
+    rate: Annotated[float, means("the rate")]
+    loss: Annotated[float, means("the median of what its trials lost")]
+    trials: Annotated[int, means("trials at this rate")]
 
 
 class LossFreeRate(Part):
-    """The highest rate of a setting that loses no more than the share `goal`, by MLRsearch.
+    """The highest rate of a setting that loses no more than its goal, by MLRsearch."""
 
-    `lower` is that rate and `upper` one that loses more, both in `unit`. `throughput` is MLRsearch's
-    conditional throughput: `lower` without what was lost there. `state` is
-
-    - `found`: they are as close as was asked for.
-    - `all lose`: `lowest` already lost; there is no `lower`.
-    - `none loses`: `highest` lost no more; there is no `upper`.
-    - `limit`: the search ended at its most trials; the bounds are the closest so far.
-    - `failed`: it could not be carried out, `reason` says why.
-    - `open`: it was interrupted, or still goes on.
-
-    `sender`: what ended it is the sender, which could not send faster, and nothing that receives.
-    `good_above`: a rate above `upper` that lost no more; `bad_below`: how many trials at or below
-    `lower` lost more. Both mean that loss does not simply grow with the rate. `trials` are those of
-    the setting's search, for all of its goals.
-    """
-
-    platform: str
-    cell: dict[str, Level]
-    goal: float
-    state: SearchState
-    unit: str
-    lower: RateBound | None = None
-    upper: RateBound | None = None
-    throughput: float | None = None
-    lowest: float | None = None
-    highest: float | None = None
-    sender: bool = False
-    good_above: float | None = None
-    bad_below: int = 0
-    trials: int = 0
-    reason: str | None = None
+    platform: Annotated[str, means("its platform")]
+    cell: Annotated[
+        dict[str, Level], means("`workload`, and the levels of the factors that were searched over")
+    ]
+    goal: Annotated[float, means("what may be lost")]
+    state: Annotated[
+        SearchState,
+        means(
+            "`found`; `all lose`: `lowest` loses already; `none loses`: `highest` does not lose "
+            "either; `limit`: ended at its most trials, with the bounds so far; `failed`: see "
+            "`reason`; `open`: interrupted, or still going on"
+        ),
+    ]
+    unit: Annotated[str, means("of all rates here")]
+    lower: Annotated[RateBound | None, means("the highest rate that keeps the goal")] = None
+    upper: Annotated[RateBound | None, means("the lowest rate above it that does not")] = None
+    throughput: Annotated[
+        float | None, means("MLRsearch's conditional throughput: what arrived at `lower`")
+    ] = None
+    lowest: Annotated[float | None, means("lower end of the rates that were searched")] = None
+    highest: Annotated[float | None, means("upper end of them")] = None
+    sender: Annotated[bool, means("it ended because the sender could not send faster")] = False
+    good_above: Annotated[float | None, means("a rate above `upper` that kept the goal")] = None
+    bad_below: Annotated[
+        int,
+        means(
+            "trials at or below `lower` that lost more than the goal. This or `good_above`: loss "
+            "does not simply grow with the rate"
+        ),
+    ] = 0
+    trials: Annotated[int, means("trials of the setting's search, for all of its goals")] = 0
+    reason: Annotated[str | None, means("why it failed")] = None
 
 
 class Curve(Part):
-    """Goodput of a setting as more is offered to it, over `rates` offered rates.
+    """Goodput of a UDP stream as more is offered to it. See `stats/overload.py`."""
 
-    `peak` is its highest goodput, at the rate `peak_at`; `last` that at the highest rate, `last_at`;
-    both in `unit`. `kind` says what it does there: it `keeps up` with what is offered, `levels off`,
-    or falls (`livelock`); `undecided` where the intervals do not tell. See `stats/overload.py`.
-    """
-
-    platform: str
-    cell: dict[str, Level]
-    kind: CurveKind
-    unit: str
-    rates: int
-    peak_at: Level
-    peak: float
-    last_at: Level
-    last: float
+    platform: Annotated[str, means("platform of the setting")]
+    cell: Annotated[dict[str, Level], means("the setting, without the rate")]
+    kind: Annotated[
+        CurveKind,
+        means("what it does at the highest rate; `undecided` where the intervals do not tell"),
+    ]
+    unit: Annotated[str, means("of `peak` and `last`")]
+    rates: Annotated[int, means("how many rates were offered")]
+    peak_at: Annotated[Level, means("the rate of the highest goodput")]
+    peak: Annotated[float, means("the highest goodput")]
+    last_at: Annotated[Level, means("the highest rate")]
+    last: Annotated[float, means("goodput at the highest rate")]
 
 
 class Prediction(Part):
-    """What a law foretold of `guests` that its fit had not seen, and what was measured.
+    """What a law foretold of a number of guests that its fit had not seen, and what was measured."""
 
-    Both in the unit of the response, geometric means over trials. `error` is predicted / measured - 1.
-    `doubt` says why it decides nothing, as an estimate's does.
-    """
-
-    guests: int
-    predicted: float
-    measured: float
-    error: float
-    error_low: float | None = None
-    error_high: float | None = None
-    doubt: str | None = None
+    guests: Annotated[int, means("how many guests")]
+    predicted: Annotated[float, means("what the law says")]
+    measured: Annotated[float, means("the geometric mean over trials")]
+    error: Annotated[float, means("predicted / measured - 1")]
+    error_low: Annotated[
+        float | None, means("lower end of its interval, of the confidence of the estimates")
+    ] = None
+    error_high: High = None
+    doubt: Annotated[str | None, means("why it decides nothing, as of an estimate")] = None
 
 
 class Predictability(Part):
-    """Whether a law, fitted to some numbers of guests, foretells the others.
-
-    With a line of a limited rate the fair rate's R is what that carries, and `fitted` is empty;
-    `formula` says so. `cell` is without the number of guests. `verdict` is "predictable" where every
-    error lies within ±`most` with its whole interval, "not predictable" where one lies outside with
-    all of it; `reason` says why nothing could be foretold.
+    """Whether a law, fitted to some numbers of guests, foretells the others. With a line of a limited
+    rate the fair rate is what that carries, and nothing is fitted.
     """
 
-    law: str
-    formula: str
-    platform: str
-    cell: dict[str, Level]
-    response: str
-    unit: str
-    fitted: tuple[int, ...]
-    predictions: tuple[Prediction, ...] = ()
-    most: float
-    verdict: Foretelling
-    reason: str | None = None
+    law: Annotated[
+        str,
+        means(
+            "its name: `fair rate`, `driver domain CPU`, `universal scalability law`, `loaded "
+            "rate`, `loaded rate, guest alone`"
+        ),
+    ]
+    formula: Annotated[str, means("the law")]
+    platform: Annotated[str, means("platform of the setting")]
+    cell: Annotated[dict[str, Level], means("the setting, without the number of guests")]
+    response: Annotated[str, means("what is predicted")]
+    unit: Annotated[str, means("of `predicted` and `measured`")]
+    fitted: Annotated[tuple[int, ...], means("numbers of guests that the law was fitted to")]
+    predictions: Annotated[
+        tuple[Prediction, ...], means("one for each number that the fit has not seen")
+    ] = ()
+    most: Annotated[float, means("the largest error that is still predictable")]
+    verdict: Annotated[
+        Foretelling,
+        means(
+            "`predictable`: every error lies within ±`most` with its whole interval; `not "
+            "predictable`: one lies outside with all of it; else `undecided`"
+        ),
+    ]
+    reason: Annotated[str | None, means("why nothing could be predicted")] = None
 
 
 class Total(Part):
-    """What a workload would take on a platform if page walks were not free, with its parts.
+    """What a workload would take on a platform if page walks were not free, with its parts."""
 
-    `elapsed` was measured in virtual time, `walk_time` is `walk_cycles` of the model in the same time;
-    `total` is their sum, all in `unit`. `ratio` is `total` over the baseline's, from trials of the same
-    block, with its interval. `cell` also has the modelled processor and its shared cache.
-
-    The model walked tables of this `paging`, `guest_pages` in `host_pages`; `references` are table
-    entries read in `walks`, each of at most `uncached_references`. With several `threads` its counts
-    depend on how these took turns: other hosts may count a few others.
-    """
-
-    platform: str
-    cell: dict[str, Level]
-    unit: str
-    elapsed: float
-    walk_time: float
-    total: float
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    paging: Literal["native", "shadow", "nested"]
-    guest_pages: Literal["4K", "2M"]
-    host_pages: Literal["4K", "2M"] | None = None
-    walks: int
-    references: int
-    uncached_references: int
-    walk_cycles: int
-    threads: int
+    platform: Annotated[str, means("its platform")]
+    cell: Annotated[
+        dict[str, Level],
+        means("level by factor, `walk.processor` and `walk.shared_cache` among them"),
+    ]
+    unit: Annotated[str, means("of `elapsed`, `walk_time` and `total`")]
+    elapsed: Annotated[float, means("measured in virtual time, without walks")]
+    walk_time: Annotated[float, means("`walk_cycles` in virtual time")]
+    total: Annotated[float, means("their sum")]
+    ratio: Annotated[
+        float | None,
+        means("`total` over the baseline's, from trials of the same block; null for the baseline"),
+    ] = None
+    ratio_low: Low = None
+    ratio_high: High = None
+    paging: Annotated[
+        Literal["native", "shadow", "nested"],
+        means("`native`, `shadow` or `nested`: the tables that the model walked"),
+    ]
+    guest_pages: Annotated[Literal["4K", "2M"], means("`4K` or `2M`")]
+    host_pages: Annotated[
+        Literal["4K", "2M"] | None, means("pages that back the guest; null natively")
+    ] = None
+    walks: Annotated[int, means("page walks")]
+    references: Annotated[int, means("table entries that they read through caches or from memory")]
+    uncached_references: Annotated[int, means("those of one walk without any cache of the walker")]
+    walk_cycles: Annotated[int, means("cycles of walks and of look-ups in the second-level TLB")]
+    threads: Annotated[
+        int,
+        means(
+            "most threads of a program; with several, other hosts may count slightly differently"
+        ),
+    ]
 
 
 class Published(Part):
-    """Somebody else's figure beside ours, both as ratios to the baseline.
+    """Somebody else's figure beside ours, both as ratios to the baseline."""
 
-    `published` is theirs, made of `value` and `baseline_value` in `value_unit`, from `source`; `on` says
-    what they measured it on. `ratio` with its interval is ours, of `response` in `cell`; absent where
-    this run has no such cell, or no ratio of it.
-    """
-
-    source: str
-    on: dict[str, str]
-    response: str
-    platform: str
-    cell: dict[str, Level]
-    value: float
-    baseline_value: float
-    value_unit: str
-    published: float
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
+    source: Annotated[str, means("who, what, when")]
+    on: Annotated[dict[str, str], means("what they measured it on")]
+    response: Annotated[str, means("ours that it is set beside")]
+    platform: Annotated[str, means("its platform")]
+    cell: Annotated[dict[str, Level], means("the cell of ours; without ours, what it says itself")]
+    value: Annotated[float, means("their figure")]
+    baseline_value: Annotated[float, means("theirs of the baseline")]
+    value_unit: Annotated[str, means("of both")]
+    published: Annotated[float, means("`value` over `baseline_value`")]
+    ratio: Annotated[
+        float | None, means("ours, platform over baseline; null where this run has no such cell")
+    ] = None
+    ratio_low: Low = None
+    ratio_high: High = None
 
 
 class Disturbance(Part):
-    """What took CPU time from a run: `cpus` of it on average, in `blocks` of its `of` blocks.
+    """What took CPU time from a run, in a tenth of its blocks or more."""
 
-    `what` is another "program" of this machine, of the name `program`; a "hypervisor" below the machine
-    (steal time); or "unseen" work, of which no program can be seen from where the run was made.
-    """
-
-    what: Literal["program", "hypervisor", "unseen"]
-    program: str | None
-    cpus: float
-    blocks: int
-    of: int
+    what: Annotated[
+        Literal["program", "hypervisor", "unseen"],
+        means(
+            "`program`: another program of this machine; `hypervisor`: one below the machine "
+            "(steal time); `unseen`: work of which no program can be seen, as from inside a "
+            "container"
+        ),
+    ]
+    program: Annotated[str | None, means("the program's name, of all processes that have it")]
+    cpus: Annotated[
+        float, means("CPUs that it took on average in these blocks: 0.76 is 76 % of one")
+    ]
+    blocks: Annotated[int, means("blocks in which it took a tenth of a CPU or more")]
+    of: Annotated[int, means("blocks in all")]
 
 
 class Summary(Part):
-    hypertare: str
-    study: str
-    question: str
-    machine: MachineState
-    clock: Clock
-    accelerator: str | None
-    versions: dict[str, str]
-    seed: int
-    threshold: float
-    started: datetime
-    ended: datetime | None
-    complete: bool
-    platforms: tuple[PlatformState, ...]
-    estimates: tuple[Estimate, ...]
-    guests: tuple[Estimate, ...] = ()
-    levels: tuple[LevelChange, ...] = ()
-    effects: tuple[Effects, ...] = ()
-    noise: tuple[NoiseFloor, ...] = ()
-    curves: tuple[Curve, ...] = ()
-    shifts: tuple[Shift, ...] = ()
-    predictability: tuple[Predictability, ...] = ()
-    loss_free: tuple[LossFreeRate, ...] = ()
-    totals: tuple[Total, ...] = ()
-    published: tuple[Published, ...] = ()
-    claims: tuple[JudgedClaim, ...] = ()
-    failed: tuple[FailedTrial, ...] = ()
-    disturbances: tuple[Disturbance, ...] = ()
-    warnings: tuple[str, ...] = ()
+    """What a run found."""
+
+    hypertare: Annotated[str, means("version that made the run")]
+    study: Annotated[str, means("name of the study")]
+    question: Annotated[str, means("what the study asks")]
+    machine: Annotated[MachineState, means("where it ran")]
+    clock: Annotated[
+        Clock,
+        means("`virtual`: instructions are the clock, runs repeat exactly; never compare the two"),
+    ]
+    accelerator: Annotated[
+        str | None, means("what guests ran on (`kvm`, `tcg`); null without guests")
+    ]
+    versions: Annotated[dict[str, str], means("versions of what took part, by name")]
+    seed: Annotated[int, means("seed of the design's random order")]
+    threshold: Annotated[float, means("the least cost that matters: `design.threshold`")]
+    started: Annotated[datetime, means("when the run's file was made")]
+    ended: Annotated[
+        datetime | None, means("when the run ended; null while it goes on, and after it was killed")
+    ]
+    complete: Annotated[bool, means("every cell is precise, or at its limit of trials")]
+    platforms: Annotated[tuple[PlatformState, ...], means("what each platform turned out to be")]
+    estimates: Annotated[tuple[Estimate, ...], means("what was found")]
+    guests: Annotated[
+        tuple[Estimate, ...],
+        means("estimates of each guest, where several worked at once; compared with nothing"),
+    ] = ()
+    levels: Annotated[tuple[LevelChange, ...], means("what the levels of factors change")] = ()
+    effects: Annotated[tuple[Effects, ...], means("which factors matter most")] = ()
+    noise: Annotated[tuple[NoiseFloor, ...], means("the baseline against itself")] = ()
+    curves: Annotated[tuple[Curve, ...], means("what streams do as more is offered to them")] = ()
+    shifts: Annotated[tuple[Shift, ...], means("how much later round trips come")] = ()
+    bills: Annotated[tuple[Bill, ...], means("what a cost is made of")] = ()
+    predictability: Annotated[
+        tuple[Predictability, ...], means("whether simple laws predict what more guests do")
+    ] = ()
+    loss_free: Annotated[tuple[LossFreeRate, ...], means("what the study's searches found")] = ()
+    totals: Annotated[tuple[Total, ...], means("elapsed times with modelled page walks")] = ()
+    published: Annotated[tuple[Published, ...], means("others' figures beside ours")] = ()
+    claims: Annotated[tuple[JudgedClaim, ...], means("the study's expectations, judged")] = ()
+    failed: Annotated[
+        tuple[FailedTrial, ...], means("trials that failed; they are in no estimate")
+    ] = ()
+    disturbances: Annotated[
+        tuple[Disturbance, ...], means("what took CPU time from the run, the greatest first")
+    ] = ()
+    warnings: Annotated[tuple[str, ...], means("what to know before believing the figures")] = ()

@@ -77,7 +77,7 @@ def _check_workload(file: StudyFile, study: Study, settings: SearchSettings) -> 
         raise InputError(
             f"{file.source}: search.workload: '{name}' is a {workload.described}, which has no "
             "rate at which it begins to lose.",
-            "A search needs a stream with protocol = 'udp'.",
+            "A search needs a capture, or a stream with protocol = 'udp'.",
         )
     if settings.duration <= workload.left_out_s:
         raise InputError(

@@ -20,7 +20,7 @@ from hypertare.base.errors import InputError
 from hypertare.base.words import did_you_mean
 from hypertare.platforms.registry import BASELINE
 from hypertare.study.complaints import explain, key_path, line_with
-from hypertare.study.rules import no_effects, unknown
+from hypertare.study.rules import no_bill, no_effects, unknown
 from hypertare.study.study import Study
 
 
@@ -97,7 +97,7 @@ class StudyFile:
         for name, workload in study.workloads.items():
             self._check_levels(f"workloads.{name}.factors", workload.factors)
         self._check_claims(study)
-        self._check_effects(study)
+        self._check_tables(study)
         self._check_quick()
         return study
 
@@ -152,23 +152,24 @@ class StudyFile:
                 where = f"{self.source}:{line}" if line else self.source
                 raise InputError(f"{where}: claims: '{claim.text}': {problem}")
 
-    def _check_effects(self, study: Study) -> None:
-        """What `[effects]` asks for can be had. As with claims, the study as it is written counts too.
+    def _check_tables(self, study: Study) -> None:
+        """What `[effects]` and `[bill]` ask for can be had. As with claims, the study as it is written
+        counts too.
 
         Raises:
             InputError: it can in neither.
         """
-        problem = no_effects(study)
-        if problem is None:
-            return
-        try:
-            written = Study.model_validate(self._written)
-        except ValidationError:
-            written = study
-        if no_effects(written):
-            line = line_with(self.text, "[effects]")
-            where = f"{self.source}:{line}" if line else self.source
-            raise InputError(f"{where}: effects: {problem}.")
+        for table, why_not in (("effects", no_effects), ("bill", no_bill)):
+            if why_not(study) is None:
+                continue
+            try:
+                written = Study.model_validate(self._written)
+            except ValidationError:
+                written = study
+            if problem := why_not(written):
+                line = line_with(self.text, f"[{table}]")
+                where = f"{self.source}:{line}" if line else self.source
+                raise InputError(f"{where}: {table}: {problem}.")
 
     def cell(self, levels: Mapping[str, Any]) -> Study:
         """The study with these factors' levels in their places. The last ones are remembered: a trial

@@ -23,6 +23,7 @@ from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.size import can_be_carried_out
 from hypertare.study.sut import BESIDE_GUESTS, OUR_DATAPATHS, WITH_DATAPATH, Sut
 from hypertare.workloads.responses import HEADLINE, of_workload
+from hypertare.workloads.workload import NodeFacts
 
 if TYPE_CHECKING:
     from hypertare.study.claims import Claim
@@ -288,11 +289,15 @@ def routing_can_be_had(study: Study) -> None:
 def workloads_fit_the_nodes(study: Study) -> None:
     """What nodes are to do, they can."""
     routed = study.bench.topology == "routers"
-    guests = (one for one in study.platforms if one.has_own_kernel)
+    guests = [one for one in study.platforms if one.has_own_kernel]
     given = (study.sut.virtual_cpus(has_driver=one.pc.has_driver_domain) for one in guests)
     cpus = min((study.sut.cpus, *given))
+    mtu = study.knobs.mtu or study.bench.mtu
+    sandboxed = study.machine_kind.is_this_host
+    shares_memory = bool(guests) and all(one.shares_memory for one in guests)
+    facts = NodeFacts(routed, cpus, mtu, sandboxed, shares_memory)
     for name, workload in study.workloads.items():
-        misfit = workload.misfit(routed=routed, cpus=cpus)
+        misfit = workload.misfit(facts)
         if misfit is not None:
             raise ValueError(f"workloads.{name}: {misfit}")
 
@@ -585,6 +590,13 @@ def no_effects(study: Study) -> str | None:
         return None
     asked = _responses(study), _factors(study), study.sut.platforms, BASELINE
     return study.effects.problem(*asked)
+
+
+def no_bill(study: Study) -> str | None:
+    """Why what `[bill]` asks for cannot be had. No rule: a tuning has no factors."""
+    if study.bill is None:
+        return None
+    return study.bill.problem(_responses(study), _factors(study))
 
 
 def _responses(study: Study) -> dict[str, list[str]]:

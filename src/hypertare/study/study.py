@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
@@ -19,6 +20,7 @@ from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.platforms.registry import has_own, is_own_setting
 from hypertare.probes.registry import USUAL, ChosenProbe
 from hypertare.study.bench import BenchSettings
+from hypertare.study.bill import BillSettings
 from hypertare.study.claims import Claim
 from hypertare.study.design import DesignSettings
 from hypertare.study.effects import EffectsSettings
@@ -67,6 +69,7 @@ class Study(Settings):
     tune: TuneSettings | None = None
     search: SearchSettings | None = None
     effects: EffectsSettings | None = None
+    bill: BillSettings | None = None
     predictability: PredictabilitySettings = PredictabilitySettings()
     walk: WalkSettings | None = None
     published: tuple[PublishedFile, ...] = ()
@@ -177,6 +180,23 @@ class Study(Settings):
     @property
     def needs_network(self) -> bool:
         return any(settings.kind.needs_network for settings in self.workloads.values())
+
+    @property
+    def shared_memory(self) -> int | None:
+        """Bytes that a guest shares with its machine, whichever levels its workloads take."""
+        sizes = [
+            one.shared_memory
+            for name, settings in self.workloads.items()
+            for one in (settings, *self._at_levels(name, settings))
+        ]
+        return max((size for size in sizes if size is not None), default=None)
+
+    def _at_levels(self, name: str, settings: AnyWorkload) -> Iterator[AnyWorkload]:
+        """A workload with each level that is a factor's."""
+        for path, levels in self.all_factors.items():
+            key = path.removeprefix(f"workloads.{name}.")
+            if key in type(settings).model_fields:
+                yield from (settings.model_copy(update={key: level}) for level in levels)
 
     @property
     def needs_files(self) -> bool:

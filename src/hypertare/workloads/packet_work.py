@@ -1,12 +1,15 @@
 """What a packet costs a guest: exits, interrupts, kicks, and CPU time of who works for it. Pure.
 
-A packet is what passes the guest's card as one, in or out: with segmentation offload up to 64 KB. Counters
+A packet is what passes the guest's card as one, in or out: with segmentation offload up to 64 KB; or what
+comes past it, by memory that it shares with its machine. Counters
 are of the whole phase, and so are the packets: what a stream omits and what a ping leaves out count, and so
 do acknowledgements. A baseline has none of these: its machine is that of its peers as well, so that its
 interrupts are theirs, too.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from hypertare.base.response import Found, Response, whole
 from hypertare.probes.datapath import DATAPATH
@@ -38,13 +41,24 @@ RESPONSES = (
 )
 
 
-def measure(phase: Phase, node: str) -> Found:
+@dataclass(frozen=True)
+class PastCard:
+    """Packets that a guest had past its card, and the CPU time of who fed them."""
+
+    packets: float
+    cpu_s: float
+
+
+def measure(phase: Phase, node: str, past_card: PastCard | None = None) -> Found:
     """Of a guest; nothing of a node that its machine has no view of from outside."""
     packets = NET_DEV.packets(phase, node)
     guest, vmm, *backend = (
         phase.probe(node, OUTSIDE.name, f"{part}_s")
         for part in ("vcpu", "vmm", "vhost", "datapath")
     )
+    if packets is not None and past_card is not None:
+        packets += past_card.packets
+        backend.append(past_card.cpu_s)
     if guest is None or not packets:
         return {}
     counts = {

@@ -1,4 +1,5 @@
-"""Where did the packets go? Sent is received and dropped by place, of one UDP stream. Pure.
+"""Where did the packets go? Sent is received and dropped by place, of one UDP stream or of frames that
+are captured. Pure.
 
 The ends count every datagram of the stream, whether it counts for its responses or not. Places count
 what they drop from before the stream until its receiver has taken what was under way. A datagram is
@@ -56,5 +57,8 @@ def account(records: Iterable[Record], node: str) -> Account | None:
     if sent is None or received is None or None in dropped.values():
         return None
     whole = {place: int(count) for place, count in dropped.items() if count is not None}
+    at_ring = phase.total("receive", "all_drops")
+    if at_ring is not None:
+        whole["capture"] = int(at_ring)
     frames = phase.sum_over_interfaces(_PEER, "net_dev", "tx_packets") or 0.0
     return Account(int(sent), int(received), whole, max(0, int(frames - sent)))

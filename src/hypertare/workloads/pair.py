@@ -33,7 +33,8 @@ class Pair:
 
     The near end is the system under test itself, unless that is a router, and the far one its peer.
     `interfaces` are those of the system under test that the traffic passes. `number` counts from 1; a
-    pair that works alone has none.
+    pair that works alone has none. `machine` is the node of the machine that the system under test shares
+    memory with, where it can.
     """
 
     rank: int
@@ -42,6 +43,7 @@ class Pair:
     far: End
     interfaces: tuple[str, ...]
     number: int | None
+    machine: str | None = None
 
     @property
     def others(self) -> tuple[str, ...]:

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hypertare.base.quantities import Size, Waiting, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
+from hypertare.stats import line_rate
 from hypertare.workloads import packet_work
+from hypertare.workloads.capture import frame_misfit
 from hypertare.workloads.latencies import percentiles, spread
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, WorkloadSettings
+from hypertare.workloads.via import via_misfit
+from hypertare.workloads.workload import (
+    SETTLE_S,
+    NodeFacts,
+    TaskInputs,
+    Workload,
+    WorkloadSettings,
+)
 
 _PORT = 7000
 NEAR_SHARE = "near_share"
@@ -25,7 +34,8 @@ ROUND_TRIPS = "rtt"
 
 class PingSettings(WorkloadSettings):
     type: Literal["ping"]
-    protocol: Literal["udp", "tcp", "icmp"] = "udp"
+    protocol: Literal["udp", "tcp", "icmp", "frame"] = "udp"
+    via: plan.FrameVia | None = None
     direction: Literal["transmit", "receive"] = "transmit"
     duration: Working = 1.0
     message: Annotated[Size, Field(ge=16, le=65507)] = 64
@@ -34,9 +44,27 @@ class PingSettings(WorkloadSettings):
     omit: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20
     neighbours: NeighbourSettings | None = None
 
+    @model_validator(mode="after")
+    def _comes_somehow(self) -> PingSettings:
+        if (self.via is not None) and self.protocol != "frame":
+            raise ValueError("'via' is of protocol = 'frame': leave it out")
+        if self.via == "shared":
+            raise ValueError(
+                "'via' cannot be 'shared': answers leave by the card; that is for capture"
+            )
+        return self
+
     @property
     def kind(self) -> Workload:
         return PING
+
+    def misfit(self, node: NodeFacts) -> str | None:
+        if self.protocol != "frame":
+            return None
+        if node.routed:
+            return "no router forwards frames: take another protocol than 'frame'"
+        way = via_misfit(self.via, None, node)
+        return way or frame_misfit("message", self.message, line_rate.HEADER, node.mtu)
 
     @property
     def expected_s(self) -> float | None:
@@ -57,22 +85,27 @@ class PingSettings(WorkloadSettings):
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         out = self.direction == "transmit"
         source, sink = (pair.near, pair.far) if out else (pair.far, pair.near)
-        icmp = self.protocol == "icmp"
+        has_port = self.protocol in ("udp", "tcp")
+        via = (self.via or "packet") if self.protocol == "frame" else None
         port = _PORT + inputs.port_offset + pair.rank
         request = plan.PingRequest(
             protocol=self.protocol,
-            to=sink.address if icmp else sink.at(port),
+            to=sink.at(port) if has_port else sink.address,
             message=self.message,
             duration_s=self.duration,
             interval_s=self.interval,
             timeout_s=self.timeout,
             omit=self.omit,
+            via=via,
         )
         asks = pair.task("request", source.node, request)
-        if icmp:
+        if self.protocol == "icmp":
             return [asks]
         reply = plan.PingReply(
-            protocol=self.protocol, on=sink.everywhere(port), message=self.message
+            protocol=self.protocol,
+            on=sink.everywhere(port) if has_port else sink.address,
+            message=self.message,
+            via=via,
         )
         answers = pair.task("reply", sink.node, reply, background=True)
         return [answers, asks]

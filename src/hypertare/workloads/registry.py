@@ -7,7 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from hypertare.workloads.burn import BURN, BurnSettings
+from hypertare.workloads.capture import CAPTURE, CaptureSettings
 from hypertare.workloads.command import COMMAND, CommandSettings
+from hypertare.workloads.cpuid import CPUID, CpuidSettings
 from hypertare.workloads.fork import FORK, ForkSettings
 from hypertare.workloads.ping import PING, PingSettings
 from hypertare.workloads.sleep import SLEEP, SleepSettings
@@ -16,7 +18,7 @@ from hypertare.workloads.touch import TOUCH, TouchSettings
 from hypertare.workloads.workload import Workload
 
 KINDS: dict[str, Workload] = {
-    kind.name: kind for kind in (COMMAND, STREAM, PING, BURN, FORK, TOUCH, SLEEP)
+    kind.name: kind for kind in (COMMAND, STREAM, PING, CAPTURE, BURN, FORK, TOUCH, SLEEP, CPUID)
 }
 """By the name that a study's `type` gives, in the order in which errors name them."""
 
@@ -24,10 +26,12 @@ AnyWorkload = Annotated[
     CommandSettings
     | StreamSettings
     | PingSettings
+    | CaptureSettings
     | BurnSettings
     | ForkSettings
     | TouchSettings
-    | SleepSettings,
+    | SleepSettings
+    | CpuidSettings,
     Field(discriminator="type"),
 ]
 """`[workloads.NAME]` of a study."""

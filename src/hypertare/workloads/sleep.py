@@ -12,7 +12,13 @@ from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.latencies import percentiles
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.workload import SETTLE_S, TaskInputs, Workload, WorkloadSettings
+from hypertare.workloads.workload import (
+    SETTLE_S,
+    NodeFacts,
+    TaskInputs,
+    Workload,
+    WorkloadSettings,
+)
 
 Interval = Annotated[
     Duration,
@@ -47,13 +53,11 @@ class SleepSettings(WorkloadSettings):
     def limit_s(self) -> float:
         return self.duration + SETTLE_S
 
-    def misfit(self, *, routed: bool, cpus: int) -> str | None:
+    def misfit(self, node: NodeFacts) -> str | None:
         """One alone may go where it is taken."""
-        if self.threads == 1 or self.threads <= cpus:
+        if self.threads == 1 or self.threads <= node.cpus:
             return None
-        return (
-            f"'threads' is {self.threads}, each with a CPU of its own, but it has {cpus} (sut.cpus)"
-        )
+        return f"'threads' is {self.threads}, each with a CPU of its own, but it has {node.cpus} (sut.cpus)"
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         work = plan.Sleep(interval_s=self.interval, duration_s=self.duration, threads=self.threads)

@@ -16,7 +16,14 @@ from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import End, Pair
 from hypertare.workloads.stream_rate import goodput, packet_rate
-from hypertare.workloads.workload import SETTLE_S, Line, TaskInputs, Workload, WorkloadSettings
+from hypertare.workloads.workload import (
+    SETTLE_S,
+    Line,
+    NodeFacts,
+    TaskInputs,
+    Workload,
+    WorkloadSettings,
+)
 
 _PORT = 5201
 _WAYS: dict[str, tuple[plan.Direction, ...]] = {
@@ -98,11 +105,11 @@ class StreamSettings(WorkloadSettings):
     def has_loss_rate(self) -> bool:
         return self.protocol == "udp"
 
-    def misfit(self, *, routed: bool, cpus: int) -> str | None:
+    def misfit(self, node: NodeFacts) -> str | None:
         """Routers forward, hosts do not."""
-        if routed and self.direction not in ("forward", "both"):
+        if node.routed and self.direction not in ("forward", "both"):
             return 'routers forward; set direction = "forward" (from a-K to b-K) or "both"'
-        if not routed and self.direction == "forward":
+        if not node.routed and self.direction == "forward":
             return 'only routers forward; set bench.topology = "routers"'
         return None
 
@@ -179,7 +186,7 @@ class StreamSettings(WorkloadSettings):
             duration_s=self.duration,
             flows=self.flows,
             message=self._message(ipv6=sink.is_ipv6),
-            rate_bps=self._rate_bps(inputs),
+            rate_bps=inputs.offered_bps(self.rate),
             socket_buffer=self.socket_buffer,
             batch=self.batch,
             segmentation=self.segmentation,
@@ -187,14 +194,6 @@ class StreamSettings(WorkloadSettings):
             interval_s=self.interval,
             omit_s=self.omit,
         )
-
-    def _rate_bps(self, inputs: TaskInputs) -> float | None:
-        """None for as fast as it goes."""
-        if not isinstance(self.rate, OfCapacity):
-            return self.rate
-        # Measured before anything is planned that is a share of it.
-        assert inputs.capacity_bps is not None, "its capacity is not known"
-        return self.rate.share * inputs.capacity_bps
 
 
 class Stream(Workload):
@@ -257,12 +256,7 @@ class Stream(Workload):
         return {"cpu_per_gigabyte": machine_cpu / (received / 1e9)} if received else {}
 
     def why_not(self, phase: Phase) -> str:
-        if phase.guests and streams_at_once.common_of(phase) is None:
-            return (
-                "its guests' streams never ran all at the same time; give them more time with "
-                "'duration'"
-            )
-        return super().why_not(phase)
+        return streams_at_once.why_not(phase) or super().why_not(phase)
 
 
 STREAM = Stream()

@@ -30,6 +30,13 @@ def common_of(phase: Phase) -> Common | None:
     return common(known) if len(known) == len(flows) else None
 
 
+def why_not(phase: Phase) -> str | None:
+    """Why a trial has no goodput of guests at once, where that is why."""
+    if not phase.guests or common_of(phase) is not None:
+        return None
+    return "its guests' streams never ran all at the same time; give them more time with 'duration'"
+
+
 def with_common_rates(parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
     """By guest, with the lower of its goodput and of its rate in the common interval.
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from hypertare.base.quantities import OfCapacity
 from hypertare.base.response import ELAPSED, Found, Response, Values
 from hypertare.base.settings import Settings
 from hypertare.protocol import plan
@@ -42,6 +43,14 @@ class TaskInputs:
     port_offset: int = 0
     capacity_bps: float | None = None
 
+    def offered_bps(self, rate: float | OfCapacity | None) -> float | None:
+        """In b/s; none for as fast as it goes."""
+        if not isinstance(rate, OfCapacity):
+            return rate
+        # Measured before anything is planned that is a share of it.
+        assert self.capacity_bps is not None, "its capacity is not known"
+        return rate.share * self.capacity_bps
+
 
 @dataclass(frozen=True)
 class Line:
@@ -55,6 +64,20 @@ class Line:
     mtu: int
     ip: Version
     frame_mtu: int | None = None
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What all nodes of a bench have: whether they are joined by routers, at least so many CPUs, the
+    largest packet of their links in bytes, whether some are on this host, in a sandbox without the
+    rights of its root, and whether its guests can share memory with their machine.
+    """
+
+    routed: bool
+    cpus: int
+    mtu: int
+    sandboxed: bool = False
+    shares_memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +103,11 @@ class WorkloadSettings(Settings):
     @property
     @abstractmethod
     def kind(self) -> Workload: ...
+
+    @property
+    def shared_memory(self) -> int | None:
+        """Bytes that a guest has to share with its machine for it."""
+        return None
 
     @property
     @abstractmethod
@@ -140,8 +168,8 @@ class WorkloadSettings(Settings):
         """Seconds at its beginning that are not counted."""
         return 0.0
 
-    def misfit(self, *, routed: bool, cpus: int) -> str | None:
-        """Why nodes with so many CPUs in this topology cannot carry it out."""
+    def misfit(self, node: NodeFacts) -> str | None:
+        """Why such nodes cannot carry it out."""
         return None
 
     def carried_at_most(self, line: Line) -> float | None:

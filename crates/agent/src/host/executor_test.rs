@@ -355,8 +355,12 @@ fn on_b(id: u64) -> Trial {
 }
 
 fn echo(id: &str, node: &str) -> Task {
-    let reply =
-        PingReply { protocol: PingProtocol::Udp, on: "0.0.0.0:7000".to_owned(), message: 64 };
+    let reply = PingReply {
+        protocol: PingProtocol::Udp,
+        on: "0.0.0.0:7000".to_owned(),
+        message: 64,
+        via: None,
+    };
     Task { workload: Workload::PingReply(reply), ..task(id, node, true) }
 }
 

@@ -22,7 +22,9 @@ use crate::links::domain::DomainLink;
 use crate::links::engine::EngineLink;
 use crate::links::guest::{Datapath as CardsServed, GuestLink, Held, Port, Provisions, Spec, Way};
 use crate::links::process::{Pipes, ProcessLink};
-use crate::net::{Links, Namespace, forwarding, line, tap, vhost};
+use crate::net::link::parse_mac;
+use crate::net::shared::lent::{self, Lent};
+use crate::net::{Links, Namespace, forwarding, line, shared, tap, vhost};
 use crate::process::cgroup::{Cgroup, Scope};
 use crate::process::cpus::{self, KeptFrom};
 use crate::process::namespaces;
@@ -53,6 +55,8 @@ pub struct Local {
     sidecore: Option<Arc<Mover>>,
     /// All else of the bench is, from the CPU of that.
     kept_from: Option<KeptFrom>,
+    /// Memory of guests.
+    lent: Vec<Lent>,
     /// Names of what was made and is to be removed.
     made: Vec<String>,
     /// MAC addresses of the NICs that guests are routed to.
@@ -68,9 +72,21 @@ impl Local {
         if network == Network::Own {
             links.set_up("lo")?;
         }
-        let (made, routed) = (Vec::new(), Vec::new());
+        let (made, routed, lent) = (Vec::new(), Vec::new(), Vec::new());
         let (weights, sidecore, kept_from, next) = (None, None, None, 0);
-        Ok(Local { scope, network, links, weights, xen, sidecore, kept_from, made, routed, next })
+        Ok(Local {
+            scope,
+            network,
+            links,
+            weights,
+            xen,
+            sidecore,
+            kept_from,
+            lent,
+            made,
+            routed,
+            next,
+        })
     }
 
     fn number(&mut self) -> u32 {
@@ -237,10 +253,27 @@ impl Local {
         let cgroup = if groups.is_none() { self.cgroup(node, None, &mut warnings) } else { None };
         let share = node.files.as_ref().map(|_| Path::new("/"));
         let held = Held { datapath, cgroup, provisions, groups };
-        let spec = Spec { node, guest, ports, share, no_vectors: lacks_vectors(bench) };
+        let memory = self.shared_memory(node, guest, &interfaces)?;
+        let spec = Spec { node, guest, ports, share, no_vectors: lacks_vectors(bench), memory };
         let (link, missing) = GuestLink::start(spec, held, inbox)?;
         warnings.extend(missing);
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
+    }
+
+    /// What a guest shares with this machine, whose bridge takes what is sent beside the guest's card.
+    fn shared_memory(
+        &mut self,
+        node: &Node,
+        guest: &Guest,
+        interfaces: &[Interface],
+    ) -> Result<Option<File>> {
+        let Some(bytes) = guest.shared_memory else { return Ok(None) };
+        let card = interfaces.first().context("who shares memory needs a card all the same")?;
+        let mac = shared::beside(parse_mac(card.mac.as_deref().unwrap_or_default())?);
+        lent::listen_beside(&self.links.get(&card.link)?, mac)?;
+        let (lent, file) = Lent::make(&node.name, bytes, &card.link)?;
+        self.lent.push(lent);
+        Ok(Some(file))
     }
 
     /// Has a card served by a process beside the VMM: the guest's own, or the one of all guests.
@@ -386,6 +419,7 @@ impl Machine for Local {
                 self.links.remove_addresses(&nic)
             });
         }
+        self.lent.clear();
         self.weights = None;
         self.sidecore = None;
         self.kept_from = None;

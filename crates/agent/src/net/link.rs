@@ -421,7 +421,7 @@ pub(super) fn parse_cidr(cidr: &str) -> Result<(IpAddr, u8)> {
     })
 }
 
-fn parse_mac(mac: &str) -> Result<[u8; 6]> {
+pub(crate) fn parse_mac(mac: &str) -> Result<[u8; 6]> {
     let bytes: Option<Vec<u8>> = mac
         .split(':')
         .map(|byte| (byte.len() == 2).then(|| u8::from_str_radix(byte, 16).ok()).flatten())

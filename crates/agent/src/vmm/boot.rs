@@ -140,6 +140,7 @@ fn describe(options: &Boot) -> (Node, Guest) {
         datapath: Datapath::Qemu,
         queues: 1,
         poll_us: None,
+        shared_memory: None,
     };
     let kind = NodeKind::Guest(guest.clone());
     let node = Node {

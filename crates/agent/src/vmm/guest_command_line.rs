@@ -57,6 +57,9 @@ pub fn words(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
         network(&mut line, index, port, number, spec.no_vectors)?;
         number += i32::try_from(port.way.count())?;
     }
+    if let (Some(_), Some(bytes)) = (&spec.memory, spec.guest.shared_memory) {
+        shared_memory(&mut line, bytes, number);
+    }
     if let Some(root) = spec.share {
         share(&mut line, root);
     }
@@ -141,6 +144,13 @@ fn mac(interface: &Interface) -> Result<&str> {
     Ok(mac)
 }
 
+/// Memory that is the machine's too, behind a PCI device; QEMU has it as this descriptor.
+fn shared_memory(line: &mut CommandLine, bytes: u64, number: i32) {
+    let file = format!("size={bytes}B,mem-path=/proc/self/fd/{number},share=on");
+    line.option("-object", [format!("memory-backend-file,id=shared,{file}")]);
+    line.option("-device", ["ivshmem-plain,memdev=shared"]);
+}
+
 /// `remap` keeps files of different file systems apart, should they share an inode number.
 fn share(line: &mut CommandLine, root: &Path) {
     let path = escape(root);
@@ -188,6 +198,7 @@ mod tests {
             datapath: Datapath::Qemu,
             queues: 1,
             poll_us: None,
+            shared_memory: None,
         }
     }
 
@@ -225,7 +236,8 @@ mod tests {
         let ports =
             node.interfaces.iter().map(|interface| Port { interface, way: way() }).collect();
         let no_vectors = guest.datapath.is_ours();
-        let words = words(&Spec { node, guest, ports, share, no_vectors }, true)?;
+        let memory = guest.shared_memory.map(|_| File::open("/dev/null").unwrap());
+        let words = words(&Spec { node, guest, ports, share, no_vectors, memory }, true)?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
     }
 
@@ -328,6 +340,16 @@ mod tests {
         let both = Guest { pages, datapath: Datapath::Sidecore, ..guest() };
         let both = line(&cards(), &both, None).unwrap();
         assert!(both.iter().any(|word| word.ends_with("hugetlb=on,hugetlbsize=2M,share=on")));
+    }
+
+    #[test]
+    fn memory_that_is_shared_comes_behind_the_cards() {
+        let guest = Guest { shared_memory: Some(8 << 20), ..guest() };
+        let words = line(&node(vec![interface(None, "52:54:00:77:00:01")]), &guest, None).unwrap();
+        let object =
+            "memory-backend-file,id=shared,size=8388608B,mem-path=/proc/self/fd/8,share=on";
+        assert!(words.windows(2).any(|pair| pair == ["-object", object]));
+        assert!(words.windows(2).any(|pair| pair == ["-device", "ivshmem-plain,memdev=shared"]));
     }
 
     #[test]

@@ -57,12 +57,14 @@ pub struct Spec<'a> {
     pub share: Option<&'a Path>,
     /// Cards of virtio have one interrupt line each, and no vectors.
     pub no_vectors: bool,
+    /// What it shares with the machine, where the guest asks for it.
+    pub memory: Option<File>,
 }
 
 impl<'a> Spec<'a> {
     /// Without a network and files.
     pub fn of(node: &'a Node, guest: &'a Guest) -> Self {
-        Spec { node, guest, ports: Vec::new(), share: None, no_vectors: false }
+        Spec { node, guest, ports: Vec::new(), share: None, no_vectors: false, memory: None }
     }
 }
 
@@ -136,7 +138,8 @@ impl Vmm {
             (INITRAMFS_FD, initramfs.into()),
         ];
         let behind = spec.ports.into_iter().flat_map(|port| port.way.into_descriptors());
-        inherited.extend((FIRST_PORT_FD..).zip(behind));
+        let memory = spec.memory.map(OwnedFd::from);
+        inherited.extend((FIRST_PORT_FD..).zip(behind.chain(memory)));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         if spec.guest.pages == Some(Pages::Small) {

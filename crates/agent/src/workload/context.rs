@@ -33,6 +33,7 @@ pub struct Context {
     emitter: Arc<Emitter>,
     stop: Arc<AtomicBool>,
     ready: Box<dyn Fn() + Send + Sync>,
+    tells_intervals: bool,
 }
 
 impl Context {
@@ -50,7 +51,14 @@ impl Context {
             emitter,
             stop,
             ready: Box::new(ready),
+            tells_intervals: true,
         }
+    }
+
+    /// Only the whole is told.
+    pub fn without_intervals(mut self) -> Self {
+        self.tells_intervals = false;
+        self
     }
 
     /// For a background workload: it listens, the others may start. Calling it twice is harmless.
@@ -65,6 +73,9 @@ impl Context {
 
     /// Tells the values of one interval; seconds count from the task's own start of counting.
     pub fn interval(&self, begin_s: f64, end_s: f64, values: Values) {
+        if !self.tells_intervals {
+            return;
+        }
         self.emit(&Record::Interval(Interval {
             node: self.node.clone(),
             trial: self.trial,

@@ -10,8 +10,10 @@ pub mod clock;
 pub mod command;
 pub mod confine;
 pub mod context;
+pub mod cpuid;
 pub mod descendants;
 pub mod fork;
+pub mod frames;
 mod latencies;
 mod mark;
 mod output;
@@ -96,6 +98,9 @@ workloads! {
     Fork(fork::alone::Arguments): Fork;
     Touch(touch::alone::Arguments): Touch;
     Sleep(sleep::Arguments): Sleep;
+    Generate(frames::generate::Arguments): FrameSend;
+    Capture(frames::capture::Arguments): FrameCapture, FrameFeed;
+    Cpuid(cpuid::Arguments): Cpuid;
     Command(command::alone::Arguments): Command;
 }
 

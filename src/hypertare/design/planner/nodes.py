@@ -81,6 +81,7 @@ def kind_of(platform: Platform, study: Study, on: Surroundings) -> plan.NodeKind
             datapath=datapath_of(study, on),
             queues=study.sut.queues,
             poll_us=study.sut.poll_us,
+            shared_memory=study.shared_memory,
             inner_seed=on.chance.seed if study.machine_kind.draws_chance else None,
             injects_once=on.emulator is not None,
         )

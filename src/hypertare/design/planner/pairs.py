@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hypertare.design import routers
 from hypertare.design.design import Variant, numbered
 from hypertare.design.planner.addresses import (
+    HOST,
     LINK,
     PEER,
     PEER_INDEX,
@@ -29,7 +30,8 @@ def pairs(study: Study, variant: Variant, on: Surroundings) -> list[Pair]:
         ends = _routed_ends if study.routed else _direct_ends
         near, far, interfaces = ends(study, variant, rank, own[rank], on)
         number = rank + 1 if count > 1 else None
-        found.append(Pair(rank, own[rank], near, far, interfaces, number))
+        machine = HOST if variant.kind.shares_memory else None
+        found.append(Pair(rank, own[rank], near, far, interfaces, number, machine))
     return found
 
 

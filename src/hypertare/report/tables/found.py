@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hypertare.report.model import Report
 from hypertare.report.tables import (
+    bills,
     curves,
     effects,
     guests,
@@ -20,8 +21,20 @@ from hypertare.report.tables import (
 )
 from hypertare.report.tables.table import Table
 
-FOR_THOSE_WHO_ASK = frozenset({levels.FORM.id, shifts.FORM.id})
-"""What a first screen and a document leave out where there is much else."""
+_MOST_OF_LINE = 24
+"""Rows; of more the grid of goodput tells most."""
+_FOR_THOSE_WHO_ASK = frozenset({levels.FORM.id, shifts.FORM.id})
+
+
+def is_left_out(table: Table, report: Report) -> bool:
+    """Whether a first screen and a document leave it out where there is much else: laws, unless the study
+    asks about them, too, and the line of many cells.
+    """
+    if table.id == laws.FORM.id:
+        return not report.meta.settings.get("predictability")
+    if table.id == line.FORM.id:
+        return len(table.rows) > _MOST_OF_LINE
+    return table.id in _FOR_THOSE_WHO_ASK
 
 
 def tables(report: Report) -> Iterator[Table]:
@@ -38,6 +51,7 @@ def tables(report: Report) -> Iterator[Table]:
         totals.table(totals.lines(summary, report.wording)),
         published.table(summary.published),
         shifts.table(summary),
+        bills.table(summary),
         curves.table(summary.curves, report.wording),
         loss_free.table(summary.loss_free),
     )

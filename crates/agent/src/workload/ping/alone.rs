@@ -90,6 +90,7 @@ fn request(arguments: &Arguments, host: IpAddr) -> PingRequest {
         interval_s: arguments.interval,
         timeout_s: arguments.timeout,
         omit: 0,
+        via: None,
     }
 }
 
@@ -108,7 +109,8 @@ fn listen(port: u16, stop: &Arc<AtomicBool>) -> Result<()> {
     let context = alone::context("ping", stop.clone(), both_ready);
     let answer = |protocol| {
         let message = ping::MAX_DATAGRAM as u32;
-        let outcome = ping::reply(&PingReply { protocol, on: on.clone(), message }, &context);
+        let outcome =
+            ping::reply(&PingReply { protocol, on: on.clone(), message, via: None }, &context);
         // One alone is not what was asked for.
         stop.store(true, Ordering::Relaxed);
         outcome

@@ -3,6 +3,8 @@
 //! An answer is the request with another magic word: two repliers that were made to talk to each
 //! other (a forged source address) fall silent at once, and an echo of the request is no answer.
 
+use crate::net::frames::Filter;
+
 pub const HEADER: usize = 16;
 
 /// The largest UDP payload over IPv4; also the largest ICMP echo payload but for its header.
@@ -34,6 +36,16 @@ pub fn echoed(message: &[u8], session: u32) -> Option<u32> {
 pub fn requested_length(message: &[u8]) -> Option<usize> {
     let length = word(message, 4)? as usize;
     (message.starts_with(&REQUEST) && length >= HEADER).then_some(length)
+}
+
+/// Lets frames pass that have a request there.
+pub fn of_requests(at: usize) -> Filter {
+    Filter::new(&[(at, u32::from_be_bytes(REQUEST))])
+}
+
+/// The same of answers of one session.
+pub fn of_answers(at: usize, session: u32) -> Filter {
+    Filter::new(&[(at, u32::from_be_bytes(ANSWER)), (at + 8, session)])
 }
 
 /// Makes the answer out of a request.

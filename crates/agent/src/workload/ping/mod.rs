@@ -1,6 +1,7 @@
 //! Request and response: how long a message takes there and back, one at a time.
 
 pub mod alone;
+mod frames;
 mod message;
 mod reply;
 mod request;

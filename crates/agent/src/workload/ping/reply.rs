@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, recvfrom, send, sendto};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::frames;
 use super::message::{self, MAX_DATAGRAM};
+use super::request::via;
 use super::wire::{check_length, poll, set_timeouts};
 use crate::values::Definition;
 use crate::workload::clock::STOP_NS;
@@ -51,6 +53,10 @@ pub fn reply(spec: &PingReply, context: &Context) -> Result<Outcome> {
             socket.listen(64)?;
             context.ready();
             answer_connections(&socket, largest, &replies, context)?;
+        }
+        PingProtocol::Frame => {
+            let on = address::host(&spec.on)?;
+            frames::answer(on, via(spec.via)?, spec.message, &replies, context)?;
         }
         PingProtocol::Icmp => bail!("the kernel answers ICMP by itself: there is nothing to run"),
     }
@@ -200,7 +206,7 @@ mod tests {
             Context::new(("node", 1, "phase", "task"), emitter, stop.clone(), move || {
                 ready.send(()).unwrap();
             });
-        let spec = PingReply { protocol, on: on.clone(), message: 64 };
+        let spec = PingReply { protocol, on: on.clone(), message: 64, via: None };
         let replier = std::thread::spawn(move || reply(&spec, &context));
         is_ready.recv_timeout(Duration::from_secs(5)).unwrap();
         play(&on);
@@ -264,7 +270,8 @@ mod tests {
         let on = taken.local_addr().unwrap().to_string();
         let emitter = Arc::new(Emitter::new(std::io::sink()));
         let context = Context::new(("n", 1, "p", "t"), emitter, Arc::default(), || {});
-        let spec = PingReply { protocol: PingProtocol::Udp, on: on.clone(), message: 64 };
+        let spec =
+            PingReply { protocol: PingProtocol::Udp, on: on.clone(), message: 64, via: None };
         let error = format!("{:#}", reply(&spec, &context).unwrap_err());
         assert!(error.contains(&on) && error.contains("in use"), "{error}");
     }

@@ -1,14 +1,14 @@
 //! The end that asks and measures.
 
-use anyhow::{Result, anyhow, bail};
-use hypertare_plan::{PingProtocol, PingRequest};
-use rustix::event::PollFlags;
+use anyhow::{Context as _, Result, anyhow, bail};
+use hypertare_plan::{FrameVia, PingProtocol, PingRequest};
 use rustix::io::Errno;
 
+use super::frames::Frames;
 use super::message::MAX_DATAGRAM;
 use super::reply::MAX_MESSAGE;
 use super::round_trips::RoundTrips;
-use super::wire::{Icmp, Tcp, Udp, Wire, check_length, poll};
+use super::wire::{Icmp, Tcp, Udp, Wire, check_length};
 use crate::values::Definition;
 use crate::workload::clock::{STOP_NS, from_seconds, now_ns, sleep_until, to_seconds};
 use crate::workload::{Context, Outcome, WorkloadKind, address};
@@ -65,7 +65,17 @@ pub fn request(spec: &PingRequest, context: &Context) -> Result<Outcome> {
             let length = check_length(spec.message, MAX_ECHO)?;
             measure(Icmp::new(address::host(&spec.to)?, length, session)?, spec, context)
         }
+        PingProtocol::Frame => {
+            let via = via(spec.via)?;
+            let to = address::host(&spec.to)?;
+            measure(Frames::new(to, via, spec.message, session)?, spec, context)
+        }
     }
+}
+
+/// How frames come in; another protocol has no such choice.
+pub fn via(given: Option<FrameVia>) -> Result<FrameVia> {
+    given.context("protocol frame needs via, which says how frames come in")
 }
 
 fn check(spec: &PingRequest) -> Result<()> {
@@ -77,6 +87,9 @@ fn check(spec: &PingRequest) -> Result<()> {
     }
     if !(0.0..=1e6).contains(&spec.interval_s) {
         bail!("interval_s is {}: it must be between 0 and 1000000 seconds", spec.interval_s);
+    }
+    if spec.via.is_some() && spec.protocol != PingProtocol::Frame {
+        bail!("via is of the protocol frame: leave it out");
     }
     if spec.count == Some(0) {
         bail!("count is 0: nothing would be measured");
@@ -203,7 +216,7 @@ impl<W: Wire> Asker<'_, W> {
             }
             // Off the quick path already: wait for exactly what is left.
             let left = (self.timeout_ns - waited).min(STOP_NS);
-            poll(self.wire.fd(), PollFlags::IN, left)?;
+            self.wire.wait(left)?;
             if now_ns() - sent >= self.timeout_ns {
                 return Ok(Answer::Lost);
             }
@@ -261,6 +274,7 @@ mod tests {
             interval_s: 0.0,
             timeout_s: 0.5,
             omit: 0,
+            via: None,
         }
     }
 
@@ -277,7 +291,7 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, is_ready) = std::sync::mpsc::channel();
         let context = context(&stop, move || ready.send(()).unwrap());
-        let spec = PingReply { protocol, on: on.to_owned(), message: 9000 };
+        let spec = PingReply { protocol, on: on.to_owned(), message: 9000, via: None };
         let replier = std::thread::spawn(move || reply(&spec, &context));
         is_ready.recv_timeout(Duration::from_secs(5)).unwrap();
         ask();

@@ -6,10 +6,11 @@
 //! measured.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -30,7 +31,8 @@ pub trait Wire {
     /// The number of an answer that came in; none when it was something else.
     fn receive(&mut self) -> Result<Option<u32>, Errno>;
 
-    fn fd(&self) -> BorrowedFd<'_>;
+    /// Waits until something came, for so long at most.
+    fn wait(&self, limit_ns: u64) -> Result<(), Errno>;
 }
 
 pub struct Udp {
@@ -65,8 +67,8 @@ impl Wire for Udp {
         Ok(message::answered(&self.answer[..length], self.session))
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    fn wait(&self, limit_ns: u64) -> Result<(), Errno> {
+        poll(&self.socket, PollFlags::IN, limit_ns).map(drop)
     }
 }
 
@@ -115,8 +117,8 @@ impl Wire for Tcp {
         message::answered(&self.answer, self.session).map(Some).ok_or(Errno::PROTO)
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    fn wait(&self, limit_ns: u64) -> Result<(), Errno> {
+        poll(&self.socket, PollFlags::IN, limit_ns).map(drop)
     }
 }
 
@@ -129,7 +131,7 @@ fn connect(to: SocketAddr, context: &Context) -> Result<Socket> {
     if let Err(error) = &outcome
         && error.raw_os_error() == Some(libc::EINPROGRESS)
     {
-        while !poll(&socket, rustix::event::PollFlags::OUT, STOP_NS)? {
+        while !poll(&socket, PollFlags::OUT, STOP_NS)? {
             if context.stopped() {
                 bail!("stopped while connecting to {to}");
             }
@@ -214,8 +216,8 @@ impl Wire for Icmp {
         Ok(payload.and_then(|payload| message::echoed(payload, self.session)))
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    fn wait(&self, limit_ns: u64) -> Result<(), Errno> {
+        poll(&self.socket, PollFlags::IN, limit_ns).map(drop)
     }
 }
 
@@ -283,7 +285,7 @@ pub fn set_timeouts(socket: &Socket) -> std::io::Result<()> {
 }
 
 /// Whether the socket became readable or writable within so many nanoseconds.
-pub fn poll(fd: impl AsFd, flags: rustix::event::PollFlags, limit_ns: u64) -> Result<bool, Errno> {
+pub fn poll(fd: impl AsFd, flags: PollFlags, limit_ns: u64) -> Result<bool, Errno> {
     let limit = rustix::time::Timespec {
         tv_sec: (limit_ns / 1_000_000_000) as i64,
         tv_nsec: (limit_ns % 1_000_000_000) as i64,

@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 use hypertare_plan::{StreamProtocol, StreamReceive, StreamSend};
 
 use super::datagram;
+use super::sender::Timetable;
 
 const MAX_FLOWS: u32 = 128;
 const MAX_BATCH: u32 = 1024;
@@ -20,22 +21,30 @@ const MIN_INTERVAL_S: f64 = 0.01;
 pub fn send(spec: &StreamSend) -> Result<()> {
     common(spec.protocol, spec.flows, spec.message, spec.batch)?;
     socket_buffer(spec.socket_buffer)?;
-    seconds("duration_s", spec.duration_s, 0.001)?;
-    seconds("interval_s", spec.interval_s, MIN_INTERVAL_S)?;
-    seconds("omit_s", spec.omit_s, 0.0)?;
-    if let Some(rate) = spec.rate_bps
-        && !(rate.is_finite() && (1.0..=1e13).contains(&rate))
-    {
-        bail!("rate_bps is {rate}: it must be from 1 to 1e13 bits per second");
-    }
-    Ok(())
+    timetable(&spec.into())
 }
 
 pub fn receive(spec: &StreamReceive) -> Result<()> {
     common(spec.protocol, spec.flows, spec.message, spec.batch)?;
     socket_buffer(spec.socket_buffer)?;
-    seconds("interval_s", spec.interval_s, MIN_INTERVAL_S)?;
-    seconds("omit_s", spec.omit_s, 0.0)
+    telling(spec.interval_s, spec.omit_s)
+}
+
+/// When a sender of any messages sends.
+pub fn timetable(asked: &Timetable) -> Result<()> {
+    seconds("duration_s", asked.duration_s, 0.001)?;
+    if let Some(rate) = asked.rate_bps
+        && !(rate.is_finite() && (1.0..=1e13).contains(&rate))
+    {
+        bail!("rate_bps is {rate}: it must be from 1 to 1e13 bits per second");
+    }
+    telling(asked.interval_s, asked.omit_s)
+}
+
+/// What is left out, and how often an end tells what came.
+pub fn telling(interval_s: f64, omit_s: f64) -> Result<()> {
+    seconds("interval_s", interval_s, MIN_INTERVAL_S)?;
+    seconds("omit_s", omit_s, 0.0)
 }
 
 fn common(protocol: StreamProtocol, flows: u32, message: u32, batch: Option<u32>) -> Result<()> {

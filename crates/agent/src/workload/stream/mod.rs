@@ -6,18 +6,19 @@
 //!
 //! - `sender`, `receiver`: the two ends, whatever the protocol; `tcp`, `udp`: each protocol's part
 //! - `pace`: when messages are due
-//! - `datagram`, `sequence`: what arrived, and what did not
+//! - `datagram`, `sequence`, `account`: what arrived, and what did not
 //! - `cli`, `control`, `table`: the stream as a tool alone
 
-mod check;
+pub(super) mod account;
+pub(super) mod check;
 pub mod cli;
 mod control;
-mod datagram;
+pub(super) mod datagram;
 mod pace;
-mod receiver;
-mod sender;
+pub(super) mod receiver;
+pub(super) mod sender;
 mod sequence;
-mod socket;
+pub(super) mod socket;
 mod table;
 mod tcp;
 mod tcp_info;
@@ -58,12 +59,12 @@ pub fn send(spec: &StreamSend, context: &Context) -> Result<Outcome> {
         StreamProtocol::Tcp => {
             let (flows, buffer) = tcp::connect(spec, to)?;
             tell(buffer);
-            sender::run(spec, context, flows, buffer)
+            sender::run(&spec.into(), context, flows, buffer)
         }
         StreamProtocol::Udp => {
             let (flows, buffer) = udp::connect(spec, to, context)?;
             tell(buffer);
-            sender::run(spec, context, flows, buffer)
+            sender::run(&spec.into(), context, flows, buffer)
         }
     }
 }
@@ -76,14 +77,14 @@ pub fn receive(spec: &StreamReceive, context: &Context) -> Result<Outcome> {
         StreamProtocol::Tcp => {
             let (listeners, buffer) = tcp::listen(spec, on)?;
             tell(buffer);
-            receiver::run(spec, context, &listeners, buffer, |listener, flow| {
+            receiver::run(spec.into(), context, &listeners, buffer, |listener, flow| {
                 tcp::receive(spec, listener, flow, context)
             })
         }
         StreamProtocol::Udp => {
             let (sockets, buffer) = udp::bind(spec, on)?;
             tell(buffer);
-            receiver::run(spec, context, &sockets, buffer, |socket, flow| {
+            receiver::run(spec.into(), context, &sockets, buffer, |socket, flow| {
                 udp::receive(spec, socket, flow, context)
             })
         }

@@ -65,6 +65,38 @@ const DRAIN_LIMIT: u64 = SECOND / 4;
 
 const NEVER: u64 = u64::MAX;
 
+/// How what comes is told of.
+#[derive(Clone, Copy)]
+pub struct Telling<'a> {
+    /// Where it is to come, in an error.
+    pub on: &'a str,
+    pub interval_s: f64,
+    /// Whether messages are numbered, so that it is known which are missing.
+    pub is_numbered: bool,
+}
+
+impl<'a> From<&'a StreamReceive> for Telling<'a> {
+    fn from(spec: &'a StreamReceive) -> Self {
+        Telling {
+            on: &spec.on,
+            interval_s: spec.interval_s,
+            is_numbered: spec.protocol == StreamProtocol::Udp,
+        }
+    }
+}
+
+/// A place where a flow arrives.
+pub trait Inlet: Sync {
+    /// Messages that it dropped for want of room; none where it does not know.
+    fn drops(&self) -> Option<u64>;
+}
+
+impl Inlet for Socket {
+    fn drops(&self) -> Option<u64> {
+        socket::drops(self.as_fd())
+    }
+}
+
 /// What one call to the kernel brought.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
@@ -202,31 +234,32 @@ impl Stop {
     }
 }
 
-/// Runs `receive` for every socket until all have ended and the receiver is told to stop.
-pub fn run<R>(
-    spec: &StreamReceive,
+/// Runs `receive` for every inlet until all have ended and the receiver is told to stop.
+pub fn run<I, R>(
+    telling: Telling,
     context: &Context,
-    sockets: &[Socket],
+    inlets: &[I],
     socket_buffer: usize,
     receive: R,
 ) -> Result<Outcome>
 where
-    R: Fn(&Socket, &Flow) -> Result<Option<Received>> + Sync,
+    I: Inlet,
+    R: Fn(&I, &Flow) -> Result<Option<Received>> + Sync,
 {
     let arrivals = Arrivals::new();
     let flows: Vec<Flow> =
-        (0..sockets.len()).map(|index| Flow::new(index as u16, &arrivals)).collect();
-    let mut intervals = Intervals::new(spec, context, &flows, sockets);
+        (0..inlets.len()).map(|index| Flow::new(index as u16, &arrivals)).collect();
+    let mut intervals = Intervals::new(telling, context, &flows, inlets);
     context.ready();
 
     let results: Vec<Result<Option<Received>>> = thread::scope(|scope| {
         let receive = &receive;
-        let threads: Vec<_> = sockets
+        let threads: Vec<_> = inlets
             .iter()
             .zip(&flows)
-            .map(|(socket, flow)| {
+            .map(|(inlet, flow)| {
                 scope.spawn(move || {
-                    receive(socket, flow).map_err(|error| anyhow!("flow {}: {error:#}", flow.index))
+                    receive(inlet, flow).map_err(|error| anyhow!("flow {}: {error:#}", flow.index))
                 })
             })
             .collect();
@@ -237,7 +270,7 @@ where
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
     });
 
-    let received = all_came(spec, &flows, results)?;
+    let received = all_came(telling.on, &flows, results)?;
     let last = received.iter().map(|flow| flow.last).max().unwrap_or(0);
     intervals.close(arrivals.first_counted.load(Relaxed), last);
     Ok(outcome(&received, &intervals, socket_buffer))
@@ -245,7 +278,7 @@ where
 
 /// Every flow's account, or an error that says which are missing and why.
 fn all_came(
-    spec: &StreamReceive,
+    on: &str,
     flows: &[Flow],
     results: Vec<Result<Option<Received>>>,
 ) -> Result<Vec<Received>> {
@@ -263,12 +296,16 @@ fn all_came(
         _ => format!(" ({strangers} came that were not this stream's)"),
     };
     if missing.len() == flows.len() {
-        bail!("no sender came to {}{aside}", spec.on);
+        bail!("no sender came to {on}{aside}");
     }
-    bail!("of {} flows to {} these never came: {}{aside}", flows.len(), spec.on, missing.join(", "))
+    bail!("of {} flows to {on} these never came: {}{aside}", flows.len(), missing.join(", "))
 }
 
-fn outcome(received: &[Received], intervals: &Intervals, socket_buffer: usize) -> Outcome {
+fn outcome<I: Inlet>(
+    received: &[Received],
+    intervals: &Intervals<I>,
+    socket_buffer: usize,
+) -> Outcome {
     let total = intervals.last;
     let first = received.iter().filter_map(|flow| flow.first).min();
     let last = received.iter().map(|flow| flow.last).max().unwrap_or(0);
@@ -291,7 +328,7 @@ fn outcome(received: &[Received], intervals: &Intervals, socket_buffer: usize) -
         // n arrivals are n - 1 gaps: the first one's bytes came before the time began.
         outcome.set("goodput_bps", (total.bytes - first_bytes) as f64 * 8.0 / elapsed_s);
     }
-    if intervals.protocol == StreamProtocol::Udp {
+    if intervals.telling.is_numbered {
         outcome
             .set("lost_packets", total.lost as f64)
             .set("reordered_packets", total.reordered as f64)
@@ -319,12 +356,12 @@ struct Totals {
 }
 
 /// Tells what happened from one look at the flows to the next.
-struct Intervals<'a> {
+struct Intervals<'a, I> {
+    telling: Telling<'a>,
     context: &'a Context,
-    protocol: StreamProtocol,
     step: u64,
     flows: &'a [Flow<'a>],
-    sockets: &'a [Socket],
+    inlets: &'a [I],
     /// When counting began, when the last look was, and when the next is due.
     times: Option<(u64, u64, u64)>,
     /// Drops before counting began.
@@ -332,19 +369,19 @@ struct Intervals<'a> {
     last: Totals,
 }
 
-impl<'a> Intervals<'a> {
+impl<'a, I: Inlet> Intervals<'a, I> {
     fn new(
-        spec: &StreamReceive,
+        telling: Telling<'a>,
         context: &'a Context,
         flows: &'a [Flow<'a>],
-        sockets: &'a [Socket],
+        inlets: &'a [I],
     ) -> Self {
         Intervals {
+            telling,
             context,
-            protocol: spec.protocol,
-            step: clock::from_seconds(spec.interval_s),
+            step: clock::from_seconds(telling.interval_s),
             flows,
-            sockets,
+            inlets,
             times: None,
             drops_before: 0,
             last: Totals::default(),
@@ -397,7 +434,7 @@ impl<'a> Intervals<'a> {
             ("received_bytes".to_owned(), (total.bytes - self.last.bytes) as f64),
             ("received_packets".to_owned(), (total.packets - self.last.packets) as f64),
         ]);
-        if self.protocol == StreamProtocol::Udp {
+        if self.telling.is_numbered {
             let lost = total.lost as f64 - self.last.lost as f64;
             values.insert("lost_packets".to_owned(), lost);
             let reordered = (total.reordered - self.last.reordered) as f64;
@@ -431,9 +468,9 @@ impl<'a> Intervals<'a> {
     }
 
     fn drops(&self) -> Option<u64> {
-        if self.protocol == StreamProtocol::Tcp {
+        if !self.telling.is_numbered {
             return None;
         }
-        self.sockets.iter().map(|socket| socket::drops(socket.as_fd())).sum()
+        self.inlets.iter().map(Inlet::drops).sum()
     }
 }

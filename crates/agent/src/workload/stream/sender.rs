@@ -57,6 +57,31 @@ pub const INTERVAL_VALUES: &[Definition] = &[
     ("cwnd_bytes", "B", "congestion window, sum over flows, from TCP_INFO"),
 ];
 
+/// When to send, and how fast.
+#[derive(Clone, Copy)]
+pub struct Timetable<'a> {
+    /// To whom, in an error.
+    pub to: &'a str,
+    pub flows: u32,
+    pub rate_bps: Option<f64>,
+    pub duration_s: f64,
+    pub omit_s: f64,
+    pub interval_s: f64,
+}
+
+impl<'a> From<&'a StreamSend> for Timetable<'a> {
+    fn from(spec: &'a StreamSend) -> Self {
+        Timetable {
+            to: &spec.to,
+            flows: spec.flows,
+            rate_bps: spec.rate_bps,
+            duration_s: spec.duration_s,
+            omit_s: spec.omit_s,
+            interval_s: spec.interval_s,
+        }
+    }
+}
+
 /// What one call to the kernel brought.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
@@ -114,7 +139,7 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn new(spec: &StreamSend) -> Self {
+    fn new(spec: &Timetable) -> Self {
         let start = clock::now_ns();
         let count_from = start + clock::from_seconds(spec.omit_s);
         Schedule { start, count_from, end: count_from + clock::from_seconds(spec.duration_s) }
@@ -145,7 +170,7 @@ struct Counted {
 }
 
 pub fn run<F: SendFlow>(
-    spec: &StreamSend,
+    spec: &Timetable,
     context: &Context,
     mut flows: Vec<F>,
     socket_buffer: usize,
@@ -211,7 +236,7 @@ fn panicked<T>(_: Box<dyn std::any::Any + Send>) -> Result<T> {
 }
 
 /// The flow's share of the offered rate; flows take turns.
-fn pacer(spec: &StreamSend, start: u64, index: u32, message: u32) -> Option<Pacer> {
+fn pacer(spec: &Timetable, start: u64, index: u32, message: u32) -> Option<Pacer> {
     let apart_s = f64::from(message) * 8.0 / spec.rate_bps?;
     let origin = start + clock::from_seconds(apart_s * f64::from(index));
     Some(Pacer::new(origin, apart_s * f64::from(spec.flows)))
@@ -219,7 +244,7 @@ fn pacer(spec: &StreamSend, start: u64, index: u32, message: u32) -> Option<Pace
 
 /// Moves the stage on time and tells the intervals.
 fn keep_time(
-    spec: &StreamSend,
+    spec: &Timetable,
     context: &Context,
     schedule: Schedule,
     stage: &Stage,
@@ -345,7 +370,7 @@ fn socket_fd(socket: &Socket) -> std::os::fd::BorrowedFd<'_> {
 }
 
 fn outcome(
-    spec: &StreamSend,
+    spec: &Timetable,
     tallies: &[Tally],
     counted: &[Counted],
     elapsed_s: f64,

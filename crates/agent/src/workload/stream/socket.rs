@@ -9,6 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+pub use crate::net::socket::{Buffer, set_option, size_buffer};
+
 /// Longest that a blocking call may keep a flow from looking whether it must stop.
 pub const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -41,30 +43,6 @@ pub fn of_flow(address: SocketAddr, flow: u32) -> Result<SocketAddr> {
     Ok(SocketAddr::new(address.ip(), port))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffer {
-    Send,
-    Receive,
-}
-
-/// Sets a buffer to hold `bytes`, beyond the system's limit where this process may. Returns what
-/// the kernel set (it doubles the number, for its own bookkeeping).
-pub fn size_buffer(socket: &Socket, buffer: Buffer, bytes: Option<u32>) -> Result<usize> {
-    let (force, read): (_, fn(&Socket) -> io::Result<usize>) = match buffer {
-        Buffer::Send => (libc::SO_SNDBUFFORCE, Socket::send_buffer_size),
-        Buffer::Receive => (libc::SO_RCVBUFFORCE, Socket::recv_buffer_size),
-    };
-    if let Some(bytes) = bytes
-        && set_option(socket, libc::SOL_SOCKET, force, bytes as i32).is_err()
-    {
-        match buffer {
-            Buffer::Send => socket.set_send_buffer_size(bytes as usize)?,
-            Buffer::Receive => socket.set_recv_buffer_size(bytes as usize)?,
-        }
-    }
-    Ok(read(socket)?)
-}
-
 /// A sentence when the kernel gave less than was asked for.
 pub fn shortfall(buffer: Buffer, asked: Option<u32>, got: usize) -> Option<String> {
     let (name, limit) = match buffer {
@@ -75,20 +53,6 @@ pub fn shortfall(buffer: Buffer, asked: Option<u32>, got: usize) -> Option<Strin
     (got < asked).then(|| {
         format!("{name} is {got} bytes, not the {asked} asked for: raise {limit} (sysctl)")
     })
-}
-
-pub fn set_option(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the option's value is an int that lives through the call.
-    let status = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of_val(&value) as libc::socklen_t,
-        )
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Packets dropped at this socket since it was made, mostly for want of room: the counter that

@@ -7,18 +7,17 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use hypertare_plan::{StreamReceive, StreamSend};
 use socket2::{SockAddr, Socket, Type};
 
 use super::Context;
+use super::account::{Account, BETWEEN_END_MARKS, END_MARKS};
 use super::check::MAX_DATAGRAM;
 use super::datagram::{self, HEADER, Kind};
 use super::receiver::{Arrival, Flow, Received, Stop};
 use super::sender::{SendFlow, Sent};
-use super::sequence::Sequence;
 use super::socket::{self, Buffer, in_vain};
 use crate::workload::clock;
 
@@ -30,10 +29,6 @@ const SEGMENTED_BATCH: u32 = 256;
 const TRAIN: u32 = 64;
 /// Largest send buffer of one flow.
 const MAX_BYTES: u32 = 1 << 20;
-
-/// The end is told several times, since what tells it may be lost too.
-const END_MARKS: u32 = 8;
-const BETWEEN_END_MARKS: Duration = Duration::from_millis(5);
 
 /// sendmmsg keeps an error to itself when something went before it: it takes fewer entries than it
 /// was given. Then two calls of one entry follow: what the first provokes (the answer of a host
@@ -275,7 +270,7 @@ pub fn receive(
     context: &Context,
 ) -> Result<Option<Received>> {
     let mut intake = Intake::new(socket, spec);
-    let mut account = Account::new(flow.index);
+    let mut account = Account::new(flow.index, 0);
     let (mut received, mut stop) = (Received::default(), Stop::default());
     loop {
         received.all_calls += 1;
@@ -311,100 +306,6 @@ pub fn receive(
         ));
     }
     Ok(account.came().then_some(received))
-}
-
-/// Which datagrams are the flow's, and which of them count.
-struct Account {
-    flow: u16,
-    /// First word of the stream's headers, once one has come.
-    owner: Option<u64>,
-    sequence: Sequence,
-    only_end: bool,
-    /// Something came that the sender does not count.
-    settled: bool,
-    ended: bool,
-    end_marks: u32,
-    /// Every datagram of the stream, whether it counts or not.
-    all: u64,
-    all_bytes: u64,
-    foreign: u64,
-}
-
-impl Account {
-    fn new(flow: u16) -> Self {
-        let sequence = Sequence::new();
-        Account {
-            flow,
-            owner: None,
-            only_end: false,
-            sequence,
-            settled: false,
-            ended: false,
-            end_marks: 0,
-            all: 0,
-            all_bytes: 0,
-            foreign: 0,
-        }
-    }
-
-    /// Bytes and number of the datagrams that count and had not come before.
-    fn take<'a>(&mut self, datagrams: impl Iterator<Item = &'a [u8]>) -> (u64, u64) {
-        let (mut bytes, mut packets) = (0, 0);
-        for datagram in datagrams {
-            let counts = self.counts(datagram);
-            bytes += if counts { datagram.len() as u64 } else { 0 };
-            packets += u64::from(counts);
-        }
-        (bytes, packets)
-    }
-
-    #[inline]
-    fn counts(&mut self, datagram: &[u8]) -> bool {
-        let Some((owner, mark)) = datagram::words(datagram) else { return self.refuse() };
-        let Some((kind, number)) = datagram::read_mark(mark) else { return self.refuse() };
-        if self.owner != Some(owner) && !self.adopt(owner, kind) {
-            return self.refuse();
-        }
-        self.all += 1;
-        self.all_bytes += datagram.len() as u64;
-        match kind {
-            Kind::Counted => self.sequence.note(number),
-            Kind::Settling => {
-                self.settled = true;
-                false
-            }
-            Kind::End => {
-                self.sequence.ended(number);
-                self.ended = true;
-                self.end_marks += 1;
-                false
-            }
-        }
-    }
-
-    /// The first stream that comes is the one that is counted. A stream of which nothing but the
-    /// end came may be this one, wholly lost, or an earlier one: it gives way to another.
-    #[cold]
-    fn adopt(&mut self, owner: u64, kind: Kind) -> bool {
-        let gives_way = self.owner.is_none() || (self.only_end && kind != Kind::End);
-        if !gives_way || !datagram::is_of_flow(owner, self.flow) {
-            return false;
-        }
-        let only_end = kind == Kind::End;
-        *self =
-            Account { owner: Some(owner), only_end, foreign: self.foreign, ..Self::new(self.flow) };
-        true
-    }
-
-    #[cold]
-    fn refuse(&mut self) -> bool {
-        self.foreign += 1;
-        false
-    }
-
-    fn came(&self) -> bool {
-        self.owner.is_some()
-    }
 }
 
 /// Room for what one call may bring.
@@ -505,7 +406,7 @@ mod tests {
 
     #[test]
     fn only_the_streams_own_counted_datagrams_count() {
-        let (ours, mut account) = (datagram::owner(3, 7), Account::new(3));
+        let (ours, mut account) = (datagram::owner(3, 7), Account::new(3, 0));
         let counted = take(
             &mut account,
             &[
@@ -527,7 +428,7 @@ mod tests {
     #[test]
     fn the_end_of_an_earlier_stream_gives_way() {
         let (old, new, mut account) =
-            (datagram::owner(0, 1), datagram::owner(0, 2), Account::new(0));
+            (datagram::owner(0, 1), datagram::owner(0, 2), Account::new(0, 0));
         take(&mut account, &[datagram(old, Kind::End, 1000, 16)]);
         assert_eq!((account.sequence.lost(), account.ended), (1000, true));
         let counted = take(&mut account, &[datagram(new, Kind::Counted, 0, 32)]);
@@ -538,7 +439,7 @@ mod tests {
 
     #[test]
     fn malformed_datagrams_are_refused_without_harm() {
-        let mut account = Account::new(0);
+        let mut account = Account::new(0, 0);
         let mut malformed: Vec<Vec<u8>> = (0..HEADER).map(|length| vec![0xff; length]).collect();
         malformed.push(vec![0xff; 1500]);
         malformed.push(vec![0; 64]);

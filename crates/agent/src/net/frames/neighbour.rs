@@ -1,0 +1,123 @@
+//! Which MAC address an IP address has: as the kernel knows it of its neighbours, asked by it (ARP,
+//! neighbour discovery) where it does not. Frames to everyone would be copied at each port of a bridge.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use super::layout::Mac;
+use crate::net::netlink::Netlink;
+use crate::net::{Link, Links};
+
+/// As long as a kernel asks three times.
+const LIMIT: Duration = Duration::from_secs(4);
+
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+/// The interface by which an address is reached, and its MAC address.
+pub fn find(to: IpAddr) -> Result<(Link, Mac)> {
+    let link = link_to(to)?;
+    let mac = mac_of(to, &link)?;
+    Ok((link, mac))
+}
+
+/// The interface that has this address.
+pub fn link_with(address: IpAddr) -> Result<Link> {
+    let links = Links::open()?;
+    for link in links.list()? {
+        let mut its_own = links.addresses(&link.name)?.into_iter();
+        if its_own.any(|one| one.split('/').next() == Some(&address.to_string())) {
+            return Ok(link);
+        }
+    }
+    bail!("no interface here has the address {address}")
+}
+
+/// The kernel's choice: the link of the address that it would send from.
+fn link_to(to: IpAddr) -> Result<Link> {
+    let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0)).context("no socket")?;
+    // It sends nothing: it looks the route up.
+    socket.connect(SocketAddr::new(to, 9)).with_context(|| format!("no way to {to}"))?;
+    link_with(socket.local_addr()?.ip())
+}
+
+fn mac_of(to: IpAddr, link: &Link) -> Result<Mac> {
+    let netlink: Netlink<RouteNetlinkMessage> = Netlink::open(NETLINK_ROUTE)?;
+    let deadline = Instant::now() + LIMIT;
+    let mut asked = false;
+    loop {
+        if let Some(mac) = known(&netlink, to, link)? {
+            return Ok(mac);
+        }
+        if !asked {
+            ask(&netlink, to, link)?;
+            asked = true;
+        }
+        if Instant::now() > deadline {
+            bail!("{to} does not tell its MAC address on {}: is it up, and there?", link.name);
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+}
+
+fn known(netlink: &Netlink<RouteNetlinkMessage>, to: IpAddr, link: &Link) -> Result<Option<Mac>> {
+    let mut message = NeighbourMessage::default();
+    message.header.family = family(to);
+    let all = netlink.dump(RouteNetlinkMessage::GetNeighbour(message)).context("no neighbours")?;
+    Ok(all.iter().find_map(|answer| match answer {
+        RouteNetlinkMessage::NewNeighbour(one) if one.header.ifindex == link.index => mac(one, to),
+        _ => None,
+    }))
+}
+
+/// Its MAC address, if the neighbour is this one and has answered.
+fn mac(neighbour: &NeighbourMessage, of: IpAddr) -> Option<Mac> {
+    let has_answered = !matches!(
+        neighbour.header.state,
+        NeighbourState::None | NeighbourState::Incomplete | NeighbourState::Failed
+    );
+    let mut attributes = neighbour.attributes.iter();
+    let is_it = attributes.any(|one| *one == NeighbourAttribute::Destination(address(of)));
+    neighbour
+        .attributes
+        .iter()
+        .find_map(|one| match one {
+            NeighbourAttribute::LinkLayerAddress(bytes) => Mac::try_from(bytes.as_slice()).ok(),
+            _ => None,
+        })
+        .filter(|_| has_answered && is_it)
+}
+
+/// Has the kernel ask, without a packet of ours on the way that somebody would count.
+fn ask(netlink: &Netlink<RouteNetlinkMessage>, to: IpAddr, link: &Link) -> Result<()> {
+    let mut message = NeighbourMessage::default();
+    message.header.family = family(to);
+    message.header.ifindex = link.index;
+    message.header.state = NeighbourState::None;
+    message.header.flags = NeighbourFlags::Use;
+    message.attributes = vec![NeighbourAttribute::Destination(address(to))];
+    netlink
+        .execute(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+        .with_context(|| {
+            format!("the kernel does not know the MAC address of {to} and may not be told to ask (CAP_NET_ADMIN)")
+        })
+}
+
+fn family(of: IpAddr) -> AddressFamily {
+    if of.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+fn address(of: IpAddr) -> NeighbourAddress {
+    match of {
+        IpAddr::V4(address) => NeighbourAddress::Inet(address),
+        IpAddr::V6(address) => NeighbourAddress::Inet6(address),
+    }
+}

@@ -1,0 +1,140 @@
+//! Packet sockets (packet(7)): on one interface, for frames of our type only.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::{ETHER_TYPE, Filter};
+use crate::net::{Link, Links};
+
+/// Longest wait for a frame, so that who asks can look whether it is to stop.
+pub const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The interface of this name, if frames can pass it.
+pub fn interface(name: &str) -> Result<Link> {
+    let link = Links::open()?.get(name)?;
+    ensure!(link.up, "{name} is not up: `ip link set {name} up`");
+    Ok(link)
+}
+
+/// A socket that gets nothing yet: what is set before [`listen`] is true of each frame that comes.
+pub fn open() -> Result<Socket> {
+    let nothing = Protocol::from(0);
+    match Socket::new(Domain::PACKET, Type::RAW, Some(nothing)) {
+        Ok(socket) => Ok(socket),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => bail!(
+            "frames without an IP stack need CAP_NET_RAW: run as root, or `sudo setcap \
+             cap_net_raw+ep` the agent"
+        ),
+        Err(error) => Err(error).context("no packet socket"),
+    }
+}
+
+/// From now on the socket gets the interface's frames of our type that the filter lets pass.
+pub fn listen(socket: &Socket, link: &Link, filter: &Filter) -> Result<()> {
+    filter.attach(socket).context("the kernel refused the filter of frames")?;
+    bind(socket, link, ETHER_TYPE)
+}
+
+/// Frames leave by this interface; none comes in.
+pub fn send_only(socket: &Socket, link: &Link) -> Result<()> {
+    bind(socket, link, 0)
+}
+
+fn bind(socket: &Socket, link: &Link, protocol: u16) -> Result<()> {
+    // SAFETY: all zeroes is a valid address of its kind.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = link.index as i32;
+    // SAFETY: the address lives through the call and is of the length told.
+    let status = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    };
+    match status {
+        0 => Ok(()),
+        _ => {
+            let error = io::Error::last_os_error();
+            Err(error).with_context(|| format!("no packet socket on {}", link.name))
+        }
+    }
+}
+
+/// Sets an option of packet sockets. `T` must be what the option takes.
+pub fn set<T: Copy>(socket: &Socket, option: i32, value: &T) -> io::Result<()> {
+    // SAFETY: the kernel reads no more than the value, which lives through the call.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What a socket dropped since it was opened: the kernel begins anew with each look.
+#[derive(Default)]
+pub struct Drops(u64);
+
+impl Drops {
+    pub fn look(&mut self, socket: &Socket) -> io::Result<u64> {
+        // With a ring of the third version there is a third number.
+        let mut counts = [0u32; 3];
+        let mut length = size_of_val(&counts) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes.
+        let status = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                counts.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        if status != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.0 += u64::from(counts[1]);
+        Ok(self.0)
+    }
+}
+
+/// Waits until there is something to take, for [`PATIENCE`] at most.
+pub fn wait(socket: &Socket) -> io::Result<()> {
+    let limit = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
+    let mut sockets = [PollFd::new(socket, PollFlags::IN)];
+    match poll(&mut sockets, Some(&limit)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if sockets[0].revents().contains(PollFlags::ERR)
+        && let Some(error) = socket.take_error()?
+    {
+        return Err(explained(error));
+    }
+    Ok(())
+}
+
+/// What became of an interface, in words.
+pub fn explained(error: io::Error) -> io::Error {
+    let text = match error.raw_os_error() {
+        Some(libc::ENETDOWN) => "the interface went down",
+        Some(libc::ENXIO | libc::ENODEV) => "the interface is gone",
+        Some(libc::EMSGSIZE) => "the frame is longer than the interface's MTU allows",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{text} ({error})"))
+}

@@ -1,0 +1,146 @@
+"""What the cost of a workload is made of: items that were counted and priced, and what they leave
+unexplained. Pure.
+
+All is taken boot by boot, where the items are those of the same machine at the same time as the cost, and
+the interval is one over boots.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
+
+from hypertare.base.level import same
+from hypertare.base.response import Response
+from hypertare.design.trials import FinishedTrial
+from hypertare.findings.ruling import Rules, ends_of
+from hypertare.findings.series import Series, agree, baseline_of, paired, series
+from hypertare.runs.summary import Amount, Bill, BillItem
+from hypertare.stats.interval import of_mean
+from hypertare.study.bill import BillItem as AskedItem
+from hypertare.study.bill import BillSettings, Price
+
+_ByBoot = Mapping[int, float]
+WORKLOAD = "workload"
+
+
+def bills(
+    trials: Sequence[FinishedTrial], asked: BillSettings, response: Response, rules: Rules
+) -> Iterator[Bill]:
+    """One for each platform and cell that has the response, a baseline of it, and any item: a container
+    has none.
+
+    An item that was not counted there, or has no price, has no amount; what it would be is unexplained.
+    """
+    every = series(trials)
+    for one in every:
+        if one.platform != rules.baseline and one.cell.get(WORKLOAD) == asked.workload:
+            cost = _added(one, asked.response, every, rules)
+            parts = _parts(one, asked, every, rules)
+            if cost and any(part.amount for part in parts):
+                yield _bill(one, cost, parts, response, rules)
+
+
+def _parts(one: Series, asked: BillSettings, every: Sequence[Series], rules: Rules) -> list[_Part]:
+    return [
+        _Part.of(item, one, every, rules)
+        for item in asked.items
+        if all(path in one.cell and same(one.cell[path], at) for path, at in item.where.items())
+    ]
+
+
+def _bill(
+    one: Series, cost: _ByBoot, parts: Sequence[_Part], response: Response, rules: Rules
+) -> Bill:
+    known = [part.amount for part in parts if part.amount]
+    of_all = [boot for boot in cost if all(boot in amount for amount in known)]
+    rest = [cost[boot] - sum(amount[boot] for amount in known) for boot in of_all]
+    return Bill(
+        cell=one.cell,
+        platform=one.platform,
+        baseline=rules.baseline,
+        response=response.name,
+        unit=response.unit,
+        n=len(of_all),
+        cost=_amount([cost[boot] for boot in of_all], rules),
+        items=tuple(part.told(of_all, rules) for part in parts),
+        unexplained=_amount(rest, rules),
+    )
+
+
+class _Part:
+    """An item by boot: how much was counted, what each costs, and both together."""
+
+    def __init__(
+        self, name: str, count: _ByBoot | None, price: _ByBoot | None, times: float
+    ) -> None:
+        self.name, self._times = name, times
+        self._count, self._price = count, price
+        known = [one for one in (count, price) if one is not None]
+        shared = set.intersection(*(set(one) for one in known))
+        self.amount = {
+            boot: times * math.prod(one[boot] for one in known) for boot in sorted(shared)
+        }
+
+    @classmethod
+    def of(cls, item: AskedItem, one: Series, every: Sequence[Series], rules: Rules) -> _Part:
+        count = _counted(one, item.of) if item.of else None
+        price = _price(item.price, one, every, rules) if item.price else None
+        return cls(item.name, count, price, item.times)
+
+    def told(self, boots: Sequence[int], rules: Rules) -> BillItem:
+        if not self.amount:
+            return BillItem(name=self.name, count=None, price=None, amount=None)
+        counts = [self._times * (self._count[boot] if self._count else 1.0) for boot in boots]
+        prices = [self._price[boot] for boot in boots] if self._price else None
+        return BillItem(
+            name=self.name,
+            count=fmean(counts),
+            price=fmean(prices) if prices else None,
+            amount=_amount([self.amount[boot] for boot in boots], rules),
+        )
+
+
+def _counted(one: Series, responses: Iterable[str]) -> _ByBoot:
+    """The sum of those that there are."""
+    found = [_means(*one.values(name)) for name in responses]
+    boots = {boot for of in found for boot in of}
+    return {boot: sum(of.get(boot, 0.0) for of in found) for boot in boots}
+
+
+def _price(asked: Price, one: Series, every: Sequence[Series], rules: Rules) -> _ByBoot:
+    """On the same platform, in the cell that agrees with this one's on all that both vary."""
+    alike = [
+        other
+        for other in every
+        if other.platform == one.platform
+        and other.cell.get(WORKLOAD) == asked.workload
+        and agree(one, other, but={WORKLOAD})
+    ]
+    return _added(alike[0], asked.response, every, rules) if len(alike) == 1 else {}
+
+
+def _added(one: Series, response: str, every: Sequence[Series], rules: Rules) -> _ByBoot:
+    """What the platform adds to the baseline's of the same block, in the mean of each boot."""
+    bases = baseline_of(one, every, rules.baseline)
+    if len(bases) != 1:
+        return {}
+    pairs, boots = paired(one, bases[0], response)
+    return _means([float(value) for value in pairs.differences], boots)
+
+
+def _means(values: Sequence[float], boots: Sequence[int]) -> _ByBoot:
+    found: dict[int, list[float]] = defaultdict(list)
+    for value, boot in zip(values, boots, strict=True):
+        found[boot].append(value)
+    return {boot: fmean(some) for boot, some in found.items()}
+
+
+def _amount(values: Sequence[float], rules: Rules) -> Amount | None:
+    if not values:
+        return None
+    interval = of_mean(values, rules.confidence)
+    low, high = ends_of(interval, rules.clock == "virtual")
+    return Amount(estimate=interval.estimate, low=low, high=high)

@@ -1,0 +1,82 @@
+"""The `[bill]` table of a study: what the cost of one workload is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from hypertare.base.level import Level
+from hypertare.base.words import did_you_mean
+
+_Responses = Mapping[str, Collection[str]]
+
+
+class Price(BaseModel):
+    """What `response` of another workload adds on the same platform to the baseline's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    workload: str
+    response: str
+
+
+class BillItem(BaseModel):
+    """The amount is `times`, times the sum of the responses `of` the workload, times the `price`; each is
+    1 where it is left out. It is an item of the cells that have the levels `where`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    name: Annotated[str, Field(min_length=1)]
+    of: tuple[str, ...] = ()
+    times: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    price: Price | None = None
+    where: dict[str, Level] = {}
+
+    @model_validator(mode="after")
+    def _is_measured(self) -> BillItem:
+        if not self.of and self.price is None:
+            raise ValueError(
+                f"the item '{self.name}' has neither 'of', responses of the workload, nor a 'price'"
+            )
+        return self
+
+
+class BillSettings(BaseModel):
+    """What `response` of `workload` adds to the baseline's, by items; the rest is unexplained. Amounts are
+    in the response's unit: it is for the study to name items that are.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    workload: str
+    response: str
+    items: Annotated[tuple[BillItem, ...], Field(min_length=1)]
+
+    def problem(self, responses: _Responses, factors: Mapping[str, Collection[str]]) -> str | None:
+        """What it asks for and the study has not; responses and factors by workload."""
+        asked = [(self.workload, self.response)]
+        for item in self.items:
+            asked += [(self.workload, name) for name in item.of]
+            if item.price is not None:
+                asked.append((item.price.workload, item.price.response))
+        if said := next((said for one in asked if (said := _missing(*one, responses))), None):
+            return said
+        for factor in (factor for item in self.items for factor in item.where):
+            if factor not in factors[self.workload]:
+                known = ", ".join(factors[self.workload]) or "none"
+                return f"'{factor}' is no factor of {self.workload}; its factors: {known}"
+        return None
+
+
+def _missing(workload: str, response: str, responses: _Responses) -> str | None:
+    if workload not in responses:
+        hint = did_you_mean(workload, responses)
+        return f"there is no workload '{workload}'.{hint} There are: {', '.join(responses)}"
+    if response not in responses[workload]:
+        known = responses[workload]
+        hint = did_you_mean(response, known)
+        return f"{workload} has no response '{response}'.{hint} It has: {', '.join(known)}"
+    return None

@@ -1,0 +1,221 @@
+"""`capture`: frames from the peer to a capture program, past the IP stacks of both."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from hypertare.base.quantities import OfCapacity, OfferedRate, Size, Waiting, Working
+from hypertare.base.response import Found, Response, Values, whole
+from hypertare.protocol import plan
+from hypertare.protocol.phase import Phase
+from hypertare.stats import line_rate
+from hypertare.workloads import packet_work, streams_at_once
+from hypertare.workloads.line_share import OF_LINE
+from hypertare.workloads.pair import Pair
+from hypertare.workloads.stream_rate import goodput, packet_rate
+from hypertare.workloads.via import SHARED_MEMORY, shared_misfit, via_misfit
+from hypertare.workloads.workload import (
+    SETTLE_S,
+    Line,
+    NodeFacts,
+    TaskInputs,
+    Workload,
+    WorkloadSettings,
+)
+
+SHORTEST = line_rate.HEADER + line_rate.LEAST_CONTENT
+"""Bytes of a frame without its FCS: IEEE 802.3, clause 3."""
+
+_PAGE, _MOST_RING = 4096, 256 << 20
+_FIRST_SESSION = 1
+
+
+def _is_ring(size: int) -> int:
+    if not (_PAGE <= size <= _MOST_RING and size % _PAGE == 0):
+        raise ValueError(f"a ring has whole pages of {_PAGE} bytes, at most 256M, for example '4M'")
+    return size
+
+
+Ring = Annotated[Size, AfterValidator(_is_ring)]
+"""Memory in which frames wait to be taken."""
+
+
+class CaptureSettings(WorkloadSettings):
+    type: Literal["capture"]
+    via: plan.FrameVia = "packet"
+    frame: Annotated[Size, Field(ge=SHORTEST, le=65549)] = 64
+    rate: OfferedRate = None
+    burst: Annotated[int, Field(ge=1, le=1024)] = 32
+    ring: Ring = 4 << 20
+    duration: Working = 2.0
+    omit: Waiting = 0.2
+    interval: Working = 0.25
+
+    @model_validator(mode="after")
+    def _counts(self) -> CaptureSettings:
+        if self.omit >= self.duration:
+            raise ValueError("'omit' must be shorter than 'duration'")
+        return self
+
+    @property
+    def kind(self) -> Workload:
+        return CAPTURE
+
+    @property
+    def shared_memory(self) -> int | None:
+        return SHARED_MEMORY if self.via == "shared" else None
+
+    @property
+    def expected_s(self) -> float | None:
+        return self.duration
+
+    @property
+    def limit_s(self) -> float:
+        return self.duration + self.omit + SETTLE_S
+
+    @property
+    def left_out_s(self) -> float:
+        return self.omit
+
+    @property
+    def is_share_of_capacity(self) -> bool:
+        return isinstance(self.rate, OfCapacity)
+
+    @property
+    def counts_loss(self) -> bool:
+        return True
+
+    @property
+    def has_loss_rate(self) -> bool:
+        return True
+
+    def misfit(self, node: NodeFacts) -> str | None:
+        if node.routed:
+            return "no router forwards such frames: leave bench.topology out"
+        way = via_misfit(self.via, self.ring, node) or shared_misfit(self.via, node)
+        return way or frame_misfit("frame", self.frame, 0, node.mtu)
+
+    def carried_at_most(self, line: Line) -> float | None:
+        """Frames that the MTU does not carry are refused before."""
+        packet = self.frame - line_rate.HEADER
+        counted = packet if line.frame_mtu is None else line.frame_mtu
+        return line.rate_bps * self.frame / line_rate.on_wire(counted)
+
+    def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
+        # Each pair has a session of its own: a baseline's node has the frames of all.
+        session = _FIRST_SESSION + inputs.port_offset + pair.rank
+        # What has no machine beneath it has its kernel's own ring.
+        machine = pair.machine if self.via == "shared" else None
+        via = "packet" if self.via == "shared" and machine is None else self.via
+        capture = plan.FrameCapture(
+            on=pair.near.address,
+            via=via,
+            session=session,
+            frame=self.frame,
+            ring=self.ring,
+            interval_s=self.interval,
+            omit_s=self.omit,
+        )
+        feeds = [] if machine is None else [self._feed(pair, machine, session)]
+        send = plan.FrameSend(
+            to=pair.near.address,
+            past_card=machine is not None,
+            session=session,
+            frame=self.frame,
+            duration_s=self.duration,
+            rate_bps=inputs.offered_bps(self.rate),
+            burst=self.burst,
+            interval_s=self.interval,
+            omit_s=self.omit,
+        )
+        return [
+            *feeds,
+            pair.task("receive", pair.near.node, capture, direction="back", background=True),
+            pair.task("send", pair.far.node, send, direction="back"),
+        ]
+
+    def _feed(self, pair: Pair, machine: str, session: int) -> plan.Task:
+        feed = plan.FrameFeed(guest=pair.node, session=session, frame=self.frame, ring=self.ring)
+        return pair.task("feed", machine, feed, background=True)
+
+
+def frame_misfit(setting: str, size: int, header: int, mtu: int) -> str | None:
+    """Why a link of this MTU carries no frame with so many bytes behind a header of so many."""
+    least, most = SHORTEST - header, mtu + line_rate.HEADER - header
+    if least <= size <= most:
+        return None
+    return f"'{setting}' is {size}: with an MTU of {mtu} bytes it must be from {least} to {most}"
+
+
+class Capture(Workload):
+    name = "capture"
+    settings = CaptureSettings
+    own_responses = (
+        Response("goodput", "b/s", "higher", "frames captured over time, with their headers"),
+        Response("packet_rate", "packets/s", "higher", "frames captured over time"),
+        Response("sent_rate", "b/s", "higher", "frames sent over time"),
+        Response("loss", "share", "lower", "frames sent that were not captured", "mean"),
+        Response(
+            "capture_drops",
+            "share",
+            "lower",
+            "frames, omitted ones too, that found the capture program's memory full",
+            "mean",
+        ),
+        Response("cpu_per_packet", "s/packet", "lower", "CPU time of the whole machine per frame"),
+        *OF_LINE,
+        *packet_work.RESPONSES,
+        *streams_at_once.RESPONSES,
+    )
+    headline = "goodput"
+    needs_network = True
+    is_timed = True
+    polls = True
+
+    def measure(self, phase: Phase) -> Found:
+        sent = phase.total("send", "sent_packets")
+        captured = phase.total("receive", "received_packets")
+        all_sent = phase.total("send", "all_packets")
+        dropped = phase.total("receive", "all_drops")
+        return {
+            "goodput": goodput(phase),
+            "packet_rate": packet_rate(phase),
+            "sent_rate": phase.total("send", "sent_bps"),
+            "loss": max(0.0, 1 - captured / sent) if sent and captured is not None else None,
+            "capture_drops": dropped / all_sent if all_sent and dropped is not None else None,
+        }
+
+    def beside_others(self, parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
+        """Goodput is over the common interval, where that is not too favourable."""
+        return streams_at_once.with_common_rates(parts, phase)
+
+    def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
+        """What is counted of all frames is counted so; goodput is the sum of the guests' own."""
+        values = self.measure(phase) | {"goodput": joined.get("goodput")}
+        return values | streams_at_once.measure(parts, phase)
+
+    def measure_node(self, phase: Phase, node: str) -> Found:
+        return packet_work.measure(phase, node, _past_card(phase))
+
+    def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
+        """Both count the whole phase, with what is omitted."""
+        captured = phase.total("receive", "all_packets")
+        return {"cpu_per_packet": machine_cpu / captured} if captured else {}
+
+    def why_not(self, phase: Phase) -> str:
+        return streams_at_once.why_not(phase) or super().why_not(phase)
+
+
+def _past_card(phase: Phase) -> packet_work.PastCard | None:
+    packets, *parts = (
+        phase.total("feed", value) for value in ("fed_packets", "user_s", "system_s")
+    )
+    cpu_s = whole(parts)
+    if packets is None or cpu_s is None:
+        return None
+    return packet_work.PastCard(packets, cpu_s)
+
+
+CAPTURE = Capture()

@@ -1,0 +1,155 @@
+"""By which ways frames come to a capture program: what each tells, and where it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hypertare.protocol.records import TaskResult
+from hypertare.runs.store import Store
+from tests.integration.lab import Lab, Traces, summary
+from tests.integration.test_emulated import own_cache
+
+STUDY = """
+name = "via"
+question = "Which way do frames take to a capture program?"
+machine = "{machine}"
+{before}
+[sut]
+platforms = {platforms}
+memory = "192M"
+{sut}
+[workloads.capture]
+type = "capture"
+via = "{via}"
+{rate}
+duration = "100ms"
+omit = "20ms"
+{more}
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+RTT = """
+[workloads.rtt]
+type = "ping"
+protocol = "frame"
+via = "xdp"
+duration = "40ms"
+"""
+
+
+def study(
+    lab: Lab,
+    machine: str,
+    via: str,
+    *,
+    before: str = "",
+    sut: str = "",
+    rate: str = "",
+    more: str = "",
+) -> None:
+    platforms = '["native", "container", "guest"]' if via == "xdp" else '["native", "guest"]'
+    lab.study(
+        STUDY.format(
+            machine=machine,
+            platforms=platforms,
+            via=via,
+            before=before,
+            sut=sut,
+            rate=rate,
+            more=more,
+        )
+    )
+
+
+def results(run: Path, role: str) -> list[tuple[str, TaskResult]]:
+    with Store.open(run) as store:
+        return [
+            (trial.planned.platform, one)
+            for trial in store.trials()
+            for one in store.records(trial.planned.id)
+            if isinstance(one, TaskResult) and one.purpose is not None and one.purpose.role == role
+        ]
+
+
+@pytest.mark.guest
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("emulated")
+def test_frames_are_taken_in_the_driver_on_every_platform(lab: Lab) -> None:
+    """The second queue of the guests' cards has a socket of its own."""
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
+    paths = 'factors."sut.datapath" = ["vhost", "vhost-user"]'
+    sut, rate = "cpus = 2\nqueues = 2", 'rate = "2M"'
+    study(lab, "emulated", "xdp", before=paths, sut=sut, rate=rate, more=RTT)
+    ran = lab.run("run", "study.toml", "--jobs", "2", "--out", "run")
+    assert ran.status == 0, ran.said
+    found = summary(lab.work / "run")
+    assert found["failed"] == [] and not any("XDP" in text for text in found["warnings"])
+    captures = results(lab.work / "run", "receive")
+    assert {platform for platform, _ in captures} == {"native", "container", "guest"}
+    for platform, one in captures:
+        values = one.values
+        assert (values["xdp_native"], values["xdp_zero_copy"]) == (1.0, 0.0), platform
+        assert values["received_packets"] > 100
+        assert values["lost_packets"] == values["all_drops"] == 0.0, (platform, values)
+    assert len(results(lab.work / "run", "request")) == len(captures)
+
+
+def test_by_xdp_is_refused_on_this_host_before_anything_starts(lab: Lab) -> None:
+    study(lab, "local", "xdp")
+    ran = lab.run("run", "study.toml", "--out", "run")
+    assert ran.status == 2, ran
+    assert "take machine = 'emulated'" in ran.said and "capture --via xdp" in ran.said
+    assert not (lab.work / "run").exists()
+
+
+@pytest.mark.guest
+@pytest.mark.timeout(600)
+def test_past_a_card_each_frame_is_taken_or_found_no_room(lab: Lab) -> None:
+    """Natively there is nothing to be past of: it captures by its kernel's ring."""
+    study(lab, "local", "shared", sut='accelerator = "tcg"')
+    before = Traces.now()
+    ran = lab.run("run", "study.toml", "--out", "run")
+    assert ran.status == 0, ran.said
+    assert summary(lab.work / "run")["failed"] == []
+    fed, sent, taken = (
+        [one.values for platform, one in results(lab.work / "run", role) if platform == "guest"]
+        for role in ("feed", "send", "receive")
+    )
+    assert len(fed) == len(sent) == len(taken) == 2
+    for feed, send, receive in zip(fed, sent, taken, strict=True):
+        dropped = feed["full_packets"] + feed["ring_drops"]
+        assert feed["fed_packets"] + dropped == send["all_packets"], (feed, send)
+        assert receive["all_packets"] == feed["fed_packets"] > 1000
+        assert receive["all_drops"] == dropped
+        assert receive["socket_buffer_bytes"] == 8 << 20
+    native = [one for platform, one in results(lab.work / "run", "receive") if platform == "native"]
+    assert {one.values["socket_buffer_bytes"] for one in native} == {4 << 20}
+    lab.assert_nothing_left(before)
+
+
+@pytest.mark.guest
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("emulated")
+def test_frames_past_a_card_take_no_interrupt_and_that_repeats(lab: Lab) -> None:
+    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
+    study(lab, "emulated", "shared", sut='datapath = "vhost"', rate='rate = "2M"')
+    for name in ("one", "two"):
+        ran = lab.run("run", "study.toml", "--jobs", "2", "--fresh", "--out", name)
+        assert ran.status == 0, ran.said
+    one, two = (results(lab.work / name, "receive") for name in ("one", "two"))
+    assert one == two
+    found = summary(lab.work / "one")
+    assert found["failed"] == []
+    means = {
+        estimate["response"]: estimate["estimate"]
+        for estimate in found["estimates"]
+        if estimate["platform"] == "guest"
+    }
+    assert means["interrupts_per_packet"] < 0.1 < means["exits_per_packet"]
+    assert means["backend_cpu_per_packet"] > 0

@@ -1,0 +1,56 @@
+"""What a cost is made of, as a report shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hypertare.findings.summarise import summarise
+from hypertare.report.tables import bills
+from hypertare.runs.store import Store
+from hypertare.runs.summary import Amount, Bill, BillItem, Summary
+from tests import factory
+
+
+@pytest.fixture
+def summary(tmp_path: Path) -> Summary:
+    with Store.open(factory.write(tmp_path / "run")) as store:
+        return summarise(store)
+
+
+def amount(us: float, around: float = 0.0) -> Amount:
+    ends = ((us - around) * 1e-6, (us + around) * 1e-6) if around else (None, None)
+    return Amount(estimate=us * 1e-6, low=ends[0], high=ends[1])
+
+
+def test_no_study_has_one_that_did_not_ask(summary: Summary) -> None:
+    assert summary.bills == () and bills.table(summary).rows == ()
+
+
+def test_figures_by_hand(summary: Summary) -> None:
+    bill = Bill(
+        cell={"workload": "rtt", "sut.datapath": "vhost"},
+        platform="guest",
+        baseline="native",
+        response="rtt_p50",
+        unit="s (virtual)",
+        n=4,
+        cost=amount(256, 33),
+        items=(
+            BillItem(name="exits", count=4.08, price=25.1e-6, amount=amount(102, 30)),
+            BillItem(name="the host's kernel", count=144e-6, price=None, amount=amount(144)),
+            BillItem(name="walks", count=None, price=None, amount=None),
+        ),
+        unexplained=amount(-8, 65),
+    )
+    virtual = {"bills": (bill,), "clock": "virtual"}
+    table = bills.table(summary.model_copy(update=virtual))
+    assert table.title == "The bill of rtt (virtual)"
+    assert [row.cells for row in table.rows] == [
+        ("guest vhost", "rtt p50 beside native", "256 µs (223 to 289)", "100 %"),
+        ("", "exits, 4.08 × 25.1 µs", "102 µs (72 to 132)", "40 %"),
+        ("", "the host's kernel", "144 µs", "56 %"),
+        ("", "walks", "not counted", ""),
+        ("", "unexplained", "−8 µs (−73 to 57)", "−3 %"),
+    ]
