@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from hypertare.base.quantities import OfCapacity, OfferedRate, Size, Waiting, Working
+from hypertare.base.quantities import Size
 from hypertare.base.response import Found, Response, Values, whole
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
@@ -14,15 +14,14 @@ from hypertare.stats import line_rate
 from hypertare.workloads import packet_work, streams_at_once
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.pair import Pair
+from hypertare.workloads.sending import SendingSettings
 from hypertare.workloads.stream_rate import goodput, packet_rate
 from hypertare.workloads.via import SHARED_MEMORY, shared_misfit, via_misfit
 from hypertare.workloads.workload import (
-    SETTLE_S,
     Line,
     NodeFacts,
     TaskInputs,
     Workload,
-    WorkloadSettings,
 )
 
 SHORTEST = line_rate.HEADER + line_rate.LEAST_CONTENT
@@ -42,22 +41,12 @@ Ring = Annotated[Size, AfterValidator(_is_ring)]
 """Memory in which frames wait to be taken."""
 
 
-class CaptureSettings(WorkloadSettings):
+class CaptureSettings(SendingSettings):
     type: Literal["capture"]
     via: plan.FrameVia = "packet"
     frame: Annotated[Size, Field(ge=SHORTEST, le=65549)] = 64
-    rate: OfferedRate = None
     burst: Annotated[int, Field(ge=1, le=1024)] = 32
     ring: Ring = 4 << 20
-    duration: Working = 2.0
-    omit: Waiting = 0.2
-    interval: Working = 0.25
-
-    @model_validator(mode="after")
-    def _counts(self) -> CaptureSettings:
-        if self.omit >= self.duration:
-            raise ValueError("'omit' must be shorter than 'duration'")
-        return self
 
     @property
     def kind(self) -> Workload:
@@ -66,22 +55,6 @@ class CaptureSettings(WorkloadSettings):
     @property
     def shared_memory(self) -> int | None:
         return SHARED_MEMORY if self.via == "shared" else None
-
-    @property
-    def expected_s(self) -> float | None:
-        return self.duration
-
-    @property
-    def limit_s(self) -> float:
-        return self.duration + self.omit + SETTLE_S
-
-    @property
-    def left_out_s(self) -> float:
-        return self.omit
-
-    @property
-    def is_share_of_capacity(self) -> bool:
-        return isinstance(self.rate, OfCapacity)
 
     @property
     def counts_loss(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hypertare.base.quantities import OfCapacity, OfferedRate, Size, Waiting, Working
+from hypertare.base.quantities import Size
 from hypertare.base.response import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
@@ -15,14 +15,13 @@ from hypertare.workloads import packet_work, stream_work, streams_at_once
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import End, Pair
+from hypertare.workloads.sending import SendingSettings
 from hypertare.workloads.stream_rate import goodput, packet_rate
 from hypertare.workloads.workload import (
-    SETTLE_S,
     Line,
     NodeFacts,
     TaskInputs,
     Workload,
-    WorkloadSettings,
 )
 
 _PORT = 5201
@@ -36,20 +35,16 @@ _LONGER_HEADER = line_rate.IP[6] - line_rate.IP[4]
 """Bytes that an IPv6 header has more than one of IPv4: RFC 8200 section 3, RFC 791 section 3.1."""
 
 
-class StreamSettings(WorkloadSettings):
+class StreamSettings(SendingSettings):
     type: Literal["stream"]
     protocol: Literal["tcp", "udp"] = "tcp"
     direction: Literal["transmit", "receive", "both", "forward"] = "transmit"
-    duration: Working = 2.0
-    omit: Waiting = 0.2
     flows: Annotated[int, Field(ge=1, le=256)] = 1
     message: Annotated[Size, Field(ge=1)] | None = None
-    rate: OfferedRate = None
     socket_buffer: Annotated[Size, Field(ge=1)] | None = None
     batch: Annotated[int, Field(ge=1)] | None = None
     segmentation: bool = False
     nodelay: bool = True
-    interval: Working = 0.25
     sender_cpus: tuple[int, ...] = ()
     receiver_cpus: tuple[int, ...] = ()
     neighbours: NeighbourSettings | None = None
@@ -65,8 +60,6 @@ class StreamSettings(WorkloadSettings):
             raise ValueError("a UDP message must have 32 to 65507 bytes")
         if self.protocol == "udp" and not self.nodelay:
             raise ValueError("'nodelay' is of TCP: a datagram never waits for others; leave it out")
-        if self.omit >= self.duration:
-            raise ValueError("'omit' must be shorter than 'duration'")
         return self
 
     @property
@@ -78,24 +71,8 @@ class StreamSettings(WorkloadSettings):
         return "stream over TCP" if self.protocol == "tcp" else "stream"
 
     @property
-    def expected_s(self) -> float | None:
-        return self.duration
-
-    @property
-    def limit_s(self) -> float:
-        return self.duration + self.omit + SETTLE_S
-
-    @property
-    def left_out_s(self) -> float:
-        return self.omit
-
-    @property
     def load(self) -> NeighbourSettings | None:
         return self.neighbours
-
-    @property
-    def is_share_of_capacity(self) -> bool:
-        return isinstance(self.rate, OfCapacity)
 
     @property
     def counts_loss(self) -> bool:
