@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -255,6 +256,40 @@ def cache() -> Path:
     return paths.cache_dir()
 
 
+def own_cache(lab: Lab, name: str) -> str:
+    """All of the shared cache but its records; with its locks, for what is shared is made by one."""
+    from hypertare.base import paths
+
+    shared, own = paths.cache_dir(), lab.home / name
+    own.mkdir()
+    for lock in ("lock", "lock-emulators", "lock-moving"):
+        (shared / lock).touch()
+        (own / lock).symlink_to(shared / lock)
+    for kind in (
+        "names",
+        "packages",
+        "sources",
+        "kernels",
+        "modules",
+        "images",
+        "emulators",
+        "scripts",
+    ):
+        (shared / kind).mkdir(parents=True, exist_ok=True)
+        (own / kind).symlink_to(shared / kind)
+    return str(own)
+
+
+def falsify(entry: Path) -> None:
+    """Makes kept records such as another agent may have left, sound in themselves."""
+    records = entry / "records.jsonl"
+    before = records.read_bytes()
+    records.write_bytes(before.replace(b'"uptime_s":', b'"uptime_s":1', 1))
+    digests = [hashlib.sha256(content).hexdigest() for content in (before, records.read_bytes())]
+    meta = entry / "entry.json"
+    meta.write_text(meta.read_text().replace(*digests))
+
+
 # --- runs
 
 
@@ -282,6 +317,18 @@ def trials(run: Path) -> list[tuple[Any, ...]]:
 
 def statuses(run: Path, platform: str, workload: str) -> set[str]:
     return {t[5] for t in trials(run) if t[2] == platform and t[3] == workload}
+
+
+def told(folder: Path) -> list[str]:
+    """All that a run's file holds in its order, as JSON, but for the host's time of day."""
+    from hypertare.runs.store import Store
+
+    with Store.open(folder) as store:
+        lines = [record.model_dump_json() for boot, bench in store.benches() for record in bench]
+        for trial in store.trials():
+            lines.append(repr(trial))
+            lines += [record.model_dump_json() for record in store.records(trial.planned.id)]
+        return lines
 
 
 def summary(run: Path) -> Any:

@@ -15,8 +15,7 @@ from hypertare.base.paths import agent_binary
 from hypertare.protocol.phase import Phase
 from hypertare.runs.store import Store
 from hypertare.workloads.packets import account
-from tests.integration.lab import Lab, summary
-from tests.integration.test_emulated import own_cache
+from tests.integration.lab import Lab, own_cache, summary
 
 STUDY = """
 name = "frames"

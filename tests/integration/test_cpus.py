@@ -9,9 +9,8 @@ import pytest
 
 from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, summary
+from tests.integration.lab import Lab, own_cache, summary, told
 from tests.integration.stops import busy, stopping
-from tests.integration.test_emulated import own_cache, told
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 

@@ -11,8 +11,7 @@ import pytest
 
 from hypertare.protocol.records import InterfaceState, NodeReady, ProbeValues
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, Traces, summary, trials
-from tests.integration.test_emulated import own_cache, told
+from tests.integration.lab import Lab, Traces, own_cache, summary, told, trials
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(900)]
 

@@ -6,7 +6,6 @@ these would hold for one build of kernel, QEMU and agent only. What holds for an
 
 from __future__ import annotations
 
-import hashlib
 import multiprocessing
 import re
 import shutil
@@ -30,7 +29,7 @@ from hypertare.machines.image.cache import Cache
 from hypertare.protocol import plan
 from hypertare.protocol.records import KnobOutcome, TaskResult
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, Traces, until
+from tests.integration.lab import Lab, Traces, falsify, own_cache, told, until
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
@@ -92,16 +91,6 @@ STORY = [
     ("measure", "send-1", "peer"),
 ]
 """What is done in each trial of `TINY`: phase, task, node."""
-
-
-def told(folder: Path) -> list[str]:
-    """All that a run's file holds in its order, as JSON, but for the host's time of day."""
-    with Store.open(folder) as store:
-        lines = [record.model_dump_json() for boot, bench in store.benches() for record in bench]
-        for trial in store.trials():
-            lines.append(repr(trial))
-            lines += [record.model_dump_json() for record in store.records(trial.planned.id)]
-        return lines
 
 
 def stories(folder: Path) -> list[list[tuple[str, str, str]]]:
@@ -168,28 +157,6 @@ def _interrupt(lab: Lab, study: Path) -> None:
     lab.assert_nothing_left(before)
     with Store.open(lab.work / "halved") as store:
         assert 1 <= len(store.trials()) < 4
-
-
-def own_cache(lab: Lab, name: str) -> str:
-    """All of the shared cache but its records; with its locks, for what is shared is made by one."""
-    shared, own = paths.cache_dir(), lab.home / name
-    own.mkdir()
-    for lock in ("lock", "lock-emulators", "lock-moving"):
-        (shared / lock).touch()
-        (own / lock).symlink_to(shared / lock)
-    for kind in (
-        "names",
-        "packages",
-        "sources",
-        "kernels",
-        "modules",
-        "images",
-        "emulators",
-        "scripts",
-    ):
-        (shared / kind).mkdir(parents=True, exist_ok=True)
-        (own / kind).symlink_to(shared / kind)
-    return str(own)
 
 
 def with_cat(place: Path) -> SimpleNamespace:
@@ -348,16 +315,6 @@ def could_not(cache: Cache) -> None:
 
     with cache.building(lambda _: None, "emulators"):
         cache.make("emulators", emulator.recipe().key, "emulator", fill)
-
-
-def falsify(entry: Path) -> None:
-    """Makes kept records such as another agent may have left, sound in themselves."""
-    records = entry / "records.jsonl"
-    before = records.read_bytes()
-    records.write_bytes(before.replace(b'"uptime_s":', b'"uptime_s":1', 1))
-    digests = [hashlib.sha256(content).hexdigest() for content in (before, records.read_bytes())]
-    meta = entry / "entry.json"
-    meta.write_text(meta.read_text().replace(*digests))
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from hypertare.platforms.guest import INNER_CPU, KVM_HOST
 from hypertare.protocol import plan
 from hypertare.protocol.records import BenchReady, KnobOutcome, NodeReady, ProbeValues
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab
-from tests.integration.test_emulated import own_cache
+from tests.integration.lab import Lab, own_cache
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 

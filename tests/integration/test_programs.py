@@ -14,8 +14,7 @@ import pytest
 
 from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab
-from tests.integration.test_emulated import own_cache, told
+from tests.integration.lab import Lab, own_cache, told
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lab import Lab, trials
-from tests.integration.test_emulated import falsify, own_cache
+from tests.integration.lab import Lab, falsify, own_cache, trials
 
 VIRTUAL = """
 name = "tiny"

@@ -8,8 +8,7 @@ import pytest
 
 from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, Traces, summary
-from tests.integration.test_emulated import own_cache
+from tests.integration.lab import Lab, Traces, own_cache, summary
 
 STUDY = """
 name = "via"

@@ -18,9 +18,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.integration.lab import Lab, trials
+from tests.integration.lab import Lab, own_cache, told, trials
 from tests.integration.stops import busy, stopping
-from tests.integration.test_emulated import own_cache, told
 
 STUDY = """
 name = "exact"
