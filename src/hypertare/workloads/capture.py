@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from hypertare.base.quantities import Size
-from hypertare.base.response import Found, Response, Values, whole
+from hypertare.base.response import Found, Response, whole
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats import line_rate
 from hypertare.workloads import packet_work, streams_at_once
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.sending import SendingSettings
+from hypertare.workloads.sending import Sending, SendingSettings, loss
 from hypertare.workloads.stream_rate import goodput, packet_rate
 from hypertare.workloads.via import SHARED_MEMORY, shared_misfit, via_misfit
 from hypertare.workloads.workload import (
@@ -122,7 +122,7 @@ def frame_misfit(setting: str, size: int, header: int, mtu: int) -> str | None:
     return f"'{setting}' is {size}: with an MTU of {mtu} bytes it must be from {least} to {most}"
 
 
-class Capture(Workload):
+class Capture(Sending):
     name = "capture"
     settings = CaptureSettings
     own_responses = (
@@ -142,32 +142,17 @@ class Capture(Workload):
         *packet_work.RESPONSES,
         *streams_at_once.RESPONSES,
     )
-    headline = "goodput"
-    needs_network = True
-    is_timed = True
-    polls = True
 
     def measure(self, phase: Phase) -> Found:
-        sent = phase.total("send", "sent_packets")
-        captured = phase.total("receive", "received_packets")
         all_sent = phase.total("send", "all_packets")
         dropped = phase.total("receive", "all_drops")
         return {
             "goodput": goodput(phase),
             "packet_rate": packet_rate(phase),
             "sent_rate": phase.total("send", "sent_bps"),
-            "loss": max(0.0, 1 - captured / sent) if sent and captured is not None else None,
+            "loss": loss(phase),
             "capture_drops": dropped / all_sent if all_sent and dropped is not None else None,
         }
-
-    def beside_others(self, parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
-        """Goodput is over the common interval, where that is not too favourable."""
-        return streams_at_once.with_common_rates(parts, phase)
-
-    def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
-        """What is counted of all frames is counted so; goodput is the sum of the guests' own."""
-        values = self.measure(phase) | {"goodput": joined.get("goodput")}
-        return values | streams_at_once.measure(parts, phase)
 
     def measure_node(self, phase: Phase, node: str) -> Found:
         return packet_work.measure(phase, node, _past_card(phase))
@@ -176,9 +161,6 @@ class Capture(Workload):
         """Both count the whole phase, with what is omitted."""
         captured = phase.total("receive", "all_packets")
         return {"cpu_per_packet": machine_cpu / captured} if captured else {}
-
-    def why_not(self, phase: Phase) -> str:
-        return streams_at_once.why_not(phase) or super().why_not(phase)
 
 
 def _past_card(phase: Phase) -> packet_work.PastCard | None:

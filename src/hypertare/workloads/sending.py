@@ -5,7 +5,10 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from hypertare.base.quantities import OfCapacity, OfferedRate, Waiting, Working
-from hypertare.workloads.workload import SETTLE_S, WorkloadSettings
+from hypertare.base.response import Found, Values
+from hypertare.protocol.phase import Phase
+from hypertare.workloads import streams_at_once
+from hypertare.workloads.workload import SETTLE_S, Workload, WorkloadSettings
 
 
 class SendingSettings(WorkloadSettings):
@@ -35,3 +38,29 @@ class SendingSettings(WorkloadSettings):
     @property
     def is_share_of_capacity(self) -> bool:
         return isinstance(self.rate, OfCapacity)
+
+
+class Sending(Workload):
+    headline = "goodput"
+    needs_network = True
+    is_timed = True
+    polls = True
+
+    def beside_others(self, parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
+        """Goodput is over the common interval, where that is not too favourable."""
+        return streams_at_once.with_common_rates(parts, phase)
+
+    def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
+        """What is counted of all pairs is counted so; goodput is the sum of the guests' own."""
+        values = self.measure(phase) | {"goodput": joined.get("goodput")}
+        return values | streams_at_once.measure(parts, phase)
+
+    def why_not(self, phase: Phase) -> str:
+        return streams_at_once.why_not(phase) or super().why_not(phase)
+
+
+def loss(phase: Phase) -> float | None:
+    """Sent is counted at the sender, received at the receiver: what is between is lost, wherever."""
+    sent = phase.total("send", "sent_packets")
+    received = phase.total("receive", "received_packets")
+    return max(0.0, 1 - received / sent) if sent and received is not None else None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from hypertare.base.quantities import Size
-from hypertare.base.response import Found, Response, Values
+from hypertare.base.response import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats import line_rate
@@ -15,7 +15,7 @@ from hypertare.workloads import packet_work, stream_work, streams_at_once
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import End, Pair
-from hypertare.workloads.sending import SendingSettings
+from hypertare.workloads.sending import Sending, SendingSettings, loss
 from hypertare.workloads.stream_rate import goodput, packet_rate
 from hypertare.workloads.workload import (
     Line,
@@ -173,7 +173,7 @@ class StreamSettings(SendingSettings):
         )
 
 
-class Stream(Workload):
+class Stream(Sending):
     name = "stream"
     settings = StreamSettings
     own_responses = (
@@ -192,14 +192,8 @@ class Stream(Workload):
         *packet_work.RESPONSES,
         *streams_at_once.RESPONSES,
     )
-    headline = "goodput"
-    needs_network = True
-    is_timed = True
-    polls = True
 
     def measure(self, phase: Phase) -> Found:
-        sent = phase.total("send", "sent_packets")
-        received = phase.total("receive", "received_packets")
         of_datagrams = phase.total("receive", "lost_packets") is not None
         flows = max(1, len(phase.tasks("send")))
         rtt = phase.total("send", "rtt_s")
@@ -207,23 +201,11 @@ class Stream(Workload):
             "goodput": goodput(phase),
             "packet_rate": packet_rate(phase) if of_datagrams else None,
             "sent_rate": phase.total("send", "sent_bps"),
-            # Sent is counted at the sender, received at the receiver: what is between is lost, wherever.
-            "loss": max(0.0, 1 - received / sent)
-            if of_datagrams and sent and received is not None
-            else None,
+            "loss": loss(phase) if of_datagrams else None,
             "reordered": phase.total("receive", "reordered_packets") if of_datagrams else None,
             "retransmits": phase.total("send", "retransmits"),
             "tcp_rtt": None if rtt is None else rtt / flows,
         }
-
-    def beside_others(self, parts: dict[int, Values], phase: Phase) -> dict[int, Values]:
-        """Goodput is over the common interval, where that is not too favourable."""
-        return streams_at_once.with_common_rates(parts, phase)
-
-    def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
-        """What is counted of all streams is counted so; goodput is the sum of the guests' own."""
-        values = self.measure(phase) | {"goodput": joined.get("goodput")}
-        return values | streams_at_once.measure(parts, phase)
 
     def measure_node(self, phase: Phase, node: str) -> Found:
         return stream_work.measure(phase, node) | packet_work.measure(phase, node)
@@ -231,9 +213,6 @@ class Stream(Workload):
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         received = phase.total("receive", "received_bytes")
         return {"cpu_per_gigabyte": machine_cpu / (received / 1e9)} if received else {}
-
-    def why_not(self, phase: Phase) -> str:
-        return streams_at_once.why_not(phase) or super().why_not(phase)
 
 
 STREAM = Stream()
