@@ -10,7 +10,7 @@ import pytest
 
 from hypertare.design.trials import FinishedTrial
 from hypertare.protocol.records import Interval, Record, TaskResult
-from hypertare.report.model import Report
+from hypertare.report.model import Report, _commands
 from hypertare.runs.store import Meta, Store
 from tests import factory
 from tests.report.conftest import read
@@ -94,6 +94,23 @@ def test_how_to_reproduce(report: Report) -> None:
     assert report.commands[0] == "hypertare run first-look --seed 7"
     assert report.commands[1] == f"hypertare report {report.source.parent}"
     assert report.vmm_commands["guest2"].endswith("-append 'quiet panic=-1'")
+
+
+@pytest.mark.parametrize(
+    ("asked", "again"),
+    [
+        (["run", "x", "--out", "/home/me/x"], "run x --seed 7"),
+        (["run", "--out=x", "x", "--seed", "9"], "run x --seed 9"),
+        (["weigh", "--", "cc", "--out", "x"], "weigh --seed 7 -- cc --out x"),
+        (["run", "x", "--out"], "run x --seed 7"),
+    ],
+)
+def test_where_a_run_was_put_is_no_part_of_how(
+    report: Report, asked: list[str], again: str
+) -> None:
+    meta = report.meta.model_copy(update={"argv": ("hypertare", *asked)})
+    first, *_ = _commands(meta, report.source)
+    assert first == f"hypertare {again}"
 
 
 def test_platforms_are_what_was_negotiated(report: Report) -> None:

@@ -516,12 +516,24 @@ def _vmm_commands(store: Store) -> dict[str, str]:
 
 def _commands(meta: Meta, path: Path) -> Iterator[str]:
     if meta.argv:
-        again = ["hypertare", *meta.argv[1:]]
+        again = ["hypertare", *_without_place(meta.argv[1:])]
         if "--seed" not in again:
             place = again.index("--") if "--" in again else len(again)
             again[place:place] = ["--seed", str(meta.seed)]
         yield shlex.join(again)
     yield shlex.join(["hypertare", "report", str(path.parent)])
+
+
+def _without_place(argv: Sequence[str]) -> Iterator[str]:
+    """Where a run was put is no part of how it is made, and there it cannot be made once more."""
+    words = iter(argv)
+    for word in words:
+        if word == "--":
+            yield from (word, *words)
+        elif word == "--out":
+            next(words, None)
+        elif not word.startswith("--out="):
+            yield word
 
 
 def _index(order: Sequence[str], item: str) -> int:
