@@ -89,6 +89,29 @@ def test_a_process_of_ours_moves_packets_both_ways_notified_and_polling(lab: Lab
     lab.assert_nothing_left(before)
 
 
+def test_one_core_polls_for_two_guests(lab: Lab) -> None:
+    # Long enough that both guests' streams run at once, also on a busy host.
+    study(lab, sut='guests = 2\ndatapath = "sidecore"', duration="3s")
+    before = Traces.now()
+    ran = lab.run("run", "study.toml", "--out", "run")
+    assert ran.status == 0, ran
+    run = lab.work / "run"
+    assert summary(run)["failed"] == []
+    for guest in ("guest1-1", "guest1-2"):
+        served = counted(run, "datapath", guest)
+        assert {workload for _, workload, _ in served} == {"bulk", "rtt"}
+        for _, workload, values in served:
+            assert values["frames_in"] > 20 and values["frames_out"] > 20, (guest, workload, values)
+            assert values["kicks"] == 0 and values["refused"] == 0
+    # Its time is told once, half of it of each, though nobody knows whose packets it was for.
+    first, second = (
+        [values["datapath_s"] for _, _, values in counted(run, "outside", guest)]
+        for guest in ("guest1-1", "guest1-2")
+    )
+    assert first == pytest.approx(second, rel=0.01) and min(first) > 0
+    lab.assert_nothing_left(before)
+
+
 def test_a_datapath_that_is_killed_ends_its_trial_by_name(lab: Lab) -> None:
     study(lab, sut='datapath = "vhost-user"', duration="20s")
     started = lab.start("run", "study.toml", "--out", "run")
