@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import count
 
 import numpy as np
@@ -13,6 +13,7 @@ from hypertare.base.level import Level
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.claims import judge
 from hypertare.findings.estimates import estimate
+from hypertare.findings.many_cells import Over, over
 from hypertare.findings.series import series
 from hypertare.runs.summary import JudgedClaim
 from hypertare.study.claims import Claim
@@ -23,9 +24,15 @@ EFFICIENCY = {64: 0.5, 512: 0.8, 8192: 0.98}
 
 
 def made(
-    boots: int = 4, noise: float = 0.003, lost: int | None = None, mtus: tuple[int, ...] = (1500,)
+    boots: int = 4,
+    noise: float = 0.003,
+    lost: Collection[tuple[int, int]] = (),
+    mtus: tuple[int, ...] = (1500,),
 ) -> list[FinishedTrial]:
-    """Native and a guest side by side; a smaller MTU takes another tenth from the guest."""
+    """Native and a guest side by side; a smaller MTU takes another tenth from the guest.
+
+    `lost` are the sizes and boots of which the guest has no figure.
+    """
     rng, blocks, found = np.random.default_rng(5), count(), []
     for boot in range(boots):
         for size in SIZES:
@@ -36,28 +43,30 @@ def made(
                 of_guest = EFFICIENCY[size] * (0.9 if mtu < 1500 else 1.0)
                 for platform, share in (("native", 1.0), ("guest", of_guest)):
                     value = shared * share * float(np.exp(noise * rng.standard_normal()))
-                    gone = platform == "guest" and size == lost
+                    gone = platform == "guest" and (size, boot) in lost
                     found.append(
                         trial(platform, block, None if gone else {"goodput": value}, cell, boot)
                     )
     return found
 
 
+GIVEN: Mapping[str, object] = {
+    "text": "so it is",
+    "response": "goodput",
+    "platform": "guest",
+    "measure": "efficiency",
+    "over": "mean",
+    "op": "above",
+    "value": 0.9,
+}
+
+
 def said(trials: list[FinishedTrial], **fields: object) -> JudgedClaim:
-    given: Mapping[str, object] = {
-        "text": "so it is",
-        "response": "goodput",
-        "platform": "guest",
-        "measure": "efficiency",
-        "over": "mean",
-        "op": "above",
-        "value": 0.9,
-    }
     known = estimate(
         trials, RESPONSES, baseline="native", confidence=0.95, threshold=0.01, clock="wall",
         leading={"tcp": "goodput"}, platforms=(),
     )  # fmt: skip
-    return judge(Claim.model_validate(given | fields), known.estimates, measured=series(trials))
+    return judge(Claim.model_validate(GIVEN | fields), known.estimates, measured=series(trials))
 
 
 MEAN = (0.5 * 0.8 * 0.98) ** (1 / 3)
@@ -102,8 +111,32 @@ def test_a_choice_costs_certainty() -> None:
 
 
 def test_a_cell_without_figures_is_counted() -> None:
-    one = said(made(lost=64), value=0.5)
-    assert one.judgement == "holds" and "mean over 2 cells (1 more have no figure)" in one.evidence
+    one = said(made(lost=[(64, boot) for boot in range(4)]), value=0.5)
+    assert one.judgement == "holds" and "mean over 2 cells (1 more lack figures)" in one.evidence
+
+
+@pytest.mark.parametrize(
+    ("lost", "cells", "rounds"),
+    [
+        # One that has a single round does not take the others' rounds from them.
+        ([(64, 0), (64, 1), (64, 3)], 2, 4),
+        # One that failed once costs that round, and keeps its place.
+        ([(64, 2)], 3, 3),
+        # What no two rounds have alike is left out.
+        ([(64, 0), (64, 1), (512, 2), (512, 3)], 1, 4),
+    ],
+)
+def test_a_cell_that_fails_now_and_then_does_not_leave_the_claim_undecided(
+    lost: list[tuple[int, int]], cells: int, rounds: int
+) -> None:
+    one = said(made(lost=lost), value=0.5)
+    assert one.judgement == "holds" and f"over {cells} cells" in one.evidence
+    assert ("lack figures" in one.evidence) == (cells < 3)
+    every = series(made(lost=lost))
+    guests = [one for one in every if one.platform == "guest"]
+    found = over(Claim.model_validate(GIVEN), None, guests, every, "native", "higher")
+    assert isinstance(found, Over)
+    assert (found.cells, found.missing, found.rounds) == (cells, 3 - cells, rounds)
 
 
 def test_against_other_cells_it_is_the_mean_of_differences() -> None:

@@ -382,7 +382,7 @@ def _over_words(
     named = [f"{factor_text(factor)} {level}" for factor, level in (against or {}).items()]
     second = f"{kind} against {', '.join(named)}" if named else ""
     where = f", in {_place(claim.platform, found.cell, None)}" if found.cell is not None else ""
-    missing = f" ({found.missing} more have no figure)" if found.missing else ""
+    missing = f" ({found.missing} more lack figures)" if found.missing else ""
     chosen = " chosen of" if found.cell is not None else " over"
     cells = f"{claim.over}{chosen} {found.cells} cells{missing}{where}{second}"
     return f"{cells}: {_alone_words(claim, one, seen)}"

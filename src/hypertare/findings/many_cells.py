@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -27,7 +28,7 @@ Rounds = Mapping[int, float]
 @dataclass(frozen=True)
 class Over:
     """A figure over `cells` with its interval, none where nothing varies; `cell` is the one that was
-    chosen. `missing` counts cells without a figure.
+    chosen. `missing` counts cells that are left out, for they lack figures in some of the `rounds`.
     """
 
     estimate: float
@@ -55,10 +56,9 @@ def over(
     value, by boots where those differ.
     """
     figures = [(one, _figures(claim, against, one, every, baseline, better)) for one in chosen]
-    good = [(one, rounds) for one, rounds in figures if rounds]
-    shared = _shared(good)
-    if len(shared) < 2:
-        return f"fewer than two rounds have a figure of each of its {len(chosen)} cells"
+    good, shared = _alike(figures)
+    if not good:
+        return f"fewer than two rounds have a figure of any of its {len(chosen)} cells"
     values = np.array([[rounds[number] for number in shared] for _, rounds in good])
     of_round = _boots_of(good[0][0], shared)
     back = _back(claim, against, better)
@@ -81,6 +81,25 @@ def mean(figures: Sequence[tuple[Series, Rounds]], confidence: float = 0.95) -> 
         return None
     values = [float(np.mean([rounds[n] for _, rounds in figures])) for n in shared]
     return boots.mean(values, _boots_of(figures[0][0], shared), confidence).interval
+
+
+def _alike(
+    figures: Sequence[tuple[Series, Rounds]],
+) -> tuple[list[tuple[Series, Rounds]], list[int]]:
+    """Cells that all have the same rounds, two at least: as many figures as can be had so.
+
+    Of hundreds of cells some fail in a round or two. One of them must not take that round from all
+    others, nor may a round that few cells have take the other cells.
+    """
+    having = Counter(number for _, rounds in figures for number in rounds)
+    numbers = sorted(having, key=lambda number: (-having[number], number))
+    best: tuple[list[tuple[Series, Rounds]], list[int]] = [], []
+    for count in range(2, len(numbers) + 1):
+        shared = sorted(numbers[:count])
+        good = [(one, rounds) for one, rounds in figures if rounds.keys() >= set(shared)]
+        if len(good) * count >= len(best[0]) * len(best[1]):
+            best = good, shared
+    return best if best[0] else ([], [])
 
 
 def _shared(figures: Sequence[tuple[Series, Rounds]]) -> list[int]:
