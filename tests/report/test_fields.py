@@ -89,7 +89,7 @@ def test_other_factors_are_averaged() -> None:
 
 
 def test_a_cell_without_a_trial_is_not_drawn() -> None:
-    (one,) = drawn(made(mtus=(500, 1500), lost=64), of="efficiency")
+    (one,) = drawn(made(mtus=(500, 1500), lost=[(64, boot) for boot in range(4)]), of="efficiency")
     assert len(one.rows) == 4
     assert drawn([]) == []
 
