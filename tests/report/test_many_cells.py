@@ -11,7 +11,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from hypertare.report import html, markdown, terminal
+from hypertare.base.errors import InputError
+from hypertare.base.words import level_text
+from hypertare.report import html, markdown, model, terminal
 from hypertare.report.model import Report
 from hypertare.report.tables import grid
 from tests import made_weights
@@ -128,3 +130,39 @@ def test_axes_are_plain_numbers_and_lines_are_told_apart(page: Page, file: Path)
         ".map((path) => path.getAttribute('stroke-dasharray')))].length"
     )
     assert dashes == 4
+
+
+# --- hundreds of cells
+
+
+def test_of_hundreds_of_cells_a_page_has_what_leads(
+    weights: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = html.render(weights)
+    monkeypatch.setattr(model, "MOST_WHOLE_CELLS", 41)
+    lean = html.render(weights)
+    cells, all_of_them = (
+        re.search(r'<section id="cells">.*?</section>', page, re.DOTALL)[0]  # type: ignore[index]
+        for page in (lean, whole)
+    )
+    assert len(cells) < len(all_of_them) / 5
+    assert lean.count('<details class="cell"') == 42
+    assert cells.count("<b>goodput</b>: payload received over time") == 42
+    assert "Every trial: goodput" in whole and "Every trial: goodput" not in lean
+    assert "The leading response of each of the 42 cells" in lean
+    (example,) = re.findall(r"for example <code>--cell '(.+?)=(.+?)'</code>", lean)
+    assert any(
+        level_text(one.get(example[0], "")) == example[1] for one in weights.cells().values()
+    )
+
+
+def test_cells_that_are_asked_for_are_shown_whole(
+    weights: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model, "MOST_WHOLE_CELLS", 41)
+    asked = html.render(weights, {"workload": "load", "knobs.napi_weight": "60"})
+    assert asked.count("Every trial: goodput") == 8
+    assert "all of 8 of them" in asked
+    with pytest.raises(InputError, match=r"knobs.napi_weight = 3\.") as error:
+        html.render(weights, {"knobs.napi_weight": "3"})
+    assert "knobs.napi_weight = 1, 2, 8, 60, 200" in str(error.value.do)

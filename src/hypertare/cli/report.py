@@ -56,6 +56,15 @@ def report(
             help="Write the report as one HTML file, too; - prints it instead.",
         ),
     ] = None,
+    cell: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FACTOR=LEVEL",
+            help="In the page: every response, chart and trial of the cells with this level, where a run "
+            "has too many to show all of each. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     baseline_level: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,23 +90,27 @@ def report(
     if format is Format.table and (tuning := _tuning(run)) is not None:
         _show_tuning(tuning, html)
         return
-    found = load(run, references=_references(baseline_level or []))
+    references = _levels("--baseline-level", baseline_level or [])
+    whole = _levels("--cell", cell or [])
+    if whole and html is None:
+        raise InputError("--cell is of the page.", "Say where it goes: --html FILE.")
+    found = load(run, references=references)
     if html is not None:
         from hypertare.report import html as pages
 
-        _write_page(pages, found, html)
+        _write_page(pages, found, html, whole=whole)
     if not outputs.is_stdout(html):
         _print(found, format, every)
 
 
-def _write_page(pages: Any, found: Report | Tuning, html: Path) -> None:
+def _write_page(pages: Any, found: Report | Tuning, html: Path, **settings: Any) -> None:
     """`pages` is the module that draws them."""
     from hypertare.cli import outputs
 
     if outputs.is_stdout(html):
-        outputs.put_page(pages.render(found))
+        outputs.put_page(pages.render(found, **settings))
         return
-    pages.write(found, html)
+    pages.write(found, html, **settings)
     print(f"report: {html}", file=sys.stderr)
 
 
@@ -134,8 +147,8 @@ def _show_tuning(found: Tuning, html: Path | None) -> None:
         show(found)
 
 
-def _references(asked: Sequence[str]) -> dict[str, str]:
-    """By factor, the level that the others are compared with, as a study has it.
+def _levels(option: str, asked: Sequence[str]) -> dict[str, str]:
+    """By factor, the level that an option names, as a study has it.
 
     Raises:
         InputError: one is not given as FACTOR=LEVEL.
@@ -145,8 +158,8 @@ def _references(asked: Sequence[str]) -> dict[str, str]:
     for one in asked:
         if "=" not in one:
             raise InputError(
-                f"--baseline-level {one}: write a factor and its level.",
-                "For example: --baseline-level bench.mtu=9000",
+                f"{option} {one}: write a factor and its level.",
+                f"For example: {option} bench.mtu=9000",
             )
     return {factor: level for factor, _, level in (one.partition("=") for one in asked)}
 

@@ -86,7 +86,9 @@ def judge(
         return _judge_law(claim, foretold)
     if claim.measure == "share":
         return _judge_share(claim, factorials)
-    known = list(estimates)
+    # Of a run of many cells nearly all estimates are of other responses.
+    asked = {claim.response, claim.with_response, claim.against_response}
+    known = [one for one in estimates if one.response in asked]
     matching = [one for one in known if _fits(claim, one)]
     if not matching:
         return _undecided(claim, f"no estimate of {claim.response} for {_cells(claim)}")

@@ -86,8 +86,11 @@ def baseline_of(sut: Series, every: Sequence[Series], baseline: str) -> list[Ser
 
 def agree(one: Series, other: Series, but: Collection[str] = ()) -> bool:
     """Whether their cells have the same level of every factor that both have, but for some."""
-    shared = (one.cell.keys() & other.cell.keys()).difference(but)
-    return all(same(one.cell[factor], other.cell[factor]) for factor in shared)
+    theirs = other.cell
+    for factor, level in one.cell.items():
+        if factor in theirs and factor not in but and not same(level, theirs[factor]):
+            return False
+    return True
 
 
 def paired(sut: Series, base: Series, response: str) -> tuple[Pairs, list[int]]:

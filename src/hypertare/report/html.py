@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hypertare.base import figures
+from hypertare.base.errors import InputError
 from hypertare.base.units import human_size
-from hypertare.base.words import word
+from hypertare.base.words import level_text, word
 from hypertare.report import charts, claims, every_trial, page, plots, translation, verdict
 from hypertare.report.every_trial import EveryTrial
 from hypertare.report.model import Failure, Report
@@ -60,18 +61,32 @@ class Section:
     every: EveryTrial | None
 
 
-def write(report: Report, path: Path) -> None:
+def write(report: Report, path: Path, whole: Mapping[str, str] | None = None) -> None:
     """Writes the report's file, whole or not at all.
 
+    Args:
+        whole: see `render`.
+
     Raises:
-        MachineError: it cannot be written.
+        InputError: as `render`.
+        MachineError: the file cannot be written.
     """
-    page.write(render(report), path)
+    page.write(render(report, whole), path)
 
 
-def render(report: Report) -> str:
-    """The page."""
-    overview, sections, asked = _overview(report), list(_sections(report)), list(_plots(report))
+def render(report: Report, whole: Mapping[str, str] | None = None) -> str:
+    """The page.
+
+    Args:
+        whole: levels by factor. Of hundreds of cells those with all of them are shown with every
+            response, chart and trial; without, each cell's leading response is.
+
+    Raises:
+        InputError: no cell has these levels.
+    """
+    chosen = _whole(report, whole or {})
+    sections = list(_sections(report, chosen))
+    overview, asked = _overview(report), list(_plots(report))
     return page.render(
         "report.html.j2",
         [*asked, *_all_charts(overview, sections)],
@@ -88,6 +103,8 @@ def render(report: Report) -> str:
         failures=report.failures,
         failed_share=f"{len(report.failures)} of {len(report.trials)}",
         folded=report.has_many_cells,
+        whole=len(chosen),
+        example=_example(report),
         marks=verdict.MARKS,
         tones=claims.TONES,
         environment=list(_environment(report)),
@@ -166,29 +183,62 @@ def _overview(report: Report) -> Chart | None:
     )
 
 
-def _sections(report: Report) -> Iterator[Section]:
+def _whole(report: Report, asked: Mapping[str, str]) -> frozenset[str]:
+    """Labels of the cells of which everything is shown."""
+    cells = report.cells()
+    if not asked:
+        return frozenset() if report.has_hundreds_of_cells else frozenset(cells)
+    found = frozenset(
+        label
+        for label, cell in cells.items()
+        if all(f in cell and level_text(cell[f]) == level for f, level in asked.items())
+    )
+    if found:
+        return found
+    known: dict[str, dict[str, None]] = {}
+    for cell in cells.values():
+        for factor, level in cell.items():
+            known.setdefault(factor, {})[level_text(level)] = None
+    raise InputError(
+        f"No cell of this run has {' and '.join(f'{f} = {level}' for f, level in asked.items())}.",
+        "It has: " + "; ".join(f"{f} = {', '.join(levels)}" for f, levels in known.items()) + ".",
+    )
+
+
+def _example(report: Report) -> str:
+    """One factor's level, as `--cell` takes it."""
+    *_, (factor, level) = next(reversed(report.cells().values())).items()
+    return f"{factor}={level_text(level)}"
+
+
+def _sections(report: Report, whole: Container[str]) -> Iterator[Section]:
     for number, (label, cell) in enumerate(report.cells().items()):
-        workload = str(cell.get("workload"))
+        key, workload = f"cell{number}", str(cell.get("workload"))
+        leading = report.meta.headline.get(workload, "")
+        if label not in whole:
+            led = _groups(report, key, label, workload, None, (leading,))
+            yield Section(key, label, next(led, None), (), (), None)
+            continue
         every = every_trial.of_cell(report, label, workload)
-        groups = list(_groups(report, f"cell{number}", label, workload, every))
-        leading = word(report.meta.headline.get(workload, ""))
-        lead = next((group for group in groups if group.name == leading), None)
-        yield Section(
-            f"cell{number}",
-            label,
-            lead,
-            tuple(group for group in groups if group is not lead),
-            tuple(_of_cell(report, f"cell{number}", label)),
-            every,
-        )
+        groups = list(_groups(report, key, label, workload, every))
+        lead = next((group for group in groups if group.name == word(leading)), None)
+        others = tuple(group for group in groups if group is not lead)
+        yield Section(key, label, lead, others, tuple(_of_cell(report, key, label)), every)
 
 
 def _groups(
-    report: Report, key: str, label: str, workload: str, every: EveryTrial | None
+    report: Report,
+    key: str,
+    label: str,
+    workload: str,
+    every: EveryTrial | None,
+    only: Collection[str] | None = None,
 ) -> Iterator[Group]:
     estimates = report.estimates(label)
     columns = {column.response.name: column for column in every.columns} if every else {}
     for number, response in enumerate(report.responses(workload).values()):
+        if only is not None and response.name not in only:
+            continue
         chosen = [estimate for estimate in estimates if estimate.response == response.name]
         if not report.points_of(label, response.name):
             continue

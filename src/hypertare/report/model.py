@@ -50,6 +50,8 @@ _MODES: Mapping[str, tuple[str, ...]] = {
 
 MOST_CELLS = 3
 """That are read one by one."""
+MOST_WHOLE_CELLS = 64
+"""Of which a page holds every response, chart and trial: some 0.2 MB each."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,8 @@ class Report:
             ): trial.planned.platform
             for trial in of_cells(self.trials)
         }
-        order = sorted(named, key=lambda name: (_index(self.meta.platforms, named[name]), name))
+        places = _places(self.meta.platforms)
+        order = sorted(named, key=lambda name: (places.get(named[name], len(places)), name))
         return {name: named[name] for name in order}
 
     @cached_property
@@ -178,6 +181,10 @@ class Report:
 
     def cells(self) -> dict[str, dict[str, Level]]:
         """The cells by their labels, in the order in which the study names their levels."""
+        return self._cells
+
+    @cached_property
+    def _cells(self) -> dict[str, dict[str, Level]]:
         made: dict[str, dict[str, Level]] = {}
         for trial in cell_order.in_order(
             of_cells(self.trials), self.meta.settings, self.meta.platforms
@@ -192,18 +199,25 @@ class Report:
 
     def estimates(self, label: str | None = None) -> list[Estimate]:
         """Estimates in order of display, of one cell or of all."""
-        if label is not None:
-            return self._estimates_of.get(label, [])
-        return in_order(self.summary.estimates, self.meta, self.wording)
+        return self._in_order if label is None else self._estimates_of.get(label, [])
 
     @property
     def has_many_cells(self) -> bool:
         """What was found over all of them comes first then, and each is for those who ask."""
         return len(self.cells()) > MOST_CELLS
 
+    @property
+    def has_hundreds_of_cells(self) -> bool:
+        """Of each a page has what leads; all else of those that are asked for."""
+        return len(self.cells()) > MOST_WHOLE_CELLS
+
     def points_of(self, label: str, response: str) -> list[Point]:
         """Every good trial's value of a response in a cell."""
         return self._points_of.get((label, response), [])
+
+    @cached_property
+    def _in_order(self) -> list[Estimate]:
+        return in_order(self.summary.estimates, self.meta, self.wording)
 
     @cached_property
     def _estimates_of(self) -> dict[str, list[Estimate]]:
@@ -286,18 +300,25 @@ def of_cells(trials: Iterable[FinishedTrial]) -> tuple[FinishedTrial, ...]:
 def in_order(estimates: Iterable[Estimate], meta: Meta, wording: Wording) -> list[Estimate]:
     """By cell, response and platform as the study names them; a summary's stand by cell."""
     every = list(estimates)
-    cells = list(dict.fromkeys(wording.label(one.cell) for one in every))
+    labels = [wording.label(one.cell) for one in every]
+    cells = _places(dict.fromkeys(labels))
+    platforms = _places(meta.platforms)
+    responses = {
+        workload: _places(response.name for response in known)
+        for workload, known in meta.responses.items()
+    }
 
-    def place(estimate: Estimate) -> tuple[int, int, int, str]:
-        responses = meta.responses.get(str(estimate.cell.get("workload")), ())
+    def place(number: int) -> tuple[int, int, int, str]:
+        one = every[number]
+        known = responses.get(str(one.cell.get("workload")), {})
         return (
-            _index(cells, wording.label(estimate.cell)),
-            _index([response.name for response in responses], estimate.response),
-            _index(meta.platforms, estimate.platform),
-            wording.platform(estimate.platform, estimate.cell),
+            cells[labels[number]],
+            known.get(one.response, len(known)),
+            platforms.get(one.platform, len(platforms)),
+            wording.platform(one.platform, one.cell),
         )
 
-    return sorted(every, key=place)
+    return [every[number] for number in sorted(range(len(every)), key=place)]
 
 
 def _leading(summary: Summary, meta: Meta, wording: Wording) -> list[Estimate]:
@@ -536,5 +557,5 @@ def _without_place(argv: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _index(order: Sequence[str], item: str) -> int:
-    return order.index(item) if item in order else len(order)
+def _places(order: Iterable[str]) -> dict[str, int]:
+    return {item: place for place, item in enumerate(order)}

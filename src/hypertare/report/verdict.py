@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from hypertare.base import figures
@@ -80,6 +80,10 @@ class Wording:
     in_factors: frozenset[str] = frozenset()
     """Responses of which a change reaches tenfold: all of theirs are told as factors, so that the unit
     does not change between neighbours."""
+    _labels: dict[tuple[tuple[str, type, Level], ...], str] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """Those made already: a report asks for each hundreds of times."""
 
     @classmethod
     def of(cls, meta: Meta, summary: Summary, trials: Sequence[FinishedTrial]) -> Wording:
@@ -125,6 +129,12 @@ class Wording:
 
     def label(self, cell: Cell) -> str:
         """Names a cell: `tcp receive cpus 2`."""
+        known = tuple((factor, type(level), level) for factor, level in cell.items())
+        if known not in self._labels:
+            self._labels[known] = self._label(cell)
+        return self._labels[known]
+
+    def _label(self, cell: Cell) -> str:
         workload = str(cell.get("workload", ""))
         levels = [
             named(factor, level)
