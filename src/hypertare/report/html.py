@@ -206,9 +206,9 @@ def _whole(report: Report, asked: Mapping[str, str]) -> frozenset[str]:
 
 
 def _example(report: Report) -> str:
-    """One factor's level, as `--cell` takes it."""
-    *_, (factor, level) = next(reversed(report.cells().values())).items()
-    return f"{factor}={level_text(level)}"
+    """One factor's level, as `--cell` takes it; nothing where no cell has one."""
+    levels = [item for cell in report.cells().values() for item in cell.items()]
+    return f"{levels[-1][0]}={level_text(levels[-1][1])}" if levels else ""
 
 
 def _sections(report: Report, whole: Container[str]) -> Iterator[Section]:
