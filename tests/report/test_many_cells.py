@@ -166,3 +166,18 @@ def test_cells_that_are_asked_for_are_shown_whole(
     with pytest.raises(InputError, match=r"knobs.napi_weight = 3\.") as error:
         html.render(weights, {"knobs.napi_weight": "3"})
     assert "knobs.napi_weight = 1, 2, 8, 60, 200" in str(error.value.do)
+
+
+def test_a_grid_that_fills_screens_is_a_line(
+    weights: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = shown(weights)
+    monkeypatch.setattr(terminal, "_MOST_OF_GRID", 7)
+    short = " ".join(shown(weights).split())
+    said = (
+        "goodput of load, Mb/s (virtual), by rate: 8 rows: --all, --html FILE or --format markdown"
+    )
+    assert said in short and said not in " ".join(whole.split())
+    # The smaller one stands, and so does all of it for those who ask.
+    assert "goodput of tcp, udp, Mb/s (virtual), by napi weight tcp" in short
+    assert said not in " ".join(shown(weights, every=True).split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -37,6 +37,8 @@ _STYLES: dict[Tone, str] = {
 _JUDGEMENTS = {"holds": "green", "fails": "red", "undecided": "yellow", "not judged": "dim"}
 _MOST_FAILURES = 5
 _MOST_WARNINGS = 2
+_MOST_OF_GRID = 24
+"""Rows."""
 _PROMPT = 3
 """Lines of a screen that what follows the report takes."""
 
@@ -64,15 +66,16 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     parts += _claims(report)
     parts += _forests(report)
     parts += map(_sentence, (*report.verdicts, *report.remarks) if every else report.remarks)
-    for table in grid.tables(report):
-        parts += _found(table)
     if every:
+        parts += chain.from_iterable(map(_found, grid.tables(report)))
         parts += _tables(report, report.estimates())
+    else:
+        # Which factor matters is one table, over which cells it is known are many.
+        parts += _matters(report)
+        parts += chain.from_iterable(map(_short, grid.tables(report)))
     for table in tables(report):
         # Rows tell the largest changes of levels; of many levels there are pages of others.
-        if table.id == effects.ID and not every:
-            parts += _matters(report)
-        elif every or not is_left_out(table, report):
+        if every or (table.id != effects.ID and not is_left_out(table, report)):
             parts += _found(table)
     parts += _failures(report)
     parts += _warnings(report, every)
@@ -81,9 +84,19 @@ def render(report: Report, *, every: bool = False) -> RenderableType:
     return Group(*parts)
 
 
+def _short(table: Table) -> Iterator[RenderableType]:
+    """A grid of more rows than a screen has is a line that says where it is."""
+    if len(table.rows) <= _MOST_OF_GRID:
+        yield from _found(table)
+        return
+    where = f"{len(table.rows)} rows: --all, --html FILE or --format markdown"
+    yield from (Text(), Text(f"{_title(table)}: {where}", style="dim"))
+
+
 def _matters(report: Report) -> list[RenderableType]:
     """What matters most, unless the study's own questions are others: its claims are answered above."""
-    if report.summary.claims and not report.meta.settings.get("effects"):
+    is_asked = not report.summary.claims or bool(report.meta.settings.get("effects"))
+    if not (report.summary.effects and is_asked):
         return []
     return list(_found(effects.brief(report.summary.effects, report.wording)))
 
@@ -172,13 +185,17 @@ def _row(report: Report, estimate: Estimate) -> tuple[str, ...]:
 
 def _found(table: Table) -> Iterator[RenderableType]:
     yield Text()
-    # An abbreviation stays one.
-    title = table.title if table.title[:2].isupper() else table.title[0].lower() + table.title[1:]
-    yield Text(plain(title), style="bold")
+    yield Text(_title(table), style="bold")
     yield Padding(Fitting(table), (0, 0, 0, 2), expand=False)
     # Notes stand below, where they have room.
     for note in table.noted():
         yield Padding(Text(plain(note), style="dim"), (0, 0, 0, 2), expand=False)
+
+
+def _title(table: Table) -> str:
+    """An abbreviation stays one."""
+    title = table.title
+    return plain(title if title[:2].isupper() else title[0].lower() + title[1:])
 
 
 def _claims(report: Report) -> Iterator[RenderableType]:
