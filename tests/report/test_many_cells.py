@@ -179,5 +179,5 @@ def test_a_grid_that_fills_screens_is_a_line(
     )
     assert said in short and said not in " ".join(whole.split())
     # The smaller one stands, and so does all of it for those who ask.
-    assert "goodput of tcp, udp, Mb/s (virtual), by napi weight tcp" in short
+    assert "goodput of tcp, udp, Mb/s (virtual), by napi weight workload" in short
     assert said not in " ".join(shown(weights, every=True).split())
