@@ -194,7 +194,7 @@ def _whole(report: Report, asked: Mapping[str, str]) -> frozenset[str]:
         if all(f in cell and level_text(cell[f]) == level for f, level in asked.items())
     )
     if found:
-        return found
+        return found if report.has_hundreds_of_cells else frozenset(cells)
     known: dict[str, dict[str, None]] = {}
     for cell in cells.values():
         for factor, level in cell.items():
