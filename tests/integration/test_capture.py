@@ -28,10 +28,13 @@ warmup = 0
 min_trials = 2
 max_trials = 2
 """
+# A ring is handed over block by block, each after a millisecond or when it is full, so its blocks are the
+# time for which the program may be kept from running: in 128M half a second, on a busy host, too.
 PACED = """
 [workloads.packet]
 type = "capture"
 rate = "5.12M"
+ring = "128M"
 duration = "500ms"
 omit = "50ms"
 [workloads.socket]
