@@ -24,6 +24,7 @@ PARTS = (
     "datapath",
     "ping",
     "command",
+    "weigh",
     "boot",
     "emulated",
     "xen",

@@ -13,7 +13,7 @@ from hypertare.base.level import Level
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.claims import judge
 from hypertare.findings.estimates import estimate
-from hypertare.findings.many_cells import Over, over
+from hypertare.findings.many_cells import Over, log_ratios, mean, over
 from hypertare.findings.series import series
 from hypertare.runs.summary import JudgedClaim
 from hypertare.study.claims import Claim
@@ -113,6 +113,30 @@ def test_a_choice_costs_certainty() -> None:
 def test_a_cell_without_figures_is_counted() -> None:
     one = said(made(lost=[(64, boot) for boot in range(4)]), value=0.5)
     assert one.judgement == "holds" and "mean over 2 cells (1 more lack figures)" in one.evidence
+
+
+@pytest.mark.parametrize(
+    ("lost", "cells"),
+    [
+        ([], 3),
+        # Rounds 2 and 3 are left: no cell has to go.
+        ([(64, 0), (512, 1)], 3),
+        # No round is left of all, two are of two.
+        ([(64, 0), (64, 1), (512, 2), (512, 3), (8192, 3)], 2),
+        # Nothing is in common twice.
+        ([(size, boot) for size in SIZES for boot in (0, 1, 2)], 3),
+        ([(size, boot) for size in SIZES for boot in range(4)], 0),
+    ],
+)
+def test_a_point_of_a_plot_is_of_all_cells_that_can_be_compared(
+    lost: Collection[tuple[int, int]], cells: int
+) -> None:
+    every = series(made(lost=lost))
+    figures = [(one, log_ratios(one, "goodput", every, "native")) for one in every]
+    found = mean([(one, rounds) for one, rounds in figures if rounds])
+    assert (found[1] if found else 0) == cells
+    if found and cells == 3:
+        assert found[0].estimate == pytest.approx(np.log(MEAN), abs=0.01)
 
 
 @pytest.mark.parametrize(

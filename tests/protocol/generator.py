@@ -1,4 +1,4 @@
-"""Python's side of the protocol, made from the schemas that the agent prints.
+"""Python's side of the protocol, made from the schemas of the agent's types.
 
 A type of the schema is a class of the same name, or an alias where it is one of several texts or
 classes. A variant of a union is called by its title, else by its tag. Fields keep their order, which
@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +43,26 @@ Schema = dict[str, Any]
 
 
 def renew() -> None:
-    """Writes what the agent says, and what is made of that."""
+    """Writes the schemas, and what is made of them."""
     for side in SIDES:
-        file_of(side).write_text(json.dumps(asked("schema", side), indent=2) + "\n")
+        file_of(side).write_text(json.dumps(said(side), indent=2) + "\n")
     for file, text in modules().items():
         file.write_text(text)
 
 
+def said(side: str) -> Any:
+    """What the types of `crates/plan` say, as they are now."""
+    argv = ["cargo", "run", "-q", "--locked", "-p", "hypertare-plan", "--example", "schema", side]
+    return _json_of(argv, timeout=300)
+
+
 def asked(*argv: str) -> Any:
     """What the agent says, as JSON."""
-    ran = subprocess.run([agent_binary(), *argv], check=True, capture_output=True, timeout=60)
+    return _json_of([str(agent_binary()), *argv], timeout=60)
+
+
+def _json_of(argv: Sequence[str], timeout: float) -> Any:
+    ran = subprocess.run(argv, cwd=ROOT, check=True, stdout=subprocess.PIPE, timeout=timeout)
     return json.loads(ran.stdout)
 
 

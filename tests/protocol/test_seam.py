@@ -35,7 +35,7 @@ from hypertare.workloads import packets, responses
 from hypertare.workloads.registry import KINDS
 from hypertare.workloads.workload import Workload
 from tests import factory
-from tests.protocol.generator import ROOT, SIDES, asked, kept, modules
+from tests.protocol.generator import ROOT, SIDES, asked, kept, modules, said
 from tests.workloads.test_registry import INPUTS, NEEDED, PAIR, settings_of
 
 
@@ -50,7 +50,7 @@ RENEW = "it is old; renew it with `python -m tests.protocol`"
 @pytest.mark.parametrize("side", SIDES)
 def test_the_committed_schema_is_the_agents(side: str) -> None:
     """In the same order, too, which is that of a plan's fields."""
-    assert json.dumps(kept(side)) == json.dumps(asked("schema", side)), RENEW
+    assert json.dumps(kept(side)) == json.dumps(said(side)), RENEW
 
 
 def test_pythons_types_are_made_from_the_schemas() -> None:

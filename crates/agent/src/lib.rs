@@ -30,6 +30,8 @@ pub mod node;
 pub mod own_machine;
 pub mod probe;
 pub mod process;
+#[cfg(test)]
+mod tried_again;
 pub mod units;
 pub mod values;
 pub mod vmm;

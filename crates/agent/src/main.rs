@@ -43,7 +43,6 @@ enum Verb {
     #[command(flatten)]
     Workload(workload::Verb),
     Values(cli::values::Arguments),
-    Schema(cli::schema::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -65,7 +64,6 @@ fn main() -> ExitCode {
         Verb::Knob(arguments) => knob::alone::run(&arguments),
         Verb::Workload(verb) => verb.run(),
         Verb::Values(arguments) => cli::values::main(&arguments),
-        Verb::Schema(arguments) => cli::schema::main(&arguments),
     };
     cli::status(outcome)
 }

@@ -74,13 +74,20 @@ def over(
     return Over(*ends, *counts, cell=good[found.place][0].cell)
 
 
-def mean(figures: Sequence[tuple[Series, Rounds]], confidence: float = 0.95) -> Interval | None:
-    """Over cells, of the rounds that all of them have; none where there is no such round."""
+def mean(
+    figures: Sequence[tuple[Series, Rounds]], confidence: float = 0.95
+) -> tuple[Interval, int] | None:
+    """Over cells, of the rounds that all of them have; where there is no such round, over as many of the
+    cells as have two in common. With how many cells those are.
+    """
     shared = _shared(figures)
     if not shared:
+        figures, shared = _alike(figures)
+    if not figures:
         return None
     values = [float(np.mean([rounds[n] for _, rounds in figures])) for n in shared]
-    return boots.mean(values, _boots_of(figures[0][0], shared), confidence).interval
+    found = boots.mean(values, _boots_of(figures[0][0], shared), confidence)
+    return found.interval, len(figures)
 
 
 def _alike(

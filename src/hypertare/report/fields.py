@@ -77,9 +77,10 @@ def _field(
     else:
         logs = all(value > 0 for one in own for value in one.values(plot.y)[0])
         figures = [(one, rounds) for one in own if (rounds := values_of(one, plot.y, logs))]
-    seen = mean(figures, report.meta.confidence)
-    if seen is None:
+    told = mean(figures, report.meta.confidence)
+    if told is None:
         return None
+    seen, cells = told
     ends = [seen.estimate if end is None else end for end in (seen.estimate, seen.low, seen.high)]
     value, low, high = (math.exp(end) if logs else end for end in ends)
     facet, line, x = _split(plot, place)
@@ -92,7 +93,7 @@ def _field(
         mean=value,
         low=low,
         high=high,
-        cells=len(figures),
+        cells=cells,
         unit="" if plot.of == "efficiency" else response.unit,
     )
 

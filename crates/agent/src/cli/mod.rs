@@ -1,6 +1,5 @@
 //! The verbs that are about the agent itself, and how it ends.
 
-pub mod schema;
 pub mod values;
 
 use std::io;

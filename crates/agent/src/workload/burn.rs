@@ -186,7 +186,7 @@ mod tests {
         // Less when the machine is crowded, never more.
         assert!((0.005..0.27).contains(&values["share"]), "{values:?}");
         assert!((values["used_s"] - values["share"] * values["elapsed_s"]).abs() < 1e-9);
-        assert!((0.5..1.0).contains(&values["elapsed_s"]), "{values:?}");
+        assert!((0.5..2.0).contains(&values["elapsed_s"]), "{values:?}");
         assert!(values["loops"] > 10.0, "{values:?}");
     }
 
@@ -236,8 +236,8 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
             let told = Instant::now();
             let values = burner.join().unwrap().unwrap().values;
-            assert!(told.elapsed() < Duration::from_millis(500));
-            assert!(values["elapsed_s"] < 1.0 && values["used_s"] > 0.0, "{values:?}");
+            assert!(told.elapsed() < Duration::from_secs(2));
+            assert!(values["elapsed_s"] < 3.0 && values["used_s"] > 0.0, "{values:?}");
         }
     }
 

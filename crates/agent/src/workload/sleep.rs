@@ -274,7 +274,7 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         let told = Instant::now();
         let values = sleeper.join().unwrap().unwrap().values;
-        assert!(told.elapsed() < Duration::from_millis(500));
+        assert!(told.elapsed() < Duration::from_secs(2));
         assert!(values["elapsed_s"] < 5.0, "{values:?}");
     }
 

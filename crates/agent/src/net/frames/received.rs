@@ -106,7 +106,13 @@ const RETIRE_MS: u32 = 1;
 
 /// Largest block of a ring; smaller where the ring would have fewer than [`BLOCKS`].
 const LARGEST_BLOCK: u32 = 256 << 10;
-const BLOCKS: u32 = 16;
+/// Each is handed over after [`RETIRE_MS`] however few frames it holds, so their number is how long a
+/// program may be kept from running without a loss: a quarter of a second.
+const BLOCKS: u32 = 256;
+/// Of the longest frames a block holds this many: what is left of it at its end is lost.
+const LONG_FRAMES: u32 = 4;
+/// For their sake a ring may have fewer blocks, not fewer than this.
+const FEW_BLOCKS: u32 = 16;
 
 /// Room for what stands before a frame in a block, with the block's own header.
 const BEFORE_A_FRAME: u32 = 256;
@@ -198,7 +204,11 @@ fn block_of(ring: u32, frame: u32) -> Result<u32> {
         "a ring of {ring} bytes has no room for a frame of {frame}: {least} are the least"
     );
     let mut block = least;
-    while block < LARGEST_BLOCK && ring.is_multiple_of(2 * block) && ring / (2 * block) >= BLOCKS {
+    while block < LARGEST_BLOCK && ring.is_multiple_of(2 * block) {
+        let is_small = block < LONG_FRAMES * (frame + BEFORE_A_FRAME);
+        if ring / (2 * block) < if is_small { FEW_BLOCKS } else { BLOCKS } {
+            break;
+        }
         block *= 2;
     }
     Ok(block)
@@ -422,7 +432,10 @@ mod tests {
 
     #[test]
     fn blocks_fill_the_ring_and_hold_a_frame() {
-        assert_eq!(block_of(4 << 20, 64).unwrap(), 256 << 10);
+        assert_eq!(block_of(4 << 20, 64).unwrap(), 16 << 10);
+        assert_eq!(block_of(4 << 20, 1514).unwrap(), 16 << 10);
+        assert_eq!(block_of(4 << 20, 9014).unwrap(), 64 << 10);
+        assert_eq!(block_of(256 << 20, 64).unwrap(), 256 << 10);
         assert_eq!(block_of(4096, 64).unwrap(), 4096);
         assert_eq!(block_of(5 * 4096, 64).unwrap(), 4096);
         assert_eq!(block_of(64 << 10, 9014).unwrap(), 16384);

@@ -255,6 +255,7 @@ mod tests {
 
     use super::*;
     use crate::emit::Emitter;
+    use crate::tried_again::tried_again;
     use crate::workload::ping::common::free_port;
     use crate::workload::ping::message;
     use crate::workload::ping::reply::reply;
@@ -298,7 +299,7 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         let told = Instant::now();
         let outcome = replier.join().unwrap().unwrap();
-        assert!(told.elapsed() < Duration::from_millis(500), "the replier heeds a stop");
+        assert!(told.elapsed() < Duration::from_secs(2), "the replier heeds a stop");
         outcome.values["replies"]
     }
 
@@ -359,17 +360,23 @@ mod tests {
 
     #[test]
     fn requests_are_spaced() {
-        let on = free("127.0.0.1");
-        beside_replier(PingProtocol::Udp, &on, || {
-            let spec = PingRequest {
-                interval_s: 0.01,
-                duration_s: 0.305,
-                ..spec(PingProtocol::Udp, on.clone(), 1000)
-            };
-            let outcome = ask(&spec).unwrap();
-            // 31 slots; a busy machine may miss some of them but never makes more.
-            assert!((10.0..=31.0).contains(&outcome.values["requests"]), "{:?}", outcome.values);
-            assert!((0.25..1.0).contains(&outcome.values["elapsed_s"]), "{:?}", outcome.values);
+        tried_again(|| {
+            let on = free("127.0.0.1");
+            beside_replier(PingProtocol::Udp, &on, || {
+                let spec = PingRequest {
+                    interval_s: 0.01,
+                    duration_s: 0.305,
+                    ..spec(PingProtocol::Udp, on.clone(), 1000)
+                };
+                let outcome = ask(&spec).unwrap();
+                // 31 slots; a busy machine may miss some of them but never makes more.
+                assert!(
+                    (10.0..=31.0).contains(&outcome.values["requests"]),
+                    "{:?}",
+                    outcome.values
+                );
+                assert!((0.25..1.0).contains(&outcome.values["elapsed_s"]), "{:?}", outcome.values);
+            });
         });
     }
 
@@ -499,7 +506,7 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
             let told = Instant::now();
             let outcome = asker.join().unwrap().unwrap();
-            assert!(told.elapsed() < Duration::from_millis(500));
+            assert!(told.elapsed() < Duration::from_secs(2));
             assert!(outcome.values["replies"] > 1.0);
         });
     }
