@@ -33,9 +33,10 @@ def main(argv: Sequence[str]) -> list[Row]:
     quick = common.options(__doc__, argv).quick
     with tempfile.TemporaryDirectory() as place:
         bench = Bench(Path(place))
-        bench.weigh("once", 1, ["true"])
+        bench.weigh("once", 2, ["true"])
         return [
             bench.start(3 if quick else 7),
+            bench.first(3 if quick else 7),
             bench.against_hyperfine(2 if quick else 6),
             *(
                 bench.added(program, 20 if quick else 60)
@@ -48,22 +49,30 @@ def main(argv: Sequence[str]) -> list[Row]:
 
 
 class Bench:
-    """Its runs are kept in `place`."""
+    """Its runs are kept in `place`, beside the work directory: that is copied for every run, and empty."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
+        self.work = place / "work"
+        self.work.mkdir()
 
     def weigh(self, name: str, runs: int, program: Sequence[str], *options: str) -> float:
         """Seconds that it takes; the run is called so."""
         shutil.rmtree(self.place / name, ignore_errors=True)
         number = ["--min-trials", str(runs), "--max-trials", str(runs), "--time-limit", "1h"]
-        argv = [HYPERTARE, "weigh", "--on", "native", *number, "--out", name, *options]
+        place = ["--out", str(self.place / name)]
+        argv = [HYPERTARE, "weigh", "--on", "native", *number, *place, *options]
         return self._timed([*argv, "--", *program])
 
     def start(self, rounds: int) -> Row:
         seconds = [self.weigh("none", RUNS, ["true"], "--dry-run") for _ in range(rounds)]
         name = "weigh: import and start (--dry-run)"
         return common.at_most(name, "s", statistics.median(seconds), 0.35)
+
+    def first(self, rounds: int) -> Row:
+        """The first trial is one that warms up, of a program that ends at once."""
+        name = "weigh: start until the first `true` has ended"
+        return common.at_most(name, "s", statistics.median(map(self._first_s, range(rounds))), 0.35)
 
     def against_hyperfine(self, rounds: int) -> Row:
         if not shutil.which("hyperfine"):
@@ -107,7 +116,16 @@ class Bench:
         return [took, common.at_most(f"its page of {runs:,} runs", "MB", size, 2.5)]
 
     def _report(self, name: str) -> float:
-        return self._timed([HYPERTARE, "report", name, "--html", "page.html"])
+        return self._timed(
+            [HYPERTARE, "report", str(self.place / name), "--html", str(self.place / "page.html")]
+        )
+
+    def _first_s(self, _: int) -> float:
+        began = time.time()
+        self.weigh("first", 2, ["true"])
+        with closing(sqlite3.connect(self.place / "first" / "run.sqlite")) as run:
+            ((at,),) = run.execute("SELECT min(at) FROM trial").fetchall()
+        return datetime.fromisoformat(at).timestamp() - began
 
     def _trials(self, name: str) -> tuple[list[float], list[float]]:
         """When each measured one was written down, and the command's own time; seconds."""
@@ -123,7 +141,7 @@ class Bench:
 
     def _timed(self, argv: Sequence[str]) -> float:
         began = time.monotonic()
-        done = subprocess.run(argv, cwd=self.place, capture_output=True, text=True, timeout=3600)
+        done = subprocess.run(argv, cwd=self.work, capture_output=True, text=True, timeout=3600)
         if done.returncode:
             raise NotMeasured(f"{' '.join(argv)}: {done.stderr.strip()[-300:]}")
         return time.monotonic() - began

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,12 +42,17 @@ def versions(
 ) -> dict[str, str]:
     """Of all that has a part in the numbers; what is not there is left out."""
     local = host or Host()
+    # Each is a program that is asked, at the same time.
+    with ThreadPoolExecutor() as asking:
+        commit = asking.submit(_commit, local)
+        of_qemu = asking.submit(_first_number, local, (QEMU, "--version"))
+        of_agent = asking.submit(_first_number, local, (str(agent), "--version"))
     found = {
         "hypertare": __version__,
-        "commit": _commit(local),
+        "commit": commit.result(),
         "python": platform.python_version(),
-        "agent": _first_number(local, (str(agent), "--version")),
-        "qemu": _first_number(local, (QEMU, "--version")),
+        "agent": of_agent.result(),
+        "qemu": of_qemu.result(),
         "xen": _xen(local),
         "guest kernel": image.kernel_name if image else None,
         "image": image.digest if image else None,
