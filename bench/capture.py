@@ -11,8 +11,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,12 +53,16 @@ class Wire:
         return _rate(told, "received_packets") / 1e6
 
     def iperf(self) -> float:
+        if not shutil.which("iperf3"):
+            raise NotMeasured("iperf3 is not installed")
         argv = ["iperf3", "-c", FAR, "-p", str(IPERF_PORT), "-J", "-t", str(self.seconds)]
         report = json.loads(common.run([*ONE_CPU, *argv, "-u", "-b", "0", "-l", str(PAYLOAD)]))
         total = report["end"]["sum"]
         return float(total["packets"] / total["seconds"] / 1e6)
 
     def tcpdump(self) -> float:
+        if not shutil.which("tcpdump"):
+            raise NotMeasured("tcpdump is not installed")
         argv = ["tcpdump", "-i", "far", "-w", "/dev/null", "-s", "128", "ether", "proto", "0x88b5"]
         with _beside([*self.far, *argv]) as program:
             common.run(self.generator)
@@ -70,6 +74,8 @@ class Wire:
         return int(found[1]) / self.seconds / 1e6
 
     def pktgen(self) -> float:
+        if not PKTGEN.exists():
+            raise NotMeasured("the kernel has no pktgen (modprobe pktgen)")
         mac = json.loads(common.run([*self.far, "ip", "-j", "link", "show", "far"]))[0]["address"]
         _write(PKTGEN / "kpktgend_0", "rem_device_all", "add_device near")
         frames = f"count {1_000_000 * self.seconds}"
@@ -103,14 +109,14 @@ def _write(file: Path, *orders: str) -> None:
 
 def main(argv: Sequence[str]) -> list[Row]:
     if "--inside" in argv:
-        inside = _with_pktgen if _is_root_of_the_machine() else measure
+        inside = _as_root if _is_root_of_the_machine() else _as_anybody
         return common.in_sandbox(__file__, argv, __doc__, inside)
-    rows = common.in_sandbox(__file__, argv, __doc__, measure)
-    # pktgen is root's own: no namespace of users has it.
-    if not (_is_root_of_the_machine() and PKTGEN.exists()):
-        print("  left out: pktgen: it needs root and the module pktgen", file=sys.stderr)
+    rows = common.in_sandbox(__file__, argv, __doc__, _as_anybody)
+    # tcpdump gives up root for a user of its own, and pktgen is root's: no namespace of users has either.
+    if not _is_root_of_the_machine():
+        print("  left out: tcpdump and pktgen: they need root", file=sys.stderr)
         return rows
-    return rows + common.in_sandbox(__file__, argv, __doc__, _with_pktgen, has_users=False)
+    return rows + common.in_sandbox(__file__, argv, __doc__, _as_root, has_users=False)
 
 
 def _is_root_of_the_machine() -> bool:
@@ -118,44 +124,52 @@ def _is_root_of_the_machine() -> bool:
     return is_everyone and os.geteuid() == 0
 
 
-def measure(quick: bool) -> list[Row]:
-    with ExitStack() as stack:
-        far = stack.enter_context(common.veth())
-        wire = Wire(far, 2 if quick else 6, 1 if quick else 2)
+def _as_anybody(quick: bool) -> list[Row]:
+    with _wire(quick) as wire, ExitStack() as stack:
         if shutil.which("iperf3"):
-            server = [*far, "iperf3", "-s", "-p", str(IPERF_PORT)]
+            server = [*wire.far, "iperf3", "-s", "-p", str(IPERF_PORT)]
             stack.enter_context(common.kept(server))
             time.sleep(0.5)
-        rows: list[Row] = []
-        for name, needs, ours, peer, at_least in (
-            ("64 B generated, one CPU (iperf3 -u)", "iperf3", wire.generated, wire.iperf, 2.0),
-            ("captured by a ring (tcpdump)", "tcpdump", _via(wire, "packet"), wire.tcpdump, 1.0),
-            (
+        return [
+            *_row(wire, "64 B generated, one CPU (iperf3 -u)", wire.generated, wire.iperf, 2.0),
+            *_row(
+                wire,
                 "captured by a ring (by a socket)",
-                "",
                 _via(wire, "packet"),
                 _via(wire, "socket"),
                 2.0,
             ),
-        ):
-            if needs and not shutil.which(needs):
-                print(f"  left out: {name}: {needs} is not installed", file=sys.stderr)
-                continue
-            pairs = common.alternate(wire.rounds, ours, peer)
-            rows.append(common.against_peer(f"frames of {name}", "M/s", pairs, at_least=at_least))
-        return rows
+        ]
+
+
+def _as_root(quick: bool) -> list[Row]:
+    with _wire(quick) as wire:
+        return [
+            *_row(wire, "captured by a ring (tcpdump)", _via(wire, "packet"), wire.tcpdump, 1.0),
+            *_row(wire, "64 B generated, one CPU (pktgen)", wire.generated, wire.pktgen, 0.5),
+        ]
+
+
+@contextmanager
+def _wire(quick: bool) -> Iterator[Wire]:
+    with common.veth() as far:
+        yield Wire(far, 2 if quick else 6, 1 if quick else 2)
+
+
+def _row(
+    wire: Wire, name: str, ours: Callable[[], float], peer: Callable[[], float], at_least: float
+) -> list[Row]:
+    """None where the peer is not there."""
+    try:
+        pairs = common.alternate(wire.rounds, ours, peer)
+    except NotMeasured as error:
+        print(f"  left out: {name}: {error}", file=sys.stderr)
+        return []
+    return [common.against_peer(f"frames of {name}", "M/s", pairs, at_least=at_least)]
 
 
 def _via(wire: Wire, via: str) -> Callable[[], float]:
     return lambda: wire.captured(via)
-
-
-def _with_pktgen(quick: bool) -> list[Row]:
-    with common.veth() as far:
-        wire = Wire(far, 2 if quick else 6, 1 if quick else 2)
-        pairs = common.alternate(wire.rounds, wire.generated, wire.pktgen)
-    name = "frames of 64 B generated, one CPU (pktgen)"
-    return [common.against_peer(name, "M/s", pairs, at_least=0.5)]
 
 
 if __name__ == "__main__":
