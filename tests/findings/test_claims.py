@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hypertare.findings.claims import judge
+from hypertare.findings.claims import Conditions, judge
 from hypertare.runs.summary import (
     Effect,
     Effects,
@@ -652,10 +652,18 @@ def test_the_cells_that_are_as_published_are_judged() -> None:
 
 def test_a_claim_about_kvm_is_judged_of_no_emulated_guest() -> None:
     about = claim(op="above", value=0.1, accelerator="kvm")
-    assert judge(about, [seen()], (), {"guest": "kvm"}).judgement == "holds"
-    judged = judge(about, [seen()], (), {"guest": "tcg"})
+    assert judge(about, [seen()], (), Conditions({"guest": "kvm"}, 2)).judgement == "holds"
+    judged = judge(about, [seen()], (), Conditions({"guest": "tcg"}, 2))
     assert judged.judgement == "not judged"
     assert "about guests under kvm; here they ran under tcg" in judged.evidence
+
+
+def test_a_claim_about_several_cpus_is_judged_where_there_are_as_many() -> None:
+    about = claim(op="above", value=0.1, least_cpus=3)
+    assert judge(about, [seen()], (), Conditions({}, 3)).judgement == "holds"
+    judged = judge(about, [seen()], (), Conditions({}, 2))
+    assert judged.judgement == "not judged"
+    assert "about machines with 3 CPUs or more; this one has 2" in judged.evidence
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,22 @@ def test_a_grid_holds_every_cell(weights: Report) -> None:
     assert len(document.split()) < 2000 < len(whole.split())
 
 
+def test_a_platform_without_the_factor_has_a_column(weights: Report) -> None:
+    """As a container's has no card: its figure is of all of the factor's levels."""
+    rate = "workloads.load.rate"
+    with_it = [one for one in weights.estimates() if rate in one.cell and one.response == "goodput"]
+    without = with_it[0].model_copy(
+        update={
+            "platform": "container",
+            "cell": {k: v for k, v in with_it[0].cell.items() if k != rate},
+        }
+    )
+    table = grid._table(weights, 1, [without, *with_it])
+    none = [column.name for column in table.columns].index("–")
+    assert table.rows[0].cells[0] == "container" and table.rows[0].cells[none]
+    assert all(not row.cells[none] for row in table.rows[1:])
+
+
 def test_a_run_whose_comparisons_are_rows_has_no_grid(report: Report) -> None:
     assert report.leading and not list(grid.tables(report))
 

@@ -57,11 +57,28 @@ class Seen:
     sure: bool = False
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """What a run had that claims ask for: accelerators by platform, and CPUs of its machine."""
+
+    accelerators: Mapping[str, str | None]
+    cpus: int
+
+    def lacked_by(self, claim: Claim) -> str | None:
+        """Why a claim is not about this run; `None` where it is."""
+        had = self.accelerators.get(claim.platform)
+        if claim.accelerator is not None and had != claim.accelerator:
+            return f"it is about guests under {claim.accelerator}; here they ran under {had or 'none'}"
+        if claim.least_cpus is not None and self.cpus < claim.least_cpus:
+            return f"it is about machines with {claim.least_cpus} CPUs or more; this one has {self.cpus}"
+        return None
+
+
 def judge(
     claim: Claim,
     estimates: Iterable[Estimate],
     foretold: Iterable[Predictability] = (),
-    accelerators: Mapping[str, str | None] | None = None,
+    conditions: Conditions | None = None,
     measured: Sequence[Series] = (),
     baseline: str = BASELINE,
     factorials: Iterable[Effects] = (),
@@ -75,12 +92,10 @@ def judge(
     in doubt (`Estimate.doubt`) decides nothing.
 
     Over several cells it holds if it holds in each, and fails if it fails in any; those that are not as
-    published are reported beside them. `accelerators` are those of the platforms. One figure over many
-    cells (`Claim.over`) is made of the trials, `measured`.
+    published are reported beside them. One figure over many cells (`Claim.over`) is made of the trials,
+    `measured`.
     """
-    had = (accelerators or {}).get(claim.platform)
-    if claim.accelerator is not None and had != claim.accelerator:
-        why = f"it is about guests under {claim.accelerator}; here they ran under {had or 'none'}"
+    if conditions is not None and (why := conditions.lacked_by(claim)):
         claim = claim.model_copy(update={"differs": why, "differs_where": {}})
     if claim.measure == "error":
         return _judge_law(claim, foretold)

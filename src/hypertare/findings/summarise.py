@@ -53,7 +53,7 @@ def summarise(
         InputError: the run's file is damaged, or has not what is to be compared with.
     """
     from hypertare.findings.cell_order import in_order
-    from hypertare.findings.claims import judge
+    from hypertare.findings.claims import Conditions, judge
     from hypertare.findings.conditions import disturbances, warning
     from hypertare.findings.curves import curves
     from hypertare.findings.estimates import estimate
@@ -100,7 +100,7 @@ def summarise(
         )
     )
     searched = _loss_free(store, meta, file)
-    under = {state.platform: state.accelerator for state in platforms}
+    had = Conditions({one.platform: one.accelerator for one in platforms}, meta.machine.cpus)
     every = series(trials)
     factorials = _effects(meta, trials)
     known = (*estimates, *found.guests, *rates.estimates(searched, meta.baseline))
@@ -131,7 +131,7 @@ def summarise(
         totals=tuple(totals(file, estimates, walked)),
         published=tuple(_published(meta, file, estimates)),
         claims=tuple(
-            judge(claim, known, foretold, under, every, meta.baseline, factorials)
+            judge(claim, known, foretold, had, every, meta.baseline, factorials)
             for claim in _claims(store, meta)
         ),
         failed=found.failed,

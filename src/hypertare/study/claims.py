@@ -75,7 +75,8 @@ class Claim(BaseModel):
     ratios, efficiencies and costs), or the least or the most of them, with an interval that knows that
     the cell was chosen.
 
-    With `accelerator` it is about guests that run under it, and judged of no others. `differs` says which
+    With `accelerator` it is about guests that run under it, with `least_cpus` about machines with so many
+    CPUs or more, and judged of no others. `differs` says which
     published conditions a run of the study does not have, so that what is found says nothing of what was
     published: it is then reported and not judged, in all of its cells or in those that `differs_where`
     fits.
@@ -103,6 +104,7 @@ class Claim(BaseModel):
     op: Literal["above", "below", "within", "largest"]
     value: Bound | tuple[Bound, Bound] | None = None
     accelerator: Literal["kvm", "tcg"] | None = None
+    least_cpus: Annotated[int, Field(ge=1)] | None = None
     over: Literal["mean", "least", "most"] | None = None
     differs: Annotated[str, Field(min_length=1)] | None = None
     differs_where: Levels = {}

@@ -15,6 +15,8 @@ from hypertare.runs.summary import Estimate
 
 _MOST_COLUMNS = 10
 _PLATFORM = "platform"
+_NONE = "–"
+"""Of a platform that has no such setting, as a container has no card."""
 
 Place = tuple[str, ...]
 """Levels of one cell of the table, by its dimensions."""
@@ -65,7 +67,7 @@ def _table(report: Report, number: int, estimates: Sequence[Estimate]) -> Table:
         f"grid{number}",
         f"Overview of {of}",
         f"{what[0].upper()}{what[1:]} of {of}, {'change' if compared else unit}, by {factor_text(across)}",
-        _note(estimates, compared),
+        _note(estimates, compared, _NONE in dimensions[across]),
         (
             *(text(factor_text(name)) for name in down or [""]),
             *(Column(level) for level in dimensions[across]),
@@ -87,6 +89,9 @@ def _dimensions(estimates: Sequence[Estimate]) -> Dimensions:
         for name in names
     }
     several = {name: found for name, found in every.items() if len(found) > 1}
+    for name, found in several.items():
+        if any(name not in one.cell for one in estimates):
+            found.append(_NONE)
     platforms = list(dict.fromkeys(one.platform for one in estimates))
     return {_PLATFORM: platforms, **several} if len(platforms) > 1 or not several else several
 
@@ -102,7 +107,7 @@ def _across(dimensions: Dimensions) -> str:
 
 def _place(one: Estimate, names: Sequence[str]) -> Place:
     return tuple(
-        one.platform if name == _PLATFORM else levels.shown(one.cell.get(name, "–"))
+        one.platform if name == _PLATFORM else levels.shown(one.cell.get(name, _NONE))
         for name in names
     )
 
@@ -119,9 +124,10 @@ def _change(one: Estimate, report: Report) -> str:
     return f"({change})" if one.verdict == "no difference shown" else change
 
 
-def _note(estimates: Sequence[Estimate], compared: bool) -> str:
+def _note(estimates: Sequence[Estimate], compared: bool, some_have_none: bool) -> str:
     if compared:
-        return f"In brackets: no difference shown; ?: {verdict.TOO_FEW}."
+        without = f" {_NONE}: has no such setting." if some_have_none else ""
+        return f"In brackets: no difference shown; ?: {verdict.TOO_FEW}.{without}"
     halves = [
         (one.high - one.low) / 2 / abs(one.estimate)
         for one in estimates
