@@ -68,7 +68,9 @@ class Conditions:
         """Why a claim is not about this run; `None` where it is."""
         had = self.accelerators.get(claim.platform)
         if claim.accelerator is not None and had != claim.accelerator:
-            return f"it is about guests under {claim.accelerator}; here they ran under {had or 'none'}"
+            return (
+                f"it is about guests under {claim.accelerator}; here they ran under {had or 'none'}"
+            )
         if claim.least_cpus is not None and self.cpus < claim.least_cpus:
             return f"it is about machines with {claim.least_cpus} CPUs or more; this one has {self.cpus}"
         return None

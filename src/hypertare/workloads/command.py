@@ -7,21 +7,20 @@ from typing import Literal
 from pydantic import field_validator
 
 from hypertare.base import paths
-from hypertare.base.quantities import Limit, Waiting
+from hypertare.base.quantities import Waiting
 from hypertare.base.response import ELAPSED, Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.workload import GivenWork, TaskInputs, Workload, WorkloadSettings
+from hypertare.workloads.workload import GivenWork, LimitedSettings, TaskInputs, Workload
 
 _SHELL = "/bin/sh"
 
 
-class CommandSettings(WorkloadSettings):
+class CommandSettings(LimitedSettings):
     type: Literal["command"]
     command: str | tuple[str, ...]
     prepare: str | None = None
-    limit: Limit = 600.0
     expected: Waiting | None = None
 
     @field_validator("command")
@@ -38,10 +37,6 @@ class CommandSettings(WorkloadSettings):
     @property
     def expected_s(self) -> float | None:
         return self.expected
-
-    @property
-    def limit_s(self) -> float:
-        return self.limit
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -6,30 +6,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hypertare.base.quantities import Limit
 from hypertare.base.response import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.workload import TaskInputs, Workload, WorkloadSettings
+from hypertare.workloads.workload import LimitedSettings, TaskInputs, Workload
 
 
-class CpuidSettings(WorkloadSettings):
+class CpuidSettings(LimitedSettings):
     type: Literal["cpuid"]
     count: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000
-    limit: Limit = 600.0
 
     @property
     def kind(self) -> Workload:
         return CPUID
-
-    @property
-    def expected_s(self) -> float | None:
-        return None
-
-    @property
-    def limit_s(self) -> float:
-        return self.limit
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         return [pair.task("cpuid", pair.node, plan.Cpuid(count=self.count))]

@@ -7,31 +7,22 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hypertare.base import paths
-from hypertare.base.quantities import Limit, Size
+from hypertare.base.quantities import Size
 from hypertare.base.response import ELAPSED, Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.workload import GivenWork, TaskInputs, Workload, WorkloadSettings
+from hypertare.workloads.workload import GivenWork, LimitedSettings, TaskInputs, Workload
 
 
-class ForkSettings(WorkloadSettings):
+class ForkSettings(LimitedSettings):
     type: Literal["fork"]
     count: Annotated[int, Field(ge=1, le=1_000_000_000)] = 300
     touch: Annotated[Size, Field(ge=0, le=1 << 40)] = 1 << 20
-    limit: Limit = 600.0
 
     @property
     def kind(self) -> Workload:
         return FORK
-
-    @property
-    def expected_s(self) -> float | None:
-        return None
-
-    @property
-    def limit_s(self) -> float:
-        return self.limit
 
     def given_work(self) -> GivenWork:
         sizes = ("--count", str(self.count), "--touch", str(self.touch))

@@ -7,22 +7,21 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from hypertare.base import paths
-from hypertare.base.quantities import Duration, Limit, Size
+from hypertare.base.quantities import Duration, Size
 from hypertare.base.response import ELAPSED, Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.workload import GivenWork, TaskInputs, Workload, WorkloadSettings
+from hypertare.workloads.workload import GivenWork, LimitedSettings, TaskInputs, Workload
 
 
-class TouchSettings(WorkloadSettings):
+class TouchSettings(LimitedSettings):
     type: Literal["touch"]
     memory: Annotated[Size, Field(ge=4096, le=1 << 46)] = 64 << 20
     pages: plan.Pages | None = None
     count: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
     duration: Annotated[Duration, Field(gt=0, le=86_400)] | None = None
-    limit: Limit = 600.0
 
     @model_validator(mode="after")
     def _fits(self) -> TouchSettings:
@@ -41,10 +40,6 @@ class TouchSettings(WorkloadSettings):
     def expected_s(self) -> float | None:
         """None where a count ends it."""
         return (self.duration or 2.0) if self.count is None else None
-
-    @property
-    def limit_s(self) -> float:
-        return self.limit
 
     @property
     def asked_pages(self) -> plan.Pages | None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from hypertare.base.quantities import OfCapacity
+from hypertare.base.quantities import Limit, OfCapacity
 from hypertare.base.response import ELAPSED, Found, Response, Values
 from hypertare.base.settings import Settings
 from hypertare.protocol import plan
@@ -179,6 +179,20 @@ class WorkloadSettings(Settings):
     def given_work(self) -> GivenWork | None:
         """Itself as a command line; none where it does as much as fits into a time."""
         return None
+
+
+class LimitedSettings(WorkloadSettings):
+    """Of a workload that ends when it has done its work: how long that may take, and no more."""
+
+    limit: Limit = 600.0
+
+    @property
+    def expected_s(self) -> float | None:
+        return None
+
+    @property
+    def limit_s(self) -> float:
+        return self.limit
 
 
 class Workload(ABC):
