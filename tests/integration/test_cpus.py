@@ -10,7 +10,7 @@ import pytest
 from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
 from tests.integration.lab import Lab, own_cache, summary, told
-from tests.integration.stops import busy, stopping
+from tests.integration.stops import KICKED, busy, stopping
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
 
@@ -55,7 +55,7 @@ PROGRAMS = ("lock", "two_cpus")
 
 
 def test_they_work_at_the_same_time_but_not_where_one_waits_for_the_other(lab: Lab) -> None:
-    """And again beside busy programs: the second run compares every record."""
+    """And again beside busy programs and interrupted at random: that run compares every record."""
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
     for name in PROGRAMS:
         source = Path(__file__).with_name(f"{name}.c")
@@ -81,7 +81,7 @@ def test_they_work_at_the_same_time_but_not_where_one_waits_for_the_other(lab: L
         assert figures["lock_500_500_on_2_per_ms"] <= 2 * figures["lock_500_500_on_1_per_ms"]
         assert figures["lock_500_500_held_twice_us"] <= 2.5, figures
     with busy():
-        again = lab.run("run", study, "--fresh", "--out", "again")
+        again = lab.run("run", study, "--fresh", "--out", "again", **KICKED)
     assert again.status == 0, again.said
     assert told(lab.work / "first") == told(lab.work / "again")
 
@@ -132,7 +132,9 @@ time_limit = "1h"
 
 @pytest.mark.timeout(900)
 def test_guests_have_several_cpus_and_repeat_whatever_the_host_does(lab: Lab) -> None:
-    """KVM's with shadow page tables and Xen's; again while their machines are stopped and continued."""
+    """KVM's with shadow page tables and Xen's; again while their machines are stopped and continued, and
+    interrupted at random.
+    """
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
     study = lab.study(GUESTS)
     first = lab.run("run", study, "--json", "--jobs", "2", "--out", "first")
@@ -149,6 +151,6 @@ def test_guests_have_several_cpus_and_repeat_whatever_the_host_does(lab: Lab) ->
     both = {"cpus": 2, "on": []}
     assert (states["xen"]["placed"], states["xen"]["driver"]) == (both, both)
     with stopping(lab) as often:
-        again = lab.run("run", study, "--fresh", "--jobs", "2", "--out", "again")
+        again = lab.run("run", study, "--fresh", "--jobs", "2", "--out", "again", **KICKED)
     assert again.status == 0, again.said
     assert often[0] > 100 and told(lab.work / "first") == told(lab.work / "again")

@@ -203,7 +203,7 @@ set -e
 cd {root}
 mount -t tmpfs run /run
 mount --bind sys/module /sys/module
-mount -t tmpfs devices dev
+mount -t tmpfs -o mode=755 devices dev
 mkdir dev/net dev/shm dev/pts
 for name in null zero full random urandom tty net/tun; do
     : > dev/$name; mount --bind /dev/$name dev/$name

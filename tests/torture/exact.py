@@ -1,7 +1,7 @@
 """Whether virtual time repeats with several CPUs: each study is run with four jobs on a host that is left
 alone; with one job beside busy programs while its machines are stopped and continued every few
-milliseconds; and once more, interrupted after its first trial and resumed with two jobs. All three run
-files must be equal, but for the time of day.
+milliseconds and interrupted every few microseconds; and once more, ended after its first trial and
+resumed with two jobs. All three run files must be equal, but for the time of day.
 
     .venv/bin/python -m tests.torture.exact             all, some twenty minutes on two cores
     .venv/bin/python -m tests.torture.exact linux kvm   only these
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.integration.lab import Lab, own_cache, told, trials
-from tests.integration.stops import busy, stopping
+from tests.integration.stops import KICKED, busy, stopping
 
 STUDY = """
 name = "exact"
@@ -130,7 +130,8 @@ def _alone_and_disturbed(lab: Lab, study: Path) -> int:
     assert first.status == 0, first.said
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "two")
     with busy(), stopping(lab) as often:
-        second = lab.run("run", study, "--jobs", "1", "--out", "disturbed", patience_s=PATIENCE_S)
+        disturbed = ("--jobs", "1", "--out", "disturbed")
+        second = lab.run("run", study, *disturbed, patience_s=PATIENCE_S, **KICKED)
     assert second.status == 0, second.said
     assert often[0] > 100, "no machine was stopped"
     return often[0]
