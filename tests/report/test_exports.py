@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars
 import pytest
+from markdown_it import MarkdownIt
 
 from hypertare.report import data, markdown
 from hypertare.report.model import Report
@@ -82,7 +83,10 @@ def test_markdown_holds_verdicts_and_tables_and_escapes(tmp_path: Path, report: 
 def test_markdown_holds_judged_claims(report: Report) -> None:
     claim = JudgedClaim(text="guests | cost", judgement="holds", evidence="by 3 to 5 %")
     judged = replace(report, summary=report.summary.model_copy(update={"claims": (claim,)}))
-    assert "| guests \\| cost | holds | by 3 to 5 % |" in markdown.render(judged)
+    text = markdown.render(judged)
+    assert "| guests \\| cost | holds | by 3 to 5 % |" in text
+    page = MarkdownIt().enable("table").render(text)
+    assert page.count("<table>") == sum(line.startswith("|---") for line in text.splitlines()) > 2
 
 
 def test_json_has_no_nan(report: Report) -> None:

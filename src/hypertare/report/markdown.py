@@ -72,6 +72,7 @@ def _claims(report: Report) -> Iterator[str]:
     yield from ("## Claims", "")
     claims = ((one.text, one.judgement, one.evidence) for one in report.summary.claims)
     yield from _grid((text("claim"), text("judgement"), text("evidence")), claims)
+    yield ""
 
 
 def _cells(report: Report) -> Iterator[str]:
