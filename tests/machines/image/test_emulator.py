@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.image import emulator
+from hypertare.machines.image import emulator, stable_releases
 from hypertare.machines.image.cache import Cache, Entry
 from hypertare.machines.image.source import Source
 from tests.integration.lab import until
 
-TAR = """case "$*" in *debian.tar*) mkdir -p debian/patches; cd debian/patches
-    touch v7.2.10.diff v7.2.2.diff more.diff; exit;; esac
-mkdir -p {folder}/configs/devices/x86_64-softmmu
+TAR = """mkdir -p {folder}/configs/devices/x86_64-softmmu
 printf '#!/bin/sh\\necho configured "$@"\\n' >{folder}/configure
 chmod 755 {folder}/configure"""
 NINJA = """echo built >>"{asked}"
@@ -57,17 +55,22 @@ class Made:
 
 
 def fetched(cache: Cache) -> Callable[..., Entry]:
-    """Stands for what fetches the sources."""
+    """Stands for what fetches QEMU's source."""
 
     def fetch(one: Source, *_: object) -> Entry:
-        def fill(place: Path) -> dict[str, str]:
-            (place / one.file).write_bytes(b"packed")
-            return {}
-
         known = cache.find("sources", one.key)
-        return known or cache.make("sources", one.key, "source", fill)
+        return known or cache.make("sources", one.key, "source", holding(one.file))
 
     return fetch
+
+
+def holding(*names: str) -> Callable[[Path], dict[str, str]]:
+    def fill(place: Path) -> dict[str, str]:
+        for name in names:
+            (place / name).write_bytes(b"packed")
+        return {}
+
+    return fill
 
 
 @pytest.fixture
@@ -75,6 +78,13 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     found = Made(tmp_path)
     monkeypatch.setattr(emulator, "_PATH", f"{found.bin}:/usr/bin:/bin")
     monkeypatch.setattr(emulator.source, "fetch", fetched(found.cache))
+    monkeypatch.setattr(
+        emulator.stable_releases,
+        "fetch",
+        lambda cache, *_: cache.make(
+            "sources", "stable", "source", holding(*stable_releases.FILES)
+        ),
+    )
     monkeypatch.setattr(emulator, "fetch_all", lambda *_, **__: [])
     return found
 
@@ -97,8 +107,8 @@ def test_stable_releases_come_first_in_their_order(made: Made) -> None:
         made.build()
     log = next(Path(word[:-1]) for word in caught.value.what.split() if "build.log" in word)
     patched = [line.split()[1] for line in log.read_text().splitlines() if "patched" in line]
-    assert patched[:3] == ["v7.2.2.diff", "v7.2.10.diff", "01-meson-firmware.patch"]
-    assert "more.diff" not in patched
+    assert patched[:2] == ["v7.2.1.diff", "v7.2.2.diff"]
+    assert patched[21:23] == ["v7.2.22.diff", "01-meson-firmware.patch"]
 
 
 def test_two_at_once_build_once(made: Made) -> None:

@@ -24,12 +24,12 @@ from hypertare.base.errors import MachineError
 from hypertare.base.paths import CHECKOUT, PACKAGE
 from hypertare.base.programs import captured
 from hypertare.base.units import human_duration
-from hypertare.machines.image import source
+from hypertare.machines.image import source, stable_releases
 from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
 from hypertare.machines.image.source import Source
 from hypertare.machines.image.userland import fetch_all
 
-VERSION = 2
+VERSION = 3
 """Of the way it is built; part of the key."""
 
 QEMU = Source(
@@ -39,20 +39,6 @@ QEMU = Source(
     package="qemu-system-x86",
     folder="qemu-7.2.0",
 )
-STABLE = Source(
-    name="QEMU 7.2.1 to 7.2.22",
-    file="qemu_7.2+dfsg-7+deb12u18.debian.tar.xz",
-    sha256="28a1c86310ee53b6bf1854cffe6f6be6ed29a08db7d05759f8ac57b8d6a6cb2f",
-    package="qemu-system-x86",
-    folder="debian",
-    gone="The distribution's archive has this file until its next point release. After that take a newer "
-    "hypertare, which knows the next one, or this file from snapshot.debian.org (package qemu, version "
-    "1:7.2+dfsg-7+deb12u18), and name its directory: hypertare image build emulator --sources DIR",
-)
-"""The distribution's changes, of which QEMU's own stable releases are taken. The archive keeps them until
-the next point release of the distribution: then its file, version and hash stand here."""
-_STABLE = re.compile(r"v7\.2\.(\d+)\.diff")
-
 AGAIN = "hypertare image build emulator"
 
 _PROGRAM = "qemu-system-x86_64"
@@ -126,7 +112,9 @@ class Recipe:
     @property
     def key(self) -> str:
         digest = hashlib.sha256(
-            json.dumps([VERSION, QEMU.sha256, STABLE.sha256, _OPTIONS, self.compiler]).encode()
+            json.dumps(
+                [VERSION, QEMU.sha256, stable_releases.SHA256, _OPTIONS, self.compiler]
+            ).encode()
         )
         for path in (*self.patches, self.devices):
             digest.update(path.read_bytes())
@@ -229,13 +217,14 @@ def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> 
         packages = fetch_all(
             _PACKAGES, cache, progress, follow=lambda name: _FOLLOWED.fullmatch(name) is not None
         )
-        sources = [_fetched(one, cache, progress, given) for one in (QEMU, STABLE)]
+        original = _original(cache, progress, given)
+        stable = stable_releases.fetch(cache, progress, given)
 
     def fill(place: Path) -> dict[str, str]:
         work = place / "work"
         try:
             building = _Building(work, place / _LOG, [entry.path for entry in packages], progress)
-            shutil.copyfile(building.program(how, sources), place / _PROGRAM)
+            shutil.copyfile(building.program(how, original, stable), place / _PROGRAM)
         except _DoesNotBuildError as why:
             return {"reason": str(why)}
         finally:
@@ -250,14 +239,14 @@ def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> 
     return Emulator(entry)
 
 
-def _fetched(one: Source, cache: Cache, progress: Progress, given: Path | None) -> Entry:
-    """A source, fetched again where what is there is damaged. It cannot be collected while this lives."""
-    entry = source.fetch(one, cache, progress, given)
+def _original(cache: Cache, progress: Progress, given: Path | None) -> Entry:
+    """QEMU's source, fetched again where what is there is damaged."""
+    entry = source.fetch(QEMU, cache, progress, given)
     try:
-        entry.file(one.file)
+        entry.file(QEMU.file)
     except DamagedError:
-        cache.drop("sources", one.key)
-        entry = source.fetch(one, cache, progress, given)
+        cache.drop("sources", QEMU.key)
+        entry = source.fetch(QEMU, cache, progress, given)
     return entry
 
 
@@ -274,17 +263,17 @@ class _Building:
         for package in packages:
             shutil.copytree(package, self._tree, symlinks=True, dirs_exist_ok=True)
 
-    def program(self, how: Recipe, sources: Sequence[Entry]) -> Path:
+    def program(self, how: Recipe, original: Entry, stable: Entry) -> Path:
         """Its file, once all is done.
 
         Raises:
             _DoesNotBuildError: a step has failed.
         """
         self._progress(f"unpacking {QEMU.name}")
-        for one, entry in zip((QEMU, STABLE), sources, strict=True):
-            packed = str(entry.path / one.file)
-            self._run(["tar", "-x", "-J", "--no-same-owner", "-f", packed], self._source.parent)
-        for patch in (*self._stable(), *how.patches):
+        packed = str(original.path / QEMU.file)
+        self._run(["tar", "-x", "-J", "--no-same-owner", "-f", packed], self._source.parent)
+        releases = [stable.path / name for name in stable_releases.FILES]
+        for patch in (*releases, *how.patches):
             self._run(["patch", "-p1", "--force", "--input", str(patch)], self._source)
         shutil.copyfile(how.devices, self._source / _DEVICES)
         self._progress("configuring the emulator")
@@ -294,13 +283,6 @@ class _Building:
         self._run(["ninja", _PROGRAM], place)
         self._run(["strip", _PROGRAM], place)
         return place / _PROGRAM
-
-    def _stable(self) -> list[Path]:
-        """What QEMU's stable releases mended, in their order."""
-        folder = self._source.parent / STABLE.folder / "patches"
-        numbers = {path: _STABLE.fullmatch(path.name) for path in folder.rglob("*.diff")}
-        found = {path: int(match[1]) for path, match in numbers.items() if match}
-        return sorted(found, key=found.__getitem__)
 
     def _environment(self) -> dict[str, str]:
         packages = self._tree / _LIBRARIES

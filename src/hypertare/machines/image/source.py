@@ -27,16 +27,13 @@ _MOST = 64 << 20
 
 @dataclass(frozen=True)
 class Source:
-    """`file` lies beside the package `package`; `folder` is the one directory in it. `gone` says what
-    to do when the archive no longer has it.
-    """
+    """`file` lies beside the package `package`; `folder` is the one directory in it."""
 
     name: str
     file: str
     sha256: str
     package: str
     folder: str
-    gone: str = ""
 
     @property
     def key(self) -> str:
@@ -74,7 +71,7 @@ def _make(source: Source, cache: Cache, progress: Progress, given: Path | None) 
             shutil.copyfile(given / source.file, place / source.file)
         else:
             progress(f"downloading the source of {source.name}")
-            _download(source, place)
+            download_beside(source.package, source.file, place)
         found = hashlib.sha256((place / source.file).read_bytes()).hexdigest()
         if found != source.sha256:
             raise MachineError(
@@ -85,14 +82,6 @@ def _make(source: Source, cache: Cache, progress: Progress, given: Path | None) 
         return {"name": source.name}
 
     return cache.make("sources", source.key, f"source of {source.name}", fill)
-
-
-def _download(source: Source, place: Path) -> None:
-    try:
-        download_beside(source.package, source.file, place)
-    except MachineError as error:
-        do = " ".join(filter(None, (error.do, source.gone)))
-        raise MachineError(error.what, do) from error
 
 
 def archive(source: Source, entry: Entry) -> bytes:

@@ -1,0 +1,108 @@
+"""QEMU's own stable releases, which the distribution keeps among its changes to QEMU.
+
+The file of these changes goes from the archive with each point release. The one that comes in its place
+has another name and hash, and the same stable releases with perhaps more. So what is asked for is no
+file: it is these releases, by a hash over their text, out of the changes that lie beside the package now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import re
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hypertare.base.errors import MachineError
+from hypertare.machines.image.cache import Cache, DamagedError, Entry, Progress
+from hypertare.machines.image.package import download_beside, look_up
+
+NAME = "QEMU 7.2.1 to 7.2.22"
+FILES = tuple(f"v7.2.{number}.diff" for number in range(1, 23))
+SHA256 = "ab5b39d1b15dfd7f217fd84130a4d66605d080bcb4983b555a51068d3bcb2220"
+"""Of their texts, one after the other."""
+
+_PACKAGE = "qemu-system-x86"
+_KEY = f"qemu-stable-{SHA256[:12]}"
+_FOLDER = "debian/patches"
+_CHANGES = "qemu_7.2+dfsg-*.debian.tar.xz"
+_NUMBER = re.compile(r"\d+")
+_BUILT_AGAIN = re.compile(r"\+b\d+$")
+_MOST = 8 << 20
+"""Bytes of one release."""
+_DO = (
+    "Take a newer hypertare; or a file qemu_7.2+dfsg-...debian.tar.xz from snapshot.debian.org (package "
+    "qemu), and name its directory: hypertare image build emulator --sources DIR"
+)
+
+
+def fetch(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
+    """The releases as files, from the cache or out of the distribution's changes. Call it under
+    `cache.building()`.
+
+    `given`: a directory that may have a file of changes, which then is taken.
+
+    Raises:
+        MachineError: there are no changes to be had, or not with these releases in them.
+    """
+    known = cache.find("sources", _KEY)
+    if known is not None and _is_sound(known):
+        return known
+
+    def fill(place: Path) -> dict[str, str]:
+        changes = _given(given) or _downloaded(place, progress)
+        texts = _releases(changes)
+        (place / changes.name).unlink(missing_ok=True)
+        for name, text in zip(FILES, texts, strict=True):
+            (place / name).write_bytes(text)
+        return {"name": NAME}
+
+    return cache.make("sources", _KEY, f"source of {NAME}", fill)
+
+
+def _is_sound(entry: Entry) -> bool:
+    try:
+        return all(entry.file(name) for name in FILES)
+    except DamagedError:
+        return False
+
+
+def _given(folder: Path | None) -> Path | None:
+    """The newest file of changes in a directory, if it has one."""
+
+    def version(path: Path) -> list[int]:
+        return [int(number) for number in _NUMBER.findall(path.name)]
+
+    return max(folder.glob(_CHANGES), key=version, default=None) if folder else None
+
+
+def _downloaded(place: Path, progress: Progress) -> Path:
+    progress(f"downloading the source of {NAME}")
+    version = _BUILT_AGAIN.sub("", look_up(_PACKAGE).version.partition(":")[2])
+    try:
+        return download_beside(_PACKAGE, f"qemu_{version}.debian.tar.xz", place)
+    except MachineError as error:
+        raise MachineError(error.what, " ".join(filter(None, (error.do, _DO)))) from error
+
+
+def _releases(changes: Path) -> Sequence[bytes]:
+    """Their texts. No list vouches for the file: nothing of it is written down before its hash is known."""
+    try:
+        with tarfile.open(changes, "r:xz") as opened:
+            texts = [_text(opened, f"{_FOLDER}/{name}") for name in FILES]
+    except (OSError, EOFError, KeyError, lzma.LZMAError, tarfile.TarError) as error:
+        raise MachineError(f"{changes.name} lacks {NAME}: {error}.", _DO) from error
+    digest = hashlib.sha256(b"".join(texts)).hexdigest()
+    if digest != SHA256:
+        raise MachineError(
+            f"{changes.name} has other texts of {NAME}: SHA-256 {digest}, expected {SHA256}.", _DO
+        )
+    return texts
+
+
+def _text(opened: tarfile.TarFile, name: str) -> bytes:
+    file = opened.extractfile(name)
+    if file is None:
+        raise KeyError(f"{name} is no file")
+    return file.read(_MOST)
