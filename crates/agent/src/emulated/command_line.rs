@@ -10,7 +10,7 @@ use super::options::{Clock, Emulate, Line, Nic, Scheduler};
 use super::{CONSOLE, EMULATOR, RECORDS};
 use crate::boot_contract::LIMIT_PARAMETER;
 use crate::vmm::command_line::{
-    self, CommandLine, KERNEL_ARGUMENTS, PROGRAM, Plugged, TCG_CPU, TCG_KERNEL_ARGUMENTS, nic,
+    self, CommandLine, KERNEL_ARGUMENTS, PROGRAM, Plugged, TCG, TCG_CPU, TCG_KERNEL_ARGUMENTS, nic,
 };
 
 /// What Xen's tools and the guests' interfaces need.
@@ -96,7 +96,7 @@ fn clock_and_processors(line: &mut CommandLine, options: &Emulate) {
         line.processors(&accelerator, &format!("{cpu},-rdrand,-rdseed{monitor}"), options.cpus);
         line.option("-icount", [format!("shift={},sleep=off{quantum}", options.shift)]);
     } else {
-        line.processors("tcg,thread=multi", &cpu, options.cpus);
+        line.processors(TCG, &cpu, options.cpus);
     }
     line.option("-seed", [(options.seed & u64::from(u32::MAX)).to_string()]);
     let clock = if is_virtual(options) { "vm" } else { "host" };

@@ -25,6 +25,17 @@ use crate::boot_contract::PORT;
 
 pub const PROGRAM: &str = "qemu-system-x86_64";
 
+/// Emulated by the wall clock: a thread a CPU.
+pub const TCG: &str = "tcg,thread=multi";
+
+/// Where a guest can have no more than one CPU, QEMU leaves memory barriers out: up to 8.0 all of them, and
+/// since then those of locked instructions, which are Linux's. But devices are served by other threads. Now
+/// and then one then does not see that there is something to send, and is not told again: the guest's
+/// network stands still for good. So there is room for a second CPU, which is never there.
+///
+/// Source: QEMU's commit c914d46d0a, "tcg: Do not elide memory barriers for !CF_PARALLEL in system mode".
+const ROOM_FOR_A_SECOND: &str = "cpus=1,maxcpus=2,sockets=2,cores=1,threads=1";
+
 /// All that TCG can emulate, so that programs built for this host's CPU run, less what it is slow
 /// at. `erms` and `fsrm` promise that `rep movsb` is fast, but TCG executes it byte by byte: a
 /// kernel that believes them takes three times as long to copy from and to programs, and fork and
@@ -117,7 +128,12 @@ impl CommandLine {
     pub fn processors(&mut self, accelerator: &str, model: &str, count: u32) {
         self.option("-accel", [accelerator]);
         self.option("-cpu", [model]);
-        self.option("-smp", [format!("cpus={count},sockets=1,cores={count},threads=1")]);
+        let shape = if accelerator == TCG && count == 1 {
+            ROOM_FOR_A_SECOND.to_owned()
+        } else {
+            format!("cpus={count},sockets=1,cores={count},threads=1")
+        };
+        self.option("-smp", [shape]);
     }
 
     pub fn memory(&mut self, bytes: u64) {

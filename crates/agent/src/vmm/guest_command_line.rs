@@ -15,8 +15,8 @@ use anyhow::{Context, Result, bail};
 use hypertare_plan::{Accelerator, Guest, Interface, NicModel, Pages};
 
 use super::command_line::{
-    self, CommandLine, KERNEL_ARGUMENTS, Plugged, TCG_CPU, TCG_KERNEL_ARGUMENTS, escape, is_mac,
-    nic,
+    self, CommandLine, KERNEL_ARGUMENTS, Plugged, TCG, TCG_CPU, TCG_KERNEL_ARGUMENTS, escape,
+    is_mac, nic,
 };
 use super::port::Port;
 use super::qemu::Spec;
@@ -77,7 +77,7 @@ fn machine(line: &mut CommandLine, guest: &Guest) -> Result<()> {
     }
     let (accelerator, default_cpu) = match guest.accelerator {
         Accelerator::Kvm => ("kvm", "host"),
-        Accelerator::Tcg => ("tcg,thread=multi", TCG_CPU),
+        Accelerator::Tcg => (TCG, TCG_CPU),
     };
     let mut object = Vec::new();
     if guest.pages == Some(Pages::Huge) {
@@ -297,6 +297,18 @@ mod tests {
         assert_eq!(after("-accel"), Some("kvm"));
         assert_eq!(after("-cpu"), Some("host"));
         assert!(!after("-append").unwrap().contains("tsc="));
+    }
+
+    #[test]
+    fn emulated_with_one_cpu_it_has_room_for_another() {
+        let node = node(vec![]);
+        let shape = |accelerator, cpus| {
+            let words = line(&node, &Guest { accelerator, cpus, ..guest() }, None).unwrap();
+            words[words.iter().position(|word| word == "-smp").unwrap() + 1].clone()
+        };
+        assert!(shape(Accelerator::Tcg, 1).starts_with("cpus=1,maxcpus=2,"));
+        assert!(shape(Accelerator::Tcg, 2).starts_with("cpus=2,sockets=1,"));
+        assert!(shape(Accelerator::Kvm, 1).starts_with("cpus=1,sockets=1,"));
     }
 
     #[test]
