@@ -45,9 +45,26 @@ enum Verb {
     Values(cli::values::Arguments),
 }
 
+/// The verb `task` without the others: every trial waits until its process has read its command line, and
+/// to make the parser of all verbs takes longer than all else that it does before its command.
+#[derive(Parser)]
+#[command(name = "task", bin_name = "hypertare-agent task")]
+struct OfTask {
+    #[command(flatten)]
+    arguments: process::Arguments,
+}
+
+fn of_task() -> Option<process::Arguments> {
+    let mut words = std::env::args_os().skip(1).peekable();
+    (words.peek()? == "task").then(|| OfTask::parse_from(words).arguments)
+}
+
 fn main() -> ExitCode {
     if init::is_init() {
         init::main();
+    }
+    if let Some(arguments) = of_task() {
+        return process::main(&arguments);
     }
     let outcome = match Arguments::parse().verb {
         Verb::Host(arguments) => return host::main(&arguments),
