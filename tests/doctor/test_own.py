@@ -13,8 +13,8 @@ from hypertare.cli.doctor import doctor
 from hypertare.doctor import own, quick
 from hypertare.doctor.checks import CHECKS
 from hypertare.machines import environment
-from hypertare.machines.asked import Asked
 from hypertare.machines.accelerator import best_accelerator
+from hypertare.machines.asked import Asked
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.cache import Cache
 from tests.doctor.factory import counting, make_host, write
