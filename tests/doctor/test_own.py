@@ -14,6 +14,7 @@ from hypertare.doctor import own, quick
 from hypertare.doctor.checks import CHECKS
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator
+from hypertare.machines.asked import Asked
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.cache import Cache
 from tests.doctor.factory import counting, make_host, write
@@ -144,7 +145,7 @@ def test_environment(tmp_path, agent):
     assert (state.hostname, state.cpu, state.cpus) == ("scales", "Made Up 9", 2)
     assert (state.memory, state.kernel) == (1 << 20, "6.6.6")
     assert state.distribution == "Made Up Linux 1"
-    versions = environment.versions(agent, host=host)
+    versions = environment.versions(agent, asked=Asked(host))
     assert versions["agent"] == "9.9.1"
     assert "qemu" not in versions
     (warning,) = quick.warnings(host)

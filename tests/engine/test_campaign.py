@@ -130,7 +130,7 @@ class Notes:
     def add_bench(self, boot: int, records: Sequence[Record]) -> None:
         pass
 
-    def add_other_program(self, other: object) -> None:
+    def add_other_programs(self, others: object) -> None:
         pass
 
     def add_event(self, text: str) -> None:

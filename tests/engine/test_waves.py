@@ -97,7 +97,7 @@ class Journal:
     def benches(self) -> Iterator[tuple[int, Sequence[Record]]]:
         return iter([(trial.planned.boot, ()) for trial in self.kept])
 
-    def add_other_program(self, other: object) -> None:
+    def add_other_programs(self, others: object) -> None:
         pass
 
     def add_event(self, text: str) -> None:

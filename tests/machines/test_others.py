@@ -29,7 +29,7 @@ class Machine:
             (300, "mail (new)", 1),
         ]:
             self.work(pid, name, 0, parent)
-        self.others = Others(self.told.append, root, OWN, clock=lambda: self.now)
+        self.others = Others(self.told.extend, root, OWN, clock=lambda: self.now)
 
     def work(self, pid: int, name: str, seconds: float, parent: int = 1) -> None:
         self.used[pid] = self.used.get(pid, 0.0) + seconds
@@ -83,7 +83,7 @@ def test_the_last_blocks_are_told_at_the_end_unless_ticks_are_too_coarse(tmp_pat
 
 def test_a_machine_that_shows_nothing_tells_nothing(tmp_path: Path) -> None:
     told: list[OtherProgram] = []
-    others = Others(told.append, tmp_path / "none", OWN)
+    others = Others(told.extend, tmp_path / "none", OWN)
     with others.block(0):
         pass
     others.flush()

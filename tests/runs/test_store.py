@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -95,15 +99,86 @@ def test_the_one_file_is_the_run(run: Path, tmp_path: Path) -> None:
         assert copied.trials() == original.trials()
 
 
-def test_reading_works_while_writing(tmp_path: Path) -> None:
+READER = """
+    import sys
+    from pathlib import Path
+    from hypertare.runs.store import Store
+    with Store.open(Path(sys.argv[1])) as store:
+        for _ in sys.stdin:
+            print(store.count(), flush=True)
+"""
+
+
+class Reader:
+    """Another process that has a run open until it is left, and says how many trials it sees."""
+
+    def __init__(self, run: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(READER), str(run)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def sees(self) -> int:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def leave(self) -> None:
+        self.process.communicate()
+        assert self.process.returncode == 0
+
+
+def names(run: Path) -> list[str]:
+    return sorted(path.name for path in run.iterdir())
+
+
+def test_two_read_while_one_writes(tmp_path: Path) -> None:
     script = factory.Script()
-    with Store.create(tmp_path / "run", factory.meta(script)) as writer:
-        for trial in list(factory.planned(script))[:3]:
+    run = tmp_path / "run"
+    with Store.create(run, factory.meta(script)) as writer:
+        readers = [Reader(run), Reader(run)]
+        for number, trial in enumerate(list(factory.planned(script))[:3], start=1):
             writer.append(factory.finish(trial, script))
-            with Store.open(tmp_path / "run") as reader:
-                assert reader.trials()[-1].planned == trial
-                with pytest.raises(ValueError, match="opened for reading"):
-                    reader.add_event("no")
+            assert [reader.sees() for reader in readers] == [number, number]
+        for reader in readers:
+            reader.leave()
+        assert writer.count() == 3
+        writer.ended(complete=False)
+    assert names(run) == [FILE_NAME]
+
+
+def test_whoever_closes_a_run_last_makes_it_one_file(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    script = factory.Script()
+    with Store.create(run, factory.meta(script)) as writer:
+        writer.append(factory.finish(next(factory.planned(script)), script))
+        reader = Reader(run)
+        assert reader.sees() == 1
+    assert names(run) == [FILE_NAME, f"{FILE_NAME}-shm", f"{FILE_NAME}-wal"]
+    assert reader.sees() == 1
+    reader.leave()
+    assert names(run) == [FILE_NAME]
+
+
+def test_a_copy_of_a_run_that_goes_on_is_a_run(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    script = factory.Script()
+    with Store.create(run, factory.meta(script)) as writer:
+        writer.append(factory.finish(next(factory.planned(script)), script))
+        copy = tmp_path / "copy.sqlite"
+        with closing(sqlite3.connect(run / FILE_NAME)) as db, closing(sqlite3.connect(copy)) as to:
+            db.backup(to)
+    with Store.open(copy) as copied:
+        assert copied.count() == 1
+    assert names(tmp_path) == ["copy.sqlite", "run"]
+
+
+def test_reading_is_not_writing(run: Path) -> None:
+    with Store.open(run) as reader, pytest.raises(ValueError, match="opened for reading"):
+        reader.add_event("no")
 
 
 def test_only_one_writer(run: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import random
 import resource
@@ -20,6 +22,7 @@ from hypertare.runs.store import FILE_NAME, SCHEMA_VERSION, Store
 from tests import factory
 
 ROOT = Path(__file__).parents[2]
+READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" -c "$3" "$1"'
 
 WRITER = """
     import sys
@@ -87,11 +90,74 @@ def test_killed_at_any_moment_the_file_holds_whole_trials(tmp_path: Path) -> Non
             writer.send_signal(signal.SIGKILL)
             lines = writer.stdout.read().splitlines()
         whole = _whole(directory)
+        assert [path.name for path in directory.iterdir()] == [FILE_NAME]
         # What was told to be written is there, and at most the trial in flight is beyond it.
         told = max([told, *(int(line) + 1 for line in lines if line.isdigit())])
         assert told <= whole <= told + 1
         told = whole
     assert told > 20
+
+
+def _killed(directory: Path) -> int:
+    """A run whose writer was killed; how many trials it had told of."""
+    with _writer(directory) as writer:
+        assert writer.stdout is not None
+        lines = [writer.stdout.readline() for _ in range(6)]
+        writer.send_signal(signal.SIGKILL)
+        lines += writer.stdout.read().splitlines()
+    return len(lines) - 1
+
+
+def test_a_killed_run_goes_on(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    told = _killed(directory)
+    with Store.resume(directory) as store:
+        assert told <= store.next_trial_id <= told + 1
+        assert [milestone.what for milestone in store.milestones()] == ["started", "resumed"]
+    assert [path.name for path in directory.iterdir()] == [FILE_NAME]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting read-only needs root")
+def test_a_killed_run_in_a_read_only_place_is_whole(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    told = _killed(directory)
+    program = """
+        import sys
+        from pathlib import Path
+        from hypertare.runs.store import Store
+        with Store.open(Path(sys.argv[1])) as store:
+            print(store.count())
+    """
+    done = subprocess.run(
+        _in_mount_namespace(READ_ONLY, directory, textwrap.dedent(program)),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert told <= int(done.stdout) <= told + 1
+
+
+def test_where_no_memory_can_be_shared_each_trial_is_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """9p without a cache, for example."""
+    monkeypatch.setattr(mmap, "mmap", _no_mmap)
+    directory = tmp_path / "run"
+    script = factory.Script()
+    with Store.create(directory, factory.meta(script)) as store:
+        store.append(factory.finish(next(factory.planned(script)), script))
+        assert [path.name for path in directory.iterdir()] == [FILE_NAME]
+        assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+        store.add_event("at once")
+        assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    with Store.open(directory) as store:
+        assert store.count() == 1
+
+
+def _no_mmap(*_: object) -> None:
+    raise OSError(errno.ENODEV, "No such device")
 
 
 def test_killed_while_starting_leaves_nothing_in_the_way(tmp_path: Path) -> None:
@@ -174,7 +240,7 @@ def test_a_read_only_run_is_readable_and_not_writable(tmp_path: Path) -> None:
     """
     done = subprocess.run(
         _in_mount_namespace(
-            'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" -c "$3" "$1"',
+            READ_ONLY,
             directory,
             textwrap.dedent(program),
         ),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use agent::workload::{self, process};
 use agent::{datapath, emulated, host, init, knob, node, probe, vmm, xen};
-use clap::{Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 /// hypertare's agent: makes benches and executes plans; its workloads also work alone
 #[derive(Parser)]
@@ -45,9 +45,24 @@ enum Verb {
     Values(cli::values::Arguments),
 }
 
+/// Of the verb `task`. Every trial waits until its process has read its command line, and to make the
+/// parser of all verbs takes longer than all else that it does before its command.
+fn of_task() -> Option<process::Arguments> {
+    let mut words = std::env::args_os().skip(1).peekable();
+    if words.peek()? != "task" {
+        return None;
+    }
+    let parser = clap::Command::new("task").bin_name("hypertare-agent task");
+    let found = process::Arguments::augment_args(parser).get_matches_from(words);
+    Some(process::Arguments::from_arg_matches(&found).unwrap_or_else(|error| error.exit()))
+}
+
 fn main() -> ExitCode {
     if init::is_init() {
         init::main();
+    }
+    if let Some(arguments) = of_task() {
+        return process::main(&arguments);
     }
     let outcome = match Arguments::parse().verb {
         Verb::Host(arguments) => return host::main(&arguments),

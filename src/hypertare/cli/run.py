@@ -82,6 +82,11 @@ def run(
 
     hypertare run --resume --out hypertare-runs/first-look-20260101-120000
     """
+    from hypertare.machines.asked import Asked
+
+    # Before all else is imported, which takes as long as their answers.
+    asked = None if dry_run or resume else Asked()
+
     from hypertare.base import loading, paths
     from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
@@ -111,7 +116,7 @@ def run(
         on = surroundings(prepared, watch.tell, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
         loading.begin(*FINISHED_WITH)
-        ended = carry_out(prepared, on, folder, watch, resume=resume, manner=manner)
+        ended = carry_out(prepared, on, folder, watch, resume=resume, manner=manner, asked=asked)
     finish(folder, ended, json=outputs.STDOUT if json else None)
 
 

@@ -202,6 +202,11 @@ def weigh(
 
     hypertare weigh --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'
     """
+    from hypertare.machines.asked import Asked
+
+    # Before all else is imported, which takes as long as their answers.
+    asked = None if dry_run else Asked()
+
     from hypertare.base import loading, paths
     from hypertare.base.errors import InputError
     from hypertare.cli import outputs
@@ -266,7 +271,7 @@ def weigh(
         on_machine = surroundings_of(prepared, watch.tell, allow)
         folder = out or new_folder("weigh", paths.kept_runs_dir())
         loading.begin(*FINISHED_WITH)
-        ended = carry_out(prepared, on_machine, folder, watch, manner=manner)
+        ended = carry_out(prepared, on_machine, folder, watch, manner=manner, asked=asked)
     if log:
         from hypertare.runs import outputs as printed
 

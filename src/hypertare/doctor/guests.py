@@ -6,7 +6,8 @@ import re
 
 from hypertare.base.host_files import Host
 from hypertare.doctor.finding import Finding
-from hypertare.machines.accelerator import QEMU, cpu_flags
+from hypertare.machines.accelerator import cpu_flags
+from hypertare.machines.asked import QEMU
 from hypertare.machines.host import vhost
 
 _OLDEST = (7, 0)

@@ -55,7 +55,7 @@ class Benches:
         self.notes = notes
         self.on = on
         self.clock = clock
-        self.others = Others(notes.journal.add_other_program, beside=machine.processes)
+        self.others = Others(notes.journal.add_other_programs, beside=machine.processes)
         self.plot: Plot | None = None
         self.lost = False
 

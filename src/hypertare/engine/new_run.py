@@ -14,15 +14,17 @@ from hypertare.design.planner import Surroundings
 from hypertare.doctor import quick
 from hypertare.engine.prepare import Prepared, on_users_xen
 from hypertare.engine.runners.registry import RUNNERS
-from hypertare.machines import environment
+from hypertare.machines.asked import Asked
+from hypertare.machines.environment import versions
 from hypertare.runs.store import Meta, Store
 from hypertare.study import BASELINE
 from hypertare.workloads.responses import HEADLINE, of_clock, of_workload
 
 
-def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
-    """Starts the file of a run in its directory."""
+def create(prepared: Prepared, on: Surroundings, folder: Path, asked: Asked | None = None) -> Store:
+    """Starts the file of a run in its directory; `asked` are programs that were asked before."""
     study = prepared.study
+    image = next(iter(on.images.values()), None)
     meta = Meta(
         hypertare=__version__,
         study=study.name,
@@ -35,7 +37,7 @@ def create(prepared: Prepared, on: Surroundings, folder: Path) -> Store:
         machine=RUNNERS[study.machine_kind].state(prepared, on),
         clock=study.clock,
         accelerator=on.accelerator if on.images and not on_users_xen(study) else None,
-        versions=environment.versions(paths.agent_binary(), next(iter(on.images.values()), None)),
+        versions=versions(paths.agent_binary(), image, asked),
         platforms=study.sut.platforms,
         nodes=prepared.design.platforms,
         baseline=BASELINE,

@@ -19,6 +19,7 @@ from hypertare.engine.numbers import first_beside_cells
 from hypertare.engine.prepare import Prepared, programs_of
 from hypertare.engine.runners.registry import RUNNERS
 from hypertare.engine.runners.runner import Runner
+from hypertare.machines.asked import Asked
 from hypertare.machines.image import programs as real
 from hypertare.runs.store import Store
 from hypertare.search.rounds import Rounds
@@ -32,8 +33,15 @@ def carry_out(
     *,
     resume: bool = False,
     manner: Manner | None = None,
+    asked: Asked | None = None,
 ) -> Ended:
     """Runs the study into a run directory and sums it up, also when it is interrupted.
+
+    Args:
+        prepared, on, folder, observer: what is run, with what, into which directory, and who watches.
+        resume: goes on with the run that is there.
+        manner: how it is carried out.
+        asked: programs that were asked for their versions before, beside what went on.
 
     Raises:
         NotPutBackError: the run is whole, but a setting of this host is not as it was before.
@@ -42,7 +50,7 @@ def carry_out(
     manner = (manner or Manner()).checked(prepared)
     goes_on = f"hypertare run --resume --out {folder}"
     kept = f"`hypertare report {folder}` shows them, `{goes_on}` goes on."
-    with Store.resume(folder) if resume else create(prepared, on, folder) as store:
+    with Store.resume(folder) if resume else create(prepared, on, folder, asked) as store:
         with Ending(store, "the run", goes_on, kept) as end:
             session = Session(prepared, on, store, observer, manner)
             session.model_walks()

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.paths import agent_binary
+from hypertare.machines.asked import QEMU
 from hypertare.protocol.constants import AGENT_PREFIX
 from hypertare.protocol.plan import Accelerator
 
 if TYPE_CHECKING:
     from hypertare.machines.image.build import Image
 
-QEMU = "qemu-system-x86_64"
 _BOOT_LIMIT_S = 8
 _FILE = "accelerator.json"
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import platform
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypertare import __version__
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
-from hypertare.base.paths import CHECKOUT
-from hypertare.machines.accelerator import QEMU
+from hypertare.machines.asked import Asked, first_number
 from hypertare.machines.host import xen
 from hypertare.runs.machine_state import MachineState
 
@@ -38,41 +36,28 @@ def machine_state(host: Host | None = None) -> MachineState:
 
 
 def versions(
-    agent: Path, image: Bootable | None = None, host: Host | None = None
+    agent: Path, image: Bootable | None = None, asked: Asked | None = None
 ) -> dict[str, str]:
-    """Of all that has a part in the numbers; what is not there is left out."""
-    local = host or Host()
-    # Each is a program that is asked, at the same time.
-    with ThreadPoolExecutor() as asking:
-        commit = asking.submit(_commit, local)
-        of_qemu = asking.submit(_first_number, local, (QEMU, "--version"))
-        of_agent = asking.submit(_first_number, local, (str(agent), "--version"))
+    """Of all that has a part in the numbers; what is not there is left out.
+
+    Args:
+        agent: it answers at once, and so is asked here.
+        image: what guests boot.
+        asked: the other programs, where they were asked before.
+    """
+    asked = asked or Asked()
     found = {
         "hypertare": __version__,
-        "commit": commit.result(),
+        "commit": asked.commit.result(),
         "python": platform.python_version(),
-        "agent": of_agent.result(),
-        "qemu": of_qemu.result(),
-        "xen": _xen(local),
+        "agent": first_number(asked.host, (str(agent), "--version")),
+        "qemu": asked.qemu.result(),
+        "xen": _xen(asked.host),
         "guest kernel": image.kernel_name if image else None,
         "image": image.digest if image else None,
         "programs": image.programs if image else None,
     }
     return {name: version for name, version in found.items() if version}
-
-
-def _commit(host: Host) -> str | None:
-    """Of the source that runs, where it is a checkout; a + behind it says that files were changed."""
-    if not (CHECKOUT / ".git").exists():
-        return None
-    git = ("git", "-C", str(CHECKOUT), "describe", "--always", "--exclude=*", "--dirty=+")
-    said = host.run(git, 10.0)
-    return said.out.strip() if said.ok else None
-
-
-def _first_number(host: Host, argv: tuple[str, ...]) -> str | None:
-    found = re.search(r"\d+\.\d+\S*", host.run(argv, 10.0).out)
-    return found[0] if found else None
 
 
 def _xen(host: Host) -> str | None:

@@ -7,7 +7,8 @@ behind whatever happens to this process.
 from __future__ import annotations
 
 import contextlib
-import queue
+import os
+import select
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from pydantic import ValidationError
 
@@ -35,6 +37,9 @@ _ANSWER_MARGIN_S = 15.0
 """Beyond a trial's own limit: the agent kills, collects and puts knobs back within this."""
 _TEARDOWN_LIMIT_S = 15.0
 _END_LIMIT_S = 4.0
+_AT_ONCE = 1 << 16
+_PIPE = 1 << 20
+"""Room for what is told while nobody waits for it: what the agent says at its end is read by no one."""
 
 
 class AgentError(HypertareError):
@@ -67,7 +72,6 @@ class LocalMachine:
         self.hello: Hello | None = None
 
     def __enter__(self) -> LocalMachine:
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._stderr: deque[str] = deque(maxlen=20)
         try:
             # A session of its own: Ctrl-C reaches the controller alone, which ends the run in order.
@@ -77,11 +81,13 @@ class LocalMachine:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                pipesize=_PIPE,
             )
         except OSError as error:
             raise MachineError(f"the agent {self.agent} cannot be started: {error}") from None
-        for target in (self._read_lines, self._read_stderr):
-            threading.Thread(target=target, daemon=True).start()
+        assert self._process.stdout is not None
+        self._lines = _Lines(self._process.stdout)
+        threading.Thread(target=self._read_stderr, daemon=True).start()
         try:
             self._send(plan.HelloStep())
             for record in self._until(Hello, _TEARDOWN_LIMIT_S):
@@ -193,8 +199,8 @@ class LocalMachine:
 
     def _next(self, deadline: float) -> Record:
         try:
-            line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
+            line = self._lines.next(deadline)
+        except TimeoutError:
             raise AgentError("the agent did not answer in time; the run was ended.") from None
         if line is None:
             raise self._gone()
@@ -215,13 +221,41 @@ class LocalMachine:
         kind = MachineError if self._process.returncode == REFUSED else AgentError
         return kind(f"the agent ended: {said}")
 
-    def _read_lines(self) -> None:
-        assert self._process.stdout is not None
-        while line := self._process.stdout.readline(MAX_LINE):
-            self._lines.put(line)
-        self._lines.put(None)
-
     def _read_stderr(self) -> None:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self._stderr.append(line.decode(errors="replace").rstrip())
+
+
+class _Lines:
+    """Lines of a pipe, read by who waits for them: to be handed one by another thread would take longer
+    than most of them take to come.
+    """
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe.fileno()
+        self._ready = select.poll()
+        self._ready.register(self._pipe, select.POLLIN)
+        self._whole: deque[bytes] = deque()
+        self._part = b""
+
+    def next(self, deadline: float) -> bytes | None:
+        """The next one; `None` when no more will come.
+
+        Raises:
+            TimeoutError: none came in time.
+        """
+        while not self._whole:
+            left_s = max(0.0, deadline - time.monotonic())
+            if not self._ready.poll(1000 * left_s):
+                raise TimeoutError
+            read = os.read(self._pipe, _AT_ONCE)
+            *whole, self._part = (self._part + read).split(b"\n")
+            self._whole.extend(whole)
+            if self._part and (not read or len(self._part) > MAX_LINE):
+                # Without its end it is no record, and whoever parses it says so.
+                self._whole.append(self._part)
+                self._part = b""
+            elif not read:
+                return None
+        return self._whole.popleft()

@@ -2,8 +2,10 @@
 
 Append-only: triggers in the file refuse to change or remove a row. A trial enters in one
 transaction, so that whatever ends the writer, the file holds whole trials only and lacks at most
-the one in flight. The journal is SQLite's rollback journal, not a WAL: between transactions the
-one file is complete and may be copied, and a run has one writer that commits every few seconds.
+the one in flight. While a run is written, its transactions go to a log beside it, SQLite's WAL:
+with a rollback journal each waited for the disk four times. The log is flushed once in
+`_FLUSHED_EVERY_S`, so a power cut takes at most the trials of that long; a kill takes none of
+them. Whoever closes the run last makes it one file again.
 
 The tables are described in `docs/run-files.md`.
 """
@@ -12,10 +14,13 @@ from __future__ import annotations
 
 import fcntl
 import json
+import mmap
 import os
 import sqlite3
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +50,9 @@ APPLICATION_ID = 0x74617265
 
 _MAGIC = b"SQLite format 3\x00"
 _BUSY_TIMEOUT_S = 10.0
+_FLUSHED_EVERY_S = 1.0
+# Where SQLite's header says how the file is written: 2 means that there is, or was, a WAL.
+_WRITE_VERSION, _BY_WAL = slice(18, 19), b"\x02"
 # Of a trial with sixteen nodes that told all they may.
 _MOST_RECORD_BYTES = 16 * MAX_TRIAL_BYTES
 
@@ -227,10 +235,21 @@ class OtherProgram:
 class Store:
     """One run's file. Use `create`, `open` or `resume`; close it, or use it in a `with`."""
 
-    def __init__(self, path: Path, db: sqlite3.Connection, lock: int | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        db: sqlite3.Connection,
+        lock: int | None = None,
+        *,
+        settles: bool,
+        flushed_every_s: float = 0.0,
+    ) -> None:
         self.path = path
         self._db = db
         self._lock = lock
+        self._settles = settles
+        self._flushed_every_s = flushed_every_s
+        self._flushed = -flushed_every_s
 
     # --- opening
 
@@ -248,7 +267,8 @@ class Store:
             _refuse_taken(path)
             with _sentences(path), _closing(_connect(path, "rwc")) as db:
                 _create_tables(db, meta)
-        return cls(path, db, lock)
+                every_s = _begin_log(path, db)
+        return cls(path, db, lock, settles=True, flushed_every_s=every_s)
 
     @staticmethod
     def check_vacant(path: Path) -> None:
@@ -268,16 +288,20 @@ class Store:
 
     @classmethod
     def open(cls, path: Path) -> Store:
-        """Opens a run for reading, also while it is being written.
+        """Opens a run for reading, also while another process writes it. The one that does must not: to
+        look at the file would drop its locks.
 
         Raises:
             InputError: there is no run, or the file is damaged, foreign, or of a newer version.
         """
         path = _existing(path)
-        with _sentences(path), _closing(_connect(path, "rw" if _rolls_back(path) else "ro")) as db:
+        settles = _is_unsettled(path)
+        with _sentences(path), _closing(_connect(path, "rw" if settles else "ro")) as db:
+            if settles:
+                _settle(db)
             db.execute("PRAGMA query_only = ON")
             _check(path, db)
-        return cls(path, db, None)
+        return cls(path, db, settles=settles)
 
     @classmethod
     def resume(cls, path: Path) -> Store:
@@ -294,11 +318,14 @@ class Store:
             _closing(_connect(path, "rw")) as db,
         ):
             _check(path, db)
+            every_s = _begin_log(path, db)
             with _transaction(db):
                 _add_milestone(db, "resumed")
-        return cls(path, db, lock)
+        return cls(path, db, lock, settles=True, flushed_every_s=every_s)
 
     def close(self) -> None:
+        if self._settles:
+            _settle(self._db)
         self._db.close()
         if self._lock is not None:
             os.close(self._lock)
@@ -313,7 +340,8 @@ class Store:
     # --- writing
 
     def append(self, finished: FinishedTrial, records: Sequence[Record] = ()) -> None:
-        """Adds a trial with its values and raw records, all or nothing, on disk when it returns.
+        """Adds a trial with its values and raw records, all or nothing. When it returns, no kill can take
+        it away; a power cut can, for `_FLUSHED_EVERY_S` at most.
 
         Raises:
             MachineError: it cannot be written, for example because the disk is full.
@@ -376,13 +404,13 @@ class Store:
         with self._writing() as db:
             db.execute("INSERT INTO walk VALUES (?,?,?,?,?)", row)
 
-    def add_other_program(self, other: OtherProgram) -> None:
-        """Notes it, but for runs that an older hypertare began: their files have no place for it."""
+    def add_other_programs(self, others: Sequence[OtherProgram]) -> None:
+        """Notes them, but for runs that an older hypertare began: their files have no place for them."""
         if self._version < _WITH_OTHERS:
             return
-        row = (None, _now(), other.block, other.name, other.cpus)
+        rows = [(None, _now(), other.block, other.name, other.cpus) for other in others]
         with self._writing() as db:
-            db.execute("INSERT INTO other_program VALUES (?,?,?,?,?)", row)
+            db.executemany("INSERT INTO other_program VALUES (?,?,?,?,?)", rows)
 
     def ended(self, complete: bool) -> None:
         """Notes the run's end. `complete` says that nothing planned is missing."""
@@ -393,8 +421,18 @@ class Store:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         if self._lock is None:
             raise ValueError(f"{self.path} was opened for reading")
-        with _sentences(self.path), _transaction(self._db):
-            yield self._db
+        with _sentences(self.path):
+            self._flush_in_time()
+            with _transaction(self._db):
+                yield self._db
+
+    def _flush_in_time(self) -> None:
+        """Whether the next transaction waits for the disk: it then takes along all before it."""
+        now = time.monotonic()
+        due = now - self._flushed >= self._flushed_every_s
+        self._db.execute(f"PRAGMA synchronous = {'FULL' if due else 'NORMAL'}")
+        if due:
+            self._flushed = now
 
     # --- reading
 
@@ -605,12 +643,50 @@ def _closing(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         raise
 
 
-def _rolls_back(path: Path) -> bool:
-    """Whether opening has to undo what a killed writer left half done, which means writing.
+def _is_unsettled(path: Path) -> bool:
+    """Whether the run is more than its one file, because it goes on or its writer was killed, and may be
+    made one file again, which means writing.
 
-    Without a journal a reader stays a reader, so that a report of a run in a read-only place works.
+    Otherwise a reader stays a reader, so that a report of a run in a read-only place works.
     """
-    return path.with_name(path.name + "-journal").exists() and os.access(path, os.W_OK)
+    with path.open("rb") as file:
+        head = file.read(_WRITE_VERSION.stop)
+    half_done = head[_WRITE_VERSION] == _BY_WAL or path.with_name(path.name + "-journal").exists()
+    return half_done and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def _settle(db: sqlite3.Connection) -> None:
+    """Puts what the log holds into the one file, unless somebody else has the run open, or there is no
+    room: nothing is lost then, and whoever opens or closes it next tries again.
+    """
+    with suppress(sqlite3.Error):
+        db.execute("PRAGMA query_only = OFF")
+        db.execute("PRAGMA busy_timeout = 0")
+        db.execute("PRAGMA journal_mode = DELETE")
+    db.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_TIMEOUT_S)}")
+
+
+def _begin_log(path: Path, db: sqlite3.Connection) -> float:
+    """Says how often what is written must be flushed, in seconds: without a log always, because the
+    rollback journal then is of use only if it came to the disk first.
+    """
+    if _can_be_shared(path.parent):
+        (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+        return _FLUSHED_EVERY_S if mode == "wal" else 0.0
+    return 0.0
+
+
+def _can_be_shared(directory: Path) -> bool:
+    """Whether files there can be memory that processes share, as a log needs: some network file systems
+    have none, and SQLite sees that only when it is too late.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.truncate(mmap.PAGESIZE)
+            mmap.mmap(file.fileno(), mmap.PAGESIZE).close()
+    except OSError:
+        return False
+    return True
 
 
 def _connect(path: Path, mode: Literal["ro", "rw", "rwc"]) -> sqlite3.Connection:
