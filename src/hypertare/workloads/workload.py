@@ -144,6 +144,16 @@ class WorkloadSettings(Settings):
         return None
 
     @property
+    def needs_network(self) -> bool:
+        """Whether its tasks speak with a peer."""
+        return self.kind.needs_network
+
+    @property
+    def peer_needs_files(self) -> bool:
+        """Whether its peer runs programs of this host, too."""
+        return False
+
+    @property
     def asked_pages(self) -> plan.Pages | None:
         """The pages that it asks the kernel for."""
         return None
@@ -209,6 +219,7 @@ class Workload(ABC):
     headline: ClassVar[str]
 
     needs_network: ClassVar[bool] = False
+    """All of its kind speak with a peer."""
     needs_files: ClassVar[bool] = False
     """It runs programs of this host, where its nodes see them."""
     warms_up: ClassVar[bool] = False

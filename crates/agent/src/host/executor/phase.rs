@@ -25,6 +25,9 @@ use crate::workload;
 /// From telling what listens to stop to having its result.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
+/// The same once something else has failed.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// A task that a node was told to start.
 struct Begun {
     index: usize,
@@ -46,7 +49,8 @@ impl<M: Machine> Executor<M> {
         self.get_ready(trial, phase, &load, deadline)?;
         self.begin_inside(trial, phase, false, deadline)?;
         let outside = self.begin_outside(phase);
-        self.work(trial, phase, &foreground, deadline)?;
+        let worked = self.work(trial, phase, &foreground, deadline);
+        worked.or_else(|stop| self.with_last_words(stop, &listeners))?;
         self.end_outside(trial, phase, outside);
         self.end_inside(trial, phase, &load, deadline)?;
         self.stop(&listeners, Instant::now() + STOP_LIMIT)?;
@@ -149,6 +153,30 @@ impl<M: Machine> Executor<M> {
             told.elapsed().as_secs(),
             self.starved(&nodes_of(&late))
         )))
+    }
+
+    /// What worked may have failed because what listens had, whose end may be heard of later: both are
+    /// told. What it told is kept, if it ends in good order and soon.
+    fn with_last_words(&mut self, stop: Stop, listeners: &[&Task]) -> Outcome {
+        let Stop::Failed(why) = stop else { return Err(stop) };
+        let first = self.failure.take();
+        for task in listeners {
+            let index = self.index(&task.node);
+            if self.members[index].runs(&task.id) {
+                let order = Order::Stop { task: task.id.clone() };
+                self.members[index].order(&format!("stopping task {}", task.id), order);
+            }
+        }
+        let ended = |all: &Self| {
+            !listeners.iter().any(|task| all.members[all.index(&task.node)].runs(&task.id))
+        };
+        self.wait(Instant::now() + LAST_WORDS, ended)?;
+        let theirs = self.failure.take();
+        self.failure = first;
+        Err(Stop::Failed(match theirs {
+            Some(theirs) => format!("{why}; {theirs}"),
+            None => why,
+        }))
     }
 
     fn names(&self, tasks: &[&Begun]) -> String {
