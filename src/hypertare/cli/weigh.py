@@ -220,7 +220,7 @@ def weigh(
 
     hypertare weigh --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'
 
-    hypertare weigh --peer 'iperf3 -s' --datapath qemu,vhost -- sh -c 'iperf3 -n 100M -c $HYPERTARE_PEER'
+    hypertare weigh --peer 'iperf3 -s' --datapath qemu,vhost 'iperf3 -n 100M -c $HYPERTARE_PEER'
     """
     from hypertare.base import loading, paths
     from hypertare.base.errors import InputError
@@ -310,7 +310,7 @@ def _refuse_idle_datapath(datapath: str | None, peer: str | None) -> None:
             "--datapath says what moves a guest's packets, and this command has none to move: without a "
             "peer there is no network.",
             "Give it a server to speak with: --peer 'iperf3 -s' --datapath "
-            f"{datapath} -- sh -c 'iperf3 -n 100M -c $HYPERTARE_PEER'",
+            f"{datapath} 'iperf3 -n 100M -c $HYPERTARE_PEER'",
         )
 
 
@@ -384,6 +384,7 @@ def study_file(
 
     Args:
         commands: one, or several that are compared: then they are the levels of a factor.
+        peer: a server that each of them speaks with, for a shell.
         varied: settings of `sut`, each a factor where it has several levels; none is left as it is.
     """
     from hypertare.study import BASELINE, StudyFile
@@ -397,7 +398,7 @@ def study_file(
         workload["peer"] = peer
     raw: dict[str, object] = {
         "name": "weigh",
-        "question": _question(commands),
+        "question": _question(commands, peer),
         "sut": {
             "platforms": platforms,
             **{name: levels[0] for name, levels in varied.items() if levels},
@@ -479,11 +480,12 @@ def _setting(found: re.Match[str]) -> str:
     return f"--{found[1]} {found[2]}" if found[2] else f"--{found[1]}"
 
 
-def _question(commands: Sequence[Command]) -> str:
+def _question(commands: Sequence[Command], peer: str | None) -> str:
     shown = [f"`{_shown(command)}`" for command in commands]
+    served = "" if peer is None else f", served by `{peer}`"
     if len(shown) == 1:
-        return f"What does virtualisation cost {shown[0]}?"
-    return f"Which is faster, on every platform: {' or '.join(shown)}?"
+        return f"What does virtualisation cost {shown[0]}{served}?"
+    return f"Which is faster, on every platform{served}: {' or '.join(shown)}?"
 
 
 def _shown(command: Command) -> str:

@@ -28,6 +28,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// The same once something else has failed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// Between the end of what listens and of what fails for that, whichever is heard of first.
+const HEARD_LATE: Duration = Duration::from_millis(100);
+
 /// A task that a node was told to start.
 struct Begun {
     index: usize,
@@ -155,26 +158,28 @@ impl<M: Machine> Executor<M> {
         )))
     }
 
-    /// What worked may have failed because what listens had, whose end may be heard of later: both are
-    /// told. What it told is kept, if it ends in good order and soon.
+    /// What worked may have failed because what listens had, which may be heard of a moment later: that is
+    /// the reason then. What listens ends in good order, if it does soon, so that what it told is kept.
     fn with_last_words(&mut self, stop: Stop, listeners: &[&Task]) -> Outcome {
         let Stop::Failed(why) = stop else { return Err(stop) };
         let first = self.failure.take();
+        let runs = |all: &Self, task: &Task| all.members[all.index(&task.node)].runs(&task.id);
+        let ended = |all: &Self| !listeners.iter().any(|task| runs(all, task));
+        self.wait(Instant::now() + HEARD_LATE, |all| all.failure.is_some() || ended(all))?;
+        let theirs = self.failure.take();
         for task in listeners {
-            let index = self.index(&task.node);
-            if self.members[index].runs(&task.id) {
+            if runs(self, task) {
+                let index = self.index(&task.node);
                 let order = Order::Stop { task: task.id.clone() };
                 self.members[index].order(&format!("stopping task {}", task.id), order);
             }
         }
-        let ended = |all: &Self| {
-            !listeners.iter().any(|task| all.members[all.index(&task.node)].runs(&task.id))
-        };
         self.wait(Instant::now() + LAST_WORDS, ended)?;
-        let theirs = self.failure.take();
         self.failure = first;
         Err(Stop::Failed(match theirs {
-            Some(theirs) => format!("{why}; {theirs}"),
+            // With what it printed last, which ends a reason.
+            Some(theirs) if theirs.contains('\n') => theirs,
+            Some(theirs) => format!("{theirs}; {why}"),
             None => why,
         }))
     }

@@ -63,23 +63,22 @@ fn serve(spec: &Serve, context: &Context) -> Result<Outcome> {
 }
 
 fn complaint(first: First, ended: &Ended) -> String {
-    let limit = LISTEN_NS / SECOND;
-    match first {
-        First::Listens => format!("the server on the peer {} while it was needed", ended.how()),
-        First::Ends => format!(
-            "the server on the peer {} before it listened: it must stay in the foreground, without \
-             forking itself away, and open a TCP or UDP socket",
-            ended.how()
-        ),
-        First::Late { on_loopback: true } => format!(
-            "the server on the peer listened only on loopback for {limit} s, where nobody else can \
-             reach it: let it listen at $HYPERTARE_ADDRESS, or at all addresses"
-        ),
-        First::Late { on_loopback: false } => format!(
-            "the server on the peer opened no TCP or UDP socket to listen at within {limit} s: let it \
-             listen at $HYPERTARE_ADDRESS, or at all addresses"
-        ),
-    }
+    let (how, limit) = (ended.how(), LISTEN_NS / SECOND);
+    let what = match first {
+        First::Listens => format!("{how} while it was needed"),
+        First::Ends if ended.status == 0 => {
+            format!("{how} before it listened (it must stay in the foreground)")
+        }
+        First::Ends => format!("{how} before it listened"),
+        First::Late { on_loopback } => {
+            let which = if on_loopback { "only one on loopback" } else { "no TCP or UDP socket" };
+            format!(
+                "had {which} to listen at after {limit} s (let it listen at $HYPERTARE_ADDRESS, or \
+                 at all addresses)"
+            )
+        }
+    };
+    format!("the server on the peer {what}")
 }
 
 fn await_socket(server: Pid, before: &Listeners, context: &Context) -> First {
