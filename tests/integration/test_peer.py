@@ -93,7 +93,11 @@ LISTEN = "import socket; socket.create_server(('0.0.0.0', 5000))"
     [
         ("echo out of luck >&2; exit 3", "true", "ends with exit status 3 before it listened"),
         ("sleep 100 & exit 0", "true", "it must stay in the foreground"),
-        ("echo asleep >&2; exec sleep 100", "true", "had no TCP or UDP socket to listen at after 10 s"),
+        (
+            "echo asleep >&2; exec sleep 100",
+            "true",
+            "had no TCP or UDP socket to listen at after 10 s",
+        ),
         (
             "exec {python} -c \"import socket, time; s = socket.create_server(('127.0.0.1', 5000)); "
             'time.sleep(100)"',
@@ -244,11 +248,12 @@ machine = "emulated"
 factors."sut.datapath" = ["qemu", "vhost"]
 [sut]
 platforms = ["native", "guest"]
-memory = "192M"
+memory = "256M"
+programs = ["compress"]
 [workloads.ask]
 type = "command"
 command = "hypertare-agent ping --tcp --count 20 --interval 0 $HYPERTARE_PEER"
-peer = "hypertare-agent ping --listen"
+peer = ["hypertare-agent", "ping", "--listen"]
 [design]
 warmup = 0
 min_trials = 2

@@ -54,3 +54,9 @@ def test_routers_have_no_peer() -> None:
     routers = NodeFacts(routed=True, cpus=1, mtu=1500)
     assert settings().misfit(routers) is None
     assert "bench.topology" in (settings(peer="serve").misfit(routers) or "")
+
+
+def test_the_host_of_emulated_guests_has_the_agent_and_no_other_program() -> None:
+    host = NodeFacts(routed=False, cpus=1, mtu=1500, peers_have_programs=False)
+    assert "no program but hypertare-agent" in (settings(peer=["serve"]).misfit(host) or "")
+    assert settings(peer=["hypertare-agent", "ping", "--listen"]).misfit(host) is None

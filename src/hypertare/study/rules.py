@@ -305,7 +305,10 @@ def workloads_fit_the_nodes(study: Study) -> None:
     mtu = study.knobs.mtu or study.bench.mtu
     sandboxed = study.machine_kind.is_this_host
     shares_memory = bool(guests) and all(one.shares_memory for one in guests)
-    facts = NodeFacts(routed, cpus, mtu, sandboxed, shares_memory)
+    # Programs are in the image of a guest, not of its host.
+    hosts_guests = any(one.pc.has_guests for one in study.platforms)
+    has_programs = not (study.machine_kind.boots_whole_pcs and hosts_guests)
+    facts = NodeFacts(routed, cpus, mtu, sandboxed, shares_memory, has_programs)
     for name, workload in study.workloads.items():
         misfit = workload.misfit(facts)
         if misfit is not None:

@@ -78,9 +78,16 @@ class CommandSettings(LimitedSettings):
         return self.peer is not None
 
     def misfit(self, node: NodeFacts) -> str | None:
-        if self.peer is None or not node.routed:
+        if self.peer is None:
             return None
-        return "a command with a 'peer' is no work for routers: set bench.topology = \"hosts\""
+        if node.routed:
+            return "a command with a 'peer' is no work for routers: set bench.topology = \"hosts\""
+        if node.peers_have_programs or _argv(self.peer)[0] == paths.AGENT:
+            return None
+        return (
+            "the peer of an emulated machine's guests is a node of their host, which has no program but "
+            f'{paths.AGENT}: take peer = ["{paths.AGENT}", "ping", "--listen"], or machine = "local"'
+        )
 
     def given_work(self) -> GivenWork:
         in_image = self.argv[0] != paths.AGENT or self.prepare is not None
@@ -103,7 +110,7 @@ class CommandSettings(LimitedSettings):
         work = plan.Serve(
             argv=_argv(peer),
             env={**inputs.environment, OWN_ADDRESS: pair.far.address},
-            cwd=inputs.cwd,
+            cwd=inputs.peer_cwd,
             in_files=inputs.in_files,
         )
         return pair.task("serve", pair.far.node, work, background=True)

@@ -60,8 +60,7 @@ impl Listeners {
             if state != waiting {
                 continue;
             }
-            let kind =
-                if is_loopback(local) { &mut self.loopback } else { &mut self.reachable };
+            let kind = if is_loopback(local) { &mut self.loopback } else { &mut self.reachable };
             kind.insert(inode);
         }
     }
