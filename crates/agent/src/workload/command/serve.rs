@@ -12,7 +12,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use super::listeners::Listeners;
 use super::{Ended, Surroundings, descendants, leaving_nothing};
 use crate::values::Definition;
-use crate::workload::clock::{SECOND, now_ns, sleep_once};
+use crate::workload::clock::{SECOND, now_ns, sleep_once, to_seconds};
 use crate::workload::{Context, Outcome, WorkloadKind};
 
 /// From the start of a server until it must listen.
@@ -22,7 +22,7 @@ const LISTEN_NS: u64 = 10 * SECOND;
 const PAUSE_NS: u64 = 5_000_000;
 
 impl WorkloadKind for Serve {
-    const VALUES: &'static [Definition] = &[];
+    const VALUES: &'static [Definition] = &[("listens_s", "s", "from its start until it listened")];
     const LISTENS: bool = true;
 
     fn run(&self, context: &Context) -> Result<Outcome> {
@@ -45,11 +45,15 @@ enum First {
 fn serve(spec: &Serve, context: &Context) -> Result<Outcome> {
     let surroundings = Surroundings::new(&spec.env, spec.cwd.as_deref())?;
     let before = Listeners::now()?;
-    let first = Cell::new(First::Ends);
+    let (first, listens_ns) = (Cell::new(First::Ends), Cell::new(0));
     let ended = surroundings.execute(&spec.argv, context, |server| {
+        let begin = now_ns();
         first.set(await_socket(server, &before, context));
         match first.get() {
-            First::Listens => context.ready(),
+            First::Listens => {
+                listens_ns.set(now_ns() - begin);
+                context.ready();
+            }
             First::Ends => {}
             First::Late { .. } => {
                 let _ = descendants::kill_own();
@@ -57,7 +61,9 @@ fn serve(spec: &Serve, context: &Context) -> Result<Outcome> {
         }
     })?;
     if ended.stopped {
-        return Ok(Outcome { text: ended.text(), ..Outcome::default() });
+        let mut outcome = Outcome { text: ended.text(), ..Outcome::default() };
+        outcome.set("listens_s", to_seconds(listens_ns.get()));
+        return Ok(outcome);
     }
     bail!("{}{}", complaint(first.get(), &ended), ended.last_lines())
 }
