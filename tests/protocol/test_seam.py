@@ -256,6 +256,10 @@ line_rate = "1G"
 type = "command"
 command = ["true"]
 prepare = "true"
+[workloads.served]
+type = "command"
+command = ["true"]
+peer = "serve"
 [workloads.burn]
 type = "burn"
 share = "50%"
@@ -390,7 +394,7 @@ def test_unknown_keys_are_refused_on_pythons_side() -> None:
 # --- values
 
 
-OTHER_WAYS = {"capture": ({"via": "shared"},)}
+OTHER_WAYS = {"capture": ({"via": "shared"},), "command": ({"peer": "serve"},)}
 """Settings with which a kind has tasks more."""
 
 

@@ -15,8 +15,8 @@ use agent::workload::WorkloadKind;
 use agent::workload::confine::Confinement;
 use agent::workload::process::{Assignment, Child, spawn_from};
 use hypertare_plan::{
-    Burn, Command, MAX_OUTPUT, PingProtocol, PingReply, PingRequest, Record, Task, TaskResult,
-    Workload,
+    Burn, Command, MAX_OUTPUT, PingProtocol, PingReply, PingRequest, Record, Serve, Task,
+    TaskResult, Workload,
 };
 
 const AGENT: &str = env!("CARGO_BIN_EXE_hypertare-agent");
@@ -328,6 +328,37 @@ fn prepare_comes_before_and_does_not_count() {
         error(Command { prepare: Some("echo no >&2; exit 4".to_owned()), ..command(&["true"]) });
     assert!(error.starts_with("prepare command failed: "), "{error}");
     assert!(error.contains("exit status 4") && error.ends_with("no"), "{error}");
+}
+
+fn serve(argv: &[&str]) -> Workload {
+    let Command { argv, env, cwd, in_files, .. } = command(argv);
+    Workload::Serve(Serve { argv, env, cwd, in_files })
+}
+
+#[test]
+fn a_server_is_ready_once_it_listens_and_ends_when_told_to() {
+    let port = common::free_port();
+    let mut server = start(serve(&[AGENT, "ping", "--listen", "--port", &port.to_string()]), None);
+    assert_eq!(server.ready.read(&mut [0; 8]).unwrap(), 1, "one byte says ready");
+    server.stop();
+    let result = result(&mut server);
+    assert_eq!(result.error, None);
+    assert!((0.0..10.0).contains(&result.values["listens_s"]), "{:?}", result.values);
+    assert_eq!(result.text.keys().collect::<Vec<_>>(), ["stderr", "stdout"]);
+    assert!(server.wait().unwrap().success());
+}
+
+/// Other tests open sockets in the same network namespace, so that it may count as ready before its end.
+#[test]
+fn a_server_that_ends_by_itself_is_an_error_with_its_last_words() {
+    let failed = execute(serve(&["/bin/sh", "-c", "echo no luck >&2; exit 3"])).error.unwrap();
+    assert!(failed.starts_with("the server on the peer ended with exit status 3"), "{failed}");
+    assert!(failed.ends_with("the end of its standard error:\nno luck"), "{failed}");
+    // Done is no good end either: somebody needs it.
+    let done = execute(serve(&["true"])).error.unwrap();
+    assert!(done.contains("ended with exit status 0") && done.contains("nothing"), "{done}");
+    let missing = execute(serve(&["no-such-server"])).error.unwrap();
+    assert!(missing.contains("`no-such-server` was not found"), "{missing}");
 }
 
 #[test]

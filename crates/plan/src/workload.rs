@@ -67,6 +67,7 @@ pub enum Workload {
     FrameCapture(FrameCapture),
     FrameFeed(FrameFeed),
     Cpuid(Cpuid),
+    Serve(Serve),
 }
 
 /// A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured.
@@ -89,6 +90,42 @@ pub struct Command {
     /// It is not counted: a guest looks on, to have in memory what the next ones use of the share.
     #[serde(default)]
     pub warmup: bool,
+}
+
+/// A program that others speak with. Says `ready` once it listens; ends when told to, and not before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Serve {
+    pub argv: Vec<String>,
+    /// The whole environment; a PATH is added if there is none.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    #[serde(default)]
+    #[schemars(with = "Option<Path>")]
+    pub cwd: Option<PathBuf>,
+    /// Run in the node's view of the machine's files, with the work directory laid afresh first.
+    #[serde(default)]
+    pub in_files: bool,
+}
+
+impl Workload {
+    /// Whether it runs a program in the node's view of the machine's files.
+    pub fn in_files(&self) -> bool {
+        match self {
+            Workload::Command(command) => command.in_files,
+            Workload::Serve(serve) => serve.in_files,
+            _ => false,
+        }
+    }
+
+    /// What its program finds around itself, where it runs one.
+    pub fn env_mut(&mut self) -> Option<&mut BTreeMap<String, String>> {
+        match self {
+            Workload::Command(command) => Some(&mut command.env),
+            Workload::Serve(serve) => Some(&mut serve.env),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -115,6 +115,24 @@ def weigh(
             "does there stays.",
         ),
     ] = "none",
+    peer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CMD",
+            help="Shell command of a server, started for each run on a peer across the bench's network. "
+            "The command finds its address in HYPERTARE_PEER, the server its own in HYPERTARE_ADDRESS.",
+            show_default=False,
+        ),
+    ] = None,
+    datapath: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[,NAME...]",
+            help="What moves the guest's packets to the peer: qemu, vhost, vhost-user, sidecore, auto; "
+            "several are all weighed, each by a guest of its own.",
+            show_default=False,
+        ),
+    ] = None,
     image: Annotated[
         str | None,
         typer.Option(
@@ -201,6 +219,8 @@ def weigh(
     hypertare weigh --image debian:12 -- gzip -k data
 
     hypertare weigh --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'
+
+    hypertare weigh --peer 'iperf3 -s' --datapath qemu,vhost 'iperf3 -n 100M -c $HYPERTARE_PEER'
     """
     from hypertare.machines.asked import Asked
 
@@ -225,6 +245,7 @@ def weigh(
             "--cleanup has nothing to do: what a command writes is in memory and forgotten.",
             "Leave it out.",
         )
+    _refuse_idle_datapath(datapath, peer)
     commands = commands_of(command, context.meta[AS_IT_IS], parameter_list or [])
     file = study_file(
         commands,
@@ -233,6 +254,7 @@ def weigh(
             "cpus": _counts(cpus),
             "paging": _words(paging or ""),
             "pages": _words(pages or ""),
+            "datapath": _words(datapath or ""),
         },
         sut={
             "memory": memory,
@@ -254,6 +276,7 @@ def weigh(
             **(_quick(context) if quick else {}),
         },
         prepare=" && ".join(filter(None, (setup, prepare))) or None,
+        peer=peer,
     )
     try:
         prepared = prepared_of(file, seed)
@@ -281,6 +304,19 @@ def weigh(
 
 
 Command = str | list[str]
+
+
+def _refuse_idle_datapath(datapath: str | None, peer: str | None) -> None:
+    """A command alone has no network in a guest."""
+    from hypertare.base.errors import InputError
+
+    if datapath is not None and peer is None:
+        raise InputError(
+            "--datapath says what moves a guest's packets, and this command has none to move: without a "
+            "peer there is no network.",
+            "Give it a server to speak with: --peer 'iperf3 -s' --datapath "
+            f"{datapath} 'iperf3 -n 100M -c $HYPERTARE_PEER'",
+        )
 
 
 def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> list[Command]:
@@ -347,11 +383,13 @@ def study_file(
     sut: Mapping[str, object],
     design: dict[str, object],
     prepare: str | None,
+    peer: str | None = None,
 ) -> StudyFile:
     """The study that weighs commands: weigh is nothing but a study made on the spot.
 
     Args:
         commands: one, or several that are compared: then they are the levels of a factor.
+        peer: a server that each of them speaks with, for a shell.
         varied: settings of `sut`, each a factor where it has several levels; none is left as it is.
     """
     from hypertare.study import BASELINE, StudyFile
@@ -361,9 +399,11 @@ def study_file(
     workload: dict[str, object] = {"type": "command", "command": commands[0]}
     if prepare is not None:
         workload["prepare"] = prepare
+    if peer is not None:
+        workload["peer"] = peer
     raw: dict[str, object] = {
         "name": "weigh",
-        "question": _question(commands),
+        "question": _question(commands, peer),
         "sut": {
             "platforms": platforms,
             **{name: levels[0] for name, levels in varied.items() if levels},
@@ -426,12 +466,18 @@ def _as_options(text: str) -> str:
         return f"--{_OPTIONS.get(found[1], name)}:"
 
     text = re.sub(
-        r"^(?:weigh: )?(?:sut|design)\.(\w+)(?:\.\d+)?:", option, text, flags=re.MULTILINE
+        r"^(?:weigh: )?(?:sut|design|workloads\.command)\.(\w+)(?:\.\d+)?:",
+        option,
+        text,
+        flags=re.MULTILINE,
     )
-    text = re.sub(r"^(?:weigh|the study): ", "", text)
+    text = re.sub(r"^(?:weigh: )?(?:the study: )?", "", text)
+    text = text.replace("sut.platforms", "--on")
     text = re.sub(r"^sut\.(\w+) is", r"--\1 is", text)
     return re.sub(
-        r'\b(?:factors\.)?sut\.(paging|pages|image|engine|network)(?: = "(\w+)")?', _setting, text
+        r'\b(?:factors\.)?sut\.(paging|pages|datapath|image|engine|network)(?: = "(\w+)")?',
+        _setting,
+        text,
     )
 
 
@@ -439,11 +485,12 @@ def _setting(found: re.Match[str]) -> str:
     return f"--{found[1]} {found[2]}" if found[2] else f"--{found[1]}"
 
 
-def _question(commands: Sequence[Command]) -> str:
+def _question(commands: Sequence[Command], peer: str | None) -> str:
     shown = [f"`{_shown(command)}`" for command in commands]
+    served = "" if peer is None else f", served by `{peer}`"
     if len(shown) == 1:
-        return f"What does virtualisation cost {shown[0]}?"
-    return f"Which is faster, on every platform: {' or '.join(shown)}?"
+        return f"What does virtualisation cost {shown[0]}{served}?"
+    return f"Which is faster, on every platform{served}: {' or '.join(shown)}?"
 
 
 def _shown(command: Command) -> str:

@@ -74,7 +74,8 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
             # Its programs are known when its files are: the agent says what is not there.
             continue
         if settings.argv and study.needs_files:
-            _check_command(name, settings.argv, workdir)
+            for program in dict.fromkeys(settings.programs):
+                _check_command(name, program, workdir)
         elif settings.argv:
             _check_in_image(name, settings.programs, real.choose(programs_of(file, study)))
     _check_kernels(study)
@@ -171,8 +172,7 @@ def _check_devices(study: Study) -> None:
             )
 
 
-def _check_command(name: str, argv: tuple[str, ...], workdir: Path | None) -> None:
-    program = argv[0]
+def _check_command(name: str, program: str, workdir: Path | None) -> None:
     found = (
         os.access((workdir or Path.cwd()) / program, os.X_OK)
         if "/" in program

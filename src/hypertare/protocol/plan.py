@@ -731,6 +731,20 @@ class Cpuid(Seam):
     count: int
 
 
+class Serve(Seam):
+    """A program that others speak with. Says `ready` once it listens; ends when told to, and not
+    before.
+    """
+
+    type: Literal["serve"] = "serve"
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    """The whole environment; a PATH is added if there is none."""
+    cwd: Path | None = None
+    in_files: bool = False
+    """Run in the node's view of the machine's files, with the work directory laid afresh first."""
+
+
 Workload = Annotated[
     Command
     | StreamSend
@@ -744,7 +758,8 @@ Workload = Annotated[
     | FrameSend
     | FrameCapture
     | FrameFeed
-    | Cpuid,
+    | Cpuid
+    | Serve,
     Field(discriminator="type"),
 ]
 

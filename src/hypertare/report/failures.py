@@ -20,7 +20,8 @@ _NETWORK = re.compile(
 
 NO_NETWORK = (
     "there is no network inside, on any platform: fetch what the command needs before, into its work "
-    "directory, or give it this host's (--network host, natively and in a container)"
+    "directory, or give it this host's (--network host, natively and in a container), or a server to speak "
+    "with (--peer)"
 )
 
 

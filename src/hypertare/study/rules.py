@@ -207,7 +207,7 @@ def images_can_be_run(study: Study) -> None:
     if study.needs_network:
         raise ValueError(
             "sut.image: the network of an engine's containers does not lead to a bench's peers, so "
-            "that only commands and other work without a network can be weighed"
+            "that only commands without a peer and other work without a network can be weighed"
         )
 
 
@@ -231,7 +231,11 @@ def network_of_host_can_be_had(study: Study) -> None:
             "sut.network: a container of your engine has the network that the engine gives it: leave it "
             "out"
         )
-    strange = [name for name, settings in study.workloads.items() if settings.kind.needs_network]
+    strange = [
+        name if settings.kind.needs_network else f"the peer of {name}"
+        for name, settings in study.workloads.items()
+        if settings.needs_network
+    ]
     given = [kind for kind in study.knobs.given() if study.knobs.level(kind) != {}]
     strange += [f"knobs.{kind.name}" for kind in given]
     strange += [name for name in study.all_factors if name.startswith("knobs.")]
@@ -259,6 +263,12 @@ def walks_can_be_joined(study: Study) -> None:
             raise ValueError(f"walk.workloads: '{name}' has no elapsed time to add walks to")
     if not study.walked:
         raise ValueError("[walk]: no workload has an elapsed time to add walks to")
+    for name in study.walked:
+        if study.workloads[name].needs_network:
+            raise ValueError(
+                f"[walk]: '{name}' speaks with a peer, and where walks are modelled there is none: name "
+                "other workloads in walk.workloads"
+            )
     if _has_paging_of_guests(study):
         for path, given in (("paging", study.sut.paging), ("pages", study.sut.pages)):
             if given is None and f"sut.{path}" not in study.factors:
@@ -295,7 +305,10 @@ def workloads_fit_the_nodes(study: Study) -> None:
     mtu = study.knobs.mtu or study.bench.mtu
     sandboxed = study.machine_kind.is_this_host
     shares_memory = bool(guests) and all(one.shares_memory for one in guests)
-    facts = NodeFacts(routed, cpus, mtu, sandboxed, shares_memory)
+    # Programs are in the image of a guest, not of its host.
+    hosts_guests = any(one.pc.has_guests for one in study.platforms)
+    has_programs = not (study.machine_kind.boots_whole_pcs and hosts_guests)
+    facts = NodeFacts(routed, cpus, mtu, sandboxed, shares_memory, has_programs)
     for name, workload in study.workloads.items():
         misfit = workload.misfit(facts)
         if misfit is not None:

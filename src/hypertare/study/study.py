@@ -179,17 +179,24 @@ class Study(Settings):
 
     @property
     def needs_network(self) -> bool:
-        return any(settings.kind.needs_network for settings in self.workloads.values())
+        return any(settings.needs_network for settings in self._all_settings())
+
+    @property
+    def peers_need_files(self) -> bool:
+        """Whether peers see this host's files, as what is under test does."""
+        return self.needs_files and any(one.peer_needs_files for one in self._all_settings())
 
     @property
     def shared_memory(self) -> int | None:
         """Bytes that a guest shares with its machine, whichever levels its workloads take."""
-        sizes = [
-            one.shared_memory
-            for name, settings in self.workloads.items()
-            for one in (settings, *self._at_levels(name, settings))
-        ]
+        sizes = [one.shared_memory for one in self._all_settings()]
         return max((size for size in sizes if size is not None), default=None)
+
+    def _all_settings(self) -> Iterator[AnyWorkload]:
+        """Of every workload, whichever levels it takes: a bench is made for all of them."""
+        for name, settings in self.workloads.items():
+            yield settings
+            yield from self._at_levels(name, settings)
 
     def _at_levels(self, name: str, settings: AnyWorkload) -> Iterator[AnyWorkload]:
         """A workload with each level that is a factor's."""

@@ -52,7 +52,7 @@ class Sut(Settings):
     kernel_args: tuple[str, ...] = ()
     paging: Paging | None = None
     pages: Pages | None = None
-    datapath: Literal["auto"] | Datapath = "auto"
+    datapath: Literal["auto", Datapath] = "auto"
     queues: Annotated[int, Field(ge=1, le=MOST_QUEUES)] = 1
     poll_us: Annotated[int, Field(ge=0, le=MOST_POLL_US)] | None = None
     boot_limit: Limit = 60.0

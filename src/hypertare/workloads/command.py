@@ -11,17 +11,38 @@ from hypertare.base.quantities import Waiting
 from hypertare.base.response import ELAPSED, Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
+from hypertare.workloads import packet_work
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.workload import GivenWork, LimitedSettings, TaskInputs, Workload
+from hypertare.workloads.workload import (
+    GivenWork,
+    LimitedSettings,
+    NodeFacts,
+    TaskInputs,
+    Workload,
+)
 
 _SHELL = "/bin/sh"
+
+PEER = "HYPERTARE_PEER"
+"""In the environment of a command that has a peer: the peer's address."""
+
+OWN_ADDRESS = "HYPERTARE_ADDRESS"
+"""In the environment of its server: the address to listen at."""
 
 
 class CommandSettings(LimitedSettings):
     type: Literal["command"]
     command: str | tuple[str, ...]
     prepare: str | None = None
+    peer: str | tuple[str, ...] | None = None
     expected: Waiting | None = None
+
+    @field_validator("peer")
+    @classmethod
+    def _serves(cls, peer: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if peer is not None and (not peer or not peer[0].strip()):
+            raise ValueError("the peer's server is empty: name a program, or leave 'peer' out")
+        return peer
 
     @field_validator("command")
     @classmethod
@@ -40,29 +61,64 @@ class CommandSettings(LimitedSettings):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """A text goes to the shell, a list is taken as it is."""
-        if isinstance(self.command, str):
-            return (_SHELL, "-c", self.command)
-        return self.command
+        return _argv(self.command)
 
     @property
     def programs(self) -> tuple[str, ...]:
-        return (_SHELL, self.argv[0]) if self.prepare else (self.argv[0],)
+        shell = (_SHELL,) if self.prepare else ()
+        server = () if self.peer is None else (_argv(self.peer)[0],)
+        return (*shell, self.argv[0], *server)
+
+    @property
+    def needs_network(self) -> bool:
+        return self.peer is not None
+
+    @property
+    def peer_needs_files(self) -> bool:
+        return self.peer is not None
+
+    def misfit(self, node: NodeFacts) -> str | None:
+        if self.peer is None:
+            return None
+        if node.routed:
+            return "a command with a 'peer' is no work for routers: set bench.topology = \"hosts\""
+        if node.peers_have_programs or _argv(self.peer)[0] == paths.AGENT:
+            return None
+        return (
+            "the peer of an emulated machine's guests is a node of their host, which has no program but "
+            f'{paths.AGENT}: take peer = ["{paths.AGENT}", "ping", "--listen"], or machine = "local"'
+        )
 
     def given_work(self) -> GivenWork:
         in_image = self.argv[0] != paths.AGENT or self.prepare is not None
         return GivenWork(self.argv, self.prepare, in_image)
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
+        told = {} if self.peer is None else {PEER: pair.far.address}
         work = plan.Command(
             argv=self.argv,
-            env=inputs.environment,
+            env={**inputs.environment, **told},
             cwd=inputs.cwd,
             in_files=inputs.in_files,
             prepare=self.prepare,
             warmup=inputs.warmup,
         )
-        return [pair.task("command", pair.node, work)]
+        server = () if self.peer is None else (self._server(self.peer, pair, inputs),)
+        return [*server, pair.task("command", pair.node, work)]
+
+    def _server(self, peer: str | tuple[str, ...], pair: Pair, inputs: TaskInputs) -> plan.Task:
+        work = plan.Serve(
+            argv=_argv(peer),
+            env={**inputs.environment, OWN_ADDRESS: pair.far.address},
+            cwd=inputs.peer_cwd,
+            in_files=inputs.in_files,
+        )
+        return pair.task("serve", pair.far.node, work, background=True)
+
+
+def _argv(command: str | tuple[str, ...]) -> tuple[str, ...]:
+    """A text goes to the shell, a list is taken as it is."""
+    return (_SHELL, "-c", command) if isinstance(command, str) else command
 
 
 class Command(Workload):
@@ -77,6 +133,7 @@ class Command(Workload):
         Response("voluntary_switches", "switches", "lower", "voluntary context switches"),
         Response("involuntary_switches", "switches", "lower", "involuntary context switches"),
         Response("peak_memory", "B", "lower", "largest resident set of a process", "most"),
+        *packet_work.RESPONSES,
     )
     headline = ELAPSED
     needs_files = True
@@ -95,6 +152,10 @@ class Command(Workload):
             "peak_memory": "peak_memory_bytes",
         }
         return {name: phase.total("command", value) for name, value in names.items()}
+
+    def measure_node(self, phase: Phase, node: str) -> Found:
+        """With a peer only: without one there are no packets."""
+        return packet_work.measure(phase, node)
 
 
 COMMAND = Command()

@@ -130,7 +130,7 @@ def _of_one(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
 
 def _of_counters(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
     """Of a node that is a machine of its own."""
-    if not kind.needs_network or not phase.has_counters_of(node):
+    if not phase.has_counters_of(node):
         return {}
     values = counters.polling(phase, platform, node) if kind.polls else {}
     return values | kind.measure_node(phase, node)

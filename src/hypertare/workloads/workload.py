@@ -32,12 +32,13 @@ class TaskInputs:
     """What the machine gives to a workload's tasks, beside the pairs that work.
 
     `port_offset` is added to every port. Commands start in `cwd`, which is in their own view of the
-    files where `in_files`. `warmup`: the trial is not counted. `capacity_bps` is what the workload
-    carries at most in b/s, where the run has measured it.
+    files where `in_files`, and their servers in `peer_cwd`. `warmup`: the trial is not counted.
+    `capacity_bps` is what the workload carries at most in b/s, where the run has measured it.
     """
 
     environment: dict[str, str]
     cwd: Path | None = None
+    peer_cwd: Path | None = None
     in_files: bool = False
     warmup: bool = False
     port_offset: int = 0
@@ -70,7 +71,8 @@ class Line:
 class NodeFacts:
     """What all nodes of a bench have: whether they are joined by routers, at least so many CPUs, the
     largest packet of their links in bytes, whether some are on this host, in a sandbox without the
-    rights of its root, and whether its guests can share memory with their machine.
+    rights of its root, whether its guests can share memory with their machine, and whether peers have
+    the programs that what is under test has.
     """
 
     routed: bool
@@ -78,6 +80,7 @@ class NodeFacts:
     mtu: int
     sandboxed: bool = False
     shares_memory: bool = False
+    peers_have_programs: bool = True
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,16 @@ class WorkloadSettings(Settings):
     def load(self) -> NeighbourSettings | None:
         """What the other guests do while the first one is measured; none where all are measured."""
         return None
+
+    @property
+    def needs_network(self) -> bool:
+        """Whether its tasks speak with a peer."""
+        return self.kind.needs_network
+
+    @property
+    def peer_needs_files(self) -> bool:
+        """Whether its peer runs programs of this host, too."""
+        return False
 
     @property
     def asked_pages(self) -> plan.Pages | None:
@@ -209,6 +222,7 @@ class Workload(ABC):
     headline: ClassVar[str]
 
     needs_network: ClassVar[bool] = False
+    """All of its kind speak with a peer."""
     needs_files: ClassVar[bool] = False
     """It runs programs of this host, where its nodes see them."""
     warms_up: ClassVar[bool] = False

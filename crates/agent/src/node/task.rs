@@ -135,12 +135,12 @@ impl Running {
     }
 
     fn view(&self) -> Result<Option<Arc<View>>> {
-        match &self.assignment.task.workload {
-            Workload::Command(command) if command.in_files => match &self.view {
-                Some(view) => Ok(Some(view.clone())),
-                None => bail!("the node was set up without the machine's files"),
-            },
-            _ => Ok(None),
+        if !self.assignment.task.workload.in_files() {
+            return Ok(None);
+        }
+        match &self.view {
+            Some(view) => Ok(Some(view.clone())),
+            None => bail!("the node was set up without the machine's files"),
         }
     }
 
@@ -170,8 +170,8 @@ impl Running {
 
     fn spawn(&self, view: Option<&View>) -> Result<(File, File)> {
         let mut assignment = self.assignment.clone();
-        if let (Workload::Command(command), Some(_)) = (&mut assignment.task.workload, view) {
-            command.env.insert("TMPDIR".to_owned(), TMPDIR.to_owned());
+        if let (Some(env), Some(_)) = (assignment.task.workload.env_mut(), view) {
+            env.insert("TMPDIR".to_owned(), TMPDIR.to_owned());
         }
         // With the lock held: whoever kills or stops comes either before, and is seen here, or
         // after, and finds the process.

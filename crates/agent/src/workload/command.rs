@@ -8,6 +8,8 @@
 //! It must be executed in a process of its own: every child of the process is ended with it.
 
 pub mod alone;
+mod listeners;
+mod serve;
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -63,8 +65,13 @@ impl WorkloadKind for Command {
 /// Fails when the command cannot be started, ends with another status than 0, is ended by a signal,
 /// or is stopped.
 pub fn run(spec: &Command, context: &Context) -> Result<Outcome> {
+    leaving_nothing(|| prepare_and_measure(spec, context))
+}
+
+/// Whatever the programs that it runs leave behind is killed.
+fn leaving_nothing(work: impl FnOnce() -> Result<Outcome>) -> Result<Outcome> {
     descendants::adopt()?;
-    let outcome = prepare_and_measure(spec, context);
+    let outcome = work();
     let ended = descendants::end();
     let outcome = outcome?;
     ended?;
@@ -72,16 +79,16 @@ pub fn run(spec: &Command, context: &Context) -> Result<Outcome> {
 }
 
 fn prepare_and_measure(spec: &Command, context: &Context) -> Result<Outcome> {
-    let surroundings = Surroundings::new(spec)?;
+    let surroundings = Surroundings::new(&spec.env, spec.cwd.as_deref())?;
     if let Some(prepare) = &spec.prepare {
         let shell = ["/bin/sh", "-c", prepare].map(str::to_owned);
         surroundings
-            .execute(&shell, context, || ())
+            .execute(&shell, context, |_| ())
             .and_then(Ended::check)
             .context("prepare command failed")?;
     }
     // Looked for only now: the program may be what was prepared.
-    let ended = surroundings.execute(&spec.argv, context, || context.ready())?;
+    let ended = surroundings.execute(&spec.argv, context, |_| context.ready())?;
     Ok(ended.check()?.outcome())
 }
 
@@ -94,9 +101,9 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    fn new(spec: &Command) -> Result<Self> {
+    fn new(given: &BTreeMap<String, String>, cwd: Option<&Path>) -> Result<Self> {
         let mut env: BTreeMap<&str, &str> = BTreeMap::from([("PATH", DEFAULT_PATH)]);
-        env.extend(spec.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        env.extend(given.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         if let Some(name) = env.keys().find(|name| name.is_empty() || name.contains('=')) {
             bail!("`{name}` cannot be the name of an environment variable");
         }
@@ -104,7 +111,7 @@ impl Surroundings {
             .iter()
             .map(|(name, value)| c_string(format!("{name}={value}")))
             .collect::<Result<_>>()?;
-        let cwd = std::path::absolute(spec.cwd.as_deref().unwrap_or(Path::new(".")))
+        let cwd = std::path::absolute(cwd.unwrap_or(Path::new(".")))
             .context("the agent's own directory is gone")?;
         if !cwd.is_dir() {
             bail!("the directory {} to run in does not exist", cwd.display());
@@ -137,7 +144,7 @@ impl Surroundings {
     }
 
     /// Executes a program to its end; `started` is called once it runs.
-    fn execute(&self, argv: &[String], context: &Context, started: impl Fn()) -> Result<Ended> {
+    fn execute(&self, argv: &[String], context: &Context, started: impl Fn(Pid)) -> Result<Ended> {
         let Some(name) = argv.first() else { bail!("the command is empty") };
         let file = self.find(name)?;
         let (stdout, stdout_write) = Stream::new()?;
@@ -191,12 +198,12 @@ fn executable(file: &Path) -> Result<(), Errno> {
 fn measure(
     spawn: Spawn,
     child: &Mutex<Option<Pid>>,
-    started: impl Fn(),
+    started: impl Fn(Pid),
 ) -> std::io::Result<(i32, libc::rusage, u64)> {
     let begin = now_ns();
     let pid = spawn.spawn()?;
     *lock(child) = Some(pid);
-    started();
+    started(pid);
     // Without reaping it, so that its number stays its own until nobody can signal it any more.
     let seen = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(Errno::INTR) = waitid(WaitId::Pid(pid), seen) {}
@@ -427,16 +434,21 @@ impl Ended {
         if self.stopped {
             bail!("stopped");
         }
-        if libc::WIFSIGNALED(self.status) {
-            let signal = libc::WTERMSIG(self.status);
-            let name = signal_hook::low_level::signal_name(signal)
-                .map_or_else(|| format!("signal {signal}"), str::to_owned);
-            bail!("`{}` was killed by {name}{}", self.name, self.last_lines());
+        if self.status == 0 {
+            return Ok(self);
         }
-        match libc::WEXITSTATUS(self.status) {
-            0 => Ok(self),
-            status => bail!("`{}` ended with exit status {status}{}", self.name, self.last_lines()),
+        bail!("`{}` {}{}", self.name, self.how(), self.last_lines());
+    }
+
+    /// In which way it has ended.
+    fn how(&self) -> String {
+        if !libc::WIFSIGNALED(self.status) {
+            return format!("ended with exit status {}", libc::WEXITSTATUS(self.status));
         }
+        let signal = libc::WTERMSIG(self.status);
+        let name = signal_hook::low_level::signal_name(signal)
+            .map_or_else(|| format!("signal {signal}"), str::to_owned);
+        format!("was killed by {name}")
     }
 
     /// Of standard error; of standard output when nothing came there.
@@ -466,9 +478,13 @@ impl Ended {
             .set("involuntary_switches", usage.ru_nivcsw as f64)
             .set("peak_memory_bytes", usage.ru_maxrss as f64 * 1024.0)
             .set("exit_status", f64::from(libc::WEXITSTATUS(self.status)));
-        outcome.text.insert("stdout".to_owned(), self.stdout);
-        outcome.text.insert("stderr".to_owned(), self.stderr);
+        outcome.text = self.text();
         outcome
+    }
+
+    /// The last part of what it printed.
+    fn text(self) -> BTreeMap<String, String> {
+        BTreeMap::from([("stdout".to_owned(), self.stdout), ("stderr".to_owned(), self.stderr)])
     }
 }
 

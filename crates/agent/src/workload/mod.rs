@@ -101,7 +101,7 @@ workloads! {
     Generate(frames::generate::Arguments): FrameSend;
     Capture(frames::capture::Arguments): FrameCapture, FrameFeed;
     Cpuid(cpuid::Arguments): Cpuid;
-    Command(command::alone::Arguments): Command;
+    Command(command::alone::Arguments): Command, Serve;
 }
 
 /// `StreamSend` is `stream_send` in a plan.

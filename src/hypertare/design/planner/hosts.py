@@ -54,7 +54,14 @@ def hosts(
     if not study.needs_network:
         return nodes, []
     links = make_links(study, under, on)
-    return [*nodes, *_peers(study, links[-1], under, on)], links
+    return [*nodes, *_peers(study, links[-1], under, _files_of_peers(study, files), on)], links
+
+
+def _files_of_peers(study: Study, files: plan.Files | None) -> plan.Files | None:
+    """What servers there work on: the same, but for devices, which are named for what is measured."""
+    if files is None or not study.peers_need_files:
+        return None
+    return files.model_copy(update={"devices": ()})
 
 
 def _driver(study: Study, under: PcClass, on: Surroundings) -> plan.Node:
@@ -89,7 +96,11 @@ def _interfaces(
 
 
 def _peers(
-    study: Study, link: plan.Link, under: PcClass | None, on: Surroundings
+    study: Study,
+    link: plan.Link,
+    under: PcClass | None,
+    files: plan.Files | None,
+    on: Surroundings,
 ) -> Iterator[plan.Node]:
     """One for each that works at once."""
     # The far bridge's NIC has the address that a single peer's would have.
@@ -109,4 +120,5 @@ def _peers(
             kind=peer_kind(study, under, on),
             cpus=cpus_of_peer(study, under, on),
             interfaces=(interface,),
+            files=files,
         )

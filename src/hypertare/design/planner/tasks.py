@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hypertare.design.design import Plot
 from hypertare.design.planner.limits import settling_s
+from hypertare.design.planner.nodes import host_of_guests
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.protocol import plan
 from hypertare.study import Study
@@ -39,6 +40,8 @@ def _inputs(study: Study, workload: str, plot: Plot, on: Surroundings, warmup: b
     return TaskInputs(
         environment=on.environment,
         cwd=on.workdir or on.directory,
+        # The host of guests has none of their programs, nor the directory for them.
+        peer_cwd=on.workdir or (None if host_of_guests(study, plot) else on.directory),
         in_files=on.workdir is not None,
         warmup=warmup,
         port_offset=on.chance.port(0) if study.machine_kind.draws_chance else 0,

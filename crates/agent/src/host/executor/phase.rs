@@ -25,6 +25,12 @@ use crate::workload;
 /// From telling what listens to stop to having its result.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
+/// The same once something else has failed.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Between the end of what listens and of what fails for that, whichever is heard of first.
+const HEARD_LATE: Duration = Duration::from_millis(100);
+
 /// A task that a node was told to start.
 struct Begun {
     index: usize,
@@ -46,7 +52,8 @@ impl<M: Machine> Executor<M> {
         self.get_ready(trial, phase, &load, deadline)?;
         self.begin_inside(trial, phase, false, deadline)?;
         let outside = self.begin_outside(phase);
-        self.work(trial, phase, &foreground, deadline)?;
+        let worked = self.work(trial, phase, &foreground, deadline);
+        worked.or_else(|stop| self.with_last_words(stop, &listeners))?;
         self.end_outside(trial, phase, outside);
         self.end_inside(trial, phase, &load, deadline)?;
         self.stop(&listeners, Instant::now() + STOP_LIMIT)?;
@@ -149,6 +156,32 @@ impl<M: Machine> Executor<M> {
             told.elapsed().as_secs(),
             self.starved(&nodes_of(&late))
         )))
+    }
+
+    /// What worked may have failed because what listens had, which may be heard of a moment later: that is
+    /// the reason then. What listens ends in good order, if it does soon, so that what it told is kept.
+    fn with_last_words(&mut self, stop: Stop, listeners: &[&Task]) -> Outcome {
+        let Stop::Failed(why) = stop else { return Err(stop) };
+        let first = self.failure.take();
+        let runs = |all: &Self, task: &Task| all.members[all.index(&task.node)].runs(&task.id);
+        let ended = |all: &Self| !listeners.iter().any(|task| runs(all, task));
+        self.wait(Instant::now() + HEARD_LATE, |all| all.failure.is_some() || ended(all))?;
+        let theirs = self.failure.take();
+        for task in listeners {
+            if runs(self, task) {
+                let index = self.index(&task.node);
+                let order = Order::Stop { task: task.id.clone() };
+                self.members[index].order(&format!("stopping task {}", task.id), order);
+            }
+        }
+        self.wait(Instant::now() + LAST_WORDS, ended)?;
+        self.failure = first;
+        Err(Stop::Failed(match theirs {
+            // With what it printed last, which ends a reason.
+            Some(theirs) if theirs.contains('\n') => theirs,
+            Some(theirs) => format!("{theirs}; {why}"),
+            None => why,
+        }))
     }
 
     fn names(&self, tasks: &[&Begun]) -> String {

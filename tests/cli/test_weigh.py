@@ -1,0 +1,43 @@
+"""`weigh` with a peer: what it asks for before anything is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_permissions import ask
+
+SERVER = ("--peer", "sleep 1")
+FEW = ("--accelerator", "tcg", "--memory", "160M")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--datapath", "qemu"), "--peer 'iperf3 -s' --datapath qemu"),
+        (("--peer", " "), "--peer: the peer's server is empty"),
+        ((*SERVER, "--datapath", "qemu,tap"), "'tap' is not allowed here"),
+        ((*SERVER, "--datapath", "tap"), "--datapath: 'tap' is not allowed here"),
+        ((*SERVER, "--datapath", "qemu", "--on", "native,container"), "add it to --on"),
+        ((*SERVER, "--datapath", "auto,qemu", "--on", "native"), "add it to --on"),
+        ((*SERVER, "--network", "host"), "the peer of command would work in this host's own"),
+        ((*SERVER, "--image", "debian:12"), "--image: the network of an engine's containers"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words_of_weigh(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    status, told = ask(tmp_path, "weigh", *FEW, *words, "--", "true")
+    assert status == 2 and said in told, told
+    assert "sut." not in told and "Traceback" not in told, told
+
+
+def test_each_datapath_is_a_guest_of_its_own_beside_one_native(tmp_path: Path) -> None:
+    words = (*FEW, *SERVER, "--datapath", "qemu,vhost-user", "--json", "-")
+    status, told = ask(tmp_path, "weigh", *words, "--", "true")
+    assert status == 0, told
+    design = json.loads(told[told.index("{") : told.rindex("}") + 1])
+    assert design["study"] == "weigh"
+    assert "vhost-user" in told
