@@ -84,6 +84,21 @@ def test_a_server_answers_natively_and_in_a_container_and_nothing_is_left(lab: L
     lab.assert_nothing_left(before)
 
 
+@pytest.mark.runs
+def test_a_server_that_serves_once_may_be_done_before_the_command(lab: Lab) -> None:
+    server = (
+        "import socket; s = socket.create_server(('0.0.0.0', 5000)); c, _ = s.accept(); c.sendall(b'once')"
+    )
+    client = (
+        "import os, socket, time; c = socket.create_connection((os.environ['HYPERTARE_PEER'], 5000)); "
+        "assert c.recv(9) == b'once' and c.recv(9) == b''; time.sleep(0.1)"
+    )
+    peer = ("--peer", f'exec {lab.python} -c "{server}"', "--on", "native", *FEW)
+    ran = lab.run("weigh", *peer, "--", lab.python, "-c", client)
+    assert ran.status == 0, ran
+    assert summary(lab.work / "run")["failed"] == []
+
+
 LISTEN = "import socket; socket.create_server(('0.0.0.0', 5000))"
 
 

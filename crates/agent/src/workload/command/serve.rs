@@ -21,6 +21,9 @@ const LISTEN_NS: u64 = 10 * SECOND;
 /// From one look for its socket to the next.
 const PAUSE_NS: u64 = 5_000_000;
 
+/// From one look whether it was told to stop to the next, once the server has ended.
+const IDLE_NS: u64 = 20_000_000;
+
 impl WorkloadKind for Serve {
     const VALUES: &'static [Definition] = &[("listens_s", "s", "from its start until it listened")];
     const LISTENS: bool = true;
@@ -41,7 +44,8 @@ enum First {
     },
 }
 
-/// Runs the server until it is told to stop; any other end is an error.
+/// Runs the server until it is told to stop. One that serves once may be done before; any other end is an
+/// error.
 fn serve(spec: &Serve, context: &Context) -> Result<Outcome> {
     let surroundings = Surroundings::new(&spec.env, spec.cwd.as_deref())?;
     let before = Listeners::now()?;
@@ -60,7 +64,11 @@ fn serve(spec: &Serve, context: &Context) -> Result<Outcome> {
             }
         }
     })?;
-    if ended.stopped {
+    let is_done = first.get() == First::Listens && ended.status == 0;
+    if ended.stopped || is_done {
+        while !context.stopped() {
+            sleep_once(now_ns() + IDLE_NS);
+        }
         let mut outcome = Outcome { text: ended.text(), ..Outcome::default() };
         outcome.set("listens_s", to_seconds(listens_ns.get()));
         return Ok(outcome);
