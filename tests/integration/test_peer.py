@@ -84,9 +84,12 @@ def test_a_server_answers_natively_and_in_a_container_and_nothing_is_left(lab: L
     lab.assert_nothing_left(before)
 
 
+LISTEN_AND_ACCEPT = "import socket; socket.create_server(('0.0.0.0', 5000)).accept()[0]"
+
+
 @pytest.mark.runs
 def test_a_server_that_serves_once_may_be_done_before_the_command(lab: Lab) -> None:
-    server = "import socket; s = socket.create_server(('0.0.0.0', 5000)); c, _ = s.accept(); c.sendall(b'once')"
+    server = f"{LISTEN_AND_ACCEPT}.sendall(b'once')"
     client = (
         "import os, socket, time; c = socket.create_connection((os.environ['HYPERTARE_PEER'], 5000)); "
         "assert c.recv(9) == b'once' and c.recv(9) == b''; time.sleep(0.1)"
