@@ -293,7 +293,8 @@ class _Episode:
         shutil.rmtree(copy)
 
     def _check_directory(self) -> None:
-        known = {"run.sqlite", "run.sqlite-journal", "summary.json", "report.html"}
+        beside = {f"run.sqlite-{what}" for what in ("wal", "shm", "journal")}
+        known = {"run.sqlite", *beside, "summary.json", "report.html"}
         names = {path.name for path in self.run.iterdir()} if self.run.exists() else set()
         self.outcome.wrong += [f"{name} is in the run directory" for name in sorted(names - known)]
 
