@@ -71,8 +71,9 @@ def _others(gone: str) -> bool:
 def _things(room: Room) -> Iterator[str]:
     for pid, line in {**room.lab.processes(), **room.processes()}.items():
         yield f"process {pid} ({line})"
-    for place in room.cgroup.rglob("*/"):
-        yield f"cgroup {place}"
+    # What is there may go meanwhile, here and below.
+    for place, inner, _ in os.walk(room.cgroup):
+        yield from (f"cgroup {place}/{name}" for name in inner)
     for place in cgroups(room.agents):
         yield f"cgroup {place}"
     for path in Path("/sys/class/net").iterdir():
@@ -92,7 +93,7 @@ def _files(room: Room) -> Iterator[str]:
             if not any(name.is_relative_to(one) or one.is_relative_to(name) for one in room.shown):
                 yield str(name)
     for name in ("home", "tmp"):
-        yield from map(str, (room.lab.home / name).rglob("*"))
+        yield from map(str, _below(room.lab.home / name))
     # Of the cache, what is no whole entry.
     mine = room.lab.home / "cache"
     yield from (str(path) for path in mine.iterdir() if not path.is_symlink())
@@ -100,7 +101,6 @@ def _files(room: Room) -> Iterator[str]:
 
 
 def _below(place: Path) -> Iterator[Path]:
-    """Also where what is there goes meanwhile."""
     for folder, folders, files in os.walk(place):
         yield from (Path(folder) / name for name in (*folders, *files))
 
