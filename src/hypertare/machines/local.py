@@ -7,6 +7,7 @@ behind whatever happens to this process.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -81,11 +82,13 @@ class LocalMachine:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                pipesize=_PIPE,
             )
         except OSError as error:
             raise MachineError(f"the agent {self.agent} cannot be started: {error}") from None
         assert self._process.stdout is not None
+        # Where pipes must be smaller, it is as large as it is.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
         self._lines = _Lines(self._process.stdout)
         threading.Thread(target=self._read_stderr, daemon=True).start()
         try:
