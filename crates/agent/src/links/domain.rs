@@ -1,7 +1,7 @@
 //! A guest of Xen.
 
 use std::fs::File;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hypertare_plan::{Bench, Domain as DomainPlan, Node, NumberedOrder, Scheduler, VirtualCpus};
@@ -18,6 +18,10 @@ use crate::xen::store::Ends;
 
 /// What the kernel prints before the reason for its end.
 const PANIC: &str = "Kernel panic - not syncing: ";
+
+/// From a kernel's crash until that has come: the console's daemon brings it, and the crash is seen sooner.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+const STEP: Duration = Duration::from_millis(10);
 
 /// A guest of Xen.
 pub struct DomainLink {
@@ -47,6 +51,18 @@ impl DomainLink {
         let asked = VirtualCpus { count: plan.cpus, on: node.cpus.clone() };
         let scheduler = bench.scheduler;
         Ok(DomainLink { domain: Some(domain), scheduler, asked, orders, printed })
+    }
+
+    /// The reason that its kernel gave for its end.
+    fn await_panic(&self, deadline: Instant) -> Option<String> {
+        loop {
+            let printed = self.printed.lines();
+            let panic = printed.iter().rev().find_map(|line| line.split_once(PANIC));
+            if panic.is_some() || Instant::now() >= deadline {
+                return panic.map(|(_, why)| why.to_owned());
+            }
+            std::thread::sleep(STEP);
+        }
     }
 }
 
@@ -92,10 +108,13 @@ impl NodeLink for DomainLink {
     }
 
     fn failure(&mut self) -> Option<String> {
-        let known = self.domain.as_ref()?.failure()?;
-        let printed = self.printed.lines();
-        let panic = printed.iter().rev().find_map(|line| line.split_once(PANIC));
-        Some(panic.map_or(known.clone(), |(_, why)| format!("{known}: {why}")))
+        let domain = self.domain.as_ref()?;
+        let known = domain.failure()?;
+        let limit = if domain.has_crashed() { LAST_WORDS } else { Duration::ZERO };
+        Some(match self.await_panic(Instant::now() + limit) {
+            Some(why) => format!("{known}: {why}"),
+            None => known,
+        })
     }
 
     fn console(&mut self) -> Vec<String> {

@@ -102,6 +102,10 @@ impl Domain {
         failure(self.id)
     }
 
+    pub fn has_crashed(&self) -> bool {
+        matches!(account::state(self.id), Ok(State::Crashed))
+    }
+
     pub fn await_end(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         loop {

@@ -162,6 +162,10 @@ impl<M: Machine> Executor<M> {
     /// the reason then. What listens ends in good order, if it does soon, so that what it told is kept.
     fn with_last_words(&mut self, stop: Stop, listeners: &[&Task]) -> Outcome {
         let Stop::Failed(why) = stop else { return Err(stop) };
+        if self.members.iter().any(|one| !one.alive() && self.needed.contains(one.name())) {
+            // A node that is lost is the reason itself.
+            return Err(Stop::Failed(why));
+        }
         let first = self.failure.take();
         let runs = |all: &Self, task: &Task| all.members[all.index(&task.node)].runs(&task.id);
         let ended = |all: &Self| !listeners.iter().any(|task| runs(all, task));
