@@ -14,8 +14,8 @@ from hypertare.base import interrupt
 from hypertare.base.errors import HypertareError, MachineError, short_of_memory
 
 # Objects made before Python looks for circles among them. Classes and modules, which a start makes by the
-# hundred thousand, all stay.
-_SELDOM = (500_000, 20, 20)
+# ten thousand, all stay.
+_SELDOM = (50_000, 20, 20)
 
 app = typer.Typer(
     name="hypertare",
