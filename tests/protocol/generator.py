@@ -19,7 +19,7 @@ from hypertare.base.paths import agent_binary
 
 ROOT = Path(__file__).parents[2]
 PROTOCOL = ROOT / "src" / "hypertare" / "protocol"
-SIDES = ("plan", "order", "record", "constants")
+SCHEMAS = ("protocol", "constants")
 
 _HEAD = '''"""{about}
 
@@ -44,15 +44,15 @@ Schema = dict[str, Any]
 
 def renew() -> None:
     """Writes the schemas, and what is made of them."""
-    for side in SIDES:
-        file_of(side).write_text(json.dumps(said(side), indent=2) + "\n")
+    for name in SCHEMAS:
+        file_of(name).write_text(json.dumps(said(name), indent=2) + "\n")
     for file, text in modules().items():
         file.write_text(text)
 
 
-def said(side: str) -> Any:
+def said(name: str) -> Any:
     """What the types of `crates/plan` say, as they are now."""
-    argv = ["cargo", "run", "-q", "--locked", "-p", "hypertare-plan", "--example", "schema", side]
+    argv = ["cargo", "run", "-q", "--locked", "-p", "hypertare-plan", "--example", "schema", name]
     return _json_of(argv, timeout=300)
 
 
@@ -66,21 +66,27 @@ def _json_of(argv: Sequence[str], timeout: float) -> Any:
     return json.loads(ran.stdout)
 
 
-def kept(side: str) -> Any:
+def kept(name: str) -> Any:
     """What `schema/` holds."""
-    return json.loads(file_of(side).read_text())
+    return json.loads(file_of(name).read_text())
 
 
-def file_of(side: str) -> Path:
-    return ROOT / "schema" / f"{side}.schema.json"
+def of_type(name: str) -> Schema:
+    """The schema of one type of the protocol, with those that it is made of."""
+    return kept("protocol") | {"anyOf": [{"$ref": f"#/$defs/{name}"}]}
+
+
+def file_of(name: str) -> Path:
+    return ROOT / "schema" / f"{name}.schema.json"
 
 
 def modules() -> dict[Path, str]:
     """What each file of Python is to hold by `schema/`."""
-    plan, record, constants = kept("plan"), kept("record"), kept("constants")
+    definitions, constants = kept("protocol")["$defs"], kept("constants")
     seam = "from hypertare.protocol.seam import Seam"
-    of_plan = dict(_types(plan))
-    of_records = {name: text for name, text in _types(record).items() if name not in of_plan}
+    of_plan = _types("Step", definitions)
+    told = _types("Record", definitions)
+    of_records = {name: text for name, text in told.items() if name not in of_plan}
     shared = f"from hypertare.protocol.plan import {', '.join(of_plan)}"
     texts = {
         "plan.py": _HEAD.format(about="What goes to the agent.", imports=seam)
@@ -101,8 +107,8 @@ def _constants(schema: Schema) -> Iterator[str]:
         yield _docstring(constant["description"]) + "\n"
 
 
-def _types(schema: Schema) -> dict[str, str]:
-    """By name, each after those that it is made of."""
+def _types(root: str, definitions: dict[str, Schema]) -> dict[str, str]:
+    """A type and what it is made of, by name, each after those that it is made of itself."""
     made: dict[str, str] = {}
 
     def make(name: str, schema: Schema) -> None:
@@ -118,8 +124,7 @@ def _types(schema: Schema) -> dict[str, str]:
         else:
             made[name] = _texts(name, schema)
 
-    definitions = schema["$defs"]
-    make(schema["title"], schema | {"$defs": {}})
+    make(root, definitions[root])
     return made
 
 

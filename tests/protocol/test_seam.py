@@ -35,22 +35,22 @@ from hypertare.workloads import packets, responses
 from hypertare.workloads.registry import KINDS
 from hypertare.workloads.workload import Workload
 from tests import factory
-from tests.protocol.generator import ROOT, SIDES, asked, kept, modules, said
+from tests.protocol.generator import ROOT, SCHEMAS, asked, kept, modules, of_type, said
 from tests.workloads.test_registry import INPUTS, NEEDED, PAIR, settings_of
 
 
 @cache
-def validator(side: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(kept(side))
+def validator(type_of_line: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(of_type(type_of_line))
 
 
 RENEW = "it is old; renew it with `python -m tests.protocol`"
 
 
-@pytest.mark.parametrize("side", SIDES)
-def test_the_committed_schema_is_the_agents(side: str) -> None:
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_committed_schema_is_the_agents(name: str) -> None:
     """In the same order, too, which is that of a plan's fields."""
-    assert json.dumps(kept(side)) == json.dumps(said(side)), RENEW
+    assert json.dumps(kept(name)) == json.dumps(said(name)), RENEW
 
 
 def test_pythons_types_are_made_from_the_schemas() -> None:
@@ -327,7 +327,7 @@ def test_plans_fit_the_agents_schema() -> None:
     for study in studies:
         for step in steps_of(study):
             line = json.loads(step.model_dump_json(exclude_none=False))
-            validator("plan").validate(line)
+            validator("Step").validate(line)
             seen |= names_of(step)
     assert seen >= {model.__name__ for model in models("plan")}
 
@@ -379,7 +379,7 @@ def test_records_fit_the_agents_schema_and_come_back_the_same() -> None:
     seen: set[str] = set()
     for record in made_records():
         line = record.model_dump_json()
-        validator("record").validate(json.loads(line))
+        validator("Record").validate(json.loads(line))
         assert parse(line) == record
         seen.add(type(record).__name__)
     assert seen == {model.__name__ for model in members(records.Record)}
