@@ -260,6 +260,70 @@ def weights(run: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
+RINGS = """
+name = "rings"
+question = "Does a longer ring lose less of a burst?"
+machine = "emulated"
+[sut]
+memory = "192M"
+cpus = 2
+[workloads.burst]
+type = "stream"
+protocol = "udp"
+direction = "receive"
+message = 64
+segmentation = true
+duration = "50ms"
+omit = "10ms"
+sender_cpus = [0]
+receiver_cpus = [1]
+[factors]
+"sut.nic" = ["vmxnet3", "virtio-net", "rtl8139"]
+"knobs.ring_sizes.rx" = [32, 256]
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+def test_rings_are_as_long_as_told_and_as_they_were_again(lab: Lab) -> None:
+    ran = lab.run("run", lab.study(RINGS), "--json", "--out", "rings")
+    assert ran.status == 0, ran.said
+    # Its driver says how long they are, and takes no other length.
+    assert {one["cell"]["sut.nic"] for one in ran.json["failed"]} == {"rtl8139"}
+    assert "the ring rx of sut0 has at most 64 descriptors, not 256" in ran.out
+    assert resized(lab.work / "rings") == {
+        ("vmxnet3", 32): ("1024", "32"),
+        ("vmxnet3", 256): ("1024", "256"),
+        ("virtio-net", 32): ("256", "32"),
+        ("virtio-net", 256): ("256", "256"),
+    }
+    loss = {
+        (one["cell"]["sut.nic"], one["cell"]["knobs.ring_sizes.rx"]): one["estimate"]
+        for one in ran.json["estimates"]
+        if one["response"] == "loss"
+    }
+    # The other card's frames wait on their way until there is room.
+    assert loss["vmxnet3", 32] > 0 == loss["vmxnet3", 256] == loss["virtio-net", 32]
+
+
+def resized(run: Path) -> dict[tuple[Any, Any], tuple[str | None, str | None]]:
+    """By NIC model and what was told: how long its ring was before a trial and in it. All were put back."""
+    found = {}
+    with Store.open(run) as store:
+        for trial in (one for one in store.trials() if one.status == "ok"):
+            outcomes = [r for r in store.records(trial.planned.id) if isinstance(r, KnobOutcome)]
+            applied, ended = outcomes
+            assert (applied.before, applied.after) == (ended.after, ended.before)
+            cell = trial.planned.cell
+            key = (cell["sut.nic"], cell["knobs.ring_sizes.rx"])
+            found[key] = (applied.before, applied.after)
+    return found
+
+
 def test_a_container_and_a_command_of_the_image_and_a_record_that_differs(lab: Lab) -> None:
     lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
     text = TINY.replace(*ONE_BOOT).replace("_trials = 4", "_trials = 2")

@@ -302,6 +302,7 @@ receive_steering = [0]
 napi_weight = 8
 napi_budget = { packets = 300 }
 dev_weight = 64
+ring_sizes = { rx = 1024 }
 interrupt_coalescing = { rx_usecs = 50 }
 busy_poll = 50
 defer_hard_irqs = { polls = 2, flush_timeout_ns = 20000 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import typing
 from xml.etree import ElementTree
 
 import pytest
@@ -11,23 +12,16 @@ from pydantic import BaseModel
 
 from hypertare.base.level import Level
 from hypertare.knobs.commands import System
-from hypertare.knobs.defer_hard_irqs import DeferSettings
-from hypertare.knobs.interrupt_coalescing import CoalescingSettings
-from hypertare.knobs.ksm import KsmSettings
-from hypertare.knobs.napi_budget import NapiBudgetSettings
 from hypertare.knobs.registry import HOST_KNOBS, Knobs
-from hypertare.knobs.thp import ThpSettings
 from hypertare.tune.commands import step, steps
 from hypertare.tune.space import LEFT
 
 GUEST = System()
 TABLES: dict[str, type[BaseModel]] = {
-    "napi_budget": NapiBudgetSettings,
-    "interrupt_coalescing": CoalescingSettings,
-    "defer_hard_irqs": DeferSettings,
-    "thp": ThpSettings,
-    "host_thp": ThpSettings,
-    "ksm": KsmSettings,
+    name: one
+    for name, field in Knobs.model_fields.items()
+    for one in typing.get_args(field.annotation)
+    if isinstance(one, type) and issubclass(one, BaseModel)
 }
 LEVELS: dict[str, Level] = {"offloads": True, "interrupt_cpus": "0-1", "receive_steering": "0,2-3"}
 
@@ -104,6 +98,9 @@ def test_sizes_and_switches_are_in_the_tool_s_own_words() -> None:
     coalescing = step("knobs.interrupt_coalescing.rx_usecs", 50, 3, GUEST)
     assert coalescing.apply == ("ethtool -C IFACE rx-usecs 50",)
     assert coalescing.undo[0] == "ethtool -C IFACE rx-usecs 3"
+    rings = step("knobs.ring_sizes.rx", 1024, LEFT, GUEST)
+    assert rings.look_first == ("ethtool -g IFACE",)
+    assert rings.apply == ("ethtool -G IFACE rx 1024",)
     steering = step("knobs.receive_steering", "0,2-3", LEFT, GUEST)
     assert "echo d > $q/rps_cpus" in steering.apply[0]
 

@@ -42,6 +42,14 @@ pub enum Knob {
     /// Packets that one poll may take from a CPU's backlog (net.core.dev_weight). The weight of a
     /// driver's instances is another.
     DevWeight { packets: u32 },
+    /// Descriptors of an interface's rings, as in ethtool(8); what is not given stays as it is.
+    RingSizes {
+        interface: String,
+        #[serde(default)]
+        rx: Option<u32>,
+        #[serde(default)]
+        tx: Option<u32>,
+    },
     /// Interrupt coalescing as in ethtool(8); what is not given stays as it is.
     InterruptCoalescing {
         interface: String,

@@ -25,11 +25,13 @@ from hypertare.knobs.napi_budget import NAPI_BUDGET, NapiBudgetSettings
 from hypertare.knobs.napi_weight import NAPI_WEIGHT, PollWeight
 from hypertare.knobs.offloads import OFFLOADS
 from hypertare.knobs.receive_steering import RECEIVE_STEERING
+from hypertare.knobs.ring_sizes import RING_SIZES, RingSettings
 from hypertare.knobs.socket_buffers import SOCKET_BUFFERS
 from hypertare.knobs.thp import THP, ThpSettings
 
 KINDS: tuple[KnobKind[Any], ...] = (
     MTU,
+    RING_SIZES,
     OFFLOADS,
     SOCKET_BUFFERS,
     RECEIVE_STEERING,
@@ -64,6 +66,7 @@ class Knobs(Settings):
     napi_weight: PollWeight | None = None
     napi_budget: NapiBudgetSettings | None = None
     dev_weight: BacklogWeight | None = None
+    ring_sizes: RingSettings | None = None
     interrupt_coalescing: CoalescingSettings | None = None
     busy_poll: Count | None = None
     defer_hard_irqs: DeferSettings | None = None

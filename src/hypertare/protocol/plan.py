@@ -393,6 +393,15 @@ class DevWeight(Seam):
     packets: int
 
 
+class RingSizes(Seam):
+    """Descriptors of an interface's rings, as in ethtool(8); what is not given stays as it is."""
+
+    type: Literal["ring_sizes"] = "ring_sizes"
+    interface: str
+    rx: int | None = None
+    tx: int | None = None
+
+
 class InterruptCoalescing(Seam):
     """Interrupt coalescing as in ethtool(8); what is not given stays as it is."""
 
@@ -477,6 +486,7 @@ Knob = Annotated[
     | NapiWeight
     | NapiBudget
     | DevWeight
+    | RingSizes
     | InterruptCoalescing
     | BusyPoll
     | DeferHardIrqs

@@ -15,6 +15,7 @@ mod busy_poll;
 pub mod cpu_list;
 mod defer_hard_irqs;
 mod dev_weight;
+mod driver_parameter;
 mod file;
 mod halt_poll_ns;
 mod interrupt_coalescing;
@@ -25,6 +26,7 @@ mod napi_budget;
 mod napi_weight;
 mod offload;
 mod receive_steering;
+mod ring_sizes;
 mod scheduler_weight;
 mod socket_buffers;
 mod thp;
@@ -109,6 +111,7 @@ knobs! {
     NapiBudget => napi_budget,
     DevWeight => dev_weight,
     SchedulerWeight => scheduler_weight,
+    RingSizes => ring_sizes,
     InterruptCoalescing => interrupt_coalescing,
     BusyPoll => busy_poll,
     DeferHardIrqs => defer_hard_irqs,

@@ -1,7 +1,7 @@
 //! Links, routes, queues, taps and interfaces of a network namespace.
 
 mod changes;
-pub mod coalescing;
+pub mod driver_parameters;
 pub mod drops;
 pub mod ethtool;
 pub mod forwarding;

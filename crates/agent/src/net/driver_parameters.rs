@@ -1,0 +1,113 @@
+//! Numbers that a NIC's driver keeps, by ethtool netlink (Linux 5.6;
+//! Documentation/networking/ethtool-netlink.rst). The older ioctls give a number for every one that there is,
+//! and 0 for those that a driver lacks: 0 could then be set there and would be ignored. Netlink leaves out
+//! what the driver lacks.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, anyhow};
+
+use super::ethtool::Ethtool;
+use super::generic::{Attributes, Family, number};
+use super::link::{Links, check_name};
+
+const HEADER: u16 = 1;
+const HEADER_DEVICE_NAME: u16 = 2;
+
+/// Those that are read and set together.
+pub struct Group {
+    /// What it is called where a driver has none of it.
+    pub what: &'static str,
+    get: u8,
+    set: u8,
+    /// By ethtool(8)'s names: the attribute, and whether it is one byte.
+    parameters: &'static [(&'static str, u16, bool)],
+}
+
+/// COALESCE_GET and COALESCE_SET.
+pub static COALESCING: Group = Group {
+    what: "interrupt coalescing",
+    get: 19,
+    set: 20,
+    parameters: &[
+        ("rx-usecs", 2, false),
+        ("rx-frames", 3, false),
+        ("tx-usecs", 6, false),
+        ("tx-frames", 7, false),
+        ("adaptive-rx", 11, true),
+    ],
+};
+
+/// RINGS_GET and RINGS_SET, in descriptors. The most cannot be set.
+pub static RINGS: Group = Group {
+    what: "rings of a size that can be told",
+    get: 15,
+    set: 16,
+    parameters: &[("rx", 6, false), ("tx", 9, false), ("rx-max", 2, false), ("tx-max", 5, false)],
+};
+
+/// Those of one interface.
+pub struct DriverParameters {
+    group: &'static Group,
+    interface: String,
+    family: Family,
+}
+
+impl DriverParameters {
+    pub fn open(group: &'static Group, interface: &str) -> Result<Self> {
+        check_name(interface)?;
+        Links::open()?.get(interface)?;
+        let family = Family::open("ethtool")?;
+        Ok(DriverParameters { group, interface: interface.to_owned(), family })
+    }
+
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// What the driver has, by ethtool's names.
+    ///
+    /// # Errors
+    /// It has none at all.
+    pub fn all(&self) -> Result<BTreeMap<&'static str, u64>> {
+        let answers =
+            self.family.get(self.group.get, self.header()).map_err(|error| self.lacks(&error))?;
+        let what = self.group.what;
+        let answer =
+            answers.first().with_context(|| format!("the kernel told nothing of {what}"))?;
+        let known = self
+            .group
+            .parameters
+            .iter()
+            .filter_map(|(name, attribute, _)| Some((*name, number(answer.get(attribute)?)?)));
+        Ok(known.collect())
+    }
+
+    pub fn set(&self, name: &str, value: u32) -> Result<()> {
+        let (_, attribute, byte) =
+            self.group.parameters.iter().find(|(known, ..)| *known == name).with_context(|| {
+                format!("there is no parameter {name:?} of {}", self.group.what)
+            })?;
+        let bytes = value.to_ne_bytes();
+        let small = [value as u8];
+        let attributes = self.header().with(*attribute, if *byte { &small } else { &bytes });
+        self.family
+            .execute(self.group.set, attributes)
+            .with_context(|| format!("setting {name} of {} to {value}", self.interface))
+    }
+
+    fn header(&self) -> Attributes {
+        let name = [self.interface.as_bytes(), b"\0"].concat();
+        Attributes::default().nested(HEADER, &Attributes::default().with(HEADER_DEVICE_NAME, &name))
+    }
+
+    fn lacks(&self, error: &anyhow::Error) -> anyhow::Error {
+        let driver = Ethtool::open(&self.interface).ok().and_then(|ethtool| ethtool.driver());
+        anyhow!(
+            "{}: its driver, {}, has no {} ({error:#})",
+            self.interface,
+            driver.as_deref().unwrap_or("without a name"),
+            self.group.what
+        )
+    }
+}

@@ -1,0 +1,49 @@
+"""`knobs.ring_sizes`: how many frames a NIC's rings have room for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from hypertare.base.settings import Settings
+from hypertare.knobs.commands import Change, Entry, commanded, one_line
+from hypertare.knobs.knob import Count, KnobKind, Target
+from hypertare.protocol import plan
+
+Descriptors = Annotated[Count, Field(ge=1)]
+
+
+class RingSettings(Settings):
+    """Descriptors, as in ethtool(8); what is not given stays as it is."""
+
+    rx: Descriptors | None = None
+    tx: Descriptors | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> RingSettings:
+        if not self.model_fields_set:
+            raise ValueError("nothing is set")
+        return self
+
+
+def _typed(change: Change) -> Entry:
+    return commanded(
+        "ethtool -g IFACE",
+        lambda _, value: f"ethtool -G IFACE {shlex.quote(change.key)} {shlex.quote(value)}",
+    )(change.shown(one_line))
+
+
+class RingSizes(KnobKind[RingSettings]):
+    name = "ring_sizes"
+    place = "interface"
+    commands = {"*": _typed}
+    for_own_machines = True
+
+    def told(self, level: RingSettings, target: Target) -> Iterator[plan.Knob]:
+        yield plan.RingSizes(interface=target.interface, **level.model_dump())
+
+
+RING_SIZES = RingSizes()
