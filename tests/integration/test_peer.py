@@ -140,7 +140,8 @@ def test_a_server_that_fails_fails_the_trial_with_the_reason(
     lab: Lab, server: str, client: str, said: str
 ) -> None:
     before = Traces.now()
-    peer = ("--peer", server.format(python=lab.python))
+    # One trial is enough of those that wait for 10 s.
+    peer = ("--peer", server.format(python=lab.python), "--time-limit", "2s")
     ran = lab.run("weigh", *peer, "--on", "native", *FEW, "--", "bash", "-c", client)
     assert ran.status != 0, ran
     assert said in ran.said, ran
@@ -174,6 +175,9 @@ def test_nothing_is_left_of_a_server_when_the_run_ends_early(lab: Lab, how: str)
     started.until(lambda: lab.find(r"^sleep 100"), "the command to be started")
     before.agents.update(started.agents())
     if how == "interrupted":
+        # The second drops the trial that the first would wait for.
+        started.process.send_signal(signal.SIGINT)
+        started.until(lambda: "ending this trial" in started.said(), "an answer")
         started.stop(signal.SIGINT)
     else:
         started.process.kill()

@@ -325,12 +325,27 @@ def test_plans_fit_the_agents_schema() -> None:
         StudyFile(IMAGE, "image"),
     ]
     seen: set[str] = set()
+    validated: set[str] = set()
     for study in studies:
         for step in steps_of(study):
             line = json.loads(step.model_dump_json(exclude_none=False))
-            validator("Step").validate(line)
-            seen |= names_of(step)
+            # Thousands of trials differ by their numbers alone.
+            if (alike := json.dumps(without_numbers(line))) not in validated:
+                validator("Step").validate(line)
+                validated.add(alike)
+                seen |= names_of(step)
     assert seen >= {model.__name__ for model in models("plan")}
+
+
+def without_numbers(value: Any) -> Any:
+    """The same JSON with the kind and sign of each number in its place."""
+    if isinstance(value, dict):
+        return {key: without_numbers(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [without_numbers(one) for one in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return [type(value).__name__, value < 0]
+    return value
 
 
 PLANS = ROOT / "crates" / "agent" / "tests" / "plans.jsonl"
