@@ -12,8 +12,8 @@ from pathlib import Path
 import polars
 import pytest
 
+from hypertare.protocol.constants import RUN_FILE
 from hypertare.report.library import charting_library
-from hypertare.runs.store import FILE_NAME
 from hypertare.runs.summary import Summary
 from tests import factory
 
@@ -36,7 +36,7 @@ def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return factory.write(tmp_path_factory.mktemp("b"), slower)
 
 
-@pytest.mark.parametrize("name", ["", FILE_NAME])
+@pytest.mark.parametrize("name", ["", RUN_FILE])
 def test_report_takes_the_directory_or_the_file(before: Path, name: str) -> None:
     done = hypertare("report", before / name)
     assert done.returncode == 0
@@ -68,7 +68,7 @@ def test_report_writes_html(before: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [None, b"", b"hello" * 100, b"SQLite format 3\x00junk"])
 def test_report_of_no_run_is_bad_input(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
-        (tmp_path / FILE_NAME).write_bytes(content)
+        (tmp_path / RUN_FILE).write_bytes(content)
     done = hypertare("report", tmp_path)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr

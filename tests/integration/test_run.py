@@ -223,6 +223,20 @@ def test_resume_of_another_study_is_refused(paced: Done) -> None:
     assert "another study" in ran.err
 
 
+def test_runs_in_the_work_directory_are_no_part_of_the_work(lab: Lab) -> None:
+    """Neither earlier ones, whatever is in them, nor the one under way: else each trial copied them."""
+    few = ("--on", "native,container", "--warmup", "0", "--min-trials", "2", "--max-trials", "2")
+    first = lab.run("weigh", *few, "--out", "hypertare-runs/first", "--", "true")
+    assert first.status == 0, first
+    with (lab.work / "hypertare-runs" / "first" / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    seen = 'test -d hypertare-runs && test -z "$(ls hypertare-runs)"'
+    second = lab.run("weigh", *few, "--out", "hypertare-runs/second", "--", "sh", "-c", seen)
+    assert second.status == 0, second
+    for platform in ("native", "container"):
+        assert statuses(lab.work / "hypertare-runs" / "second", platform, "command") == {"ok"}
+
+
 def test_studies(lab: Lab) -> None:
     listed = lab.run("studies", "--json")
     assert "first-look" in [study["name"] for study in listed.json]

@@ -25,7 +25,7 @@ from hypertare.base.errors import HypertareError
 from hypertare.cli.compare import compare
 from hypertare.cli.report import Format, report
 from hypertare.cli.run import run as run_study
-from hypertare.runs.store import FILE_NAME
+from hypertare.protocol.constants import RUN_FILE
 from hypertare.study import StudyFile
 from tests import factory
 from tests.properties.mutations import ODD, corpus, mutated, searched
@@ -61,7 +61,7 @@ def made(folder: Path) -> Path:
     factory.write(folder, SCRIPT)
     study = StudyFile(right_studies()["documented"], "study.toml")
     change(folder, _loosened())
-    with sqlite3.connect(folder / FILE_NAME) as db:
+    with sqlite3.connect(folder / RUN_FILE) as db:
         for key, value in (("study_text", study.text), ("settings", study.raw)):
             db.execute("UPDATE meta SET value = ? WHERE key = ?", (json.dumps(value), key))
     db.close()
@@ -89,7 +89,7 @@ def _loosened() -> str:
 
 
 def change(folder: Path, sql: str) -> None:
-    db = sqlite3.connect(folder / FILE_NAME)
+    db = sqlite3.connect(folder / RUN_FILE)
     with contextlib.closing(db):
         db.executescript(LOOSE + sql)
         db.commit()

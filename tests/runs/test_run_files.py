@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hypertare.runs.store import APPLICATION_ID, FILE_NAME, SCHEMA_VERSION, Meta
+from hypertare.protocol.constants import RUN_FILE
+from hypertare.runs.store import APPLICATION_ID, SCHEMA_VERSION, Meta
 from tests import factory
 
 TEXT = (Path(__file__).parents[2] / "docs" / "run-files.md").read_text()
@@ -24,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_table_and_column_is_described(run: Path) -> None:
     parts = dict(part.split("\n", 1) for part in TEXT.split("\n### ")[1:])
-    db = sqlite3.connect(run / FILE_NAME)
+    db = sqlite3.connect(run / RUN_FILE)
     names = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     assert [name for name in parts if name != "measurement"] == names
     for table in names:
@@ -42,7 +43,7 @@ def test_every_table_and_column_is_described(run: Path) -> None:
 
 def test_the_query_works(run: Path) -> None:
     (query,) = re.findall(r"```sql\n(.*?)```", TEXT, re.S)
-    rows = sqlite3.connect(run / FILE_NAME).execute(query).fetchall()
+    rows = sqlite3.connect(run / RUN_FILE).execute(query).fetchall()
     build = [(platform, nic) for workload, platform, nic, *_ in rows if workload == "build"]
     assert build[-1] == ("guest", "e1000")
     assert len(rows) == 4 * len(factory.WORKLOADS)

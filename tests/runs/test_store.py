@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import InputError
+from hypertare.protocol.constants import RUN_FILE
 from hypertare.protocol.records import Log
-from hypertare.runs.store import FILE_NAME, Store
+from hypertare.runs.store import Store
 from tests import factory
 
 
@@ -54,7 +55,7 @@ def test_levels_keep_their_types(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", ["meta", "trial", "value", "record", "event", "bench"])
 def test_no_row_can_be_changed_or_removed(run: Path, table: str) -> None:
-    db = sqlite3.connect(run / FILE_NAME)
+    db = sqlite3.connect(run / RUN_FILE)
     column = db.execute(f"SELECT name FROM pragma_table_info('{table}')").fetchone()[0]
     for statement in (
         f"DELETE FROM {table}",
@@ -92,9 +93,9 @@ def test_resume_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_the_one_file_is_the_run(run: Path, tmp_path: Path) -> None:
-    assert [path.name for path in run.iterdir()] == [FILE_NAME]
+    assert [path.name for path in run.iterdir()] == [RUN_FILE]
     copy = tmp_path / "elsewhere.sqlite"
-    shutil.copy(run / FILE_NAME, copy)
+    shutil.copy(run / RUN_FILE, copy)
     with Store.open(copy) as copied, Store.open(run) as original:
         assert copied.trials() == original.trials()
 
@@ -147,7 +148,7 @@ def test_two_read_while_one_writes(tmp_path: Path) -> None:
             reader.leave()
         assert writer.count() == 3
         writer.ended(complete=False)
-    assert names(run) == [FILE_NAME]
+    assert names(run) == [RUN_FILE]
 
 
 def test_whoever_closes_a_run_last_makes_it_one_file(tmp_path: Path) -> None:
@@ -157,10 +158,10 @@ def test_whoever_closes_a_run_last_makes_it_one_file(tmp_path: Path) -> None:
         writer.append(factory.finish(next(factory.planned(script)), script))
         reader = Reader(run)
         assert reader.sees() == 1
-    assert names(run) == [FILE_NAME, f"{FILE_NAME}-shm", f"{FILE_NAME}-wal"]
+    assert names(run) == [RUN_FILE, f"{RUN_FILE}-shm", f"{RUN_FILE}-wal"]
     assert reader.sees() == 1
     reader.leave()
-    assert names(run) == [FILE_NAME]
+    assert names(run) == [RUN_FILE]
 
 
 def test_a_copy_of_a_run_that_goes_on_is_a_run(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_a_copy_of_a_run_that_goes_on_is_a_run(tmp_path: Path) -> None:
     with Store.create(run, factory.meta(script)) as writer:
         writer.append(factory.finish(next(factory.planned(script)), script))
         copy = tmp_path / "copy.sqlite"
-        with closing(sqlite3.connect(run / FILE_NAME)) as db, closing(sqlite3.connect(copy)) as to:
+        with closing(sqlite3.connect(run / RUN_FILE)) as db, closing(sqlite3.connect(copy)) as to:
             db.backup(to)
     with Store.open(copy) as copied:
         assert copied.count() == 1
@@ -201,5 +202,5 @@ def test_a_directory_with_a_run_is_not_overwritten(run: Path) -> None:
 def test_the_view_in_the_docs_holds_what_counts(run: Path) -> None:
     with Store.open(run) as store:
         expected = sum(len(trial.values) for trial in store.trials() if trial.counts)
-    db = sqlite3.connect(run / FILE_NAME)
+    db = sqlite3.connect(run / RUN_FILE)
     assert db.execute("SELECT count(*) FROM measurement").fetchone() == (expected,)

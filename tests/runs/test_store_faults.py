@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from hypertare.base.errors import InputError, MachineError
-from hypertare.runs.store import FILE_NAME, SCHEMA_VERSION, Store
+from hypertare.protocol.constants import RUN_FILE
+from hypertare.runs.store import SCHEMA_VERSION, Store
 from tests import factory
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +91,7 @@ def test_killed_at_any_moment_the_file_holds_whole_trials(tmp_path: Path) -> Non
             writer.send_signal(signal.SIGKILL)
             lines = writer.stdout.read().splitlines()
         whole = _whole(directory)
-        assert [path.name for path in directory.iterdir()] == [FILE_NAME]
+        assert [path.name for path in directory.iterdir()] == [RUN_FILE]
         # What was told to be written is there, and at most the trial in flight is beyond it.
         told = max([told, *(int(line) + 1 for line in lines if line.isdigit())])
         assert told <= whole <= told + 1
@@ -114,7 +115,7 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     with Store.resume(directory) as store:
         assert told <= store.next_trial_id <= told + 1
         assert [milestone.what for milestone in store.milestones()] == ["started", "resumed"]
-    assert [path.name for path in directory.iterdir()] == [FILE_NAME]
+    assert [path.name for path in directory.iterdir()] == [RUN_FILE]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting read-only needs root")
@@ -148,7 +149,7 @@ def test_where_no_memory_can_be_shared_each_trial_is_flushed(
     script = factory.Script()
     with Store.create(directory, factory.meta(script)) as store:
         store.append(factory.finish(next(factory.planned(script)), script))
-        assert [path.name for path in directory.iterdir()] == [FILE_NAME]
+        assert [path.name for path in directory.iterdir()] == [RUN_FILE]
         assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
         store.add_event("at once")
         assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -163,7 +164,7 @@ def _no_mmap(*_: object) -> None:
 def test_killed_while_starting_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     directory = tmp_path / "run"
     directory.mkdir()
-    (directory / FILE_NAME).touch()
+    (directory / RUN_FILE).touch()
     with pytest.raises(InputError, match="is not a run"):
         Store.open(directory)
     with Store.create(directory, factory.meta(factory.Script())) as store:
@@ -279,7 +280,7 @@ def test_another_programs_database(tmp_path: Path) -> None:
 
 def test_a_newer_format(tmp_path: Path) -> None:
     run = factory.write(tmp_path / "run", factory.Script(blocks=2))
-    with sqlite3.connect(run / FILE_NAME) as db:
+    with sqlite3.connect(run / RUN_FILE) as db:
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     for way in (Store.open, Store.resume):
         with pytest.raises(InputError, match="newer hypertare") as error:
@@ -291,13 +292,13 @@ def test_a_newer_format(tmp_path: Path) -> None:
 def test_a_damaged_file_never_gives_a_traceback(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     run = factory.write(tmp_path / "run", factory.Script(blocks=2))
-    content = bytearray((run / FILE_NAME).read_bytes())
+    content = bytearray((run / RUN_FILE).read_bytes())
     if seed % 2:
         del content[chance.randrange(len(content)) :]
     else:
         for _ in range(40):
             content[chance.randrange(100, len(content))] = chance.randrange(256)
-    (run / FILE_NAME).write_bytes(content)
+    (run / RUN_FILE).write_bytes(content)
     try:
         with Store.open(run) as store:
             for trial in store.trials():
@@ -310,7 +311,7 @@ def test_a_damaged_file_never_gives_a_traceback(tmp_path: Path, seed: int) -> No
 def test_crafted_rows_are_refused(tmp_path: Path) -> None:
     """A file from elsewhere with what hypertare never writes: a lying size, no JSON records."""
     run = factory.write(tmp_path / "run", factory.Script(blocks=2))
-    db = sqlite3.connect(run / FILE_NAME)
+    db = sqlite3.connect(run / RUN_FILE)
     db.execute("DROP TRIGGER record_no_UPDATE")
     db.execute("UPDATE record SET bytes = 3 WHERE trial = 0")
     db.execute("UPDATE record SET zstd = x'00' WHERE trial = 1")

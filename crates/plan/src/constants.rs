@@ -59,6 +59,12 @@ constants! {
     /// How everything begins that an agent prints on a guest's console.
     CONSOLE_PREFIX: &str = "hypertare: ";
 
+    /// File of a run, in the run's directory.
+    RUN_FILE: &str = "run.sqlite";
+
+    /// By which SQLite's header says that a file is one of a run ("tare").
+    RUN_APPLICATION: u32 = 0x7461_7265;
+
     /// The plan that an emulated machine finds in its initramfs.
     PLAN_FILE: &str = "/plan.jsonl";
 

@@ -122,7 +122,7 @@ def run(
 
 def asked_study(study: str | None) -> StudyFile:
     from hypertare.base.errors import InputError
-    from hypertare.runs.store import FILE_NAME
+    from hypertare.protocol.constants import RUN_FILE
     from hypertare.study import find
 
     if study is None:
@@ -130,7 +130,7 @@ def asked_study(study: str | None) -> StudyFile:
             "Which study? None was named.",
             "Give a built-in one (`hypertare studies` lists them) or a TOML file.",
         )
-    if (Path(study) / FILE_NAME).is_file():
+    if (Path(study) / RUN_FILE).is_file():
         raise InputError(
             f"{study} is a run, and no study.",
             f"`hypertare report {study}` shows it; --resume --out {study} goes on with it.",

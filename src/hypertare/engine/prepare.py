@@ -23,6 +23,7 @@ from hypertare.machines.image import programs as real
 from hypertare.machines.image.cache import Cache
 from hypertare.machines.image.kernel import find_source
 from hypertare.machines.image.programs import Choice
+from hypertare.runs.store import is_run
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
 from hypertare.study import BASELINE, Study, StudyFile, published
@@ -140,10 +141,13 @@ def _workdir(file: StudyFile, study: Study) -> Path | None:
 
 
 def _check_size(workdir: Path, memory: int) -> None:
-    """The work directory is held in memory twice: as it was, and as the trial changes it."""
+    """The work directory is held in memory twice: as it was, and as the trial changes it. Runs in it are
+    left out.
+    """
     room = files_memory(memory) // 2
     size = 0
-    for folder, _, names in os.walk(workdir, onerror=None):
+    for folder, folders, names in os.walk(workdir, onerror=None):
+        folders[:] = [name for name in folders if not is_run(Path(folder) / name)]
         for name in names:
             try:
                 size += (Path(folder) / name).lstat().st_size

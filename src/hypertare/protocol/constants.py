@@ -40,6 +40,12 @@ AGENT_PREFIX = "hypertare-agent: "
 CONSOLE_PREFIX = "hypertare: "
 """How everything begins that an agent prints on a guest's console."""
 
+RUN_FILE = "run.sqlite"
+"""File of a run, in the run's directory."""
+
+RUN_APPLICATION = 1952543333
+"""By which SQLite's header says that a file is one of a run ("tare")."""
+
 PLAN_FILE = "/plan.jsonl"
 """The plan that an emulated machine finds in its initramfs."""
 

@@ -12,7 +12,8 @@ from typing import Literal
 from hypertare.base import paths
 from hypertare.base.errors import HypertareError, InputError
 from hypertare.base.words import did_you_mean
-from hypertare.runs.store import FILE_NAME, Store
+from hypertare.protocol.constants import RUN_FILE
+from hypertare.runs.store import Store
 
 LAST = "last"
 """In place of a name: the run that was started last."""
@@ -40,7 +41,7 @@ class Kept:
 def folders() -> list[Path]:
     """Run directories where runs go by themselves, the last one first."""
     places = (paths.runs_dir(), paths.kept_runs_dir())
-    found = [path.parent for place in places for path in place.glob(f"*/{FILE_NAME}")]
+    found = [path.parent for place in places for path in place.glob(f"*/{RUN_FILE}")]
     return sorted(found, key=_written, reverse=True)
 
 

@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial
-from hypertare.protocol.constants import MAX_TRIAL_BYTES
+from hypertare.protocol.constants import MAX_TRIAL_BYTES, RUN_APPLICATION, RUN_FILE
 from hypertare.protocol.parse import parse
 from hypertare.protocol.phase import Phase
 from hypertare.protocol.records import Histogram, ProbeValues, Record
@@ -39,18 +39,15 @@ from hypertare.runs.machine_state import MachineState
 from hypertare.study.published import Point
 from hypertare.walk.result import Walked, WalkSummary
 
-FILE_NAME = "run.sqlite"
 SCHEMA_VERSION = 5
 
 # The first versions with the tables `walk`, `guest_value` and `other_program`.
 _WITH_WALKS, _WITH_GUESTS, _WITH_OTHERS = 2, 3, 5
 
-# Marks the file as hypertare's own in SQLite's header ("tare").
-APPLICATION_ID = 0x74617265
-
 _MAGIC = b"SQLite format 3\x00"
 _BUSY_TIMEOUT_S = 10.0
 _FLUSHED_EVERY_S = 1.0
+_APPLICATION = slice(68, 72)
 # Where SQLite's header says how the file is written: 2 means that there is, or was, a WAL.
 _WRITE_VERSION, _BY_WAL = slice(18, 19), b"\x02"
 # Of a trial with sixteen nodes that told all they may.
@@ -230,6 +227,21 @@ class OtherProgram:
     block: int
     name: str
     cpus: float
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a directory is that of a run: by its file, which SQLite's header says is one of ours. As with
+    `Store.open`, whoever writes the run must not ask.
+    """
+    path = folder / RUN_FILE
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(_APPLICATION.stop)
+    except OSError:
+        return False
+    return head.startswith(_MAGIC) and head[_APPLICATION] == RUN_APPLICATION.to_bytes(4)
 
 
 class Store:
@@ -556,17 +568,17 @@ class Store:
 
 
 def _file(path: Path) -> Path:
-    return path if path.suffix == ".sqlite" else path / FILE_NAME
+    return path if path.suffix == ".sqlite" else path / RUN_FILE
 
 
 def _existing(path: Path) -> Path:
     try:
-        found = path / FILE_NAME if path.is_dir() else path
+        found = path / RUN_FILE if path.is_dir() else path
         with found.open("rb") as file:
             head = file.read(len(_MAGIC))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
-            f"There is no run at {path}.", f"Give a run directory, or its {FILE_NAME}."
+            f"There is no run at {path}.", f"Give a run directory, or its {RUN_FILE}."
         ) from None
     except OSError as error:
         raise InputError(
@@ -703,7 +715,7 @@ def _connect(path: Path, mode: Literal["ro", "rw", "rwc"]) -> sqlite3.Connection
 
 def _create_tables(db: sqlite3.Connection, meta: Meta) -> None:
     with _transaction(db):
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA application_id = {RUN_APPLICATION}")
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         for statement in [*_TABLES.split(";\n\n"), *_triggers()]:
             db.execute(statement)
@@ -723,7 +735,7 @@ def _triggers() -> Iterator[str]:
 def _check(path: Path, db: sqlite3.Connection) -> None:
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
+    if application != RUN_APPLICATION:
         raise _foreign(path)
     if version > SCHEMA_VERSION:
         raise InputError(
@@ -889,5 +901,5 @@ def _damaged(path: Path, why: str) -> InputError:
 
 def _foreign(path: Path) -> InputError:
     return InputError(
-        f"{path} is not a run of hypertare.", f"Give a run directory, or its {FILE_NAME}."
+        f"{path} is not a run of hypertare.", f"Give a run directory, or its {RUN_FILE}."
     )

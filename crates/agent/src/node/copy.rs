@@ -1,15 +1,17 @@
 //! Copies a directory tree into memory: contents, modes, owners, times, symbolic and hard links;
-//! holes stay holes. Sockets, pipes and devices are left out.
+//! holes stay holes. Sockets, pipes and devices are left out; and the directories of runs, which grow with
+//! each trial while they are copied for each.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, DirEntry, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use hypertare_plan::{RUN_APPLICATION, RUN_FILE};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 
 /// What memory is handed out in.
@@ -32,8 +34,10 @@ pub fn size(tree: &Path) -> Result<u64> {
         let Some(metadata) = troubles.take(&path, fs::symlink_metadata(&path)) else { continue };
         if metadata.is_dir() {
             bytes += PAGE;
-            let Some(entries) = troubles.take(&path, fs::read_dir(&path)) else { continue };
-            unseen.extend(entries.flatten().map(|entry| entry.path()));
+            let Some(entries) = troubles.take(&path, entries(&path)) else { continue };
+            if path == tree || !is_run(&path, &entries) {
+                unseen.extend(entries.iter().map(DirEntry::path));
+            }
         } else if metadata.nlink() == 1 || seen.insert(identity(&metadata)) {
             // The allocated size, unless it is the larger one: some file systems compress, and
             // others, like 9p, round up.
@@ -50,7 +54,7 @@ pub fn size(tree: &Path) -> Result<u64> {
 /// # Errors
 /// Names what cannot be read.
 pub fn copy(from: &Path, to: &Path) -> Result<Vec<PathBuf>> {
-    let mut copy = Copy::default();
+    let mut copy = Copy { root: from.to_owned(), ..Copy::default() };
     copy.entry(from, to)?;
     copy.troubles.check()?;
     Ok(copy.left_out)
@@ -72,6 +76,7 @@ pub fn clear(directory: &Path) -> Result<()> {
 
 #[derive(Default)]
 struct Copy {
+    root: PathBuf,
     /// Where the first name of a file with several was copied to.
     linked: HashMap<(u64, u64), PathBuf>,
     left_out: Vec<PathBuf>,
@@ -86,7 +91,9 @@ impl Copy {
         };
         let kind = metadata.file_type();
         if kind.is_dir() {
-            self.directory(from, to)?;
+            if !self.directory(from, to)? {
+                return Ok(());
+            }
         } else if kind.is_symlink() {
             symlink(fs::read_link(from)?, to).with_context(|| cannot_write(to))?;
         } else if kind.is_file() {
@@ -101,17 +108,20 @@ impl Copy {
         dress(to, &metadata).with_context(|| cannot_write(to))
     }
 
-    fn directory(&mut self, from: &Path, to: &Path) -> Result<()> {
+    /// False when it is left out.
+    fn directory(&mut self, from: &Path, to: &Path) -> Result<bool> {
+        let entries = self.troubles.take(from, entries(from));
+        if entries.as_ref().is_some_and(|entries| from != self.root && is_run(from, entries)) {
+            return Ok(false);
+        }
         if !to.is_dir() {
             fs::create_dir(to).with_context(|| cannot_write(to))?;
         }
-        let Some(entries) = self.troubles.take(from, fs::read_dir(from)) else { return Ok(()) };
-        for entry in entries {
-            let name =
-                entry.with_context(|| format!("cannot read {}", from.display()))?.file_name();
+        for entry in entries.unwrap_or_default() {
+            let name = entry.file_name();
             self.entry(&from.join(&name), &to.join(&name))?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// False when there is nothing to be dressed: it is another name of a file that is there, or
@@ -147,6 +157,24 @@ impl Copy {
         target.set_len(length).with_context(|| cannot_write(to))?;
         Ok(true)
     }
+}
+
+fn entries(directory: &Path) -> io::Result<Vec<DirEntry>> {
+    fs::read_dir(directory)?.collect()
+}
+
+/// Whether a directory is that of a run: by its file, which SQLite's header says is one of ours.
+fn is_run(directory: &Path, entries: &[DirEntry]) -> bool {
+    let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    entries.iter().any(|entry| entry.file_name() == RUN_FILE && is_file(entry))
+        && is_run_file(&directory.join(RUN_FILE)).unwrap_or(false)
+}
+
+/// Source: SQLite's "Database File Format", 1.3: a magic text, and at 68 the application's number.
+fn is_run_file(path: &Path) -> io::Result<bool> {
+    let mut header = [0; 72];
+    File::open(path)?.read_exact(&mut header)?;
+    Ok(header.starts_with(b"SQLite format 3\0") && header[68..] == RUN_APPLICATION.to_be_bytes())
 }
 
 /// Gives it the owner, the mode and the times of the original. An owner whom this user namespace
@@ -267,6 +295,33 @@ mod tests {
         copy(&from, &to).unwrap();
         assert_eq!(fs::read(to.join("sparse")).unwrap(), fs::read(from.join("sparse")).unwrap());
         assert!(fs::metadata(to.join("sparse")).unwrap().blocks() * 512 < 1 << 20);
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn runs_are_left_out_but_not_what_has_only_their_name() {
+        let home = fresh("runs");
+        let from = home.join("from");
+        let mut header = [0; 4096];
+        header[..16].copy_from_slice(b"SQLite format 3\0");
+        for (name, application) in [("runs/ours", RUN_APPLICATION), ("other", 7)] {
+            fs::create_dir_all(from.join(name)).unwrap();
+            header[68..72].copy_from_slice(&application.to_be_bytes());
+            fs::write(from.join(name).join(RUN_FILE), header).unwrap();
+        }
+        fs::write(from.join("runs/ours/report.html"), vec![b'x'; 1 << 20]).unwrap();
+        fs::create_dir(from.join("empty")).unwrap();
+        fs::write(from.join("empty").join(RUN_FILE), "").unwrap();
+        assert!(size(&from).unwrap() < 1 << 20);
+        let to = home.join("to");
+        copy(&from, &to).unwrap();
+        let is_there = |name: &str| to.join(name).exists();
+        assert!(is_there("other/run.sqlite") && is_there("empty/run.sqlite") && is_there("runs"));
+        assert!(!is_there("runs/ours"));
+        // Whoever works in the directory of a run has it.
+        copy(&from.join("runs/ours"), &home.join("run")).unwrap();
+        assert!(home.join("run/report.html").exists());
+        assert!(size(&from.join("runs/ours")).unwrap() > 1 << 20);
         fs::remove_dir_all(home).unwrap();
     }
 
