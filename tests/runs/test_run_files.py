@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hypertare.protocol.constants import RUN_FILE
-from hypertare.runs.store import APPLICATION_ID, SCHEMA_VERSION, Meta
+from hypertare.protocol.constants import RUN_APPLICATION, RUN_FILE
+from hypertare.runs.store import SCHEMA_VERSION, Meta
 from tests import factory
 
 TEXT = (Path(__file__).parents[2] / "docs" / "run-files.md").read_text()
@@ -37,7 +37,7 @@ def test_every_table_and_column_is_described(run: Path) -> None:
         assert f"`{key}`" in parts["meta"]
     view = [row[0] for row in db.execute("SELECT name FROM pragma_table_info('measurement')")]
     assert re.findall(r"`(\w+)`", parts["measurement"].split(" of every")[0]) == view
-    assert f"`application_id` {APPLICATION_ID:#x}" in TEXT
+    assert f"`application_id` {RUN_APPLICATION:#x}" in TEXT
     assert f"version of this layout: {SCHEMA_VERSION}." in TEXT
 
 
