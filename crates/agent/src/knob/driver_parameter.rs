@@ -5,7 +5,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{Place, Wanted};
-use crate::net::driver_parameters::{DriverParameters, Group};
+use crate::net::driver_parameters::DriverParameters;
 use crate::net::ethtool::Ethtool;
 
 struct DriverParameter {
@@ -16,17 +16,13 @@ struct DriverParameter {
 /// `asked`: parameters by ethtool(8)'s names; those without a value are left alone.
 ///
 /// # Errors
-/// The driver lacks one, or has less of it.
-pub fn places(
-    group: &'static Group,
-    interface: &str,
-    asked: &[(&'static str, Option<u32>)],
-) -> Result<Vec<Wanted>> {
-    let of = Rc::new(DriverParameters::open(group, interface)?);
-    let there = of.all()?;
+/// The driver lacks one.
+pub fn places(of: DriverParameters, asked: &[(&'static str, Option<u32>)]) -> Result<Vec<Wanted>> {
+    let of = Rc::new(of);
+    let (there, interface) = (of.all()?, of.interface());
     let given: Vec<(&'static str, u32)> =
         asked.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
-    ensure!(!given.is_empty(), "{} of {interface}: nothing to set was given", group.what);
+    ensure!(!given.is_empty(), "{} of {interface}: nothing to set was given", of.what());
     let missing: Vec<&str> =
         given.iter().map(|(name, _)| *name).filter(|name| !there.contains_key(name)).collect();
     if !missing.is_empty() {

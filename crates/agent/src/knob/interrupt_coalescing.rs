@@ -5,7 +5,7 @@ use hypertare_plan::Knob;
 
 use super::driver_parameter::places;
 use super::{Around, KnobKind, OTHER_KIND, Wanted};
-use crate::net::driver_parameters::COALESCING;
+use crate::net::driver_parameters::{COALESCING, DriverParameters};
 
 /// The knob.
 pub struct Kind;
@@ -24,8 +24,7 @@ impl KnobKind for Kind {
             bail!(OTHER_KIND)
         };
         places(
-            &COALESCING,
-            interface,
+            DriverParameters::open(&COALESCING, interface)?,
             &[
                 ("adaptive-rx", adaptive_rx.map(u32::from)),
                 ("rx-usecs", *rx_usecs),

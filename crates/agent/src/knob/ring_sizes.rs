@@ -13,17 +13,17 @@ pub struct Kind;
 impl KnobKind for Kind {
     fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
         let Knob::RingSizes { interface, rx, tx } = knob else { bail!(OTHER_KIND) };
-        let wanted = places(&RINGS, interface, &[("rx", *rx), ("tx", *tx)])?;
-        let there = DriverParameters::open(&RINGS, interface)?.all()?;
-        for (asked, name, most) in [(rx, "rx", "rx-max"), (tx, "tx", "tx-max")] {
-            if let (Some(asked), Some(most)) = (asked, there.get(most)) {
+        let of = DriverParameters::open(&RINGS, interface)?;
+        let (asked, most) = ([("rx", *rx), ("tx", *tx)], of.most()?);
+        for (name, size) in asked {
+            if let (Some(size), Some(most)) = (size, most.get(name)) {
                 ensure!(
-                    u64::from(*asked) <= *most,
-                    "the ring {name} of {interface} has at most {most} descriptors, not {asked}"
+                    u64::from(size) <= *most,
+                    "the ring {name} of {interface} has at most {most} descriptors, not {size}"
                 );
             }
         }
-        Ok(wanted)
+        places(of, &asked)
     }
 
     fn shown(&self, interface: &str) -> Vec<(String, Knob)> {

@@ -17,11 +17,13 @@ const HEADER_DEVICE_NAME: u16 = 2;
 /// Those that are read and set together.
 pub struct Group {
     /// What it is called where a driver has none of it.
-    pub what: &'static str,
+    what: &'static str,
     get: u8,
     set: u8,
     /// By ethtool(8)'s names: the attribute, and whether it is one byte.
     parameters: &'static [(&'static str, u16, bool)],
+    /// The attributes that tell the most of some.
+    most: &'static [(&'static str, u16)],
 }
 
 /// COALESCE_GET and COALESCE_SET.
@@ -36,14 +38,16 @@ pub static COALESCING: Group = Group {
         ("tx-frames", 7, false),
         ("adaptive-rx", 11, true),
     ],
+    most: &[],
 };
 
-/// RINGS_GET and RINGS_SET, in descriptors. The most cannot be set.
+/// RINGS_GET and RINGS_SET, in descriptors.
 pub static RINGS: Group = Group {
     what: "rings of a size that can be told",
     get: 15,
     set: 16,
-    parameters: &[("rx", 6, false), ("tx", 9, false), ("rx-max", 2, false), ("tx-max", 5, false)],
+    parameters: &[("rx", 6, false), ("tx", 9, false)],
+    most: &[("rx", 2), ("tx", 5)],
 };
 
 /// Those of one interface.
@@ -61,6 +65,10 @@ impl DriverParameters {
         Ok(DriverParameters { group, interface: interface.to_owned(), family })
     }
 
+    pub fn what(&self) -> &str {
+        self.group.what
+    }
+
     pub fn interface(&self) -> &str {
         &self.interface
     }
@@ -70,17 +78,24 @@ impl DriverParameters {
     /// # Errors
     /// It has none at all.
     pub fn all(&self) -> Result<BTreeMap<&'static str, u64>> {
+        self.told(self.group.parameters.iter().map(|(name, attribute, _)| (*name, *attribute)))
+    }
+
+    /// The most that it takes of those of which it says so.
+    pub fn most(&self) -> Result<BTreeMap<&'static str, u64>> {
+        self.told(self.group.most.iter().copied())
+    }
+
+    fn told(
+        &self,
+        wanted: impl Iterator<Item = (&'static str, u16)>,
+    ) -> Result<BTreeMap<&'static str, u64>> {
         let answers =
             self.family.get(self.group.get, self.header()).map_err(|error| self.lacks(&error))?;
         let what = self.group.what;
         let answer =
             answers.first().with_context(|| format!("the kernel told nothing of {what}"))?;
-        let known = self
-            .group
-            .parameters
-            .iter()
-            .filter_map(|(name, attribute, _)| Some((*name, number(answer.get(attribute)?)?)));
-        Ok(known.collect())
+        Ok(wanted.filter_map(|(name, at)| Some((name, number(answer.get(&at)?)?))).collect())
     }
 
     pub fn set(&self, name: &str, value: u32) -> Result<()> {
