@@ -5,15 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from pydantic import model_validator
-
-from hypertare.base.settings import Settings
 from hypertare.knobs.commands import Change, Entry, commanded, on_or_off, one_line
-from hypertare.knobs.knob import Count, KnobKind, Target
+from hypertare.knobs.knob import Count, KnobKind, SomeOf, Target
 from hypertare.protocol import plan
 
 
-class CoalescingSettings(Settings):
+class CoalescingSettings(SomeOf):
     """As in ethtool(8); what is not given stays as it is."""
 
     rx_usecs: Count | None = None
@@ -21,12 +18,6 @@ class CoalescingSettings(Settings):
     tx_usecs: Count | None = None
     tx_frames: Count | None = None
     adaptive_rx: bool | None = None
-
-    @model_validator(mode="after")
-    def _something(self) -> CoalescingSettings:
-        if not self.model_fields_set:
-            raise ValueError("nothing is set")
-        return self
 
 
 def _typed(change: Change) -> Entry:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from hypertare.base.settings import Settings
 from hypertare.knobs.commands import Maker
 from hypertare.protocol import plan
 
@@ -41,6 +42,16 @@ class Target:
     between: Literal["no", "ports", "itself"] = "no"
     guest: str | None = None
     rank: int = 0
+
+
+class SomeOf(Settings):
+    """A level of which each part may be left as it is, but not all."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("nothing is set")
+        return self
 
 
 class KnobKind(ABC, Generic[T]):

@@ -6,27 +6,20 @@ import shlex
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from hypertare.base.settings import Settings
 from hypertare.knobs.commands import Change, Entry, commanded, one_line
-from hypertare.knobs.knob import Count, KnobKind, Target
+from hypertare.knobs.knob import Count, KnobKind, SomeOf, Target
 from hypertare.protocol import plan
 
 Descriptors = Annotated[Count, Field(ge=1)]
 
 
-class RingSettings(Settings):
+class RingSettings(SomeOf):
     """Descriptors, as in ethtool(8); what is not given stays as it is."""
 
     rx: Descriptors | None = None
     tx: Descriptors | None = None
-
-    @model_validator(mode="after")
-    def _something(self) -> RingSettings:
-        if not self.model_fields_set:
-            raise ValueError("nothing is set")
-        return self
 
 
 def _typed(change: Change) -> Entry:
