@@ -58,7 +58,7 @@ lint:
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/mypy
 	cargo fmt --check
-	cargo clippy -q --locked --all-targets -- -D warnings
+	cargo clippy -q --locked --all-targets --all-features -- -D warnings
 
 torture: setup-test
 	@.venv/bin/hypertare image build >/dev/null

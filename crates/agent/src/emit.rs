@@ -1,9 +1,11 @@
 //! Records out, one JSON object a line.
 
-use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hypertare_plan::{MAX_LINE, Record};
+use hypertare_plan::{Line, MAX_LINE, Record};
 
 /// Writes records to one place, whole lines only, from any thread.
 pub struct Emitter {
@@ -19,17 +21,34 @@ impl Emitter {
         Self::new(io::stdout())
     }
 
+    /// Writes records to standard output, which may be held back until [`Emitter::flush`].
+    pub fn held_stdout() -> io::Result<Self> {
+        let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+        Ok(Self::new(BufWriter::new(File::from(stdout))))
+    }
+
     /// Writes one record. A reader that has gone away is an error the caller may ignore: whoever
     /// read the records also decides when to stop.
     pub fn emit(&self, record: &Record) -> io::Result<()> {
-        let mut line = serde_json::to_vec(record)?;
-        line.push(b'\n');
+        self.hold(record)?;
+        self.flush()
+    }
+
+    /// The same, but it may stay here until the next flush.
+    pub fn hold(&self, record: &Record) -> io::Result<()> {
+        let line = record.to_line()?;
         if line.len() > MAX_LINE {
             return Err(io::Error::other(format!("a record of {} bytes is too long", line.len())));
         }
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        out.write_all(&line)?;
-        out.flush()
+        self.out().write_all(&line)
+    }
+
+    pub fn flush(&self) -> io::Result<()> {
+        self.out().flush()
+    }
+
+    fn out(&self) -> MutexGuard<'_, Box<dyn Write + Send>> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -15,7 +15,7 @@ pub mod sandbox;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -35,6 +35,9 @@ use sandbox::Network;
 /// Events and records that wait to be looked at, each of at most `MAX_LINE` bytes. Whoever makes more
 /// of them waits.
 const QUEUE: usize = 64;
+
+/// For this long a record may be held back.
+const HELD: Duration = Duration::from_millis(50);
 
 /// A plan that is not one.
 const BAD_PLAN: u8 = 2;
@@ -128,12 +131,12 @@ fn carry_out(scope: &Scope, network: Network, no_xen: Option<String>) -> Result<
     let (post, events) = sync_channel(QUEUE);
     watch(&post, signals, lifeline);
     read_plan(&post)?;
-    let (records, written) = write_records(&post);
+    let (records, written) = write_records(&post)?;
     let out = move |record| {
         // That nobody reads any more is told as an event.
         let _ = records.send(record);
     };
-    let ending = Executor::new(machine, hello(""), (post, events), out).run();
+    let ending = Executor::new(machine, hello(""), (post, events), out).conversing().run();
     // The executor's end of the queue is closed now; what is in it still goes out.
     let deadline = Instant::now() + Duration::from_secs(1);
     while !written.is_finished() && Instant::now() < deadline {
@@ -166,21 +169,56 @@ fn read_plan(post: &SyncSender<Event>) -> Result<()> {
 }
 
 /// Records go out from a thread of their own, so that a slow reader does not hold up the executor
-/// until a whole queue waits.
-fn write_records(post: &SyncSender<Event>) -> (SyncSender<Record>, std::thread::JoinHandle<()>) {
+/// until a whole queue waits. What nobody waits for goes out together with what somebody does: each
+/// write wakes the controller, which takes a CPU from the trial.
+fn write_records(
+    post: &SyncSender<Event>,
+) -> Result<(SyncSender<Record>, std::thread::JoinHandle<()>)> {
     let (records, queue) = sync_channel::<Record>(QUEUE);
     let post = post.clone();
+    let emitter = Emitter::held_stdout().context("standard output is not open")?;
     let written = std::thread::spawn(move || {
-        let emitter = Emitter::stdout();
         let mut open = true;
-        for record in queue {
-            if open && emitter.emit(&record).is_err_and(|error| is_closed(&error)) {
+        let mut held = false;
+        loop {
+            let next = match held {
+                true => queue.recv_timeout(HELD),
+                false => queue.recv().map_err(RecvTimeoutError::from),
+            };
+            let told = match next {
+                Ok(record) if can_wait(&record) => {
+                    held = true;
+                    emitter.hold(&record)
+                }
+                Ok(record) => {
+                    held = false;
+                    emitter.emit(&record)
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    held = false;
+                    emitter.flush()
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            if open && told.is_err_and(|error| is_closed(&error)) {
                 open = false;
                 end_soon(&post);
             }
         }
     });
-    (records, written)
+    Ok((records, written))
+}
+
+/// What is of no use before its trial's end.
+fn can_wait(record: &Record) -> bool {
+    matches!(
+        record,
+        Record::TrialBegin { .. }
+            | Record::Knob(_)
+            | Record::Interval(_)
+            | Record::Result(_)
+            | Record::Probe(_)
+    )
 }
 
 /// Says that the controller is gone, without waiting until somebody takes notice: whoever is to do so
