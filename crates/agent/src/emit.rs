@@ -21,10 +21,13 @@ impl Emitter {
         Self::new(io::stdout())
     }
 
-    /// Writes records to standard output, which may be held back until [`Emitter::flush`].
+    /// Where records can be held.
+    pub fn holding(out: File) -> Self {
+        Self::new(BufWriter::new(out))
+    }
+
     pub fn held_stdout() -> io::Result<Self> {
-        let stdout = io::stdout().as_fd().try_clone_to_owned()?;
-        Ok(Self::new(BufWriter::new(File::from(stdout))))
+        Ok(Self::holding(File::from(io::stdout().as_fd().try_clone_to_owned()?)))
     }
 
     /// Writes one record. A reader that has gone away is an error the caller may ignore: whoever
@@ -34,7 +37,13 @@ impl Emitter {
         self.flush()
     }
 
-    /// The same, but it may stay here until the next flush.
+    /// Writes several at once.
+    pub fn emit_all(&self, records: &[Record]) -> io::Result<()> {
+        records.iter().try_for_each(|record| self.hold(record))?;
+        self.flush()
+    }
+
+    /// The same as [`Emitter::emit`], but it may stay here until the next one is.
     pub fn hold(&self, record: &Record) -> io::Result<()> {
         let line = record.to_line()?;
         if line.len() > MAX_LINE {
@@ -43,7 +52,7 @@ impl Emitter {
         self.out().write_all(&line)
     }
 
-    pub fn flush(&self) -> io::Result<()> {
+    fn flush(&self) -> io::Result<()> {
         self.out().flush()
     }
 

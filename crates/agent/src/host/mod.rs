@@ -15,7 +15,7 @@ pub mod sandbox;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -35,9 +35,6 @@ use sandbox::Network;
 /// Events and records that wait to be looked at, each of at most `MAX_LINE` bytes. Whoever makes more
 /// of them waits.
 const QUEUE: usize = 64;
-
-/// For this long a record may be held back.
-const HELD: Duration = Duration::from_millis(50);
 
 /// A plan that is not one.
 const BAD_PLAN: u8 = 2;
@@ -132,10 +129,10 @@ fn carry_out(scope: &Scope, network: Network, no_xen: Option<String>) -> Result<
     watch(&post, signals, lifeline);
     read_plan(&post)?;
     let (records, written) = write_records(&post)?;
-    let out = move |record| {
+    let out = together(move |some| {
         // That nobody reads any more is told as an event.
-        let _ = records.send(record);
-    };
+        let _ = records.send(some);
+    });
     let ending = Executor::new(machine, hello(""), (post, events), out).conversing().run();
     // The executor's end of the queue is closed now; what is in it still goes out.
     let deadline = Instant::now() + Duration::from_secs(1);
@@ -169,44 +166,36 @@ fn read_plan(post: &SyncSender<Event>) -> Result<()> {
 }
 
 /// Records go out from a thread of their own, so that a slow reader does not hold up the executor
-/// until a whole queue waits. What nobody waits for goes out together with what somebody does: each
-/// write wakes the controller, which takes a CPU from the trial.
+/// until a whole queue waits.
 fn write_records(
     post: &SyncSender<Event>,
-) -> Result<(SyncSender<Record>, std::thread::JoinHandle<()>)> {
-    let (records, queue) = sync_channel::<Record>(QUEUE);
+) -> Result<(SyncSender<Vec<Record>>, std::thread::JoinHandle<()>)> {
+    let (records, queue) = sync_channel::<Vec<Record>>(QUEUE);
     let post = post.clone();
     let emitter = Emitter::held_stdout().context("standard output is not open")?;
     let written = std::thread::spawn(move || {
         let mut open = true;
-        let mut held = false;
-        loop {
-            let next = match held {
-                true => queue.recv_timeout(HELD),
-                false => queue.recv().map_err(RecvTimeoutError::from),
-            };
-            let told = match next {
-                Ok(record) if can_wait(&record) => {
-                    held = true;
-                    emitter.hold(&record)
-                }
-                Ok(record) => {
-                    held = false;
-                    emitter.emit(&record)
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    held = false;
-                    emitter.flush()
-                }
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            if open && told.is_err_and(|error| is_closed(&error)) {
+        for together in queue {
+            if open && emitter.emit_all(&together).is_err_and(|error| is_closed(&error)) {
                 open = false;
                 end_soon(&post);
             }
         }
     });
     Ok((records, written))
+}
+
+/// What nobody waits for goes out together with what somebody does: each write wakes the controller, which
+/// takes a CPU from the trial.
+fn together(send: impl Fn(Vec<Record>)) -> impl FnMut(Record) {
+    let mut held = Vec::new();
+    move |record| {
+        let waits = can_wait(&record);
+        held.push(record);
+        if !waits || held.len() >= QUEUE {
+            send(std::mem::take(&mut held));
+        }
+    }
 }
 
 /// What is of no use before its trial's end.

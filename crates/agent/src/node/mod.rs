@@ -154,7 +154,7 @@ struct Node {
 impl Node {
     fn new(output: OwnedFd, origin: Origin, place: PathBuf) -> Self {
         Node {
-            emitter: Arc::new(Emitter::new(File::from(output))),
+            emitter: Arc::new(Emitter::holding(File::from(output))),
             origin,
             place,
             as_container: false,
@@ -240,7 +240,7 @@ impl Node {
                 let reading = self.reading.as_mut();
                 for one in reading.map(|reading| reading.end_some(&probes)).unwrap_or_default() {
                     one.notes.iter().for_each(|note| desk.warn(note.clone()));
-                    desk.emit(&Record::Probe(one.record(desk.node(), trial, &phase)));
+                    desk.hold(&Record::Probe(one.record(desk.node(), trial, &phase)));
                 }
                 self.reading.take_if(|reading| !reading.is_open());
                 desk.done(number, Ok(()));

@@ -7,7 +7,7 @@
 //! that a background task is ready.
 
 use std::fs::File;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -17,12 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use hypertare_plan::{Assignment, Line, MAX_LINE, Record};
+use hypertare_plan::{Assignment, Line, MAX_LINE, Record, Workload};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Pid;
 use rustix::time::Timespec;
 
 use super::confine::{self, Confinement};
+use super::orders::Orders;
 use super::{Context, descendants, execute};
 use crate::emit::Emitter;
 use crate::process::shortage::expose_this_process;
@@ -49,7 +50,7 @@ pub struct Arguments {
 /// The inside. Status 2 when there was nothing sensible to do; a task that failed is a result.
 pub fn main(arguments: &Arguments) -> ExitCode {
     match prepare(arguments) {
-        Ok((assignment, ready)) => run(assignment, ready),
+        Ok((assignment, orders, ready)) => run(assignment, orders, ready),
         Err(error) => {
             eprintln!("hypertare-agent task: {error:#}");
             ExitCode::from(2)
@@ -57,19 +58,21 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn prepare(arguments: &Arguments) -> Result<(Assignment, Option<OwnedFd>)> {
+fn prepare(arguments: &Arguments) -> Result<(Assignment, Orders, Option<OwnedFd>)> {
     let ready = take_over("--ready-fd", arguments.ready_fd)?;
     let namespace = take_over("--namespace-fd", arguments.namespace_fd)?;
     if let Some(ready) = &ready {
         // Nobody who reads it: nobody who wants to know.
         let _ = rustix::io::write(ready, &[WAITS]);
     }
-    let assignment = read_assignment(io::stdin().lock())?;
+    let mut input =
+        BufReader::new(File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?));
+    let assignment = read_assignment(&mut input)?;
     expose_this_process()?;
     if let Some(namespace) = namespace {
         confine::enter(namespace, arguments.as_container)?;
     }
-    Ok((assignment, ready))
+    Ok((assignment, Orders::new(input), ready))
 }
 
 /// An inherited descriptor becomes this process's own and nobody else's.
@@ -99,14 +102,22 @@ fn read_assignment(input: impl BufRead) -> Result<Assignment> {
     Assignment::from_line(&line).context("the assignment is malformed")
 }
 
-fn run(assignment: Assignment, ready: Option<OwnedFd>) -> ExitCode {
+fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCode {
     let stop = Arc::new(AtomicBool::new(false));
     let emitter = Arc::new(Emitter::stdout());
     let Assignment { trial, phase, task } = assignment;
     let name = (task.node.as_str(), trial, phase.as_str(), task.id.as_str());
     let ready = Mutex::new(ready);
-    let context = Context::new(name, emitter.clone(), stop.clone(), move || say_ready(&ready));
-    std::thread::spawn(move || watch(io::stdin().lock(), &stop));
+    let mut context = Context::new(name, emitter.clone(), stop.clone(), move || say_ready(&ready));
+    if matches!(task.workload, Workload::Command(_) | Workload::Serve(_)) {
+        // A thread less to start before each command.
+        context = context.heeding(orders);
+    } else {
+        std::thread::spawn(move || {
+            orders.await_stop();
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
     let result = execute(&task, &context);
     match emitter.emit(&Record::Result(result)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -120,21 +131,6 @@ fn say_ready(ready: &Mutex<Option<OwnedFd>>) {
     if let Some(fd) = ready {
         let _ = File::from(fd).write_all(&[READY]);
     }
-}
-
-/// Sets `stop` at the line `stop` or the end of the input. Other lines are passed over, and none is
-/// kept, however long.
-fn watch(mut input: impl BufRead, stop: &AtomicBool) {
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match (&mut input).take(64).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => break,
-            Ok(_) if line.trim_ascii() == b"stop" => break,
-            Ok(_) => {}
-        }
-    }
-    stop.store(true, Ordering::Relaxed);
 }
 
 /// A task's process, from outside.
@@ -312,18 +308,5 @@ mod tests {
             let error = format!("{:#}", read_assignment(bad).unwrap_err());
             assert!(error.contains(word), "{error}");
         }
-    }
-
-    #[test]
-    fn the_watcher_heeds_stop_and_the_end_only() {
-        let after = |input: &[u8]| {
-            let stop = AtomicBool::new(false);
-            let mut input = input;
-            watch(&mut input, &stop);
-            (stop.into_inner(), input.len())
-        };
-        assert_eq!(after(b"stop\nrest"), (true, 4));
-        assert_eq!(after(b"halt\nstop\n"), (true, 0));
-        assert_eq!(after(&[b'x'; 1000]), (true, 0));
     }
 }
