@@ -198,16 +198,9 @@ fn together(send: impl Fn(Vec<Record>)) -> impl FnMut(Record) {
     }
 }
 
-/// What is of no use before its trial's end.
+/// What comes shortly before its trial's end, or is of no use before it.
 fn can_wait(record: &Record) -> bool {
-    matches!(
-        record,
-        Record::TrialBegin { .. }
-            | Record::Knob(_)
-            | Record::Interval(_)
-            | Record::Result(_)
-            | Record::Probe(_)
-    )
+    matches!(record, Record::Knob(_) | Record::Result(_) | Record::Probe(_))
 }
 
 /// Says that the controller is gone, without waiting until somebody takes notice: whoever is to do so
