@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Pages;
-#[cfg(feature = "schema")]
 use crate::path::Path;
 
 /// One workload on one node. Its `id` is unique in its phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     pub id: String,
@@ -31,8 +28,7 @@ pub struct Task {
 }
 
 /// What a task is there for, among those of its phase.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Purpose {
     /// In the words of the workload that it is part of: `send`, `receive`, `load`.
@@ -46,8 +42,7 @@ pub struct Purpose {
 }
 
 /// From one end of a pair to the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// From the system under test, or through it, to its peer.
@@ -56,8 +51,7 @@ pub enum Direction {
     Back,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Workload {
     Command(Command),
@@ -77,8 +71,7 @@ pub enum Workload {
 }
 
 /// A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
     pub argv: Vec<String>,
@@ -86,7 +79,7 @@ pub struct Command {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
+    #[schemars(with = "Option<Path>")]
     pub cwd: Option<PathBuf>,
     /// Run in the node's view of the machine's files, with the work directory laid afresh first.
     #[serde(default)]
@@ -100,8 +93,7 @@ pub struct Command {
 }
 
 /// A program that others speak with. Says `ready` once it listens; ends when told to, and not before.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Serve {
     pub argv: Vec<String>,
@@ -109,7 +101,7 @@ pub struct Serve {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
+    #[schemars(with = "Option<Path>")]
     pub cwd: Option<PathBuf>,
     /// Run in the node's view of the machine's files, with the work directory laid afresh first.
     #[serde(default)]
@@ -136,16 +128,14 @@ impl Workload {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamProtocol {
     Tcp,
     Udp,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSend {
     pub protocol: StreamProtocol,
@@ -179,8 +169,7 @@ pub struct StreamSend {
 }
 
 /// Listens, says `ready`, counts what arrives; ends when told to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamReceive {
     pub protocol: StreamProtocol,
@@ -201,8 +190,7 @@ pub struct StreamReceive {
     pub omit_s: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PingProtocol {
     Udp,
@@ -213,8 +201,7 @@ pub enum PingProtocol {
 }
 
 /// Sends a request, waits for its answer, notes the round-trip time, and so on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PingRequest {
     pub protocol: PingProtocol,
@@ -242,8 +229,7 @@ pub struct PingRequest {
 }
 
 /// Answers UDP or TCP requests, or frames, until told to stop. ICMP is answered by the kernel itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PingReply {
     pub protocol: PingProtocol,
@@ -258,8 +244,7 @@ pub struct PingReply {
 }
 
 /// Uses a share of each of `cpus` CPUs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Burn {
     /// 0 to 1, of each CPU.
@@ -271,8 +256,7 @@ pub struct Burn {
 
 /// Forks, executes a program that writes to memory and ends, and waits for it, again and again: what
 /// makes and unmakes page tables.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fork {
     pub count: u64,
@@ -283,8 +267,7 @@ pub struct Fork {
 
 /// Reads memory in random order, each read after the one before: what needs page tables and changes
 /// none. Ends after `count` reads or after `duration_s`; exactly one of them is given.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Touch {
     /// Bytes of the working set.
@@ -300,8 +283,7 @@ pub struct Touch {
 
 /// Sleeps to a time, sees how late it woke, and so on, each thread for itself: on a CPU of its own where
 /// there are several.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sleep {
     /// Seconds from one wake-up to the next; at most those in which a task must heed a stop.
@@ -312,16 +294,14 @@ pub struct Sleep {
 }
 
 /// Executes CPUID so often, for which a guest with hardware virtualisation leaves for its hypervisor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cpuid {
     pub count: u64,
 }
 
 /// How frames come to a program, or from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FrameVia {
     /// A packet socket: the kernel copies frames for calls that ask for many of them.
@@ -335,8 +315,7 @@ pub enum FrameVia {
 }
 
 /// Sends numbered frames of the local experimental EtherType.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FrameSend {
     /// IP address of who receives them: its neighbour table tells the MAC address that they are sent to.
@@ -362,8 +341,7 @@ pub struct FrameSend {
 }
 
 /// Says `ready`, counts what arrives of a session; ends when told to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FrameCapture {
     /// IP address of its own, which tells the interface.
@@ -382,8 +360,7 @@ pub struct FrameCapture {
 
 /// Says `ready`, writes a guest's frames of a session into the memory that it shares with its machine; ends
 /// when told to. On the node that has the guest's bridge.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FrameFeed {
     /// The guest's node.

@@ -19,7 +19,6 @@ mod opened;
 pub mod own_root;
 mod router;
 mod share;
-mod spare;
 mod task;
 
 use std::collections::BTreeMap;
@@ -31,7 +30,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Assignment, Files, Interface, Line, NumberedOrder, Order, Record, Router};
+use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record, Router};
 
 use crate::emit::Emitter;
 use crate::knob::{Ledger, Schedulers};
@@ -42,12 +41,12 @@ use crate::process::namespaces;
 use crate::process::shortage::spare_this_process;
 use crate::process::weights::Groups;
 use crate::workload::descendants;
+use crate::workload::process::Assignment;
 
 use bird::Bird;
 use desk::Desk;
 use files::View;
 use hello::hello;
-use spare::Spare;
 use task::Running;
 
 /// Where a guest keeps its view of the files: its root is in memory already.
@@ -145,7 +144,6 @@ struct Node {
     reading: Option<Reading>,
     surroundings: Surroundings,
     running: BTreeMap<u64, Arc<Running>>,
-    spare: Spare,
     next_task: u64,
     /// Orders to kill that are answered once nothing runs.
     kills: Vec<u64>,
@@ -154,7 +152,7 @@ struct Node {
 impl Node {
     fn new(output: OwnedFd, origin: Origin, place: PathBuf) -> Self {
         Node {
-            emitter: Arc::new(Emitter::holding(File::from(output))),
+            emitter: Arc::new(Emitter::new(File::from(output))),
             origin,
             place,
             as_container: false,
@@ -165,7 +163,6 @@ impl Node {
             reading: None,
             surroundings: Surroundings::default(),
             running: BTreeMap::new(),
-            spare: Spare::default(),
             next_task: 0,
             kills: Vec::new(),
         }
@@ -240,7 +237,7 @@ impl Node {
                 let reading = self.reading.as_mut();
                 for one in reading.map(|reading| reading.end_some(&probes)).unwrap_or_default() {
                     one.notes.iter().for_each(|note| desk.warn(note.clone()));
-                    desk.hold(&Record::Probe(one.record(desk.node(), trial, &phase)));
+                    desk.emit(&Record::Probe(one.record(desk.node(), trial, &phase)));
                 }
                 self.reading.take_if(|reading| !reading.is_open());
                 desk.done(number, Ok(()));
@@ -252,10 +249,6 @@ impl Node {
                 for running in self.running.values().filter(|running| running.task() == task) {
                     running.stop();
                 }
-                desk.done(number, Ok(()));
-            }
-            Order::Anticipate => {
-                self.spare.make(self.view.as_deref());
                 desk.done(number, Ok(()));
             }
             Order::Kill { reason } => {
@@ -304,9 +297,7 @@ impl Node {
     ) {
         let id = self.next_task;
         self.next_task += 1;
-        let spare = self.spare.take(assignment.task.workload.in_files());
-        let running = Running::new(desk.clone(), number, assignment, self.view.clone(), spare);
-        let running = Arc::new(running);
+        let running = Arc::new(Running::new(desk.clone(), number, assignment, self.view.clone()));
         self.running.insert(id, running.clone());
         let sender = sender.clone();
         std::thread::spawn(move || {
@@ -321,10 +312,7 @@ impl Node {
         let Some(desk) = self.desk.clone() else { return };
         if self.running.is_empty() {
             // What a task that was killed from elsewhere has left behind.
-            let ours = [self.bird.as_ref().and_then(Bird::pid), self.spare.pid()];
-            if let Err(error) =
-                descendants::end_but(&ours.into_iter().flatten().collect::<Vec<_>>())
-            {
+            if let Err(error) = descendants::end_but(self.bird.as_ref().and_then(Bird::pid)) {
                 desk.warn(format!("{error:#}"));
             }
         }
@@ -342,7 +330,6 @@ impl Node {
         for running in self.running.values() {
             running.kill("the node ends");
         }
-        self.spare = Spare::default();
         self.ledger = Ledger::default();
     }
 }
@@ -351,7 +338,7 @@ fn read_orders(input: OwnedFd, events: &Sender<Event>) {
     let mut lines = Lines::new(File::from(input));
     loop {
         let event = match lines.read() {
-            Ok(Some(line)) if line.whole => match NumberedOrder::from_line(&line.bytes) {
+            Ok(Some(line)) if line.whole => match serde_json::from_slice(&line.bytes) {
                 Ok(order) => Event::Order(Box::new(order)),
                 Err(error) => Event::Bad(format!("a line is not an order: {error}")),
             },
