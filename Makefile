@@ -39,12 +39,12 @@ setup-test:
 	@tools/setup test
 
 test: setup-test lint
-	cargo test -q --locked
+	cargo test -q --locked --all-features
 	$(PYTEST) -m "not guest" -n auto --dist loadscope
 	tools/test-guests
 
 test-quick: setup-test lint
-	cargo test -q --locked
+	cargo test -q --locked --all-features
 	$(PYTEST) -m "not guest and not runs" -n auto --dist loadscope
 
 EXAMPLES = 20000
@@ -52,13 +52,19 @@ fuzz: setup-test
 	HYPERTARE_EXAMPLES=$(EXAMPLES) cargo test -q --locked -p hypertare-agent mutated
 	HYPERTARE_EXAMPLES=$(EXAMPLES) $(PYTEST) --timeout 0 tests/properties -n auto
 
+## Side by side: each is busy on one CPU for much of its time.
 lint:
+	@$(MAKE) --no-print-directory -j 2 lint-python lint-rust
+
+lint-python:
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/mypy
+
+lint-rust:
 	cargo fmt --check
-	cargo clippy -q --locked --all-targets -- -D warnings
+	cargo clippy -q --locked --all-targets --all-features -- -D warnings
 
 torture: setup-test
 	@.venv/bin/hypertare image build >/dev/null
@@ -81,4 +87,4 @@ bench:
 clean:
 	rm -rf target .venv .tools
 
-.PHONY: help setup demo install uninstall setup-test test test-quick fuzz lint torture wheel deb oci bench clean
+.PHONY: help setup demo install uninstall setup-test test test-quick fuzz lint lint-python lint-rust torture wheel deb oci bench clean

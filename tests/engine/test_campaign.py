@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -66,6 +66,7 @@ class MadeUp:
         self.benches: list[plan.Bench] = []
         self.trials: list[tuple[str, int]] = []
         self.up = False
+        self.left_alone: list[Set[int]] = []
         self.bench_errors: list[tuple[str, str]] = []
 
     def make_bench(self, bench: plan.Bench, limit_s: float) -> list[Record]:
@@ -106,6 +107,9 @@ class MadeUp:
         self, trial: plan.Trial, seconds: float, error: str | None, lost: str | None
     ) -> TrialEnd:
         return TrialEnd(trial=trial.id, t_s=self.time, elapsed_s=seconds, error=error, lost=lost)
+
+    def stand_aside(self, cpus: Set[int]) -> None:
+        self.left_alone.append(cpus)
 
     def processes(self) -> tuple[int, ...]:
         return ()
@@ -168,6 +172,33 @@ def test_a_quiet_machine_is_soon_precise() -> None:
     assert campaign(machine, notes).run()
     assert 5 <= len(measured(notes, "native")) == len(measured(notes, "guest")) <= 8
     assert not machine.up
+
+
+def test_the_controller_leaves_alone_the_cpus_on_which_is_measured() -> None:
+    machine = MadeUp()
+    campaign(machine, Notes()).run()
+    (bench, *_) = machine.benches
+    measured_on = {cpu for node in bench.nodes if node.name != "peer" for cpu in node.cpus}
+    assert machine.left_alone[0] == measured_on != set()
+
+
+def test_plans_of_a_cell_differ_in_their_numbers_alone() -> None:
+    machine = MadeUp()
+    told: dict[str, set[str]] = {}
+    run = machine.run
+
+    def heard(trial: plan.Trial) -> list[Record]:
+        (task,) = trial.phases[0].tasks
+        rest = trial.model_copy(update={"id": 0}).model_dump_json()
+        told.setdefault(task.node, set()).add(rest)
+        return run(trial)
+
+    machine.run = heard  # type: ignore[method-assign]
+    campaign(machine, Notes()).run()
+    numbers = [trial for _, trial in machine.trials]
+    assert len(set(numbers)) == len(numbers) > 10
+    # A guest's warm-up is told that it is one.
+    assert {node: len(plans) for node, plans in told.items()} == {"host": 2, "guest1": 2}
 
 
 def test_a_noisy_one_goes_to_the_limit() -> None:

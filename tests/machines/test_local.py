@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hypertare.machines.local import _Lines
+from hypertare.base import paths
+from hypertare.machines.local import LocalMachine, _Lines
 from hypertare.protocol.constants import MAX_LINE
 
 
@@ -72,3 +73,15 @@ def test_a_line_that_never_ends_is_cut(pipe: Pipe) -> None:
     pipe.say(b"after\n")
     assert pipe.next() == b"after"
     pipe.end()
+
+
+def test_the_controller_goes_aside_while_a_bench_stands_and_back_where_it_was() -> None:
+    allowed = os.sched_getaffinity(0)
+    with LocalMachine(paths.agent_binary()) as machine:
+        machine.stand_aside({max(allowed)})
+        aside = os.sched_getaffinity(0)
+        machine.stand_aside(allowed)
+        assert os.sched_getaffinity(0) == allowed, "there are no others"
+        machine.stand_aside({max(allowed)})
+    assert aside == (allowed - {max(allowed)} or allowed)
+    assert os.sched_getaffinity(0) == allowed

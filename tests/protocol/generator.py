@@ -52,7 +52,8 @@ def renew() -> None:
 
 def said(name: str) -> Any:
     """What the types of `crates/plan` say, as they are now."""
-    argv = ["cargo", "run", "-q", "--locked", "-p", "hypertare-plan", "--example", "schema", name]
+    made = ["--example", "schema", "--features", "schema"]
+    argv = ["cargo", "run", "-q", "--locked", "-p", "hypertare-plan", *made, name]
     return _json_of(argv, timeout=300)
 
 

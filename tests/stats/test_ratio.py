@@ -31,6 +31,17 @@ def test_unit_does_not_matter(a: dict, b: dict, factor: float) -> None:
     assert np.allclose(one.logs, other.logs, atol=1e-9)  # type: ignore[arg-type]
 
 
+@given(st.floats(-1e3, 1e9, allow_subnormal=False), st.floats(-1e3, 1e9, allow_subnormal=False))
+def test_a_block_by_itself_is_paired_as_it_is_among_others(baseline: float, sut: float) -> None:
+    log, difference = ratio.of_block(baseline, sut)
+    among = ratio.pair({0: [baseline], 1: [2.0]}, {0: [sut], 1: [3.0]})
+    assert among.differences[0] == difference
+    if among.logs is None:
+        assert log is None
+    else:
+        assert log == pytest.approx(among.logs[0], rel=1e-12, abs=1e-12)
+
+
 @given(BLOCKS, BLOCKS)
 def test_blocks_without_a_side_are_counted(a: dict, b: dict) -> None:
     seen = ratio.pair(a, b)

@@ -55,8 +55,8 @@ def test_of_touch_the_reads_count_and_not_the_filling() -> None:
         assert counts(twice).cycles == pytest.approx(2 * counts(some).cycles, rel=0.02)
     assert some.accesses - one.accesses == pytest.approx(19_999, rel=0.01)
     assert twice.accesses - some.accesses == pytest.approx(20_000, rel=0.01)
-    # A read is an instruction with little around it.
-    assert 20_000 < twice.instructions - some.instructions < 3 * 20_000
+    # A read is an instruction with little around it, however the agent was compiled.
+    assert 20_000 < twice.instructions - some.instructions < 1.5 * 20_000
 
 
 def test_of_fork_the_forks_count_with_all_that_they_start() -> None:

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
-use hypertare_plan::Record;
+use hypertare_plan::{Line, Record};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::emit::Emitter;
@@ -34,6 +34,6 @@ pub fn context(
 /// The record that a plan would have given, on standard output.
 pub fn print_record(context: &Context, outcome: Outcome) -> Result<()> {
     let record = Record::Result(context.result(Ok(outcome)));
-    writeln!(io::stdout(), "{}", serde_json::to_string(&record)?)?;
+    io::stdout().write_all(&record.to_line()?)?;
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! Records out, one JSON object a line.
 
-use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hypertare_plan::{MAX_LINE, Record};
+use hypertare_plan::{Line, MAX_LINE, Record};
 
 /// Writes records to one place, whole lines only, from any thread.
 pub struct Emitter {
@@ -19,17 +21,43 @@ impl Emitter {
         Self::new(io::stdout())
     }
 
+    /// Where records can be held.
+    pub fn holding(out: File) -> Self {
+        Self::new(BufWriter::new(out))
+    }
+
+    pub fn held_stdout() -> io::Result<Self> {
+        Ok(Self::holding(File::from(io::stdout().as_fd().try_clone_to_owned()?)))
+    }
+
     /// Writes one record. A reader that has gone away is an error the caller may ignore: whoever
     /// read the records also decides when to stop.
     pub fn emit(&self, record: &Record) -> io::Result<()> {
-        let mut line = serde_json::to_vec(record)?;
-        line.push(b'\n');
+        self.hold(record)?;
+        self.flush()
+    }
+
+    /// Writes several at once.
+    pub fn emit_all(&self, records: &[Record]) -> io::Result<()> {
+        records.iter().try_for_each(|record| self.hold(record))?;
+        self.flush()
+    }
+
+    /// The same as [`Emitter::emit`], but it may stay here until the next one is.
+    pub fn hold(&self, record: &Record) -> io::Result<()> {
+        let line = record.to_line()?;
         if line.len() > MAX_LINE {
             return Err(io::Error::other(format!("a record of {} bytes is too long", line.len())));
         }
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        out.write_all(&line)?;
-        out.flush()
+        self.out().write_all(&line)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.out().flush()
+    }
+
+    fn out(&self) -> MutexGuard<'_, Box<dyn Write + Send>> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -504,6 +504,57 @@ fn a_task_that_is_killed_fails_its_trial_only() {
     assert_eq!(error, Value::Null);
 }
 
+/// In hundredths of a second: how long ago the process above a command's own was started.
+const AGE: &str = "set -- $(cat /proc/$PPID/stat) && s=${22} && read now _ </proc/uptime && \
+                   echo $(($(echo $now | tr -d .) - s))";
+
+#[test]
+fn the_next_tasks_process_waits_for_it_if_it_is_of_the_same_kind() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = pair();
+    bench["nodes"][0]["files"] = json!({"workdir": directory.path(), "memory": 1_000_000});
+    let mut run = Run::on(&bench);
+    let with = |node: &str, in_files: bool| {
+        let mut task = command("age", node, AGE);
+        task["workload"]["in_files"] = json!(in_files);
+        json!([task])
+    };
+    let mut age = |id: u64, task: Value| {
+        std::thread::sleep(Duration::from_millis(500));
+        let (results, error) = run.trial(id, &task);
+        assert_eq!(error, Value::Null);
+        let text = results[0]["text"]["stdout"].as_str().unwrap();
+        text.trim().parse::<i64>().unwrap_or_else(|_| panic!("no age: {text}"))
+    };
+    assert!(age(0, with("box", false)) < 40, "nobody knew of the first task");
+    assert!(age(1, with("box", false)) >= 40, "its process was started after the trial before");
+    assert!(age(2, with("host", true)) < 40, "another node's did not wait");
+    assert!(age(3, with("host", true)) >= 40);
+    assert!(age(4, with("host", false)) < 40, "one that sees other files does not do");
+    assert!(age(5, with("box", false)) >= 40, "it waits for as long as it takes");
+    let (_, error) =
+        run.trial(6, &json!([command("ps", "box", "test $(ps ax | grep -c '[r]eady-fd') = 1")]));
+    assert_eq!(error, Value::Null, "there is none beside a task");
+}
+
+#[test]
+fn a_process_that_does_not_wait_any_more_is_not_missed() {
+    let mut run = Run::on(&pair());
+    let again = json!([command("again", "box", "true")]);
+    assert_eq!(run.trial(1, &again).1, Value::Null);
+    let spare = run.await_process("task");
+    kill(spare, libc::SIGKILL);
+    while fs::read(format!("/proc/{spare}/cmdline")).is_ok_and(|words| !words.is_empty()) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(run.trial(2, &again).1, Value::Null);
+    run.await_process("task");
+    let belongings = run.belongings();
+    run.close();
+    assert!(run.wait().0.success());
+    belongings.assert_gone_within(Duration::ZERO);
+}
+
 #[test]
 fn a_task_that_never_ends_is_killed_at_its_limit() {
     let mut run = Run::on(&pair());

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use agent::node::own_root;
 use agent::workload::WorkloadKind;
 use agent::workload::confine::Confinement;
-use agent::workload::process::{Assignment, Child, spawn_from};
+use agent::workload::process::{Child, spawn_from};
 use hypertare_plan::{
-    Burn, Command, MAX_OUTPUT, PingProtocol, PingReply, PingRequest, Record, Serve, Task,
-    TaskResult, Workload,
+    Assignment, Burn, Command, MAX_OUTPUT, PingProtocol, PingReply, PingRequest, Record, Serve,
+    Task, TaskResult, Workload,
 };
 
 const AGENT: &str = env!("CARGO_BIN_EXE_hypertare-agent");
@@ -339,7 +339,7 @@ fn serve(argv: &[&str]) -> Workload {
 fn a_server_is_ready_once_it_listens_and_ends_when_told_to() {
     let port = common::free_port();
     let mut server = start(serve(&[AGENT, "ping", "--listen", "--port", &port.to_string()]), None);
-    assert_eq!(server.ready.read(&mut [0; 8]).unwrap(), 1, "one byte says ready");
+    assert!(server.ready.is_ready());
     server.stop();
     let result = result(&mut server);
     assert_eq!(result.error, None);
@@ -364,7 +364,7 @@ fn ping_between_two_processes() {
         let on = format!("127.0.0.1:{}", common::free_port());
         let spec = PingReply { protocol, on: on.clone(), message: 64, via: None };
         let mut replier = start(Workload::PingReply(spec), None);
-        assert_eq!(replier.ready.read(&mut [0; 8]).unwrap(), 1, "one byte says ready");
+        assert!(replier.ready.is_ready());
         let asked = execute(Workload::PingRequest(PingRequest {
             protocol,
             to: on.clone(),
@@ -393,7 +393,7 @@ fn who_cannot_be_ready_never_says_so() {
     let on = taken.local_addr().unwrap().to_string();
     let spec = PingReply { protocol: PingProtocol::Udp, on, message: 64, via: None };
     let mut replier = start(Workload::PingReply(spec), None);
-    assert_eq!(replier.ready.read(&mut [0; 8]).unwrap(), 0);
+    assert!(!replier.ready.is_ready());
     assert!(result(&mut replier).error.unwrap().contains("in use"));
     replier.wait().unwrap();
 }

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
 use crate::path::Path;
 use crate::{Route, Router};
 
 /// Nodes and links that the host agent makes, and removes again.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Bench {
     pub name: String,
@@ -36,7 +39,8 @@ pub struct Bench {
 
 /// Virtual CPUs of a domain of Xen, and the machine's CPUs that they may run on; none of these means
 /// all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VirtualCpus {
     pub count: u32,
@@ -45,7 +49,8 @@ pub struct VirtualCpus {
 }
 
 /// How Xen's hypervisor gives CPUs to its guests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scheduler {
     Credit,
@@ -53,7 +58,8 @@ pub enum Scheduler {
 }
 
 /// One endpoint. Its name is unique on the bench.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Node {
     pub name: String,
@@ -76,7 +82,8 @@ pub struct Node {
     pub files: Option<Files>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum NodeKind {
     /// A process in the bench's own network namespace, which owns the bridges: the native baseline.
@@ -89,7 +96,8 @@ pub enum NodeKind {
     Domain(Domain),
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Container {
     /// Limit of the cgroup's memory, in bytes.
@@ -102,19 +110,21 @@ pub struct Container {
 
 /// A container of podman or docker. Its agent is in it: a container lies outside of the sandbox in which
 /// all else of a bench is made, and only the engine can enter it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EngineContainer {
     /// The engine and its version.
     pub described: String,
     /// Directory with the named pipes of its agent: `orders`, `records`, `messages`.
-    #[schemars(with = "Path")]
+    #[cfg_attr(feature = "schema", schemars(with = "Path"))]
     pub pipes: PathBuf,
     /// Its first process, as the machine numbers it.
     pub pid: i32,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Guest {
     pub cpus: u32,
@@ -122,10 +132,10 @@ pub struct Guest {
     pub memory: u64,
     pub accelerator: Accelerator,
     /// Uncompressed kernel (an ELF file with a PVH note boots fastest) or a bzImage.
-    #[schemars(with = "Path")]
+    #[cfg_attr(feature = "schema", schemars(with = "Path"))]
     pub kernel: PathBuf,
     /// Initramfs archives, loaded one after the other; the agent is their `/init`.
-    #[schemars(with = "Vec<Path>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Path>"))]
     pub initramfs: Vec<PathBuf>,
     /// QEMU's CPU model; `None` means `host` with KVM, and without it `max` less what is slow to
     /// emulate.
@@ -158,7 +168,8 @@ pub struct Guest {
 }
 
 /// What takes a guest's packets from the rings of its card to the machine's kernel, and back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Datapath {
     /// The VMM's own process.
@@ -183,7 +194,8 @@ fn one_queue() -> u32 {
     1
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Paging {
     /// The hardware walks the guest's page tables and KVM's (AMD: NPT, Intel: EPT).
@@ -192,7 +204,8 @@ pub enum Paging {
     Shadow,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub enum Pages {
     /// Never huge ones.
     #[serde(rename = "4K")]
@@ -205,7 +218,8 @@ pub enum Pages {
     Transparent,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Domain {
     pub cpus: u32,
@@ -215,10 +229,10 @@ pub struct Domain {
     #[serde(default)]
     pub weight: Option<u32>,
     /// Kernel in the driver domain's file system; uncompressed it is built into memory fastest.
-    #[schemars(with = "Path")]
+    #[cfg_attr(feature = "schema", schemars(with = "Path"))]
     pub kernel: PathBuf,
     /// Initramfs archives, loaded one after the other; the agent is their `/init`.
-    #[schemars(with = "Vec<Path>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Path>"))]
     pub initramfs: Vec<PathBuf>,
     /// The kernel's command line.
     #[serde(default)]
@@ -227,7 +241,8 @@ pub struct Domain {
     pub boot_limit_s: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Accelerator {
     Kvm,
@@ -235,7 +250,8 @@ pub enum Accelerator {
 }
 
 /// An interface of a node on a link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Interface {
     /// Name inside the node. For a `host` node on a bridge it is ignored: its interface is the bridge.
@@ -256,7 +272,8 @@ pub struct Interface {
     pub offloads: BTreeMap<String, bool>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub enum NicModel {
     #[serde(rename = "virtio-net")]
     VirtioNet,
@@ -273,7 +290,8 @@ pub enum NicModel {
 }
 
 /// What joins nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     pub name: String,
@@ -292,7 +310,8 @@ pub struct Link {
 
 /// A line of a limited rate between two bridges. Each of its ends sends frame after frame, each as long
 /// on the wire as its bytes with preamble, check and gap take.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Trunk {
     /// The other bridge.
@@ -301,7 +320,8 @@ pub struct Trunk {
     pub rate_bps: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Uplink {
     pub mac: String,
@@ -313,7 +333,8 @@ pub struct Uplink {
     pub wire: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {
     /// A bridge in the bench's own network namespace.
@@ -333,21 +354,22 @@ fn default_mtu() -> u32 {
 }
 
 /// The machine's own files as a node sees them: everything readable, every write in memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Files {
     /// Copied to memory when the bench is made, and laid afresh, at the same path, for every trial.
-    #[schemars(with = "Path")]
+    #[cfg_attr(feature = "schema", schemars(with = "Path"))]
     pub workdir: PathBuf,
     /// Bytes that writes may take in memory.
     pub memory: u64,
     /// Devices of the node that commands see beside those that every program has, `/dev/fuse`.
     #[serde(default)]
-    #[schemars(with = "Vec<Path>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Path>"))]
     pub devices: Vec<PathBuf>,
     /// Root file system of an image, in place of the machine's own. The work directory is the
     /// machine's all the same.
     #[serde(default)]
-    #[schemars(with = "Option<Path>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
     pub root: Option<PathBuf>,
 }

@@ -1,6 +1,6 @@
-//! What both sides have to know and neither decides alone: names and limits. `hypertare-agent schema
-//! constants` tells them, and Python's are made from that.
+//! What both sides have to know and neither decides alone: names and limits. Python's are made of them.
 
+#[cfg(feature = "schema")]
 use schemars::{Schema, json_schema};
 
 macro_rules! constants {
@@ -8,6 +8,7 @@ macro_rules! constants {
         $($(#[doc = $text])+ pub const $name: $type = $value;)+
 
         /// Each constant with its value and what it says, in the form of a schema.
+        #[cfg(feature = "schema")]
         pub fn constants() -> Schema {
             let mut properties = json_schema!({});
             $(properties.insert(stringify!($name).into(), json_schema!({

@@ -9,10 +9,13 @@
 
 #![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod assignment;
 mod bench;
 mod constants;
 mod knob;
+mod line;
 mod order;
+#[cfg(feature = "schema")]
 mod path;
 mod probe;
 mod record;
@@ -20,9 +23,11 @@ mod router;
 mod step;
 mod workload;
 
+pub use assignment::*;
 pub use bench::*;
 pub use constants::*;
 pub use knob::*;
+pub use line::*;
 pub use order::*;
 pub use probe::*;
 pub use record::*;

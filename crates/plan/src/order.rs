@@ -1,19 +1,22 @@
 //! What the host agent says to the agent of a node. Each order is answered by one `done` record
 //! with its number; what it brings about is told by other records before that.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Files, Interface, Knob, Probe, Route, Router, Task};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NumberedOrder {
     pub number: u64,
     pub order: Order,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Order {
     /// Take this name, set the interfaces and routes up, build the view of the files. First order,
@@ -41,6 +44,9 @@ pub enum Order {
     Start { trial: u64, phase: String, task: Task },
     /// End a task. Its `result` follows: with values if it ends in good order, else a failure.
     Stop { task: String },
+    /// A trial has ended and the next one is being thought about: start the process of the task that comes
+    /// next, such as the last one was, and let it wait. `done` comes when it waits.
+    Anticipate,
     /// Kill whatever still runs for this trial.
     Kill { reason: String },
     /// End the agent; a guest powers off.

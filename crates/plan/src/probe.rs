@@ -4,21 +4,22 @@
 //! that, and where it has none, again when that load has stopped. [`Probe::Drops`] is read once all
 //! background tasks have ended: what was still under way has then arrived or not.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {
     pub node: String,
     pub probe: Probe,
 }
 
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(rename = "ProbeName")]
+#[cfg_attr(feature = "schema", schemars(rename = "ProbeName"))]
 pub enum Probe {
     /// CPU seconds by mode, context switches and forks, from /proc/stat.
     Stat,

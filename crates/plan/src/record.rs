@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,8 @@ use crate::{
 /// Measured quantities by name. Names and units: `hypertare-agent values`.
 pub type Values = BTreeMap<String, f64>;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "record")]
 pub enum Record {
     /// First record of every agent.
@@ -25,13 +27,13 @@ pub enum Record {
         error: Option<String>,
     },
     /// A node is ready to work.
-    #[schemars(title = "NodeReady")]
+    #[cfg_attr(feature = "schema", schemars(title = "NodeReady"))]
     Node(NodeReady),
     /// An interface as it is, after what was asked for was set.
-    #[schemars(title = "InterfaceState")]
+    #[cfg_attr(feature = "schema", schemars(title = "InterfaceState"))]
     Interface(InterfaceState),
     /// A bench is ready, or could not be made; `node` is the one to blame, if one is.
-    #[schemars(title = "BenchReady")]
+    #[cfg_attr(feature = "schema", schemars(title = "BenchReady"))]
     Bench {
         bench: String,
         seconds_s: f64,
@@ -57,13 +59,13 @@ pub enum Record {
     /// One interval of a stream, told by the end that counts.
     Interval(Interval),
     /// How a task ended.
-    #[schemars(title = "TaskResult")]
+    #[cfg_attr(feature = "schema", schemars(title = "TaskResult"))]
     Result(TaskResult),
     /// Differences of counters over a phase.
-    #[schemars(title = "ProbeValues")]
+    #[cfg_attr(feature = "schema", schemars(title = "ProbeValues"))]
     Probe(ProbeValues),
     /// A knob was applied or put back, or is not available here.
-    #[schemars(title = "KnobOutcome")]
+    #[cfg_attr(feature = "schema", schemars(title = "KnobOutcome"))]
     Knob(KnobOutcome),
     /// Something a person should know; never needed to compute a response.
     Log {
@@ -78,7 +80,8 @@ pub enum Record {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
     /// Empty until the agent has been told its name.
@@ -95,7 +98,8 @@ pub struct Hello {
     pub uptime_s: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NodeReady {
     pub node: String,
@@ -139,7 +143,8 @@ pub struct NodeReady {
 }
 
 /// How the machine's own page tables map a guest's memory, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Backing {
     /// Of the pages that it is made of: 2 MB from the pool of huge pages, else 4 KB.
@@ -150,7 +155,8 @@ pub struct Backing {
     pub huge: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceState {
     pub node: String,
@@ -163,7 +169,8 @@ pub struct InterfaceState {
     pub tx_queues: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
     pub node: String,
@@ -183,7 +190,8 @@ pub struct Interval {
     pub purpose: Option<Purpose>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskResult {
     pub node: String,
@@ -205,7 +213,8 @@ pub struct TaskResult {
 }
 
 /// Counts by value: each bucket is its highest equivalent value and how often it was seen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Histogram {
     /// Of the values, for example `ns`.
@@ -213,7 +222,8 @@ pub struct Histogram {
     pub buckets: Vec<(u64, u64)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProbeValues {
     pub node: String,
@@ -232,7 +242,8 @@ pub struct ProbeValues {
     pub absent: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct KnobOutcome {
     pub node: String,
@@ -246,16 +257,18 @@ pub struct KnobOutcome {
     pub error: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KnobAction {
     Applied,
     PutBack,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[schemars(rename = "LogLevel")]
+#[cfg_attr(feature = "schema", schemars(rename = "LogLevel"))]
 pub enum Level {
     Info,
     Warning,

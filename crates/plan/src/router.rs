@@ -1,10 +1,12 @@
 //! A node that forwards: the virtual router, which may be a host, a container or a guest.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a node reaches a network that it is not on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// Network with prefix length, for example `10.78.2.0/24`, `fd78:2::/64`, `0.0.0.0/0`.
@@ -15,7 +17,8 @@ pub struct Route {
 
 /// What a node forwards, and how packets wait in it. It takes in no IPv4 packet whose source is not
 /// reached through the interface that it came from (strict reverse path, RFC 3704).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Router {
     #[serde(default = "yes")]
@@ -32,7 +35,8 @@ pub struct Router {
 }
 
 /// BIRD 2, which speaks OSPF for both families.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Daemon {
     /// The program as the node sees it, after its loader where it is not installed.
@@ -42,7 +46,8 @@ pub struct Daemon {
     pub neighbours: Vec<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
     #[serde(default)]
@@ -53,7 +58,8 @@ pub struct Queue {
 }
 
 /// Queue disciplines of tc(8) at the root of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Discipline {
     /// First come, first served.

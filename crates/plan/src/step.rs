@@ -1,33 +1,36 @@
 //! What the controller says to the host agent.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Bench, KnobSetting, PROTOCOL, ProbeRequest, Task};
+use crate::{Bench, KnobSetting, ProbeRequest, Task};
 
 /// One line of a plan. The end of the input is the end of the plan: everything made is removed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "step")]
 pub enum Step {
     /// First line, always.
-    #[schemars(title = "HelloStep")]
+    #[cfg_attr(feature = "schema", schemars(title = "HelloStep"))]
     Hello {
-        #[schemars(extend("const" = PROTOCOL))]
+        #[cfg_attr(feature = "schema", schemars(extend("const" = crate::PROTOCOL)))]
         protocol: u32,
     },
     /// Make a bench. Answered by `bench` records.
-    #[schemars(title = "BenchStep")]
+    #[cfg_attr(feature = "schema", schemars(title = "BenchStep"))]
     Bench { bench: Bench },
     /// Execute one trial on the bench. Answered by `trial_end`.
-    #[schemars(title = "TrialStep")]
+    #[cfg_attr(feature = "schema", schemars(title = "TrialStep"))]
     Trial { trial: Trial },
     /// Remove the bench; another may follow. Answered by `teardown`.
-    #[schemars(title = "TeardownStep")]
+    #[cfg_attr(feature = "schema", schemars(title = "TeardownStep"))]
     Teardown,
 }
 
 /// One execution of one cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
     pub id: u64,
@@ -41,7 +44,8 @@ pub struct Trial {
 /// echoes), all at once, and when they are ready all others at once. When these are ready too, all
 /// foreground tasks start. The phase ends when every foreground task has ended; the background ones
 /// are then stopped, those that listen last.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     pub name: String,

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Pages;
+#[cfg(feature = "schema")]
 use crate::path::Path;
 
 /// One workload on one node. Its `id` is unique in its phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     pub id: String,
@@ -28,7 +31,8 @@ pub struct Task {
 }
 
 /// What a task is there for, among those of its phase.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Purpose {
     /// In the words of the workload that it is part of: `send`, `receive`, `load`.
@@ -42,7 +46,8 @@ pub struct Purpose {
 }
 
 /// From one end of a pair to the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// From the system under test, or through it, to its peer.
@@ -51,7 +56,8 @@ pub enum Direction {
     Back,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Workload {
     Command(Command),
@@ -71,7 +77,8 @@ pub enum Workload {
 }
 
 /// A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Command {
     pub argv: Vec<String>,
@@ -79,7 +86,7 @@ pub struct Command {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     #[serde(default)]
-    #[schemars(with = "Option<Path>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
     pub cwd: Option<PathBuf>,
     /// Run in the node's view of the machine's files, with the work directory laid afresh first.
     #[serde(default)]
@@ -93,7 +100,8 @@ pub struct Command {
 }
 
 /// A program that others speak with. Says `ready` once it listens; ends when told to, and not before.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Serve {
     pub argv: Vec<String>,
@@ -101,7 +109,7 @@ pub struct Serve {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     #[serde(default)]
-    #[schemars(with = "Option<Path>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
     pub cwd: Option<PathBuf>,
     /// Run in the node's view of the machine's files, with the work directory laid afresh first.
     #[serde(default)]
@@ -128,14 +136,16 @@ impl Workload {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StreamProtocol {
     Tcp,
     Udp,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StreamSend {
     pub protocol: StreamProtocol,
@@ -169,7 +179,8 @@ pub struct StreamSend {
 }
 
 /// Listens, says `ready`, counts what arrives; ends when told to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StreamReceive {
     pub protocol: StreamProtocol,
@@ -190,7 +201,8 @@ pub struct StreamReceive {
     pub omit_s: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PingProtocol {
     Udp,
@@ -201,7 +213,8 @@ pub enum PingProtocol {
 }
 
 /// Sends a request, waits for its answer, notes the round-trip time, and so on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PingRequest {
     pub protocol: PingProtocol,
@@ -229,7 +242,8 @@ pub struct PingRequest {
 }
 
 /// Answers UDP or TCP requests, or frames, until told to stop. ICMP is answered by the kernel itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PingReply {
     pub protocol: PingProtocol,
@@ -244,7 +258,8 @@ pub struct PingReply {
 }
 
 /// Uses a share of each of `cpus` CPUs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Burn {
     /// 0 to 1, of each CPU.
@@ -256,7 +271,8 @@ pub struct Burn {
 
 /// Forks, executes a program that writes to memory and ends, and waits for it, again and again: what
 /// makes and unmakes page tables.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Fork {
     pub count: u64,
@@ -267,7 +283,8 @@ pub struct Fork {
 
 /// Reads memory in random order, each read after the one before: what needs page tables and changes
 /// none. Ends after `count` reads or after `duration_s`; exactly one of them is given.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Touch {
     /// Bytes of the working set.
@@ -283,7 +300,8 @@ pub struct Touch {
 
 /// Sleeps to a time, sees how late it woke, and so on, each thread for itself: on a CPU of its own where
 /// there are several.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Sleep {
     /// Seconds from one wake-up to the next; at most those in which a task must heed a stop.
@@ -294,14 +312,16 @@ pub struct Sleep {
 }
 
 /// Executes CPUID so often, for which a guest with hardware virtualisation leaves for its hypervisor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Cpuid {
     pub count: u64,
 }
 
 /// How frames come to a program, or from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FrameVia {
     /// A packet socket: the kernel copies frames for calls that ask for many of them.
@@ -315,7 +335,8 @@ pub enum FrameVia {
 }
 
 /// Sends numbered frames of the local experimental EtherType.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrameSend {
     /// IP address of who receives them: its neighbour table tells the MAC address that they are sent to.
@@ -341,7 +362,8 @@ pub struct FrameSend {
 }
 
 /// Says `ready`, counts what arrives of a session; ends when told to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrameCapture {
     /// IP address of its own, which tells the interface.
@@ -360,7 +382,8 @@ pub struct FrameCapture {
 
 /// Says `ready`, writes a guest's frames of a session into the memory that it shares with its machine; ends
 /// when told to. On the node that has the guest's bridge.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FrameFeed {
     /// The guest's node.

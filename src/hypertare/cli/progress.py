@@ -11,7 +11,10 @@ from hypertare.base.units import human_duration
 if TYPE_CHECKING:
     from hypertare.design.design import Plot
     from hypertare.design.trials import FinishedTrial, PlannedTrial
-    from hypertare.findings.so_far import SoFar
+    from hypertare.findings.so_far import Change, SoFar
+
+_PLAIN_EVERY = 25
+"""Trials from one line to the next, where there is no terminal for a bar."""
 
 
 class Watch:
@@ -38,7 +41,7 @@ class Watch:
         self._task = self._bar.add_task("setting up", total=1.0, done=0, left="", found="")
         self._done = 0
         self._so_far: SoFar | None = None
-        self._found = ""
+        self._found: Change | None = None
         self._warned: set[str] = set()
 
     def __enter__(self) -> Watch:
@@ -74,13 +77,19 @@ class Watch:
             self._plain(f"{of} boots, {at_once} at a time, {left}")
 
     def begin(self, planned: PlannedTrial) -> None:
+        if self._bar.disable:
+            return
         kind = {"warmup": " (warm-up)", "search": " (search)"}.get(planned.kind, "")
         self._bar.update(self._task, description=f"{planned.workload} on {planned.platform}{kind}")
 
     def end(self, finished: FinishedTrial, remaining_s: float) -> None:
         self._done += 1
         self._look(finished)
+        if self._bar.disable and self._done % _PLAIN_EVERY:
+            # Trials may follow each other within milliseconds, and nobody sees this one.
+            return
         left = f"at most {human_duration(remaining_s)} left" if remaining_s > 0 else "ending"
+        found = self._found_text()
         elapsed = self._bar.tasks[0].elapsed or 0.0
         self._bar.update(
             self._task,
@@ -88,23 +97,28 @@ class Watch:
             completed=elapsed,
             done=self._done,
             left=left,
-            found=self._found,
+            found=found,
         )
-        if self._done % 25 == 0:
-            self._plain(", ".join(filter(None, (f"{self._done} trials", left, self._found))))
+        if self._done % _PLAIN_EVERY == 0:
+            self._plain(", ".join(filter(None, (f"{self._done} trials", left, found))))
 
     def _look(self, finished: FinishedTrial) -> None:
         """What is found so far. Libraries for it are there by now: the stop rule has loaded them."""
         from hypertare.findings.so_far import SoFar
-        from hypertare.report.verdict import change_text
         from hypertare.study import BASELINE
 
         self._so_far = self._so_far or SoFar(BASELINE)
-        found = self._so_far.add(finished)
-        if found is not None:
-            ends = (100 * found.low, 100 * found.high)
-            change, interval = change_text(100 * found.change, ends, "%")
-            self._found = f"{found.platform} {change} ({interval}) so far"
+        self._found = self._so_far.add(finished) or self._found
+
+    def _found_text(self) -> str:
+        from hypertare.report.verdict import change_text
+
+        found = self._found
+        if found is None:
+            return ""
+        ends = (100 * found.low, 100 * found.high)
+        change, interval = change_text(100 * found.change, ends, "%")
+        return f"{found.platform} {change} ({interval}) so far"
 
     def warn(self, text: str) -> None:
         if text not in self._warned:

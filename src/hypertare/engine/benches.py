@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +26,7 @@ class Machine(Protocol):
     def run(self, trial: plan.Trial) -> list[Record]: ...
     def teardown(self) -> list[Record]: ...
     def processes(self) -> tuple[int, ...]: ...
+    def stand_aside(self, cpus: Set[int]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,14 @@ class Benches:
         self.others = Others(notes.journal.add_other_programs, beside=machine.processes)
         self.plot: Plot | None = None
         self.lost = False
+        self._plans: dict[object, plan.Trial] = {}
 
     def make(self, plot: Plot, boot: int) -> NotMade | None:
         """Makes the bench of a plot, where none stands."""
         file = self.notes.file
         study = file.cell(plot.levels)
         cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
+        self._plans.clear()
         bench = planner.make_bench(study, plot, cells, self.on)
         records = self.machine.make_bench(bench, planner.boot_limit_s(study))
         self.notes.bench(boot, records)
@@ -72,6 +75,7 @@ class Benches:
         if ready.error is not None:
             return NotMade(ready.error, ready.node, tuple(records))
         self.plot = plot
+        self.machine.stand_aside(_under_test(bench, plot))
         return None
 
     def run(self, place: Place, plot: Plot) -> FinishedTrial:
@@ -90,17 +94,8 @@ class Benches:
                 raise
 
     def _run(self, place: Place, plot: Plot) -> FinishedTrial:
-        planned = place.planned
-        trial = planner.make_trial(
-            planned.id,
-            self.notes.file.cell(place.levels),
-            planned.workload,
-            place.variant,
-            plot,
-            self.on,
-            warmup=planned.kind == "warmup",
-        )
-        self.notes.observer.begin(planned)
+        trial = self._plan(place, plot)
+        self.notes.observer.begin(place.planned)
         began = self.clock()
         records = self.machine.run(trial)
         seconds = self.clock() - began
@@ -109,6 +104,24 @@ class Benches:
         assert isinstance(end, TrialEnd)
         self.lost = end.lost is not None or _is_cut_off(records)
         return self.notes.trial(Told(place, tuple(records), end.error, seconds))
+
+    def _plan(self, place: Place, plot: Plot) -> plan.Trial:
+        """A trial's plan; on a bench that stands, those of a cell differ in their numbers alone."""
+        planned = place.planned
+        nodes = tuple(variant.node for variant in plot.variants)
+        warmup = planned.kind == "warmup"
+        key = (planned.workload, place.variant.node, nodes, warmup, repr(place.levels))
+        if key not in self._plans:
+            self._plans[key] = planner.make_trial(
+                planned.id,
+                self.notes.file.cell(place.levels),
+                planned.workload,
+                place.variant,
+                plot,
+                self.on,
+                warmup=warmup,
+            )
+        return self._plans[key].model_copy(update={"id": planned.id})
 
     def fail(self, place: Place, error: str, records: Sequence[Record] = ()) -> FinishedTrial:
         """A trial that could not begin."""
@@ -120,6 +133,13 @@ class Benches:
         if self.plot is not None:
             self.plot, self.lost = None, False
             self.notes.pass_on(self.machine.teardown())
+
+
+def _under_test(bench: plan.Bench, plot: Plot) -> frozenset[int]:
+    """The CPUs on which is measured, or polled for what is."""
+    named = {name for variant in plot.variants for name in variant.nodes}
+    cpus = {cpu for node in bench.nodes if node.name in named for cpu in node.cpus}
+    return frozenset(cpus if bench.sidecore is None else cpus | {bench.sidecore})
 
 
 def _is_cut_off(records: Sequence[Record]) -> bool:

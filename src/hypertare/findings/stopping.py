@@ -95,13 +95,13 @@ class Watched:
         """Pairs a block as `hypertare.findings.estimates` does."""
         from hypertare.stats import ratio
 
-        block, boot, mine, native = pair
-        made = ratio.pair({block: [native]}, {block: [mine]})
+        _, boot, mine, native = pair
+        log, difference = ratio.of_block(native, mine)
         noisy = native if self._alone is None else mine
-        if rule.scale == "log" and made.logs is not None:
-            rule.add(float(made.logs[0]), boot, baseline=math.log(noisy))
+        if rule.scale == "log" and log is not None:
+            rule.add(log, boot, baseline=math.log(noisy))
         else:
-            rule.add(float(made.differences[0]), boot, max(abs(mine), abs(native)), noisy)
+            rule.add(difference, boot, max(abs(mine), abs(native)), noisy)
 
     def decide(self, node: str) -> Decision:
         from hypertare.stats.stop import Decision

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import IO
 
@@ -71,6 +71,7 @@ class LocalMachine:
         self.engine = Engine(image, agent) if image is not None else None
         self.loan = loan or Loan(NOTHING)
         self.hello: Hello | None = None
+        self._allowed = os.sched_getaffinity(0)
 
     def __enter__(self) -> LocalMachine:
         self._stderr: deque[str] = deque(maxlen=20)
@@ -140,6 +141,12 @@ class LocalMachine:
         self._send(plan.BenchStep(bench=bench))
         return list(self._until(BenchReady, limit_s + _ANSWER_MARGIN_S))
 
+    def stand_aside(self, cpus: Set[int]) -> None:
+        """Leaves these CPUs alone as long as a bench stands, if there are others: what thinks between two
+        trials is not to be in the way of what gets ready for the next one there.
+        """
+        os.sched_setaffinity(0, self._allowed - cpus or self._allowed)
+
     def processes(self) -> tuple[int, ...]:
         """Of its nodes, those that are not below this process."""
         return tuple(self.engine.pids.values()) if self.engine is not None else ()
@@ -155,6 +162,7 @@ class LocalMachine:
         return list(self._until(TrialEnd, limit_s))
 
     def teardown(self) -> list[Record]:
+        self.stand_aside(frozenset())
         self._send(plan.TeardownStep())
         try:
             return list(self._until(Teardown, _TEARDOWN_LIMIT_S))
@@ -164,6 +172,8 @@ class LocalMachine:
 
     def close(self) -> None:
         """Ends the agent in order, or by force after a few seconds. Never raises."""
+        with contextlib.suppress(OSError):
+            self.stand_aside(frozenset())
         try:
             self._end()
         finally:

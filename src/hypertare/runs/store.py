@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
 
@@ -38,6 +38,9 @@ from hypertare.protocol.records import Histogram, ProbeValues, Record
 from hypertare.runs.machine_state import MachineState
 from hypertare.study.published import Point
 from hypertare.walk.result import Walked, WalkSummary
+
+if TYPE_CHECKING:
+    from zstandard import ZstdCompressor
 
 SCHEMA_VERSION = 5
 
@@ -262,6 +265,8 @@ class Store:
         self._settles = settles
         self._flushed_every_s = flushed_every_s
         self._flushed = -flushed_every_s
+        self._flushes: bool | None = None
+        self._packs = _Packs()
 
     # --- opening
 
@@ -380,7 +385,7 @@ class Store:
             for number, one in enumerate(finished.guests, start=1)
             for name, value in one.items()
         ]
-        packed = _pack(records)
+        packed = self._packs.pack(records)
         try:
             with self._writing() as db:
                 db.execute("INSERT INTO trial VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", row)
@@ -394,7 +399,7 @@ class Store:
     def add_bench(self, boot: int, records: Sequence[Record]) -> None:
         """Adds what making or removing a boot's bench told."""
         with self._writing() as db:
-            row = (None, _now(), boot, *_pack(records))
+            row = (None, _now(), boot, *self._packs.pack(records))
             db.execute("INSERT INTO bench VALUES (?,?,?,?,?,?)", row)
 
     def add_event(
@@ -442,7 +447,9 @@ class Store:
         """Whether the next transaction waits for the disk: it then takes along all before it."""
         now = time.monotonic()
         due = now - self._flushed >= self._flushed_every_s
-        self._db.execute(f"PRAGMA synchronous = {'FULL' if due else 'NORMAL'}")
+        if due is not self._flushes:
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if due else 'NORMAL'}")
+            self._flushes = due
         if due:
             self._flushed = now
 
@@ -809,12 +816,20 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _pack(records: Sequence[Record]) -> tuple[int, int, bytes]:
-    """Records as lines, compressed: count, bytes before, bytes after."""
-    import zstandard
+class _Packs:
+    """Packs records with one compressor, which takes longer to make than to use."""
 
-    lines = "".join(f"{record.model_dump_json()}\n" for record in records).encode()
-    return len(records), len(lines), zstandard.ZstdCompressor(level=6).compress(lines)
+    def __init__(self) -> None:
+        self._compressor: ZstdCompressor | None = None
+
+    def pack(self, records: Sequence[Record]) -> tuple[int, int, bytes]:
+        """Records as lines, compressed: count, bytes before, bytes after."""
+        if self._compressor is None:
+            import zstandard
+
+            self._compressor = zstandard.ZstdCompressor(level=6)
+        lines = "".join(f"{record.model_dump_json()}\n" for record in records).encode()
+        return len(records), len(lines), self._compressor.compress(lines)
 
 
 def _unpack(size: int, blob: bytes) -> list[bytes]:

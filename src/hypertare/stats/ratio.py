@@ -66,6 +66,13 @@ def pair(baseline: ByBlock, sut: ByBlock) -> Pairs:
     return Pairs(blocks, logs, differences, left_out)
 
 
+def of_block(baseline: float, sut: float) -> tuple[float | None, float]:
+    """What `pair` makes of a block with one value a side: its log, where it has one, and its difference."""
+    if baseline > 0 and sut > 0:
+        return float(np.log(sut) - np.log(baseline)), sut - baseline
+    return None, sut - baseline
+
+
 def _flat(values: Sequence[Sequence[float]]) -> NDArray[np.float64]:
     return np.array([value for (value,) in values], dtype=np.float64)
 

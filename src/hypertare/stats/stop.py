@@ -105,7 +105,11 @@ class StopRule:
         if baseline is not None:
             self._spread.add(baseline)
         self._largest = max(self._largest, abs(largest))
-        self._width, self._wanted = self._half_width(), self._sufficient()
+        self._width = self._half_width()
+        if math.isinf(self._width):
+            # Whatever suffices: most of a long run's blocks come before the least number of them.
+            return
+        self._wanted = self._sufficient()
         if self._first_narrow is None and self._is_narrow():
             self._first_narrow = self._running.count
 

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::sync::mpsc::SyncSender;
 
-use hypertare_plan::Step;
+use hypertare_plan::{Line, Step};
 
 use crate::lines::Lines;
 use crate::links::{Inbox, News};
@@ -46,7 +46,7 @@ pub fn read_plan(input: impl Read, is_file: bool, events: &SyncSender<Event>) {
     loop {
         let event = match lines.read() {
             Ok(Some(line)) if line.bytes.trim_ascii().is_empty() => continue,
-            Ok(Some(line)) => match serde_json::from_slice(&line.bytes) {
+            Ok(Some(line)) => match Step::from_line(&line.bytes) {
                 Ok(step) => Event::Step(step),
                 Err(error) => Event::BadStep(format!("a line of the plan is not a step: {error}")),
             },

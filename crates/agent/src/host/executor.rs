@@ -74,6 +74,9 @@ pub struct Executor<M> {
     /// The node that it went wrong on.
     blamed: Option<String>,
     demolishing: bool,
+    /// Whoever gives the steps thinks between them, and nodes may get ready meanwhile.
+    converses: bool,
+    anticipated: Option<Asked>,
 }
 
 impl<M: Machine> Executor<M> {
@@ -102,7 +105,15 @@ impl<M: Machine> Executor<M> {
             failure: None,
             blamed: None,
             demolishing: false,
+            converses: false,
+            anticipated: None,
         }
+    }
+
+    /// For somebody who gives one step after the other and thinks in between.
+    pub fn conversing(mut self) -> Self {
+        self.converses = true;
+        self
     }
 
     /// Carries out steps until the plan ends or something ends it. Everything made is removed.
@@ -313,6 +324,7 @@ impl<M: Machine> Executor<M> {
         }
         self.machine.remove();
         self.bench = None;
+        self.anticipated = None;
         self.demolishing = false;
     }
 
@@ -327,17 +339,18 @@ impl<M: Machine> Executor<M> {
         for member in &mut self.members {
             member.begin_trial();
         }
-        let outcome = self.check_trial(trial).and_then(|()| {
-            let outcome = self.with_knobs(trial);
-            match &outcome {
-                // The nodes are about to end, and put their knobs back when they do.
-                Err(Stop::Ended(_)) => return outcome,
-                Err(Stop::Failed(why)) => self.kill_tasks(why),
-                Ok(()) => {}
-            }
-            let put_back = self.put_back_knobs(trial);
-            outcome.and(put_back)
-        });
+        let outcome =
+            self.await_anticipated().and_then(|()| self.check_trial(trial)).and_then(|()| {
+                let outcome = self.with_knobs(trial);
+                match &outcome {
+                    // The nodes are about to end, and put their knobs back when they do.
+                    Err(Stop::Ended(_)) => return outcome,
+                    Err(Stop::Failed(why)) => self.kill_tasks(why),
+                    Ok(()) => {}
+                }
+                let put_back = self.put_back_knobs(trial);
+                outcome.and(put_back)
+            });
         let ended = match &outcome {
             Err(Stop::Ended(why)) => Some(*why),
             _ => self.ended,
@@ -346,6 +359,9 @@ impl<M: Machine> Executor<M> {
             Stop::Failed(why) => why,
             Stop::Ended(why) => interrupted(why),
         });
+        self.trial = None;
+        // Before whoever is told of the end, and thinks then, may have the CPU.
+        self.anticipate(trial);
         self.emit(Record::TrialEnd {
             trial: trial.id,
             t_s: self.seconds(),
@@ -353,8 +369,30 @@ impl<M: Machine> Executor<M> {
             error,
             lost: self.lost(),
         });
-        self.trial = None;
         ended.map_or(Ok(()), Err)
+    }
+
+    /// While the next step is being thought about, nodes that had tasks get ready for such again.
+    fn anticipate(&mut self, trial: &Trial) {
+        if !self.converses || self.ended.is_some() {
+            return;
+        }
+        let tasks = trial.phases.iter().flat_map(|phase| &phase.tasks);
+        let nodes: BTreeSet<&str> = tasks.map(|task| task.node.as_str()).collect();
+        let there = |name: &&str| self.members.iter().any(|m| m.name() == *name && m.alive());
+        let orders =
+            nodes.into_iter().filter(there).map(|name| (self.index(name), Order::Anticipate));
+        let orders = orders.collect();
+        self.anticipated = Some(self.ask("getting ready", orders));
+    }
+
+    /// Nothing of it is left when a trial begins.
+    fn await_anticipated(&mut self) -> Outcome {
+        let Some(asked) = self.anticipated.take() else { return Ok(()) };
+        let deadline = Instant::now() + ORDER_LIMIT;
+        self.wait(deadline, |all| all.silent(&asked).next().is_none())?;
+        self.lose_silent(&asked.numbers, ORDER_LIMIT);
+        Ok(())
     }
 
     /// A node that this trial needed and that is gone.

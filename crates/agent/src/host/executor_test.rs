@@ -251,6 +251,19 @@ impl Told {
 }
 
 fn play(machine: Pretence, events: Vec<Event>) -> Told {
+    play_to(machine, events, |executor| executor)
+}
+
+/// For somebody who gives the steps one by one.
+fn play_conversing(machine: Pretence, events: Vec<Event>) -> Told {
+    play_to(machine, events, Executor::conversing)
+}
+
+fn play_to(
+    machine: Pretence,
+    events: Vec<Event>,
+    whom: impl Fn(Executor<Pretence>) -> Executor<Pretence>,
+) -> Told {
     let begun = Instant::now();
     let (post, queue) = sync_channel(256);
     for event in events {
@@ -262,7 +275,7 @@ fn play(machine: Pretence, events: Vec<Event>) -> Told {
     let executor = Executor::new(machine, hello(""), (post, queue), move |record| {
         out.lock().unwrap().push(record);
     });
-    let ending = executor.run();
+    let ending = whom(executor).run();
     assert_eq!(*standing.lock().unwrap(), 0, "a bench still stands");
     let records = std::mem::take(&mut *told.lock().unwrap());
     let orders = orders.lock().unwrap().clone();
@@ -408,6 +421,44 @@ fn a_trial_takes_its_course() {
     assert_eq!(told.course(), expected);
     assert_eq!(told.results(7)[2..], ["load", "echo"]);
     assert!(matches!(told.records.last(), Some(Record::Teardown { .. })));
+}
+
+#[test]
+fn nodes_that_had_tasks_get_ready_for_others_before_a_trial_begins() {
+    let slow: Script = Box::new(|order, actor| {
+        (order.order == Order::Anticipate).then(|| {
+            let (mut later, number) = (actor.twin(), order.number);
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(200));
+                later.done(number, None);
+            });
+        })
+    });
+    let mut machine = Pretence::default();
+    machine.scripts.insert("a".to_owned(), slow);
+    let mut second = on_b(2);
+    probes(&mut second, &[("b", Probe::Stat)]);
+    let told = play_conversing(machine, plan(&["a", "b"], vec![on_a(1), second]));
+    assert_eq!((told.trial_error(1), told.trial_error(2)), (None, None));
+    let course = ["a start", "a anticipate", "b probe_begin", "b start", "b probe_end"];
+    assert_eq!(told.course()[..5], course);
+    assert_eq!(told.course()[5], "b anticipate");
+    let second = told.records.iter().find_map(|record| match record {
+        Record::TrialEnd { trial: 2, elapsed_s, .. } => Some(*elapsed_s),
+        _ => None,
+    });
+    assert!(second.unwrap() >= 0.1, "it waited for who was getting ready");
+}
+
+#[test]
+fn a_node_that_dies_while_it_gets_ready_is_lost_to_the_next_trial() {
+    let mut machine = Pretence::default();
+    let dies: Script =
+        Box::new(|order, actor| (order.order == Order::Anticipate).then(|| actor.die()));
+    machine.scripts.insert("a".to_owned(), dies);
+    let told = play_conversing(machine, plan(&["a", "b"], vec![on_a(1), on_b(2), on_a(3)]));
+    assert_eq!((told.trial_error(1), told.trial_error(2)), (None, None));
+    assert!(told.trial_error(3).unwrap().contains("node a is gone"), "{:?}", told.trial_error(3));
 }
 
 #[test]

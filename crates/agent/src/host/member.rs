@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
-    Container, Hello, InterfaceState, Interval, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, NicModel, Node,
-    NodeKind, NumberedOrder, Order, PROTOCOL, Purpose, Record, TaskResult,
+    Container, Hello, InterfaceState, Interval, Line, MAX_CONSOLE_LINES, MAX_TRIAL_BYTES, NicModel,
+    Node, NodeKind, NumberedOrder, Order, PROTOCOL, Purpose, Record, TaskResult,
 };
+
+use serde::Deserialize;
 
 use super::event::MemberId;
 use super::machine::Started;
@@ -286,8 +288,10 @@ fn sender(record: &Record) -> Option<&str> {
 }
 
 fn kind(record: &Record) -> String {
-    serde_json::to_value(record)
-        .ok()
-        .and_then(|value| Some(value.get("record")?.as_str()?.to_owned()))
-        .unwrap_or_default()
+    #[derive(Deserialize)]
+    struct Tag {
+        record: String,
+    }
+    let line = record.to_line().unwrap_or_default();
+    serde_json::from_slice(&line).map_or_else(|_| String::new(), |Tag { record }| record)
 }

@@ -128,12 +128,12 @@ fn carry_out(scope: &Scope, network: Network, no_xen: Option<String>) -> Result<
     let (post, events) = sync_channel(QUEUE);
     watch(&post, signals, lifeline);
     read_plan(&post)?;
-    let (records, written) = write_records(&post);
-    let out = move |record| {
+    let (records, written) = write_records(&post)?;
+    let out = together(move |some| {
         // That nobody reads any more is told as an event.
-        let _ = records.send(record);
-    };
-    let ending = Executor::new(machine, hello(""), (post, events), out).run();
+        let _ = records.send(some);
+    });
+    let ending = Executor::new(machine, hello(""), (post, events), out).conversing().run();
     // The executor's end of the queue is closed now; what is in it still goes out.
     let deadline = Instant::now() + Duration::from_secs(1);
     while !written.is_finished() && Instant::now() < deadline {
@@ -167,20 +167,40 @@ fn read_plan(post: &SyncSender<Event>) -> Result<()> {
 
 /// Records go out from a thread of their own, so that a slow reader does not hold up the executor
 /// until a whole queue waits.
-fn write_records(post: &SyncSender<Event>) -> (SyncSender<Record>, std::thread::JoinHandle<()>) {
-    let (records, queue) = sync_channel::<Record>(QUEUE);
+fn write_records(
+    post: &SyncSender<Event>,
+) -> Result<(SyncSender<Vec<Record>>, std::thread::JoinHandle<()>)> {
+    let (records, queue) = sync_channel::<Vec<Record>>(QUEUE);
     let post = post.clone();
+    let emitter = Emitter::held_stdout().context("standard output is not open")?;
     let written = std::thread::spawn(move || {
-        let emitter = Emitter::stdout();
         let mut open = true;
-        for record in queue {
-            if open && emitter.emit(&record).is_err_and(|error| is_closed(&error)) {
+        for together in queue {
+            if open && emitter.emit_all(&together).is_err_and(|error| is_closed(&error)) {
                 open = false;
                 end_soon(&post);
             }
         }
     });
-    (records, written)
+    Ok((records, written))
+}
+
+/// What nobody waits for goes out together with what somebody does: each write wakes the controller, which
+/// takes a CPU from the trial.
+fn together(send: impl Fn(Vec<Record>)) -> impl FnMut(Record) {
+    let mut held = Vec::new();
+    move |record| {
+        let waits = can_wait(&record);
+        held.push(record);
+        if !waits || held.len() >= QUEUE {
+            send(std::mem::take(&mut held));
+        }
+    }
+}
+
+/// What comes shortly before its trial's end, or is of no use before it.
+fn can_wait(record: &Record) -> bool {
+    matches!(record, Record::Knob(_) | Record::Result(_) | Record::Probe(_))
 }
 
 /// Says that the controller is gone, without waiting until somebody takes notice: whoever is to do so

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read};
 use std::sync::Arc;
 
-use hypertare_plan::Record;
+use hypertare_plan::{Line, Record};
 
 use crate::lines::Lines;
 
@@ -30,7 +30,7 @@ impl Inbox {
         let mut lines = Lines::new(input);
         let why = loop {
             match lines.read() {
-                Ok(Some(line)) if line.whole => match serde_json::from_slice(&line.bytes) {
+                Ok(Some(line)) if line.whole => match Record::from_line(&line.bytes) {
                     Ok(record) => {
                         let news = News::Record(Box::new(record), line.bytes.len() + 1);
                         if !self.tell(news) {

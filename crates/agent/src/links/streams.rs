@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hypertare_plan::{MAX_CONSOLE_LINES, NumberedOrder};
+use hypertare_plan::{Line, MAX_CONSOLE_LINES, NumberedOrder};
 
 /// A line of a console is cut after this many bytes.
 const LONGEST_LINE: u64 = 4096;
@@ -30,8 +30,7 @@ impl Orders {
     }
 
     pub fn send(&self, order: &NumberedOrder) {
-        if let Ok(mut line) = serde_json::to_vec(order) {
-            line.push(b'\n');
+        if let Ok(line) = order.to_line() {
             let _ = self.0.send(line);
         }
     }

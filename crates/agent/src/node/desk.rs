@@ -26,6 +26,11 @@ impl Desk {
         let _ = self.emitter.emit(record);
     }
 
+    /// It goes out with what is said next, which is soon.
+    pub fn hold(&self, record: &Record) {
+        let _ = self.emitter.hold(record);
+    }
+
     pub fn done(&self, number: u64, outcome: Result<()>) {
         let error = outcome.err().map(|error| format!("{error:#}"));
         self.emit(&Record::Done { node: self.node.clone(), number, error });

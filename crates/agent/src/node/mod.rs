@@ -19,6 +19,7 @@ mod opened;
 pub mod own_root;
 mod router;
 mod share;
+mod spare;
 mod task;
 
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Files, Interface, NumberedOrder, Order, Record, Router};
+use hypertare_plan::{Assignment, Files, Interface, Line, NumberedOrder, Order, Record, Router};
 
 use crate::emit::Emitter;
 use crate::knob::{Ledger, Schedulers};
@@ -41,12 +42,12 @@ use crate::process::namespaces;
 use crate::process::shortage::spare_this_process;
 use crate::process::weights::Groups;
 use crate::workload::descendants;
-use crate::workload::process::Assignment;
 
 use bird::Bird;
 use desk::Desk;
 use files::View;
 use hello::hello;
+use spare::Spare;
 use task::Running;
 
 /// Where a guest keeps its view of the files: its root is in memory already.
@@ -144,6 +145,7 @@ struct Node {
     reading: Option<Reading>,
     surroundings: Surroundings,
     running: BTreeMap<u64, Arc<Running>>,
+    spare: Spare,
     next_task: u64,
     /// Orders to kill that are answered once nothing runs.
     kills: Vec<u64>,
@@ -152,7 +154,7 @@ struct Node {
 impl Node {
     fn new(output: OwnedFd, origin: Origin, place: PathBuf) -> Self {
         Node {
-            emitter: Arc::new(Emitter::new(File::from(output))),
+            emitter: Arc::new(Emitter::holding(File::from(output))),
             origin,
             place,
             as_container: false,
@@ -163,6 +165,7 @@ impl Node {
             reading: None,
             surroundings: Surroundings::default(),
             running: BTreeMap::new(),
+            spare: Spare::default(),
             next_task: 0,
             kills: Vec::new(),
         }
@@ -237,7 +240,7 @@ impl Node {
                 let reading = self.reading.as_mut();
                 for one in reading.map(|reading| reading.end_some(&probes)).unwrap_or_default() {
                     one.notes.iter().for_each(|note| desk.warn(note.clone()));
-                    desk.emit(&Record::Probe(one.record(desk.node(), trial, &phase)));
+                    desk.hold(&Record::Probe(one.record(desk.node(), trial, &phase)));
                 }
                 self.reading.take_if(|reading| !reading.is_open());
                 desk.done(number, Ok(()));
@@ -249,6 +252,10 @@ impl Node {
                 for running in self.running.values().filter(|running| running.task() == task) {
                     running.stop();
                 }
+                desk.done(number, Ok(()));
+            }
+            Order::Anticipate => {
+                self.spare.make(self.view.as_deref());
                 desk.done(number, Ok(()));
             }
             Order::Kill { reason } => {
@@ -297,7 +304,9 @@ impl Node {
     ) {
         let id = self.next_task;
         self.next_task += 1;
-        let running = Arc::new(Running::new(desk.clone(), number, assignment, self.view.clone()));
+        let spare = self.spare.take(assignment.task.workload.in_files());
+        let running = Running::new(desk.clone(), number, assignment, self.view.clone(), spare);
+        let running = Arc::new(running);
         self.running.insert(id, running.clone());
         let sender = sender.clone();
         std::thread::spawn(move || {
@@ -312,7 +321,10 @@ impl Node {
         let Some(desk) = self.desk.clone() else { return };
         if self.running.is_empty() {
             // What a task that was killed from elsewhere has left behind.
-            if let Err(error) = descendants::end_but(self.bird.as_ref().and_then(Bird::pid)) {
+            let ours = [self.bird.as_ref().and_then(Bird::pid), self.spare.pid()];
+            if let Err(error) =
+                descendants::end_but(&ours.into_iter().flatten().collect::<Vec<_>>())
+            {
                 desk.warn(format!("{error:#}"));
             }
         }
@@ -330,6 +342,7 @@ impl Node {
         for running in self.running.values() {
             running.kill("the node ends");
         }
+        self.spare = Spare::default();
         self.ledger = Ledger::default();
     }
 }
@@ -338,7 +351,7 @@ fn read_orders(input: OwnedFd, events: &Sender<Event>) {
     let mut lines = Lines::new(File::from(input));
     loop {
         let event = match lines.read() {
-            Ok(Some(line)) if line.whole => match serde_json::from_slice(&line.bytes) {
+            Ok(Some(line)) if line.whole => match NumberedOrder::from_line(&line.bytes) {
                 Ok(order) => Event::Order(Box::new(order)),
                 Err(error) => Event::Bad(format!("a line is not an order: {error}")),
             },

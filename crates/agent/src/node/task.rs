@@ -1,7 +1,6 @@
 //! One task of a node: its process, and a thread that attends to it.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -9,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
-use hypertare_plan::{Command, Record, TaskResult, Workload};
+use hypertare_plan::{Assignment, Command, Line, Record, TaskResult, Workload};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -20,7 +19,7 @@ use crate::boot_contract::is_own_machine;
 use crate::lines::Lines;
 use crate::process::shortage::Shortage;
 use crate::process::spawn::signal_name;
-use crate::workload::process::{self, Assignment, Child};
+use crate::workload::process::{self, Child, Ready};
 
 /// A task that runs, or is about to.
 pub struct Running {
@@ -35,6 +34,8 @@ pub struct Running {
 
 #[derive(Default)]
 struct State {
+    /// A process that waits for a task.
+    spare: Option<Child>,
     child: Option<Child>,
     /// Told to stop, perhaps before its process was there.
     stopped: bool,
@@ -48,6 +49,7 @@ impl Running {
         number: u64,
         assignment: Assignment,
         view: Option<Arc<View>>,
+        spare: Option<Child>,
     ) -> Self {
         Running {
             desk,
@@ -55,7 +57,7 @@ impl Running {
             answered: AtomicBool::new(false),
             assignment,
             view,
-            state: Mutex::default(),
+            state: Mutex::new(State { spare, ..State::default() }),
         }
     }
 
@@ -104,6 +106,9 @@ impl Running {
             && let Some(why) = shortage.explain(error)
         {
             *error = format!("{why}; {error}");
+        }
+        if let Some(unused) = self.state().spare.take() {
+            unused.discard();
         }
         self.desk.result(result);
         self.answer(Err(anyhow!("it ended before it was ready")));
@@ -168,7 +173,7 @@ impl Running {
         }
     }
 
-    fn spawn(&self, view: Option<&View>) -> Result<(File, File)> {
+    fn spawn(&self, view: Option<&View>) -> Result<(File, Ready)> {
         let mut assignment = self.assignment.clone();
         if let (Some(env), Some(_)) = (assignment.task.workload.env_mut(), view) {
             env.insert("TMPDIR".to_owned(), TMPDIR.to_owned());
@@ -179,7 +184,13 @@ impl Running {
         if let Some(reason) = &state.killed {
             bail!("killed: {reason}");
         }
-        let mut child = process::spawn(&assignment, view.and_then(View::confinement))?;
+        let mut child = match state.spare.take() {
+            Some(mut spare) => {
+                spare.assign(&assignment)?;
+                spare
+            }
+            None => process::spawn(&assignment, view.and_then(View::confinement))?,
+        };
         let records = child.records.as_fd().try_clone_to_owned()?;
         let ready = child.ready.try_clone()?;
         if state.stopped {
@@ -190,21 +201,15 @@ impl Running {
     }
 
     /// A foreground task counts as started at once, a background one when it says that it is ready.
-    fn await_ready(self: &Arc<Self>, mut ready: File) -> Option<std::thread::JoinHandle<()>> {
+    fn await_ready(self: &Arc<Self>, mut ready: Ready) -> Option<std::thread::JoinHandle<()>> {
         if !self.assignment.task.background {
             self.answer(Ok(()));
             return None;
         }
         let this = self.clone();
         Some(std::thread::spawn(move || {
-            let mut byte = [0];
-            loop {
-                match ready.read(&mut byte) {
-                    Ok(0) => return,
-                    Ok(_) => return this.answer(Ok(())),
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(_) => return,
-                }
+            if ready.is_ready() {
+                this.answer(Ok(()));
             }
         }))
     }
@@ -232,8 +237,8 @@ impl Running {
     }
 
     fn check(&self, line: &[u8]) -> Result<Record> {
-        let record: Record =
-            serde_json::from_slice(line).context("the task's process sent what is not a record")?;
+        let record =
+            Record::from_line(line).context("the task's process sent what is not a record")?;
         let Assignment { trial, phase, task } = &self.assignment;
         let expected = (self.desk.node(), *trial, phase.as_str(), task.id.as_str());
         let own = match &record {

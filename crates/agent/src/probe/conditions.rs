@@ -6,13 +6,12 @@
 //! A process's clock may hold interrupts that hit it, so that it is the least that others had. It is in
 //! ticks, as /proc/stat is: of a phase of some milliseconds it says little, of many such phases enough.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
-use super::{ProbeKind, Surroundings, outside, stat};
+use super::{ProbeKind, Surroundings, outside, stat, text};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -54,7 +53,7 @@ pub fn sample(surroundings: &Surroundings) -> Result<Sample> {
 
 /// CPU time of all programs and of the kernel on their behalf.
 fn worked_ns(proc: &Path) -> Result<u64> {
-    let text = fs::read_to_string(proc.join("stat")).context("reading /proc/stat")?;
+    let text = text::read(proc.join("stat")).context("reading /proc/stat")?;
     let modes = ["user_s", "nice_s", "system_s"];
     let entries = stat::parse(&text, super::ticks_per_s())?.entries;
     let worked = entries.iter().filter(|entry| modes.contains(&entry.key.as_str()));
@@ -76,7 +75,7 @@ fn starters_ns(surroundings: &Surroundings) -> u64 {
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=40566376`, in microseconds.
 fn pressure(sample: &mut Sample, proc: &Path, of: &str) {
     let name = format!("{of}_pressure_s");
-    let text = fs::read_to_string(proc.join("pressure").join(of));
+    let text = text::read(proc.join("pressure").join(of));
     let total = text.ok().and_then(|text| {
         let some = text.lines().find(|line| line.starts_with("some "))?;
         some.rsplit_once("total=")?.1.trim().parse::<u64>().ok()
@@ -89,10 +88,8 @@ fn pressure(sample: &mut Sample, proc: &Path, of: &str) {
 
 fn frequency(sample: &mut Sample, sys: &Path) {
     let clocks = clocks(&sys.join("devices/system/cpu"));
-    let khz: Vec<u64> = clocks
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok())
-        .collect();
+    let khz: Vec<u64> =
+        clocks.iter().filter_map(|path| text::read(path).ok()?.trim().parse().ok()).collect();
     if khz.is_empty() {
         sample.lacks("frequency_hz", "this machine does not show its CPUs' clocks");
         return;
@@ -108,6 +105,8 @@ fn clocks(cpus: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::fs;
+
     use super::super::counters::difference;
     use super::*;
 

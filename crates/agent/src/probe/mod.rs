@@ -26,6 +26,7 @@ pub mod outside;
 pub mod schedstat;
 pub mod softirqs;
 pub mod stat;
+mod text;
 mod threads;
 mod tracing;
 pub mod vmm_memory;
@@ -309,7 +310,7 @@ fn capture(probe: Probe, surroundings: &Surroundings) -> Result<Captured> {
 
 fn read(proc: &Path, name: &str, why_missing: &str) -> Result<String> {
     let path = proc.join(name);
-    std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+    text::read(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             anyhow::anyhow!("{} is not there: {why_missing}", path.display())
         }

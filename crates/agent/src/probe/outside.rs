@@ -20,7 +20,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::counters::{Kind, Sample};
 use super::{ProbeKind, Surroundings};
-use super::{machine, ticks_per_s};
+use super::{machine, text, ticks_per_s};
 use crate::values::Definition;
 use crate::xen::account;
 
@@ -166,7 +166,7 @@ pub(super) fn of_cgroup_ns(directory: &Path) -> u64 {
 
 /// One process, by its number or as `self`.
 pub(super) fn one(proc: &Path, pid: &str) -> Option<Process> {
-    parse_stat(&fs::read_to_string(proc.join(pid).join("stat")).ok()?)
+    parse_stat(&text::read(proc.join(pid).join("stat")).ok()?)
 }
 
 /// Nanoseconds of CPU time.
@@ -315,7 +315,7 @@ fn scan(proc: &Path) -> Result<Vec<Process>> {
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     // A process that ends between the listing and the reading is simply not there.
     Ok(pids
-        .filter_map(|pid| parse_stat(&fs::read_to_string(proc.join(format!("{pid}/stat"))).ok()?))
+        .filter_map(|pid| parse_stat(&text::read(proc.join(format!("{pid}/stat"))).ok()?))
         .collect())
 }
 
@@ -368,13 +368,13 @@ fn clock_ns(pid: i32) -> Option<u64> {
 /// Of one thread: in nanoseconds from schedstat, where the kernel keeps it, else in ticks.
 fn thread_ns(proc: &Path, pid: i32, tid: i32) -> Option<u64> {
     let thread = proc.join(format!("{pid}/task/{tid}"));
-    let schedstat = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
+    let schedstat = text::read(thread.join("schedstat")).unwrap_or_default();
     let run: Option<u64> = schedstat.split_whitespace().next().and_then(|ns| ns.parse().ok());
     // A kernel that has the file but keeps no account says `0 0 0`.
     if let Some(run) = run.filter(|&run| run > 0) {
         return Some(run);
     }
-    let stat = parse_stat(&fs::read_to_string(thread.join("stat")).ok()?)?;
+    let stat = parse_stat(&text::read(thread.join("stat")).ok()?)?;
     Some((stat.user + stat.system) * tick_ns())
 }
 
@@ -382,7 +382,7 @@ fn thread_ns(proc: &Path, pid: i32, tid: i32) -> Option<u64> {
 /// owner's PID in the first PID namespace, which need not be ours.
 fn worker_threads(proc: &Path, pid: i32) -> Vec<u64> {
     let is_worker = |tid: &i32| {
-        let name = fs::read_to_string(proc.join(format!("{pid}/task/{tid}/comm")));
+        let name = text::read(proc.join(format!("{pid}/task/{tid}/comm")));
         name.is_ok_and(|name| is_worker_name(name.trim_end()))
     };
     let workers = threads(proc, pid).into_iter().filter(is_worker);
@@ -414,7 +414,7 @@ fn uses_vhost(proc: &Path, pid: i32) -> bool {
 }
 
 fn cgroup_cpu(directory: &Path) -> Result<Cpu> {
-    let read = |file: &str| fs::read_to_string(directory.join(file));
+    let read = |file: &str| text::read(directory.join(file));
     if let Some(cpu) = read("cpu.stat").ok().and_then(|text| parse_cgroup2(&text)) {
         return Ok(cpu);
     }
@@ -451,7 +451,7 @@ fn keyed(text: &str, key: &str) -> Option<u64> {
 fn memory_and_switches(sample: &mut Sample, proc: &Path, tree: &[&Process]) {
     let (mut resident, mut peak) = (0, 0);
     for process in tree {
-        let status = fs::read_to_string(proc.join(format!("{}/status", process.pid)));
+        let status = text::read(proc.join(format!("{}/status", process.pid)));
         let status = status.unwrap_or_default();
         resident += keyed(&status, "VmRSS:").unwrap_or(0) * 1024;
         peak = peak.max(keyed(&status, "VmHWM:").unwrap_or(0) * 1024);
@@ -463,7 +463,7 @@ fn memory_and_switches(sample: &mut Sample, proc: &Path, tree: &[&Process]) {
 
 fn switches(sample: &mut Sample, proc: &Path, process: &Process) {
     for tid in threads(proc, process.pid) {
-        let status = fs::read_to_string(proc.join(format!("{}/task/{tid}/status", process.pid)));
+        let status = text::read(proc.join(format!("{}/task/{tid}/status", process.pid)));
         let status = status.unwrap_or_default();
         for (name, line) in [
             ("voluntary_switches", "voluntary_ctxt_switches:"),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hypertare_plan::{
-    AGENT_PREFIX, Accelerator, Datapath, Guest, Hello, MAX_LINE, Node, NodeKind, NodeReady,
+    AGENT_PREFIX, Accelerator, Datapath, Guest, Hello, Line, MAX_LINE, Node, NodeKind, NodeReady,
     NumberedOrder, Order, PROTOCOL, Record,
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -203,7 +203,7 @@ fn read_line(channel: &mut UnixStream, line: &mut Vec<u8>, limit: Duration) -> R
 }
 
 fn parse_hello(line: &[u8]) -> Result<Hello> {
-    match serde_json::from_slice(line) {
+    match Record::from_line(line) {
         Ok(Record::Hello(hello)) if hello.protocol == PROTOCOL => Ok(hello),
         Ok(Record::Hello(hello)) => bail!(
             "the guest's agent speaks protocol {}, this one {PROTOCOL}: build its initramfs anew",
@@ -216,8 +216,7 @@ fn parse_hello(line: &[u8]) -> Result<Hello> {
 
 fn end(mut vmm: Vmm) -> Result<()> {
     let order = NumberedOrder { number: 1, order: Order::End };
-    let mut line = serde_json::to_vec(&order)?;
-    line.push(b'\n');
+    let line = order.to_line()?;
     // A guest that does not take it is ended anyhow.
     let _ = vmm.channel().write_all(&line);
     vmm.await_end(GLANCE * 4);

@@ -1,12 +1,13 @@
 //! What a workload knows of its surroundings: where its records go, and when it must stop.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use hypertare_plan::{Histogram, Interval, Level, Record, TaskResult, Values};
 
+use super::orders::Orders;
 use crate::emit::Emitter;
 
 /// What a task measured.
@@ -32,6 +33,7 @@ pub struct Context {
     pub task: String,
     emitter: Arc<Emitter>,
     stop: Arc<AtomicBool>,
+    orders: Option<Mutex<Orders>>,
     ready: Box<dyn Fn() + Send + Sync>,
     tells_intervals: bool,
 }
@@ -50,9 +52,17 @@ impl Context {
             task: task.to_owned(),
             emitter,
             stop,
+            orders: None,
             ready: Box::new(ready),
             tells_intervals: true,
         }
+    }
+
+    /// For a workload that asks seldom: whenever it does, it looks for orders itself, and nobody has to
+    /// listen to them beside it.
+    pub fn heeding(mut self, orders: Orders) -> Self {
+        self.orders = Some(Mutex::new(orders));
+        self
     }
 
     /// Only the whole is told.
@@ -68,7 +78,11 @@ impl Context {
 
     /// Whether the workload was told to stop. Check at least every 50 ms, also while waiting.
     pub fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        let stopped = self.stop.load(Ordering::Relaxed);
+        let Some(orders) = self.orders.as_ref().filter(|_| !stopped) else { return stopped };
+        let stopped = orders.lock().unwrap_or_else(PoisonError::into_inner).say_stop();
+        self.stop.store(stopped, Ordering::Relaxed);
+        stopped
     }
 
     /// Tells the values of one interval; seconds count from the task's own start of counting.

@@ -22,15 +22,15 @@ pub fn adopt() -> Result<()> {
 
 /// Kills and reaps every process below this one, which must have adopted them.
 pub fn end() -> Result<()> {
-    end_but(None)
+    end_but(&[])
 }
 
-/// The same, but for one process that has no descendants.
-pub fn end_but(spared: Option<Pid>) -> Result<()> {
+/// The same, but for processes that have no descendants.
+pub fn end_but(spared: &[Pid]) -> Result<()> {
     let limit = now_ns() + LIMIT_NS;
     // Without children there are no descendants: the usual end needs no look into /proc.
     while reap() == Children::Left {
-        if kill_all(getpid(), spared)? == 0 && spared.is_some() {
+        if kill_all(getpid(), spared)? == 0 && !spared.is_empty() {
             return Ok(());
         }
         if now_ns() > limit {
@@ -43,7 +43,7 @@ pub fn end_but(spared: Option<Pid>) -> Result<()> {
 
 /// Sends SIGKILL to every process below this one, once.
 pub fn kill_own() -> Result<()> {
-    kill_all(getpid(), None).map(|_| ())
+    kill_all(getpid(), &[]).map(|_| ())
 }
 
 /// Kills `ancestor`, a child of this process, and every process below it. It is stopped first, so
@@ -51,7 +51,7 @@ pub fn kill_own() -> Result<()> {
 pub fn kill_with(ancestor: Pid) -> Result<()> {
     let limit = now_ns() + LIMIT_NS;
     let _ = kill_process(ancestor, Signal::STOP);
-    while kill_all(ancestor, None)? > 0 && now_ns() < limit {
+    while kill_all(ancestor, &[])? > 0 && now_ns() < limit {
         std::thread::sleep(PAUSE);
     }
     match kill_process(ancestor, Signal::KILL) {
@@ -77,9 +77,9 @@ fn reap() -> Children {
 }
 
 /// Returns how many were alive.
-fn kill_all(ancestor: Pid, spared: Option<Pid>) -> Result<usize> {
+fn kill_all(ancestor: Pid, spared: &[Pid]) -> Result<usize> {
     let mut living = living_below(ancestor)?;
-    living.retain(|&pid| Some(pid) != spared);
+    living.retain(|pid| !spared.contains(pid));
     for &pid in &living {
         // Gone in between, most likely; if not, the next round tells.
         let _ = kill_process(pid, Signal::KILL);

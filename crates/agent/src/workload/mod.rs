@@ -16,6 +16,7 @@ pub mod fork;
 pub mod frames;
 mod latencies;
 mod mark;
+pub mod orders;
 mod output;
 pub mod ping;
 pub mod process;

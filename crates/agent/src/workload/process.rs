@@ -2,41 +2,41 @@
 //! [`spawn`] starts it from the agent of a node.
 //!
 //! In: one JSON line on standard input, an [`Assignment`]. The line `stop`, or the input's end, ends
-//! the task in good order. Out: records on standard output, the last of them a `result`. A byte on
-//! the descriptor that `--ready-fd` names says that a background task is ready.
+//! the task in good order. Out: records on standard output, the last of them a `result`. On the
+//! descriptor that `--ready-fd` names, one byte says that it waits for its assignment, and another one
+//! that a background task is ready.
 
 use std::fs::File;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use hypertare_plan::{MAX_LINE, Record, Task};
+use hypertare_plan::{Assignment, Line, MAX_LINE, Record, Workload};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Pid;
-use serde::{Deserialize, Serialize};
+use rustix::time::Timespec;
 
 use super::confine::{self, Confinement};
+use super::orders::Orders;
 use super::{Context, descendants, execute};
 use crate::emit::Emitter;
 use crate::process::shortage::expose_this_process;
 
-/// What a task's process is told to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Assignment {
-    pub trial: u64,
-    pub phase: String,
-    pub task: Task,
-}
+/// On the descriptor for it: the process waits for its assignment.
+const WAITS: u8 = b'w';
+/// The same: what it listens to can come.
+const READY: u8 = b'r';
 
 /// Executes one task, told on standard input
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Descriptor to write one byte to when a background task is ready
+    /// Descriptor to write a byte to when it waits for the task, and when a background task is ready
     #[arg(long, value_name = "N")]
     ready_fd: Option<RawFd>,
     /// Descriptor of the mount namespace to be confined to before the task begins
@@ -50,7 +50,7 @@ pub struct Arguments {
 /// The inside. Status 2 when there was nothing sensible to do; a task that failed is a result.
 pub fn main(arguments: &Arguments) -> ExitCode {
     match prepare(arguments) {
-        Ok((assignment, ready)) => run(assignment, ready),
+        Ok((assignment, orders, ready)) => run(assignment, orders, ready),
         Err(error) => {
             eprintln!("hypertare-agent task: {error:#}");
             ExitCode::from(2)
@@ -58,15 +58,21 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn prepare(arguments: &Arguments) -> Result<(Assignment, Option<OwnedFd>)> {
+fn prepare(arguments: &Arguments) -> Result<(Assignment, Orders, Option<OwnedFd>)> {
     let ready = take_over("--ready-fd", arguments.ready_fd)?;
     let namespace = take_over("--namespace-fd", arguments.namespace_fd)?;
-    let assignment = read_assignment(io::stdin().lock())?;
+    if let Some(ready) = &ready {
+        // Nobody who reads it: nobody who wants to know.
+        let _ = rustix::io::write(ready, &[WAITS]);
+    }
+    let mut input =
+        BufReader::new(File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?));
+    let assignment = read_assignment(&mut input)?;
     expose_this_process()?;
     if let Some(namespace) = namespace {
         confine::enter(namespace, arguments.as_container)?;
     }
-    Ok((assignment, ready))
+    Ok((assignment, Orders::new(input), ready))
 }
 
 /// An inherited descriptor becomes this process's own and nobody else's.
@@ -93,17 +99,25 @@ fn read_assignment(input: impl BufRead) -> Result<Assignment> {
     if line.len() > MAX_LINE {
         bail!("the assignment is longer than {MAX_LINE} bytes");
     }
-    serde_json::from_slice(&line).context("the assignment is malformed")
+    Assignment::from_line(&line).context("the assignment is malformed")
 }
 
-fn run(assignment: Assignment, ready: Option<OwnedFd>) -> ExitCode {
+fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCode {
     let stop = Arc::new(AtomicBool::new(false));
     let emitter = Arc::new(Emitter::stdout());
     let Assignment { trial, phase, task } = assignment;
     let name = (task.node.as_str(), trial, phase.as_str(), task.id.as_str());
     let ready = Mutex::new(ready);
-    let context = Context::new(name, emitter.clone(), stop.clone(), move || say_ready(&ready));
-    std::thread::spawn(move || watch(io::stdin().lock(), &stop));
+    let mut context = Context::new(name, emitter.clone(), stop.clone(), move || say_ready(&ready));
+    if matches!(task.workload, Workload::Command(_) | Workload::Serve(_)) {
+        // A thread less to start before each command.
+        context = context.heeding(orders);
+    } else {
+        std::thread::spawn(move || {
+            orders.await_stop();
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
     let result = execute(&task, &context);
     match emitter.emit(&Record::Result(result)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -115,23 +129,8 @@ fn run(assignment: Assignment, ready: Option<OwnedFd>) -> ExitCode {
 fn say_ready(ready: &Mutex<Option<OwnedFd>>) {
     let ready = ready.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(fd) = ready {
-        let _ = File::from(fd).write_all(b"1");
+        let _ = File::from(fd).write_all(&[READY]);
     }
-}
-
-/// Sets `stop` at the line `stop` or the end of the input. Other lines are passed over, and none is
-/// kept, however long.
-fn watch(mut input: impl BufRead, stop: &AtomicBool) {
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match (&mut input).take(64).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => break,
-            Ok(_) if line.trim_ascii() == b"stop" => break,
-            Ok(_) => {}
-        }
-    }
-    stop.store(true, Ordering::Relaxed);
 }
 
 /// A task's process, from outside.
@@ -140,8 +139,40 @@ pub struct Child {
     input: Option<ChildStdin>,
     /// Its records, one a line, until it closes them by ending.
     pub records: ChildStdout,
-    /// A byte comes when a background task is ready; the end without one means that it never was.
-    pub ready: File,
+    pub ready: Ready,
+}
+
+/// Hears how far a task's process is.
+pub struct Ready(File);
+
+impl Ready {
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Ready)
+    }
+
+    /// Waits until a background task is ready; false when it never will be.
+    pub fn is_ready(&mut self) -> bool {
+        self.comes(READY)
+    }
+
+    fn comes(&mut self, wanted: u8) -> bool {
+        let mut byte = [0];
+        loop {
+            match self.0.read(&mut byte) {
+                Ok(0) => return false,
+                Ok(_) if byte == [wanted] => return true,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn waits_before(&mut self, limit: Duration) -> bool {
+        let limit = Timespec::try_from(limit).ok();
+        let mut watched = [PollFd::new(&self.0, PollFlags::IN)];
+        poll(&mut watched, limit.as_ref()).is_ok_and(|count| count > 0) && self.comes(WAITS)
+    }
 }
 
 /// Starts the process of one task, and tells it what to do. It may be confined; a `command` then needs
@@ -158,8 +189,22 @@ pub fn spawn_from(
     assignment: &Assignment,
     confinement: Option<Confinement>,
 ) -> Result<Child> {
-    let mut line = serde_json::to_vec(assignment)?;
-    line.push(b'\n');
+    let mut child = start(agent, confinement)?;
+    child.assign(assignment)?;
+    Ok(child)
+}
+
+/// Starts the process of a task that nobody knows yet, and waits until it waits for it.
+pub fn spare(confinement: Option<Confinement>, limit: Duration) -> Result<Child> {
+    let mut child = start(Path::new("/proc/self/exe"), confinement)?;
+    if !child.ready.waits_before(limit) {
+        child.discard();
+        bail!("a task's process does not get ready");
+    }
+    Ok(child)
+}
+
+fn start(agent: &Path, confinement: Option<Confinement>) -> Result<Child> {
     let (ready, ready_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let number = ready_write.as_fd().as_raw_fd();
     let mut command = Command::new(agent);
@@ -183,13 +228,10 @@ pub fn spawn_from(
         });
     }
     let mut process = command.spawn().context("cannot start a task's process")?;
-    drop(ready_write);
-    let (Some(mut input), Some(records)) = (process.stdin.take(), process.stdout.take()) else {
+    let (Some(input), Some(records)) = (process.stdin.take(), process.stdout.take()) else {
         bail!("a task's process has no pipes");
     };
-    // A process that is gone already tells so by the end of its records.
-    let _ = input.write_all(&line);
-    Ok(Child { process, input: Some(input), records, ready: File::from(ready) })
+    Ok(Child { process, input: Some(input), records, ready: Ready(File::from(ready)) })
 }
 
 impl Child {
@@ -197,10 +239,23 @@ impl Child {
         self.process.id()
     }
 
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    /// Tells it what to do, once.
+    pub fn assign(&mut self, assignment: &Assignment) -> Result<()> {
+        let line = assignment.to_line()?;
+        if let Some(input) = &mut self.input {
+            // A process that is gone already tells so by the end of its records.
+            let _ = input.write_all(&line);
+        }
+        Ok(())
+    }
+
     /// Readable once the process has ended.
     pub fn handle(&self) -> io::Result<OwnedFd> {
-        let pid = Pid::from_child(&self.process);
-        Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
+        Ok(rustix::process::pidfd_open(self.pid(), rustix::process::PidfdFlags::empty())?)
     }
 
     /// Asks the task to end. Its result follows; a command is killed if it takes too long.
@@ -211,7 +266,18 @@ impl Child {
 
     /// Kills the process and all that it has started. There is no result then.
     pub fn kill(&mut self) -> Result<()> {
-        descendants::kill_with(Pid::from_child(&self.process))
+        descendants::kill_with(self.pid())
+    }
+
+    /// Whether it has not ended by itself.
+    pub fn lives(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// Ends a process that was told nothing.
+    pub fn discard(mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 
     /// Waits for its end. `std` closes the input for that: it is a [`Child::stop`], too.
@@ -242,18 +308,5 @@ mod tests {
             let error = format!("{:#}", read_assignment(bad).unwrap_err());
             assert!(error.contains(word), "{error}");
         }
-    }
-
-    #[test]
-    fn the_watcher_heeds_stop_and_the_end_only() {
-        let after = |input: &[u8]| {
-            let stop = AtomicBool::new(false);
-            let mut input = input;
-            watch(&mut input, &stop);
-            (stop.into_inner(), input.len())
-        };
-        assert_eq!(after(b"stop\nrest"), (true, 4));
-        assert_eq!(after(b"halt\nstop\n"), (true, 0));
-        assert_eq!(after(&[b'x'; 1000]), (true, 0));
     }
 }

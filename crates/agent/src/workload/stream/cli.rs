@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use hypertare_plan::{Level, Record, StreamProtocol, StreamReceive, StreamSend, TaskResult};
+use hypertare_plan::{Level, Line, Record, StreamProtocol, StreamReceive, StreamSend, TaskResult};
 
 use super::control::{self, Conversation, Order, Request};
 use super::socket::PATIENCE;
@@ -357,7 +357,8 @@ impl Talk<'_> {
     }
 
     fn take(&mut self, line: &str) -> Result<()> {
-        let record = serde_json::from_str(line).context("the server sent something else")?;
+        let record =
+            Record::from_line(line.as_bytes()).context("the server sent something else")?;
         match record {
             Record::Done { error, .. } => self.done.push_back(error),
             Record::Result(result) => self.results.push(result),
@@ -380,7 +381,7 @@ struct Screen {
 impl Screen {
     fn show(&self, record: &Record) {
         match record {
-            record if self.json => print_line(&serde_json::to_string(record).unwrap_or_default()),
+            record if self.json => print_json(record),
             Record::Interval(interval) => print_line(&table::interval(interval)),
             Record::Log { node, level: Level::Warning, text } => eprintln!("{node}: {text}"),
             _ => {}
@@ -414,6 +415,11 @@ impl Screen {
 }
 
 /// A reader that has gone away (`| head`) is no failure of the measurement.
+fn print_json(record: &Record) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(&record.to_line().unwrap_or_default()).and_then(|()| out.flush());
+}
+
 fn print_line(line: &str) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

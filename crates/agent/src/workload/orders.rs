@@ -1,0 +1,98 @@
+//! What a task's process is told once it works: the line `stop`, or the input's end. Other lines are passed
+//! over, and none is kept, however long.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+
+/// More than the one line that counts.
+const LONGEST: u64 = 64;
+
+pub struct Orders(BufReader<File>);
+
+impl Orders {
+    /// Comes after the assignment, of which nothing is left in `input`.
+    pub fn new(input: BufReader<File>) -> Self {
+        Orders(input)
+    }
+
+    /// Returns when it is told to stop.
+    pub fn await_stop(mut self) {
+        let mut input = &mut self.0;
+        while !is_stop(&mut input) {}
+    }
+
+    /// Whether what has come by now says so.
+    pub fn say_stop(&mut self) -> bool {
+        while self.has_some() {
+            if is_stop(&mut self.0) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn has_some(&self) -> bool {
+        let mut input = [PollFd::new(self.0.get_ref(), PollFlags::IN)];
+        !self.0.buffer().is_empty()
+            || poll(&mut input, Some(&Timespec::default())).is_ok_and(|n| n > 0)
+    }
+}
+
+fn is_stop(input: &mut impl BufRead) -> bool {
+    let mut line = Vec::new();
+    match input.take(LONGEST).read_until(b'\n', &mut line) {
+        Ok(0) | Err(_) => true,
+        Ok(_) => line.trim_ascii() == b"stop",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeWriter, Write};
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    fn orders() -> (Orders, PipeWriter) {
+        let (read, write) = std::io::pipe().unwrap();
+        (Orders::new(BufReader::new(File::from(OwnedFd::from(read)))), write)
+    }
+
+    #[test]
+    fn stop_and_the_end_are_heeded_and_nothing_else() {
+        let (mut orders, mut who) = orders();
+        assert!(!orders.say_stop());
+        who.write_all(b"halt\n").unwrap();
+        who.write_all(&[b'x'; 1000]).unwrap();
+        who.write_all(b"\n").unwrap();
+        assert!(!orders.say_stop());
+        who.write_all(b"go on\nstop\nrest\n").unwrap();
+        assert!(orders.say_stop());
+        drop(who);
+        assert!(orders.say_stop(), "the end is one, too");
+    }
+
+    #[test]
+    fn what_came_with_the_line_before_counts() {
+        let (mut orders, mut who) = orders();
+        who.write_all(b"assignment\nstop\n").unwrap();
+        let mut first = String::new();
+        orders.0.read_line(&mut first).unwrap();
+        assert!(orders.say_stop());
+    }
+
+    #[test]
+    fn who_waits_is_told() {
+        for last in [&b"stop\n"[..], b""] {
+            let (orders, mut who) = orders();
+            let waiting = std::thread::spawn(move || orders.await_stop());
+            who.write_all(b"halt\n").unwrap();
+            who.write_all(last).unwrap();
+            drop(who);
+            waiting.join().unwrap();
+        }
+    }
+}
