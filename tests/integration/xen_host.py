@@ -84,7 +84,7 @@ class XenHost:
         self._door = socket.socket(socket.AF_UNIX)
         self._door.bind(str(self.folder / "door"))
         self._door.listen()
-        self._qemu = subprocess.Popen(["nice", *self._command_line()], stdin=subprocess.DEVNULL)
+        self._qemu = subprocess.Popen(self._command_line(), stdin=subprocess.DEVNULL)
         try:
             control = until(self._control_port, "QEMU to start", 30)
             control.settimeout(_BOOT_LIMIT_S)
