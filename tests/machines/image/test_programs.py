@@ -138,7 +138,8 @@ def test_this_hosts_program_is_taken_along(cache, tmp_path) -> None:
     assert with_own.versions.endswith("mine of this host")
     assert "mine" in with_own.choice.commands
     alone = find(cache, str(tmp_path / "mine"))
-    assert {one.path for one in alone.members()} >= {"usr/local/bin/mine", "usr/bin/dash"}
+    paths = {one.path for one in alone.members()}
+    assert paths >= {"usr/local/bin/mine", "usr/bin/dash", "/projects"}, "commands start there"
 
 
 def test_two_paths_of_one_name_are_refused(tmp_path) -> None:

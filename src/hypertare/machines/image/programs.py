@@ -27,7 +27,7 @@ from hypertare.machines.image.userland import (
 )
 from hypertare.study.programs import is_own
 
-VERSION = 2
+VERSION = 3
 """Of what is taken from the packages; part of an image's key."""
 
 WORK = "/projects"
@@ -197,6 +197,8 @@ class Programs:
         found = {
             member.path: member
             for member in [
+                # Commands start there, also where there is nothing to work on.
+                cpio.directory(WORK),
                 *userland.members(programs, loaded),
                 *(m for one in self.sets for m in _plain(self.packages, one.files)),
                 *(m for one in self.sets for m in _links(self.packages, one)),
