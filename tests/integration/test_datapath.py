@@ -79,7 +79,8 @@ def test_a_process_of_ours_moves_packets_both_ways_notified_and_polling(lab: Lab
         # A core that polls needs not be told.
         assert (values["kicks"] == 0) == (path == "sidecore"), values
         if workload == "bulk":
-            assert min(values["bytes_in"], values["bytes_out"]) > 1e5
+            # Little on a busy host, where each end waits for a CPU, but more than handshakes.
+            assert min(values["bytes_in"], values["bytes_out"]) > 1e4
     for path, _, values in counted(run, "outside"):
         assert (values["datapath_s"] > 0) == (path != "qemu"), (path, values)
         parts = sum(values[f"{part}_s"] for part in ("vcpu", "vmm", "vhost", "datapath"))
