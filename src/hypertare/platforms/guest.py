@@ -14,7 +14,7 @@ INNER_CPU = "host,-kvm-poll-control"
 
 _ONE_BUS = "pci=noearly,lastbus=0"
 """A kernel looks for cards on 256 buses, three times, and each look is an exit: under an emulated
-hypervisor two fifths of all that a guest's boot costs. All that a guest here has is on the first bus.
+hypervisor a fifth of the virtual time of a guest's boot. All that a guest here has is on the first bus.
 Source: the kernel's Documentation/admin-guide/kernel-parameters.txt.
 """
 
