@@ -331,6 +331,19 @@ def told(folder: Path) -> list[str]:
         return lines
 
 
+def fingerprints(run: Path) -> set[str]:
+    """Of an emulated machine's trials: all that decides what they tell."""
+    return {found for (found,) in rows(run, "SELECT DISTINCT fingerprint FROM trial")}
+
+
+def assert_repeats(run: Path, part: Path) -> None:
+    """A run of some of its levels had nothing but batches of the run's: one that is run afresh and tells
+    something else ends a run with status 5.
+    """
+    again, known = fingerprints(part), fingerprints(run)
+    assert again and None not in known and again < known
+
+
 def summary(run: Path) -> Any:
     return json.loads((run / "summary.json").read_text())
 

@@ -21,7 +21,7 @@ machine = "emulated"
 [sut]
 memory = "192M"
 cpus = 4
-programs = ["./lock", "./two_cpus", "./place"]
+programs = ["./lock", "./two_cpus"]
 [workloads.one]
 type = "burn"
 duration = "300ms"
@@ -60,9 +60,6 @@ def test_they_work_at_the_same_time_but_not_where_one_waits_for_the_other(lab: L
     for name in PROGRAMS:
         source = Path(__file__).with_name(f"{name}.c")
         subprocess.run(["gcc", "-O2", "-pthread", "-o", lab.work / name, source], check=True)
-    # Commands start in a directory that is there where it holds something.
-    (lab.work / "place").mkdir()
-    (lab.work / "place" / "text").write_text("text")
     study = lab.study(STUDY)
     first = lab.run("run", study, "--json", "--out", "first")
     assert first.status == 0, first.said

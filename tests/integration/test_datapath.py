@@ -11,7 +11,7 @@ import pytest
 
 from hypertare.protocol.records import InterfaceState, NodeReady, ProbeValues
 from hypertare.runs.store import Store
-from tests.integration.lab import Lab, Traces, own_cache, summary, trials
+from tests.integration.lab import Lab, Traces, assert_repeats, own_cache, summary, trials
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(900)]
 
@@ -61,7 +61,8 @@ def counted(run: Path, probe: str, node: str = "guest") -> list[tuple[str, str, 
 
 
 def test_a_process_of_ours_moves_packets_both_ways_notified_and_polling(lab: Lab) -> None:
-    study(lab, 'factors."sut.datapath" = ["qemu", "vhost-user", "sidecore"]')
+    # Long enough that a stream moves something on a busy host, too.
+    study(lab, 'factors."sut.datapath" = ["qemu", "vhost-user", "sidecore"]', duration="1500ms")
     before = Traces.now()
     ran = lab.run("run", "study.toml", "--out", "run")
     assert ran.status == 0, ran
@@ -79,8 +80,7 @@ def test_a_process_of_ours_moves_packets_both_ways_notified_and_polling(lab: Lab
         # A core that polls needs not be told.
         assert (values["kicks"] == 0) == (path == "sidecore"), values
         if workload == "bulk":
-            # Little on a busy host, where each end waits for a CPU, but more than handshakes.
-            assert min(values["bytes_in"], values["bytes_out"]) > 1e4
+            assert min(values["bytes_in"], values["bytes_out"]) > 1e5
     for path, _, values in counted(run, "outside"):
         assert (values["datapath_s"] > 0) == (path != "qemu"), (path, values)
         parts = sum(values[f"{part}_s"] for part in ("vcpu", "vmm", "vhost", "datapath"))
@@ -191,19 +191,6 @@ def test_the_kernel_moves_packets_of_a_kvm_guest_and_that_repeats(lab: Lab) -> N
     for path, part in (("vhost", "vhost_s"), ("vhost-user", "datapath_s")):
         for other, values in split.items():
             assert (values[part] > 0) == (path == other), (other, values)
-
-
-def assert_repeats(run: Path, part: Path) -> None:
-    """A run of some of its levels had nothing but batches of the run's: one that is run afresh and tells
-    something else ends a run with status 5.
-    """
-    again, known = fingerprints(part), fingerprints(run)
-    assert again and again < known
-
-
-def fingerprints(run: Path) -> set[str]:
-    with Store.open(run) as store:
-        return {trial.fingerprint for trial in store.trials()}
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a guest here has as many CPUs as this host")

@@ -82,7 +82,7 @@ def streams(there: Network, family: Family) -> list[plan.Task]:
             {"protocol": protocol, "on": f"{wildcard}:{port}", "message": 1200}
         )
         send = plan.StreamSend.model_validate(
-            {"protocol": protocol, "to": f"{to}:{port}", "duration_s": 0.3, "message": 1200}
+            {"protocol": protocol, "to": f"{to}:{port}", "duration_s": 1.0, "message": 1200}
             | {"rate_bps": 2e7}
         )
         tasks += [
@@ -99,7 +99,7 @@ def check_forwarding(machine: LocalMachine, id: int, there: Network, router: str
         sent = results["send-tcp"].values["sent_bytes"]
         assert results["receive-tcp"].values["received_bytes"] == sent > 1e5
         # How many is the host's speed: beside other work an emulated router has dropped most.
-        assert results["receive-udp"].values["received_packets"] > 0
+        assert results["receive-udp"].values["received_packets"] > 100
         for column in ("rx_bytes", "tx_bytes"):
             moved = sum(v for name, v in counts.items() if name.endswith(f".{column}"))
             assert moved > sent, (router, counts)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
 import pytest
 
-from hypertare.runs.store import Store
-from tests.integration.lab import Lab, Traces, summary, trials
+from tests.integration.lab import Lab, Traces, assert_repeats, summary, trials
 
 HERE = """
 name = "here"
@@ -107,12 +105,7 @@ def test_weight_1_takes_less_than_64_and_the_same_alone(lab: Lab) -> None:
     )
     assert alone.status == 0, alone.said
     assert alone.json["loss_free"] == [one]
-    assert fingerprints(lab.work / "alone") < fingerprints(lab.work / "both")
-
-
-def fingerprints(run: Path) -> set[str | None]:
-    with Store.open(run) as store:
-        return {trial.fingerprint for trial in store.trials()}
+    assert_repeats(lab.work / "both", lab.work / "alone")
 
 
 def test_what_cannot_be_searched_is_refused_before_anything_starts(lab: Lab) -> None:

@@ -30,8 +30,8 @@ const DATE: &str = "2026-01-01";
 const MOST_CPUS: u32 = 8;
 
 /// Megabytes for translated code, which a machine with several guests fills: QEMU's own choice, 1024, is
-/// as much as four of them have of memory.
-const TRANSLATED: u32 = 640;
+/// as much as four of them have of memory. The emulator begins anew when some 660 of them are filled.
+const TRANSLATED: u32 = 800;
 
 /// QEMU's command line, the program included.
 pub fn words(options: &Emulate) -> Result<Vec<String>> {
@@ -249,7 +249,7 @@ mod tests {
         let nic = "virtio-net=52:54:00:77:00:02";
         let line = line(&["--seed", "7", "--shift", "2", "--nic", nic]).unwrap();
         assert_eq!(after(&line, "-icount"), "shift=2,sleep=off");
-        assert_eq!(after(&line, "-accel"), "tcg,thread=single,tb-size=640");
+        assert_eq!(after(&line, "-accel"), "tcg,thread=single,tb-size=800");
         assert_eq!(after(&line, "-seed"), "7");
         assert_eq!(after(&line, "-rtc"), "base=2026-01-01,clock=vm");
         assert!(after(&line, "-cpu").ends_with(",-rdrand,-rdseed"));
