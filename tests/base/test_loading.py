@@ -6,16 +6,17 @@ import sys
 from hypertare.base import loading
 
 
-def test_what_was_begun_is_there_after_waiting() -> None:
+def test_what_was_named_is_there_after_waiting() -> None:
     code = (
         "import sys; from hypertare.base import loading;"
-        "loading.begin('hypertare.findings.summarise'); loading.begin('json.tool'); loading.wait();"
+        "loading.later('hypertare.findings.summarise'); loading.begin();"
+        "loading.later('json.tool'); loading.wait();"
         "assert {'hypertare.findings.summarise', 'json.tool'} <= set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_nothing_begun_is_not_waited_for() -> None:
+def test_nothing_named_is_not_waited_for() -> None:
     loading.wait()
 
 

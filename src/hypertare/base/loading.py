@@ -1,4 +1,4 @@
-"""Libraries that only a run's end needs, loaded while its benches come up and warm up.
+"""Libraries that only a run's end needs, loaded while its benches boot or warm up.
 
 A start does not pay for them, no trial that counts runs beside their loading, and Ctrl-C, which the main
 thread hears, cannot leave one half loaded.
@@ -7,24 +7,38 @@ thread hears, cannot leave one half loaded.
 from __future__ import annotations
 
 import threading
+import time
 from importlib import import_module
 
+_HEAD_START_S = 0.01
+"""Python lets one thread work at a time, so what makes others wait is sent to them first."""
+
+_later: list[str] = []
 _loading: list[threading.Thread] = []
 
 
-def begin(*modules: str) -> None:
-    """Loads modules beside whatever comes next, until `wait`."""
-    thread = threading.Thread(target=_load, args=(modules,), name="loading", daemon=True)
+def later(*modules: str) -> None:
+    """Names modules that will be needed, not now."""
+    _later.extend(modules)
+
+
+def begin() -> None:
+    """Loads what was named, beside whatever comes next, until `wait`."""
+    if not _later:
+        return
+    thread = threading.Thread(target=_load, args=(_HEAD_START_S,), name="loading", daemon=True)
     _loading.append(thread)
     thread.start()
 
 
 def wait() -> None:
-    """Returns when all that was begun is there."""
+    """Returns when all that was named is there."""
     while _loading:
         _loading.pop().join()
+    _load()
 
 
-def _load(modules: tuple[str, ...]) -> None:
-    for module in modules:
-        import_module(module)
+def _load(after_s: float = 0.0) -> None:
+    time.sleep(after_s)
+    while _later:
+        import_module(_later.pop(0))

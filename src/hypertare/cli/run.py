@@ -115,7 +115,7 @@ def run(
     with Watch() as watch:
         on = surroundings(prepared, watch.tell, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
-        loading.begin(*FINISHED_WITH)
+        loading.later(*FINISHED_WITH)
         ended = carry_out(prepared, on, folder, watch, resume=resume, manner=manner, asked=asked)
     finish(folder, ended, json=outputs.STDOUT if json else None)
 

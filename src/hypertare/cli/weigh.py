@@ -293,7 +293,7 @@ def weigh(
     with Watch() as watch:
         on_machine = surroundings_of(prepared, watch.tell, allow)
         folder = out or new_folder("weigh", paths.kept_runs_dir())
-        loading.begin(*FINISHED_WITH)
+        loading.later(*FINISHED_WITH)
         ended = carry_out(prepared, on_machine, folder, watch, manner=manner, asked=asked)
     if log:
         from hypertare.runs import outputs as printed

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.base.level import Cell
 from hypertare.design.trials import PlannedTrial

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell
 
 Kind = Literal["warmup", "measured", "search", "capacity"]

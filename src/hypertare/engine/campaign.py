@@ -84,6 +84,8 @@ class Campaign:
         if not self.cells.has_subjects(index, live):
             self.cells.close(self.cells.open(index))
             return
+        if plot.boots:
+            loading.begin()
         failure = self.benches.make(live, boot)
         if failure is not None:
             self._bench_failed(keys, live, boot, failure)
@@ -119,6 +121,7 @@ class Campaign:
 
     def _warm_up(self, keys: Sequence[Key], boot: int) -> bool:
         """Runs each command a few times uncounted on every variant; `False` when the boot must end."""
+        loading.begin()
         for key in filter(self.cells.warms_up, keys):
             for _ in range(self.study.design.warmup):
                 if self.cells.is_open(key) and not self._block(key, boot, "warmup"):

@@ -6,9 +6,9 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.base.host_files import Host
 from hypertare.base.units import human_size

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hypertare.base import loading
+from hypertare.base.dataclass import dataclass
 from hypertare.design.planner import Surroundings
 from hypertare.engine import capacity, walks
 from hypertare.engine.ending import Ended, Ending, sum_up
@@ -46,7 +47,7 @@ def carry_out(
     Raises:
         NotPutBackError: the run is whole, but a setting of this host is not as it was before.
     """
-    loading.begin("hypertare.findings.summarise", "hypertare.stats.stop", "scipy.special")
+    loading.later("hypertare.findings.summarise", "hypertare.stats.stop", "scipy.special")
     manner = (manner or Manner()).checked(prepared)
     goes_on = f"hypertare run --resume --out {folder}"
     kept = f"`hypertare report {folder}` shows them, `{goes_on}` goes on."

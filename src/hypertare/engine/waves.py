@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from hypertare.base import loading
 from hypertare.base.errors import InputError
 from hypertare.design import pc, planner
 from hypertare.design.design import Design
@@ -91,6 +92,7 @@ class Waves:
         of = len(self._waiting)
         self._tell_boots(of)
         with self.boots.outputs(missing) as outputs:
+            loading.begin()
             for batch in boots:
                 if self._is_stored(batch):
                     self._restore(batch)

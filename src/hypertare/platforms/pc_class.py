@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hypertare.base.dataclass import dataclass
 
 
 @dataclass(frozen=True)

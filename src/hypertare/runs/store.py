@@ -21,13 +21,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
 
+from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind, PlannedTrial

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
+from hypertare.base.dataclass import dataclass
 from hypertare.stats.interval import around
 from hypertare.stats.laws import Law
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.base.units import human_size, parse_size
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, computed_field
 
+from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell
 
 Pages = Literal["4K", "2M"]

@@ -15,8 +15,9 @@ clock filter). What remains is the least time that a record takes to its host ag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hypertare.base.dataclass import dataclass
 from hypertare.protocol.records import Interval
 
 

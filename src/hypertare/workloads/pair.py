@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hypertare.base.dataclass import dataclass
 from hypertare.protocol import plan
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import BytesIO
 from pathlib import Path
 
+from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError, MachineError
 from hypertare.base.paths import agent_binary
 from hypertare.design.profiles import (

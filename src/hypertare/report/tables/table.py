@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from hypertare.base.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hypertare.base.dataclass import dataclass
 from hypertare.base.figures import number, quantity, significant
 from hypertare.base.level import Level, key
 from hypertare.report.tables.table import Column, Form, Row, Table, text
