@@ -21,11 +21,12 @@ import common
 from common import Row
 
 from hypertare.walk import processors, run
+from hypertare.walk.options import Options
 
 AT_LEAST = 100e6
 AT_MOST = 4.0
 TEN = 10
-OPTIONS = run.Options(cycles_per_instruction=1.0, cache_share=0.25)
+OPTIONS = Options(cycles_per_instruction=1.0, cache_share=0.25)
 
 
 def main(argv: Sequence[str]) -> list[Row]:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from hypertare.base import paths
 from hypertare.walk import processors, run
+from hypertare.walk.options import Options
 from hypertare.walk.result import Counts, WalkSummary
 from hypertare.walk.show import show
 
@@ -17,9 +18,7 @@ pytestmark = pytest.mark.runs
 
 
 def walked(*argv: str) -> WalkSummary:
-    done = run.walk(
-        list(argv), processors.chosen(["phenom2"]), run.Options(1, 0.25), lambda *_: None
-    )
+    done = run.walk(list(argv), processors.chosen(["phenom2"]), Options(1, 0.25), lambda *_: None)
     assert (done.status, done.lost) == (0, [])
     return done
 

@@ -2,6 +2,7 @@ import pytest
 
 from hypertare.base.errors import InputError
 from hypertare.walk import processors, run
+from hypertare.walk.options import Options
 
 
 def test_every_shipped_processor_reads_and_is_named_as_its_file():
@@ -97,4 +98,4 @@ def test_what_is_no_program_is_said(tmp_path, monkeypatch, name, said):
     (tmp_path / "t.sh").write_text("#!/bin/sh\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=said):
-        run.walk([name], [], run.Options(1.0, 0.25), lambda _accesses, _seconds: None)
+        run.walk([name], [], Options(1.0, 0.25), lambda _accesses, _seconds: None)

@@ -17,6 +17,7 @@ import pytest
 from hypertare.base.errors import MachineError
 from hypertare.base.paths import walk_plugin
 from hypertare.walk import processors, run
+from hypertare.walk.options import Options
 
 pytestmark = pytest.mark.runs
 
@@ -237,4 +238,4 @@ def test_a_plugin_that_qemu_refuses(tmp_path):
 def test_without_qemu(monkeypatch):
     monkeypatch.setattr(run, "QEMU", "qemu-of-no-such-name")
     with pytest.raises(MachineError, match="apt-get install qemu-user"):
-        run.walk(["true"], processors.chosen(["zen4"]), run.Options(1, 0.25), lambda *_: None)
+        run.walk(["true"], processors.chosen(["zen4"]), Options(1, 0.25), lambda *_: None)

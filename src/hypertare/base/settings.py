@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from hypertare.base.closed import Closed
 
 
-class Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+class Settings(Closed):
+    """A table, or what stands in one."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypertare.base.units import human_duration
 
@@ -21,31 +23,16 @@ class Watch:
     """Observer of a campaign: a bar on a terminal, a line now and then elsewhere. All on stderr."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        self._console = Console(stderr=True)
-        self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=12),
-            TextColumn("{task.fields[done]} trials"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            TextColumn("{task.fields[found]}"),
-            console=self._console,
-            transient=True,
-            disable=not sys.stderr.isatty(),
-            refresh_per_second=2,  # the controller shares the CPUs that are measured
-        )
-        self._task = self._bar.add_task("setting up", total=1.0, done=0, left="", found="")
+        self._bar = _Bar() if sys.stderr.isatty() else None
+        self._began = time.monotonic()
         self._done = 0
         self._so_far: SoFar | None = None
         self._found: Change | None = None
         self._warned: set[str] = set()
 
     def __enter__(self) -> Watch:
-        self._bar.start()
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def __exit__(
@@ -54,53 +41,56 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def tell(self, text: str) -> None:
-        self._bar.update(self._task, description=text)
-        self._plain(text)
+        if self._bar is None:
+            _line(text)
+        else:
+            self._bar.show(text)
 
     def bench(self, boot: int, plot: Plot) -> None:
+        if self._bar is None:
+            return
         guests = sum(variant.kind.uses_accelerator for variant in plot.variants)
         what = f"starting {guests} guest{'s' * (guests != 1)}" if guests else "making the bench"
         levels = ", ".join(f"{name} = {level}" for name, level in plot.levels.items())
-        self._bar.update(self._task, description=f"{what} {levels}".strip())
+        self._bar.show(f"{what} {levels}".strip())
 
     def boots(self, done: int, of: int, at_once: int, remaining_s: float) -> None:
         """Of emulated machines: how many of those that are asked for have ended."""
-        left = f"at most {human_duration(remaining_s)} left"
+        left = _at_most(remaining_s)
         text = f"{done} of {of} boots, {at_once} at a time"
-        elapsed = self._bar.tasks[0].elapsed or 0.0
-        total = max(elapsed + remaining_s, 1e-9)
-        self._bar.update(self._task, description=text, completed=elapsed, total=total, left=left)
-        if done == 0:
-            self._plain(f"{of} boots, {at_once} at a time, {left}")
+        if self._bar is not None:
+            self._bar.show(text)
+            self._bar.go_on(self._elapsed_s, remaining_s, {"left": left})
+        elif done == 0:
+            _line(f"{of} boots, {at_once} at a time, {left}")
 
     def begin(self, planned: PlannedTrial) -> None:
-        if self._bar.disable:
+        if self._bar is None:
             return
         kind = {"warmup": " (warm-up)", "search": " (search)"}.get(planned.kind, "")
-        self._bar.update(self._task, description=f"{planned.workload} on {planned.platform}{kind}")
+        self._bar.show(f"{planned.workload} on {planned.platform}{kind}")
 
     def end(self, finished: FinishedTrial, remaining_s: float) -> None:
         self._done += 1
         self._look(finished)
-        if self._bar.disable and self._done % _PLAIN_EVERY:
+        if self._bar is None and self._done % _PLAIN_EVERY:
             # Trials may follow each other within milliseconds, and nobody sees this one.
             return
-        left = f"at most {human_duration(remaining_s)} left" if remaining_s > 0 else "ending"
+        left = _at_most(remaining_s) if remaining_s > 0 else "ending"
         found = self._found_text()
-        elapsed = self._bar.tasks[0].elapsed or 0.0
-        self._bar.update(
-            self._task,
-            total=max(elapsed + remaining_s, 1e-9),
-            completed=elapsed,
-            done=self._done,
-            left=left,
-            found=found,
-        )
-        if self._done % _PLAIN_EVERY == 0:
-            self._plain(", ".join(filter(None, (f"{self._done} trials", left, found))))
+        if self._bar is None:
+            _line(", ".join(filter(None, (f"{self._done} trials", left, found))))
+        else:
+            fields = {"left": left, "done": f"{self._done}", "found": found}
+            self._bar.go_on(self._elapsed_s, remaining_s, fields)
+
+    @property
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began
 
     def _look(self, finished: FinishedTrial) -> None:
         """What is found so far. Libraries for it are there by now: the stop rule has loaded them."""
@@ -121,16 +111,59 @@ class Watch:
         return f"{found.platform} {change} ({interval}) so far"
 
     def warn(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            self._console.print(f"[yellow]warning:[/] {_escaped(text)}", highlight=False)
+        if text in self._warned:
+            return
+        self._warned.add(text)
+        if self._bar is None:
+            _line(f"warning: {text}")
+        else:
+            self._bar.warn(text)
 
-    def _plain(self, text: str) -> None:
-        if self._bar.disable:
-            self._console.print(text, highlight=False, markup=False)
+
+class _Bar:
+    """What a terminal shows. Its library takes as long to load as it takes to make a bench."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._console = Console(stderr=True)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=12),
+            TextColumn("{task.fields[done]} trials"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[found]}"),
+            console=self._console,
+            transient=True,
+            refresh_per_second=2,  # the controller shares the CPUs that are measured
+        )
+        self._task = self._progress.add_task("setting up", total=1.0, done="0", left="", found="")
+
+    def start(self) -> None:
+        self._progress.start()
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+    def show(self, text: str) -> None:
+        self._progress.update(self._task, description=text)
+
+    def go_on(self, elapsed_s: float, remaining_s: float, fields: Mapping[str, Any]) -> None:
+        total = max(elapsed_s + remaining_s, 1e-9)
+        self._progress.update(self._task, completed=elapsed_s, total=total, **fields)
+
+    def warn(self, text: str) -> None:
+        from rich.markup import escape
+
+        self._console.print(f"[yellow]warning:[/] {escape(text)}", highlight=False)
 
 
-def _escaped(text: str) -> str:
-    from rich.markup import escape
+def _line(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
-    return escape(text)
+
+def _at_most(remaining_s: float) -> str:
+    return f"at most {human_duration(remaining_s)} left"

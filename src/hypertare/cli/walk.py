@@ -73,7 +73,7 @@ def walk(
 
     from hypertare.base.errors import InputError
     from hypertare.cli import outputs
-    from hypertare.walk.run import Options
+    from hypertare.walk.options import Options
     from hypertare.walk.run import walk as run
     from hypertare.walk.show import show
 

@@ -13,7 +13,7 @@ from hypertare.design import planner
 from hypertare.design.planner import Surroundings
 from hypertare.doctor import quick
 from hypertare.engine.prepare import Prepared, on_users_xen
-from hypertare.engine.runners.registry import RUNNERS
+from hypertare.engine.runners.registry import runner_of
 from hypertare.machines.asked import Asked
 from hypertare.machines.environment import versions
 from hypertare.runs.store import Meta, Store
@@ -34,7 +34,7 @@ def create(prepared: Prepared, on: Surroundings, folder: Path, asked: Asked | No
         folder=str(prepared.file.folder),
         argv=tuple(sys.argv),
         seed=prepared.design.seed,
-        machine=RUNNERS[study.machine_kind].state(prepared, on),
+        machine=runner_of(study.machine_kind).state(prepared, on),
         clock=study.clock,
         accelerator=on.accelerator if on.images and not on_users_xen(study) else None,
         versions=versions(paths.agent_binary(), image, asked),
@@ -56,7 +56,7 @@ def create(prepared: Prepared, on: Surroundings, folder: Path, asked: Asked | No
     # A busy host cannot change what is measured in virtual time.
     for text in () if study.clock_kind.repeats else quick.warnings():
         store.add_event(text)
-    of_machine = RUNNERS[study.machine_kind].warnings(prepared, on)
+    of_machine = runner_of(study.machine_kind).warnings(prepared, on)
     for text in (*planner.warnings(study, on), *of_machine):
         store.add_event(text)
     return store

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from hypertare.base.dataclass import dataclass
@@ -16,13 +17,6 @@ from hypertare.design import pc
 from hypertare.design.design import Design, make
 from hypertare.design.planner import Surroundings, files_memory, sut_cpus
 from hypertare.design.profiles import EMULATED
-from hypertare.engine import walks
-from hypertare.machines import batch
-from hypertare.machines.image import bird
-from hypertare.machines.image import programs as real
-from hypertare.machines.image.cache import Cache
-from hypertare.machines.image.kernel import find_source
-from hypertare.machines.image.programs import Choice
 from hypertare.runs.store import is_run
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
@@ -59,16 +53,16 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
     if boots_pcs:
         levels = study.factors.get("sut.cpus", (study.sut.cpus,))
         cpus = tuple(range(max(study.sut.cpus, *map(int, levels), 1)))
-    on = Surroundings(cpus, "tcg", {}, {}, daemon=bird.ON_EMULATED)
+    on = Surroundings(cpus, "tcg", {}, {})
     workdir = _workdir(file, study)
     for plot in design.plots:
         cell = file.cell(plot.levels)
         check_memory(cell)
         sut_cpus(cell.sut.cpus, on)
-        if boots_pcs:
-            batch.check_nics(file, plot, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
+    if boots_pcs:
+        _check_pcs(file, design, on)
     _check_devices(study)
     for name, settings in study.workloads.items():
         if study.sut.image is not None:
@@ -78,10 +72,13 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
             for program in dict.fromkeys(settings.programs):
                 _check_command(name, program, workdir)
         elif settings.argv:
-            _check_in_image(name, settings.programs, real.choose(programs_of(file, study)))
+            _check_in_image(name, settings.programs, programs_of(file, study))
     _check_kernels(study)
     processors = tuple(study.walk.descriptions(file.folder)) if study.walk else ()
-    walks.needs(file, study)
+    if study.walk is not None:
+        from hypertare.engine import walks
+
+        walks.needs(file, study)
     return Prepared(
         file,
         study,
@@ -197,8 +194,23 @@ def programs_of(file: StudyFile, study: Study) -> tuple[str, ...]:
     return tuple(str(file.folder / name) if is_own(name) else name for name in names)
 
 
-def _check_in_image(name: str, programs: tuple[str, ...], chosen: Choice) -> None:
+def _check_pcs(file: StudyFile, design: Design, on: Surroundings) -> None:
+    """Raises:
+    InputError: a bench needs more NICs than a PC has room for.
+    """
+    from hypertare.machines import batch
+    from hypertare.machines.image import bird
+
+    on = replace(on, daemon=bird.ON_EMULATED)
+    for plot in design.plots:
+        batch.check_nics(file, plot, on)
+
+
+def _check_in_image(name: str, programs: tuple[str, ...], sets: tuple[str, ...]) -> None:
     """An emulated machine does not see this host's files."""
+    from hypertare.machines.image.programs import choose
+
+    chosen = choose(sets)
     held = (*EMULATED.programs, *chosen.commands)
     for program in programs:
         folder, _, word = program.rpartition("/")
@@ -223,6 +235,9 @@ def _check_kernels(study: Study) -> None:
     InputError, MachineError: a kernel that is to be on this host is not.
     """
     if study.machine_kind.boots_whole_pcs or _has_guests(study):
+        from hypertare.machines.image.cache import Cache
+        from hypertare.machines.image.kernel import find_source
+
         for asked in kernels(study):
             # The distribution's may have to be fetched first.
             if asked.partition(":")[0] != "debian":

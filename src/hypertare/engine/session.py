@@ -10,7 +10,7 @@ from pathlib import Path
 from hypertare.base import loading
 from hypertare.base.dataclass import dataclass
 from hypertare.design.planner import Surroundings
-from hypertare.engine import capacity, walks
+from hypertare.engine import capacity
 from hypertare.engine.ending import Ended, Ending, sum_up
 from hypertare.engine.laboratory import Asking, Laboratory
 from hypertare.engine.manner import Manner
@@ -18,12 +18,10 @@ from hypertare.engine.new_run import create
 from hypertare.engine.notes import Notes, Observer
 from hypertare.engine.numbers import first_beside_cells
 from hypertare.engine.prepare import Prepared, programs_of
-from hypertare.engine.runners.registry import RUNNERS
+from hypertare.engine.runners.registry import runner_of
 from hypertare.engine.runners.runner import Runner
 from hypertare.machines.asked import Asked
-from hypertare.machines.image import programs as real
 from hypertare.runs.store import Store
-from hypertare.search.rounds import Rounds
 
 
 def carry_out(
@@ -80,6 +78,9 @@ class Session:
         file, study = self.prepared.file, self.prepared.study
         if study.walk is None:
             return
+        from hypertare.engine import walks
+        from hypertare.machines.image import programs as real
+
         stage = walks.Stage(
             study.walk,
             self.prepared.processors,
@@ -125,8 +126,11 @@ class Session:
     def run_searches(self) -> None:
         """Searches loss-free rates, one platform after the other, the settings of each side by side."""
         plan = self.prepared.search
-        for platform in plan.platforms if plan is not None else ():
-            assert plan is not None
+        if plan is None:
+            return
+        from hypertare.search.rounds import Rounds
+
+        for platform in plan.platforms:
             rounds = Rounds(plan, platform, self.store.trials())
             if not rounds.trials_left:
                 continue
@@ -149,4 +153,4 @@ class Session:
 
     @property
     def _runner(self) -> Runner:
-        return RUNNERS[self.prepared.study.machine_kind]
+        return runner_of(self.prepared.study.machine_kind)

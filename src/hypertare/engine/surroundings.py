@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypertare.base import paths
 from hypertare.design.planner import Surroundings
 from hypertare.engine.prepare import Prepared
-from hypertare.engine.runners.registry import RUNNERS
+from hypertare.engine.runners.registry import runner_of
 from hypertare.machines.host.needs import NOTHING, Permissions
 
 
@@ -25,4 +25,4 @@ def surroundings(
         MachineError: something that a platform needs is missing.
     """
     paths.agent_binary()
-    return RUNNERS[prepared.study.machine_kind].surroundings(prepared, tell, allow)
+    return runner_of(prepared.study.machine_kind).surroundings(prepared, tell, allow)

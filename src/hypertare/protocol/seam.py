@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from hypertare.base.closed import Closed
 
 
-class Seam(BaseModel):
+class Seam(Closed):
     """Base of everything that crosses the seam: unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
+    model_config = ConfigDict(allow_inf_nan=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from hypertare.base.closed import Closed
 
 
-class Part(BaseModel):
+class Part(Closed):
     """Base of the summary's parts: closed, unchangeable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def means(text: str) -> Any:

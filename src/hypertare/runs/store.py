@@ -25,8 +25,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Json, TypeAdapter, ValidationError
+from pydantic import Json, TypeAdapter, ValidationError
 
+from hypertare.base.closed import Closed
 from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.base.response import Response
@@ -171,7 +172,7 @@ _KEYS = {
 }
 
 
-class Meta(BaseModel):
+class Meta(Closed):
     """What a run was asked to do, and where; fixed when it starts.
 
     `study_text` is the study file as it was read, `settings` what it came to with the command
@@ -180,8 +181,6 @@ class Meta(BaseModel):
     and `headline`, the one that leads, are by workload. `threshold` is the least cost that
     matters, a share. `published` are others' figures.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     hypertare: str
     study: str

@@ -5,29 +5,26 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from hypertare.base.level import Level
+from hypertare.base.settings import Settings
 from hypertare.base.words import did_you_mean
 
 _Responses = Mapping[str, Collection[str]]
 
 
-class Price(BaseModel):
+class Price(Settings):
     """What `response` of another workload adds on the same platform to the baseline's."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     workload: str
     response: str
 
 
-class BillItem(BaseModel):
+class BillItem(Settings):
     """The amount is `times`, times the sum of the responses `of` the workload, times the `price`; each is
     1 where it is left out. It is an item of the cells that have the levels `where`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: Annotated[str, Field(min_length=1)]
     of: tuple[str, ...] = ()
@@ -44,12 +41,10 @@ class BillItem(BaseModel):
         return self
 
 
-class BillSettings(BaseModel):
+class BillSettings(Settings):
     """What `response` of `workload` adds to the baseline's, by items; the rest is unexplained. Amounts are
     in the response's unit: it is for the study to name items that are.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     workload: str
     response: str

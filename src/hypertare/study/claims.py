@@ -7,9 +7,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from hypertare.base.level import Level, same
+from hypertare.base.settings import Settings
 from hypertare.base.words import did_you_mean, level_text
 from hypertare.study.predictability import LawName
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
@@ -47,7 +48,7 @@ _NO_FACTORS = ("workload", "platform", "guest")
 """What tells cells apart beside factors; `guest` is the number of one."""
 
 
-class Claim(BaseModel):
+class Claim(Settings):
     """An expectation about one response of one platform, in every cell that `where` fits.
 
     `measure` is what is bounded:
@@ -84,8 +85,6 @@ class Claim(BaseModel):
     The response `loss_free_rate` is what the study's searches found, with the goal as the level
     `search.loss`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     text: str
     response: str

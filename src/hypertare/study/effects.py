@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from hypertare.base.level import Level
+from hypertare.base.settings import Settings
 from hypertare.base.words import did_you_mean
 
 LEAST_FACTORS = 2
 """One alone has all of the variance."""
 
 
-class EffectsSettings(BaseModel):
+class EffectsSettings(Settings):
     """`responses`: else the leading one of each workload. `factors`: those that are told one by one, else
     all; what the others do is in the rest. `of`: the response itself, or its efficiency against the
     baseline. Without `workloads` and `platforms` it is all of them.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     responses: tuple[str, ...] = ()
     factors: tuple[str, ...] = ()

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from hypertare.base.settings import Settings
 
 
-class Plot(BaseModel):
+class Plot(Settings):
     """`x`, `lines` and `facet` are factors by their paths, `y` is a response of the workload.
 
     `published` says, in words and with its source, what somebody found before.
@@ -30,8 +30,6 @@ class Plot(BaseModel):
     `interaction` has lines, parallel where the two factors do not change each other's effect. Both are
     means over all other factors, a picture for each platform, of the response or of its efficiency (`of`).
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     title: str
     workload: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hypertare.base.quantities import Share
+from hypertare.base.settings import Settings
 
 LawName = Literal[
     "fair rate",
@@ -20,12 +21,10 @@ LawName = Literal[
 Number = Annotated[int, Field(ge=1)]
 
 
-class PredictabilitySettings(BaseModel):
+class PredictabilitySettings(Settings):
     """`error`: the largest that is still predictable. `held_out`: numbers of guests that no law is
     fitted to; the largest of the run if none of them is in it.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     error: Annotated[Share, Field(gt=0)] = 0.1
     held_out: tuple[Number, ...] = ()

@@ -22,23 +22,20 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level
+from hypertare.base.settings import Settings
 from hypertare.base.words import did_you_mean
 
 _FIXED = ("workload", "platform", "value")
 _MOST_BYTES = 1 << 20
 
 
-class PublishedFile(BaseModel):
+class PublishedFile(Settings):
     """`file` is relative to the study. `response` is the one of this study that its values are set
     beside, `unit` theirs. `where` chooses rows by their columns; `levels` are levels of ours that the
     rows stand for without saying so.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     source: str
     file: Path
@@ -48,10 +45,8 @@ class PublishedFile(BaseModel):
     levels: dict[str, Level] = {}
 
 
-class Point(BaseModel):
+class Point(Settings):
     """A published figure with the one of the baseline that it is compared with."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     source: str
     on: dict[str, str]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from hypertare.base.quantities import Duration, Rate, Share
+from hypertare.base.settings import Settings
 
 LOSS_FREE_RATE = "loss_free_rate"
 
@@ -15,7 +16,7 @@ GOAL = "search.loss"
 """The goal, as a level of the cell: one search answers for each."""
 
 
-class SearchSettings(BaseModel):
+class SearchSettings(Settings):
     """A search for the highest rate that loses no more than a goal, for each goal in `loss` (shares).
 
     `over` names factors: each combination of their levels is searched, on each of `platforms`. `low`
@@ -24,8 +25,6 @@ class SearchSettings(BaseModel):
     `duration`; trials of `sum` seconds decide about a rate, and it is too high if more than the share
     `exceed` of them lost more than the goal. With `only` the study's own cells are not run.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     workload: str
     over: tuple[str, ...] = ()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from hypertare.base.level import Level
 from hypertare.base.quantities import Share
+from hypertare.base.settings import Settings
 from hypertare.platforms.registry import PlatformName
 
 Goal = Literal["goodput", "cpu", "balance"]
@@ -18,11 +19,7 @@ PHASE = "tune.phase"
 """Stands in the cell of every trial of a tuning: what it was for."""
 
 
-class Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-
-class Range(Table):
+class Range(Settings):
     """A knob of whole numbers from `low` to `high`, both included."""
 
     low: int
@@ -38,7 +35,7 @@ class Range(Table):
         return self
 
 
-class Ladder(Table):
+class Ladder(Settings):
     """Levels in ascending order, with a goal of the knob's own."""
 
     levels: Annotated[tuple[Level, ...], Field(min_length=2)]
@@ -77,7 +74,7 @@ def _one_level(given: object) -> object:
     return given
 
 
-class TuneSettings(Table):
+class TuneSettings(Settings):
     """What may be changed, from where, for which workload.
 
     `knobs` by path; `default` gives the level that a recommendation has to beat, where it is not what

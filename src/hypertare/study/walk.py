@@ -13,18 +13,19 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from hypertare.base.quantities import Share
+from hypertare.base.settings import Settings
+from hypertare.walk.options import Options
 from hypertare.walk.processors import DEFAULT, OWN, Description, chosen
-from hypertare.walk.run import Options
 
 PROCESSOR = "walk.processor"
 SHARED_CACHE = "walk.shared_cache"
 """Factors of modelled responses: what one and the same trial would have cost on each of them."""
 
 
-class WalkSettings(BaseModel):
+class WalkSettings(Settings):
     """Each workload is run once more under the model, for all processors and caches at a time.
 
     `shared_cache`: `own`, as the processor's description has it, `none`, or a size. `workloads`: which;
@@ -32,8 +33,6 @@ class WalkSettings(BaseModel):
     translation cost nothing; it says how many of its cycles an instruction of virtual time stands for.
     `cache_share`: of every cache, what page tables may hold.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     processors: Annotated[tuple[str, ...], Field(min_length=1)] = (DEFAULT,)
     shared_cache: Annotated[tuple[str, ...], Field(min_length=1)] = (OWN,)

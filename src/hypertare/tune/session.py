@@ -20,7 +20,7 @@ from hypertare.engine.laboratory import Laboratory
 from hypertare.engine.manner import Manner
 from hypertare.engine.new_run import create
 from hypertare.engine.notes import Observer
-from hypertare.engine.runners.registry import RUNNERS
+from hypertare.engine.runners.registry import runner_of
 from hypertare.engine.session import Session
 from hypertare.findings.tuning import Tuning
 from hypertare.platforms.registry import BASELINE, find
@@ -206,7 +206,7 @@ def check_machine(prepared: Prepared, on: Surroundings) -> None:
     """
     if prepared.known is None:
         return
-    state = RUNNERS[prepared.run.study.machine_kind].state(prepared.run, on)
+    state = runner_of(prepared.run.study.machine_kind).state(prepared.run, on)
     accelerated = find(prepared.platform).uses_accelerator
     known_runs.check_machine(prepared.known, state, on.accelerator if accelerated else None)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, computed_field
+from pydantic import computed_field
 
+from hypertare.base.closed import Closed
 from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell
 
@@ -17,11 +18,7 @@ ONE_STAGE: Paging = "native"
 """Addresses go through one set of page tables."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-
-class Counts(_Strict):
+class Counts(Closed):
     """Of one layout on one processor, as the plugin writes them."""
 
     paging: Paging
@@ -49,12 +46,12 @@ class Counts(_Strict):
 _SAME = {"paging", "guest_pages", "host_pages", "uncached_references"}
 
 
-class ProcessorCounts(_Strict):
+class ProcessorCounts(Closed):
     processor: str
     layouts: list[Counts]
 
 
-class Answer(_Strict):
+class Answer(Closed):
     """What one program did under QEMU; `ended` is false if its end was not seen."""
 
     program: str
@@ -67,7 +64,7 @@ class Answer(_Strict):
     processors: list[ProcessorCounts]
 
 
-class Cost(_Strict):
+class Cost(Closed):
     """One layout on one processor: the counts and what follows of them."""
 
     counts: Counts
@@ -98,7 +95,7 @@ class Cost(_Strict):
         return self.counts.second_tlb_cycles + self.counts.cycles
 
 
-class ProcessorCosts(_Strict):
+class ProcessorCosts(Closed):
     name: str
     title: str
     shared_cache: str = "own"
@@ -107,7 +104,7 @@ class ProcessorCosts(_Strict):
     layouts: list[Cost]
 
 
-class WalkSummary(_Strict):
+class WalkSummary(Closed):
     """What `hypertare walk --json` writes."""
 
     command: list[str]

@@ -18,6 +18,7 @@ from typing import IO, Any
 from hypertare.base import paths
 from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import HypertareError, InputError, MachineError
+from hypertare.walk.options import Options
 from hypertare.walk.processors import Description
 from hypertare.walk.result import Answer, Cost, ProcessorCosts, WalkSummary, summed
 
@@ -26,15 +27,6 @@ _OWN = "hypertare-walk: "
 _TRY_LIMIT_S = 60
 _POLL_S = 0.25
 Progress = Callable[[int, float], None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """`cycles_per_instruction`: of the program if translation cost nothing. `cache_share`: of every
-    cache, what page tables may hold."""
-
-    cycles_per_instruction: float
-    cache_share: float
 
 
 @dataclass(frozen=True)

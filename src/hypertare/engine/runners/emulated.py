@@ -160,4 +160,4 @@ def _check_memory(prepared: Prepared, programs: int) -> None:
                 )
 
 
-EMULATED = Emulated()
+RUNNER = Emulated()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from hypertare.base import paths
 from hypertare.base.errors import MachineError
@@ -24,13 +25,15 @@ from hypertare.machines.accelerator import best_accelerator, require_qemu
 from hypertare.machines.host import engine, vhost, xen
 from hypertare.machines.host.loan import Loan, recover
 from hypertare.machines.host.needs import Needs, Permissions, check
-from hypertare.machines.image import bird
-from hypertare.machines.image.build import Image, build
 from hypertare.machines.local import LocalMachine
 from hypertare.protocol.plan import Accelerator
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
 from hypertare.study import Study
+
+if TYPE_CHECKING:
+    from hypertare.design.planner.surroundings import Startable
+    from hypertare.machines.image.build import Image
 
 _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 """Variables that belong to the shell that started us, not to the command."""
@@ -52,6 +55,8 @@ class Local(Runner):
             if platform.under_hypervisor:
                 xen.check(Host(), [file.cell(plot.levels) for plot in prepared.design.plots])
             if platform.image is not None:
+                from hypertare.machines.image.build import build
+
                 for kernel in kernels(study):
                     images[kernel, platform.image] = build(kernel, platform.image, progress=tell)
             if platform.uses_accelerator:
@@ -63,7 +68,7 @@ class Local(Runner):
             image = engine.find(study.sut.engine, study.sut.image, tell)
         own = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
         variables = own if image is None else image.environment
-        daemon = bird.build(tell) if study.speaks_ospf else None
+        daemon = _daemon(tell) if study.speaks_ospf else None
         on = Surroundings(
             prepared.cpus,
             accelerator,
@@ -103,6 +108,12 @@ def _machine(manner: Manner, study: Study, on: Surroundings) -> LocalMachine:
     return LocalMachine(paths.agent_binary(), Loan(manner.allow), image, study.sut.network)
 
 
+def _daemon(tell: Callable[[str], None]) -> Startable:
+    from hypertare.machines.image import bird
+
+    return bird.build(tell)
+
+
 def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:
     """What `auto` means here. That what needs KVM has it is seen to before anything is started."""
     asked = study.factors.get("sut.accelerator", (study.sut.accelerator,))
@@ -122,4 +133,4 @@ def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Acc
     return choice.accelerator
 
 
-LOCAL = Local()
+RUNNER = Local()

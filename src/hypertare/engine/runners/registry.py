@@ -1,10 +1,14 @@
-"""Every kind of machine that studies are run on: a new one is entered here."""
+"""Who runs studies of a kind of machine. Each has one file beside this one, of the kind's name."""
 
 from __future__ import annotations
 
-from hypertare.engine.runners.emulated import EMULATED
-from hypertare.engine.runners.local import LOCAL
+from importlib import import_module
+
 from hypertare.engine.runners.runner import Runner
 from hypertare.machine_kinds.machine_kind import MachineKind
 
-RUNNERS: dict[MachineKind, Runner] = {runner.kind: runner for runner in (LOCAL, EMULATED)}
+
+def runner_of(kind: MachineKind) -> Runner:
+    """Loaded when it is asked for: a run on this host needs nothing of the emulated machine's."""
+    runner: Runner = import_module(f"hypertare.engine.runners.{kind.name}").RUNNER
+    return runner

@@ -1,6 +1,6 @@
 """What the engine does on a kind of machine and not on others.
 
-Each has one file beside this one, and stands in `registry.py`. What a study and its design see of a
+Each has one file beside this one. What a study and its design see of a
 kind is in `hypertare.machine_kinds`.
 """
 

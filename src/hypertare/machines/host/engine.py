@@ -19,13 +19,15 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host, Ran
-from hypertare.machines.image.cache import Cache, Entry
 from hypertare.protocol import plan
+
+if TYPE_CHECKING:
+    from hypertare.machines.image.cache import Entry
 
 EngineName = Literal["podman", "docker"]
 PROGRAMS: tuple[EngineName, ...] = ("podman", "docker")
@@ -107,6 +109,8 @@ def _engine(asked: Literal["auto"] | EngineName) -> tuple[str, str]:
 
 def _files(program: str, image: str, number: str, tell: Callable[[str], None]) -> Entry:
     """The image's files, exported once, under `root`."""
+    from hypertare.machines.image.cache import Cache
+
     cache, key = Cache(), f"{program}-{number[:24]}"
     with cache.building(tell):
         found = cache.find("roots", key)

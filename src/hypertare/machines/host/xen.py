@@ -11,7 +11,6 @@ from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
 from hypertare.design import pc
-from hypertare.machines.image.xen import P2M_LIMIT
 from hypertare.study import Study
 
 TYPE = "/sys/hypervisor/type"
@@ -122,6 +121,8 @@ def _check_memory(xen: Xen, study: Study) -> None:
     if not any(platform.has_own_kernel for platform in study.platforms):
         return
     memory, count = study.sut.memory, study.bench_guests
+    from hypertare.machines.image.xen import P2M_LIMIT
+
     if memory > P2M_LIMIT:
         raise MachineError(
             f"sut.memory is {human_size(memory)}, but the guests' kernel has room for "
