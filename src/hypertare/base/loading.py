@@ -26,7 +26,7 @@ def begin() -> None:
     """Loads what was named, beside whatever comes next, until `wait`."""
     if not _later:
         return
-    thread = threading.Thread(target=_load, args=(_HEAD_START_S,), name="loading", daemon=True)
+    thread = threading.Thread(target=_load_beside, name="loading", daemon=True)
     _loading.append(thread)
     thread.start()
 
@@ -38,7 +38,11 @@ def wait() -> None:
     _load()
 
 
-def _load(after_s: float = 0.0) -> None:
-    time.sleep(after_s)
+def _load_beside() -> None:
+    time.sleep(_HEAD_START_S)
+    _load()
+
+
+def _load() -> None:
     while _later:
         import_module(_later.pop(0))

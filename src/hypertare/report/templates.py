@@ -1,17 +1,50 @@
-"""The pages' templates. Importing this compiles those of a run's page: beside a warm-up, if it can be."""
+"""The pages' templates. Importing this loads those of a run's page: beside a warm-up, if it can be."""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import sys
 from pathlib import Path
+from typing import Any
 
 import jinja2
+from jinja2.bccache import Bucket
 
+from hypertare.report import kept
+
+
+class _Compiled(jinja2.BytecodeCache):
+    """Templates as they were compiled, each in a file of its own for all that has a part in that."""
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        try:
+            bucket.load_bytecode(io.BytesIO(self._file(bucket).read_bytes()))
+        except Exception:
+            # Not there, or damaged, which shows itself in many ways.
+            bucket.reset()
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        made = io.BytesIO()
+        bucket.write_bytecode(made)
+        kept.keep(self._file(bucket), made.getvalue())
+
+    @staticmethod
+    def _file(bucket: Bucket) -> Path:
+        return kept.place(f"page-{_of(bucket.key, bucket.checksum, *_COMPILER)}.jinja")
+
+
+def _of(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+
+
+_OPTIONS: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+_COMPILER = (jinja2.__version__, sys.version, repr(_OPTIONS))
 _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
-    autoescape=True,
     undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
+    bytecode_cache=_Compiled(),
+    **_OPTIONS,
 )
 _OF_RUNS = ("report.html.j2", "page.html.j2", "figure.html.j2")
 
