@@ -33,7 +33,7 @@ def prepared(more: str = "", text: str = TEXT) -> Prepared:
 
 
 def said_of(built: Any, more: str = "", text: str = TEXT) -> list[str]:
-    return emulated.EMULATED.warnings(prepared(more, text), on(built))
+    return emulated.RUNNER.warnings(prepared(more, text), on(built))
 
 
 def choose(more: str, monkeypatch: pytest.MonkeyPatch, built: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ class _Compiled(jinja2.BytecodeCache):
     """Templates as they were compiled, each in a file of its own for all that has a part in that."""
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        try:
-            bucket.load_bytecode(io.BytesIO(self._file(bucket).read_bytes()))
-        except Exception:
-            # Not there, or damaged, which shows itself in many ways.
-            bucket.reset()
+        file = self._file(bucket)
+        # Damage shows itself in many ways.
+        with suppress(Exception):
+            bucket.load_bytecode(io.BytesIO(file.read_bytes()))
+        if bucket.code is None:
+            with suppress(OSError):
+                file.unlink()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         made = io.BytesIO()
