@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import sys
 import time
@@ -42,6 +43,8 @@ class Path:
 
 
 def main(argv: Sequence[str]) -> list[Row]:
+    if not shutil.which("iperf3"):
+        raise NotMeasured("iperf3 is not installed")
     return common.in_sandbox(__file__, argv, __doc__, measure)
 
 
@@ -58,8 +61,8 @@ def measure(quick: bool) -> list[Row]:
         return [
             tcp(path, 1),
             tcp(path, 4),
-            udp(path, segmentation=True),
-            udp(path, segmentation=False),
+            *udp(path, segmentation=True),
+            *udp(path, segmentation=False),
             tcp_pacing(path, round(most_tcp / 10, -6)),
             udp_pacing(path, round(most_udp / 10, -5)),
             tcp_pacing(path, 1e6),
@@ -81,19 +84,31 @@ def tcp(path: Path, flows: int) -> Row:
     return common.against_peer(name, "Gb/s", pairs, at_least=1.0)
 
 
-def udp(path: Path, segmentation: bool) -> Row:
+def udp(path: Path, segmentation: bool) -> list[Row]:
+    """What came, and what was lost of what was sent."""
+    lost: tuple[list[float], list[float]] = ([], [])
+
     def ours() -> float:
         extra = ["--segmentation"] if segmentation else []
         values = path.ours("--udp", "--message", "64", *extra)["receive"]
-        return values["received_packets"] / values["elapsed_s"] / 1e6
+        came, gone = values["received_packets"], values["lost_packets"]
+        lost[0].append(100 * gone / (came + gone))
+        return came / values["elapsed_s"] / 1e6
 
     def peer() -> float:
         total = path.iperf("-u", "-b", "0", "-l", "64")["sum"]
+        lost[1].append(100 * total["lost_packets"] / total["packets"])
         return (total["packets"] - total["lost_packets"]) / total["seconds"] / 1e6
 
-    name = f"stream UDP 64 B, received, {'with' if segmentation else 'without'} segmentation"
+    name = f"stream UDP 64 B, {'with' if segmentation else 'without'} segmentation"
     pairs = common.alternate(path.rounds, ours, peer)
-    return common.against_peer(name, "M/s", pairs, at_least=4.0 if segmentation else 1.0)
+    of_ours, of_peer = map(statistics.median, lost)
+    return [
+        common.against_peer(
+            f"{name}, received", "M/s", pairs, at_least=4.0 if segmentation else 1.1
+        ),
+        common.at_most(f"{name}, lost", "%", of_ours, of_peer, peer=of_peer),
+    ]
 
 
 def tcp_pacing(path: Path, bps: float) -> Row:
