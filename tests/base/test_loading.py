@@ -10,8 +10,9 @@ def test_what_was_named_is_there_after_waiting() -> None:
     code = (
         "import sys; from hypertare.base import loading;"
         "loading.later('hypertare.findings.summarise'); loading.begin();"
-        "loading.later('json.tool'); loading.wait();"
-        "assert {'hypertare.findings.summarise', 'json.tool'} <= set(sys.modules)"
+        "loading.begin(); loading.later('json.tool'); loading.begin(); loading.later('xml.sax');"
+        "loading.wait();"
+        "assert {'hypertare.findings.summarise', 'json.tool', 'xml.sax'} <= set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -26,7 +26,7 @@ def begin() -> None:
     """Loads what was named, beside whatever comes next, until `wait`."""
     if not _later:
         return
-    thread = threading.Thread(target=_load_beside, name="loading", daemon=True)
+    thread = threading.Thread(target=_load_beside, args=(_taken(),), name="loading", daemon=True)
     _loading.append(thread)
     thread.start()
 
@@ -35,14 +35,21 @@ def wait() -> None:
     """Returns when all that was named is there."""
     while _loading:
         _loading.pop().join()
-    _load()
+    _load(_taken())
 
 
-def _load_beside() -> None:
+def _taken() -> tuple[str, ...]:
+    """What is left to load is loaded once, by whoever has taken it."""
+    taken = tuple(_later)
+    _later.clear()
+    return taken
+
+
+def _load_beside(modules: tuple[str, ...]) -> None:
     time.sleep(_HEAD_START_S)
-    _load()
+    _load(modules)
 
 
-def _load() -> None:
-    while _later:
-        import_module(_later.pop(0))
+def _load(modules: tuple[str, ...]) -> None:
+    for module in modules:
+        import_module(module)

@@ -85,6 +85,7 @@ class Campaign:
             self.cells.close(self.cells.open(index))
             return
         if plot.boots:
+            # A boot is longer than most warm-ups.
             loading.begin()
         failure = self.benches.make(live, boot)
         if failure is not None:
