@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from hypertare.base.paths import agent_binary
-from hypertare.machines.image import cpio, emulator
 from hypertare.machines.image.build import Image, build
 from hypertare.protocol import plan
 from hypertare.protocol.records import TaskResult
 from hypertare.runs.store import Store
+from tests.integration import emulate
 from tests.integration.lab import Lab, own_cache, summary, told
 from tests.integration.stops import KICKED, busy, stopping
 
@@ -126,22 +124,14 @@ def course(image: Image, folder: Path, seed: int, **env: str) -> list[str]:
         ),
         plan.TeardownStep(),
     )
-    text = b"".join(step.model_dump_json().encode() + b"\n" for step in steps)
-    archive, told = folder / "plan.cpio", folder / "records"
-    archive.write_bytes(cpio.archive([cpio.file("plan.jsonl", text)]))
-    argv = [
-        *(agent_binary(), "emulate", f"--emulator={emulator.build().program}", "--cpus=4"),
-        *(f"--kernel={image.kernel}", f"--initramfs={image.initramfs}", f"--initramfs={archive}"),
-        *(f"--records={told}", f"--console={folder / 'console'}", f"--seed={seed}"),
-        *("--memory=192M", "--limit=300"),
-    ]
-    env = {**os.environ, **env, "QEMU_ICOUNT_DIGEST": "1"}
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as machine:
-        assert machine.stderr is not None
-        said = machine.stderr.read().decode()
-    assert machine.returncode == 0, said
-    assert b'"record":"teardown"' in told.read_bytes()
-    return [line for line in said.splitlines() if line.startswith("icount ")]
+    told = emulate.boot(
+        image,
+        steps,
+        folder,
+        *("--cpus=4", f"--seed={seed}", "--memory=192M"),
+        environment={**env, "QEMU_ICOUNT_DIGEST": "1"},
+    )
+    return [line for line in told.said.splitlines() if line.startswith("icount ")]
 
 
 GUESTS = """

@@ -10,7 +10,8 @@ from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.xen import quick_to_boot
 from hypertare.protocol import plan
 from hypertare.protocol.seam import Seam
-from tests.integration.domains import XL, Boot, bench, boot, guest
+from tests.integration.domains import XL, bench, boot, guest
+from tests.integration.emulate import Boot
 from tests.integration.lab import Lab, rows, summary, trials
 
 pytestmark = pytest.mark.guest

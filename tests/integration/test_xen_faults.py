@@ -12,7 +12,8 @@ import pytest
 from hypertare.machines.image import cpio
 from hypertare.machines.image.build import Image, build
 from hypertare.protocol import plan
-from tests.integration.domains import XL, Boot, bench, boot, guest
+from tests.integration.domains import XL, bench, boot, guest
+from tests.integration.emulate import Boot
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("xen")]
 

@@ -5,25 +5,23 @@ unless they have learned each other's networks by OSPF.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hypertare.base.paths import agent_binary
 from hypertare.design import routers
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.design.routers import Network, networks
-from hypertare.machines.image import bird, cpio
+from hypertare.machines.image import bird
 from hypertare.machines.image.build import build
 from hypertare.protocol import plan
 from hypertare.protocol.records import NodeReady
 from hypertare.protocol.seam import Seam
 from hypertare.runs.store import Store
 from hypertare.study.bench import Family
-from tests.integration import frames, machine_python
+from tests.integration import emulate, frames, machine_python
 from tests.integration.lab import Lab, trials
 from tests.integration.strays import strays, wanted
 
@@ -173,29 +171,17 @@ def steps() -> list[Seam]:
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What one boot of the machine tells of all that."""
     folder = tmp_path_factory.mktemp("routers")
-    image, daemon = build(profile="xen"), bird.build()
-    text = b"".join(step.model_dump_json().encode() + b"\n" for step in steps())
-    archives = {
-        "plan.cpio": cpio.archive([cpio.file("plan.jsonl", text)]),
-        "python.cpio": machine_python.archive(Path(frames.__file__), folder),
-    }
-    for name, data in archives.items():
-        (folder / name).write_bytes(data)
-    behind = [image.initramfs, daemon.carried, *(folder / name for name in archives)]
-    told = folder / "records"
-    argv = [agent_binary(), "emulate", f"--kernel={image.kernel}", f"--records={told}"]
-    argv += [*(f"--initramfs={one}" for one in behind), "--module=veth", "--module=af_packet"]
-    argv += [f"--hypervisor={image.hypervisor}", "--driver-memory=512M", "--memory=1100M"]
-    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        # Its input stays open: when that ends, so does the machine.
-        assert process.wait(500) == 0, process.stderr and process.stderr.read()
-    finally:
-        process.kill()
-        process.wait()
-    found = [json.loads(line) for line in told.read_bytes().splitlines()]
-    assert found[-1]["record"] == "teardown", found[-3:]
-    return found
+    python = folder / "python.cpio"
+    python.write_bytes(machine_python.archive(Path(frames.__file__), folder))
+    told = emulate.boot(
+        build(profile="xen"),
+        steps(),
+        folder,
+        *("--module=veth", "--module=af_packet", "--driver-memory=512M", "--memory=1100M"),
+        behind=[bird.build().carried, python],
+        patience_s=500,
+    )
+    return told.records
 
 
 def error(records: list[dict], id: int) -> str | None:
