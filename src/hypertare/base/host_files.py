@@ -8,11 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.paths import cache_dir
 from hypertare.base.programs import captured
 

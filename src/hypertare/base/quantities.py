@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.units import (
     parse_duration,
     parse_of_capacity,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
-
-from hypertare.base.dataclass import dataclass
 
 Better = Literal["higher", "lower"]
 OfGuests = Literal["sum", "mean", "most"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell, Level
 
 

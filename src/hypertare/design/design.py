@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.base.level import Cell
 from hypertare.design.trials import PlannedTrial

@@ -6,8 +6,8 @@ Platforms of one **class** share a boot (`hypertare.platforms.pc_class`).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.platforms.pc_class import PC, PcClass
 from hypertare.platforms.platform import Platform
 from hypertare.stats.line_rate import on_wire

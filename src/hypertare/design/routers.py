@@ -11,9 +11,9 @@ the address which one end sends to decides which router the packets go through.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from hypertare.base.dataclass import dataclass
 from hypertare.protocol import plan
 from hypertare.study.bench import Family
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell
 
 Kind = Literal["warmup", "measured", "search", "capacity"]

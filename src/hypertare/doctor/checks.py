@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.host_files import Host
 from hypertare.doctor import guests, isolation, measuring, memory, own, quiet, xen
 from hypertare.doctor.finding import Finding

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
 from typing import Protocol
 
 from hypertare.base import interrupt
-from hypertare.base.dataclass import dataclass
 from hypertare.design import planner
 from hypertare.design.design import Plot
 from hypertare.design.trials import FinishedTrial

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hypertare.base import interrupt
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import writing
 from hypertare.machines.host.loan import NotPutBackError
 from hypertare.machines.local import AgentError

@@ -13,10 +13,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell
 from hypertare.design import planner
 from hypertare.design.asks import Ask

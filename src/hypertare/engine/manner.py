@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.engine.prepare import Prepared
 from hypertare.machines.host.needs import NOTHING, Permissions, require_root

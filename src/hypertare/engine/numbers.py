@@ -8,9 +8,8 @@ above, from where no run's cells can come.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from hypertare.base.dataclass import dataclass
 from hypertare.design.trials import Kind, PlannedTrial
 from hypertare.machines.batch import Place
 

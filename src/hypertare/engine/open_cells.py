@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell
 from hypertare.base.level import key as series_key
 from hypertare.design.design import Design, Plot, Variant

@@ -6,10 +6,9 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.base.host_files import Host
 from hypertare.base.units import human_size

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hypertare.base import loading
-from hypertare.base.dataclass import dataclass
 from hypertare.design.planner import Surroundings
 from hypertare.engine import capacity
 from hypertare.engine.ending import Ended, Ending, sum_up

@@ -16,13 +16,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
 from pydantic import ValidationError
 
 from hypertare.base import paths
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.base.level import Cell, key
 from hypertare.engine import walk_root

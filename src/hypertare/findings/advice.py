@@ -7,9 +7,9 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.response import Response
 from hypertare.base.words import listing, percent, place
 from hypertare.findings.series import Series, baseline_of

@@ -18,10 +18,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from hypertare.base import figures
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Level, key, same
 from hypertare.base.response import VIRTUAL
 from hypertare.base.words import factor_text, listing, percent, place, word

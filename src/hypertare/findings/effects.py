@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Level, key, same
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial

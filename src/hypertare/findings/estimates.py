@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import key
 from hypertare.base.response import Response
 from hypertare.base.words import listing

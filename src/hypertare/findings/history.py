@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Literal
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Level, key
 from hypertare.base.response import Better
 from hypertare.findings.setups import unlike_runs

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Level, key, same
 from hypertare.base.response import Response
 from hypertare.base.words import level_text

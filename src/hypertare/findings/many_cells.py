@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell, Level, key, same
 from hypertare.base.response import Better
 from hypertare.findings.series import Series, baseline_of, paired

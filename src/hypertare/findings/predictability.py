@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Level, key
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.response import Response
 from hypertare.runs.summary import Clock, Verdict
 from hypertare.stats import noise, practical, ratio

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell, Level, key, same
 from hypertare.design.trials import FinishedTrial
 from hypertare.stats import ratio

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import key
 from hypertare.design.trials import FinishedTrial
 from hypertare.stats.boots import Running

@@ -14,9 +14,8 @@ instruction are then of the same clock, which is what a ratio of totals needs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell, key
 from hypertare.base.response import ELAPSED
 from hypertare.design.trials import FinishedTrial

@@ -16,10 +16,9 @@ import html
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.units import parse_size
 from hypertare.machine_kinds.registry import find as find_machine
 from hypertare.platforms.registry import find as find_platform

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.settings import Settings
 from hypertare.knobs.commands import Maker
 from hypertare.protocol import plan

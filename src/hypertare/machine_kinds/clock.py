@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
-
-from hypertare.base.dataclass import dataclass
 
 ClockName = Literal["wall", "virtual"]
 """As `clock` of a study has them."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level
 from hypertare.design import pc, planner

@@ -18,14 +18,13 @@ import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
 from pydantic import ValidationError
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import DiffersError, HypertareError, MachineError
 from hypertare.design.pc import Pc
 from hypertare.design.planner.surroundings import Bootable, Emulating

@@ -12,9 +12,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.runs.store import OtherProgram
 
 EVERY_S = 1.0

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from hypertare.base.dataclass import dataclass
 from hypertare.platforms.pc_class import PC, PcClass
 from hypertare.protocol import plan
 

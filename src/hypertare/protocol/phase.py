@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from hypertare.base.dataclass import dataclass
 from hypertare.protocol.plan import Purpose, SchedulerWeight
 from hypertare.protocol.records import Interval, KnobOutcome, ProbeValues, Record, TaskResult
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from hypertare.base import figures
-from hypertare.base.dataclass import dataclass
 from hypertare.base.words import factor_text
 from hypertare.report import charts, colours, levels, vega
 from hypertare.report.model import EcdfPoint, Report

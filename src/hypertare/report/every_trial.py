@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from typing import Any
 
 from hypertare.base import figures
-from hypertare.base.dataclass import dataclass
 from hypertare.base.response import Response
 from hypertare.base.words import word
 from hypertare.report.model import Point, Report

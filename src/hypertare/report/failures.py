@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.summary import FailedTrial
 

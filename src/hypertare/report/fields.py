@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hypertare.base import figures
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Level
 from hypertare.base.words import factor_text, word
 from hypertare.findings.many_cells import Rounds, log_ratios, mean, values_of

@@ -7,9 +7,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from hypertare.base import figures
-from hypertare.base.dataclass import dataclass
 from hypertare.base.response import VIRTUAL
 from hypertare.base.words import word
 from hypertare.probes.stat import STAT

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hypertare.base import figures
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.base.units import human_size
 from hypertare.base.words import level_text, word

@@ -8,10 +8,10 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Level
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial, Kind

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
 from hypertare.base import figures
-from hypertare.base.dataclass import dataclass
 from hypertare.base.units import parse_of_capacity
 from hypertare.base.words import factor_text, word
 from hypertare.report import (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hypertare.base import figures
-from hypertare.base.dataclass import dataclass
 from hypertare.base.words import factor_text, word
 from hypertare.report import charts, levels, vega, verdict
 from hypertare.report.colours import LEVELS

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as Grid
 from rich.text import Text
 
-from hypertare.base.dataclass import dataclass
 from hypertare.report.forest import Forest, Row, bars
 from hypertare.report.terminal_tables import below, plain
 from hypertare.report.verdict import Tone

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.protocol.records import ProbeValues, Record
 
 EXITS, FAULTS, MAPPINGS = "exits", "faults", "mappings"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.words import level_text, percent, word
 from hypertare.findings.tuning import Tuning
 from hypertare.report import page, tuning, tuning_charts

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from hypertare.base import figures
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell, Level
 from hypertare.base.response import Better
 from hypertare.base.words import factor_text, word

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 from hypertare.base import paths
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import HypertareError, InputError
 from hypertare.base.words import did_you_mean
 from hypertare.protocol.constants import RUN_FILE

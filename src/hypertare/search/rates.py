@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Level, same
 from hypertare.runs.summary import Estimate, LossFreeRate
 from hypertare.study.search import GOAL, LOSS_FREE_RATE

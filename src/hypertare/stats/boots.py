@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hypertare.base.dataclass import dataclass
 from hypertare.stats.distributions import f_tail, t_quantile
 from hypertare.stats.interval import Interval, Values, finite, of_mean
 

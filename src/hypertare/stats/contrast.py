@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from hypertare.base.dataclass import dataclass
 from hypertare.stats import boots
 from hypertare.stats.interval import Interval, around, of_mean, welch
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
-
-from hypertare.base.dataclass import dataclass
 
 LEAST = 4
 """Pairs that an interval needs: its standard error is 1 / sqrt(n - 3)."""

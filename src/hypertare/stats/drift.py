@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypertare.base.dataclass import dataclass
 from hypertare.stats.interval import Values, constant, finite
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypertare.base.dataclass import dataclass
 from hypertare.stats.distributions import f_tail, t_quantile
 
 Array = NDArray[np.float64]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypertare.base.dataclass import dataclass
 from hypertare.stats.distributions import t_quantile
 
 Which = Literal["least", "most"]

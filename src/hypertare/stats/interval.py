@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hypertare.base.dataclass import dataclass
 from hypertare.stats.distributions import t_quantile, t_two_sided
 
 Values = Sequence[float] | NDArray[np.float64]

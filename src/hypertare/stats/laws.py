@@ -6,10 +6,9 @@ A law is fitted in logs, so that 10 % off counts the same at 1 guest and at 8.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
-
-from hypertare.base.dataclass import dataclass
 
 Points = Mapping[int, float]
 Fitted = Callable[[int], float]

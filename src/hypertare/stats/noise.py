@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from hypertare.base.dataclass import dataclass
 from hypertare.stats.distributions import t_quantile
 from hypertare.stats.interval import around
 from hypertare.stats.ratio import Better, ByBlock, cost_bounds

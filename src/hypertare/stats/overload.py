@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
-
-from hypertare.base.dataclass import dataclass
 
 CurveKind = Literal["keeps up", "levels off", "livelock", "undecided"]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
-
-from hypertare.base.dataclass import dataclass
 
 Verdict = Literal["costs", "gains", "no difference shown"]
 Reason = Literal["chance", "size", "floor", "many"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from hypertare.base.dataclass import dataclass
 from hypertare.stats.interval import around
 from hypertare.stats.laws import Law
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hypertare.base.dataclass import dataclass
 
 Better = Literal["higher", "lower"]
 ByBlock = Mapping[int, Sequence[float]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hypertare.base.dataclass import dataclass
 from hypertare.stats import boots, ratio
 from hypertare.stats.interval import Interval, welch
 

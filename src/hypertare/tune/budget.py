@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.base.units import human_duration, parse_duration
 

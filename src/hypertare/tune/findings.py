@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 from hypertare import __version__
-from hypertare.base.dataclass import dataclass
 from hypertare.base.response import Response
 from hypertare.base.words import level_text, percent, word
 from hypertare.findings.tuning import (

@@ -5,11 +5,11 @@ Everything that can be known to be wrong is found before anything is started.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError, writing
 from hypertare.base.response import Response
 from hypertare.base.units import human_duration

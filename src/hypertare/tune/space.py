@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.base.level import Cell, Level
 from hypertare.design.design import HARD_TABLES, is_hard

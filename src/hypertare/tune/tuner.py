@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import HypertareError
 from hypertare.base.level import Level
 from hypertare.base.response import Response

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 from hypertare.base.units import human_size, parse_size
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import computed_field
 
 from hypertare.base.closed import Closed
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Cell
 
 Pages = Literal["4K", "2M"]

@@ -12,11 +12,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from hypertare.base import paths
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.walk.options import Options
 from hypertare.walk.processors import Description

@@ -15,9 +15,8 @@ clock filter). What remains is the least time that a record takes to its host ag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from hypertare.base.dataclass import dataclass
 from hypertare.protocol.records import Interval
 
 

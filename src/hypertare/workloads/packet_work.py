@@ -9,7 +9,8 @@ interrupts are theirs, too.
 
 from __future__ import annotations
 
-from hypertare.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from hypertare.base.response import Found, Response, whole
 from hypertare.probes.datapath import DATAPATH
 from hypertare.probes.interrupts import INTERRUPTS

@@ -12,8 +12,8 @@ dropped in one place only, so the parts add up, with two exceptions that the ker
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.probes.drops import places
 from hypertare.protocol.phase import Phase
 from hypertare.protocol.records import Record

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hypertare.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from hypertare.protocol import plan
 
 

@@ -7,12 +7,12 @@ is a method of them; what does not, of the kind. Nothing else asks which kind a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.quantities import Limit, OfCapacity
 from hypertare.base.response import ELAPSED, Found, Response, Values
 from hypertare.base.settings import Settings

@@ -15,10 +15,9 @@ import json
 import os
 import signal
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import HypertareError, MachineError
 from hypertare.base.host_files import Host
 from hypertare.machines.host import journal

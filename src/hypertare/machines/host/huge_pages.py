@@ -5,7 +5,8 @@ Linux, Documentation/admin-guide/mm/hugetlbpage.rst.
 
 from __future__ import annotations
 
-from hypertare.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.protocol.constants import HUGE_PAGE

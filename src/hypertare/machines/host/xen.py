@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.units import human_size

@@ -7,9 +7,9 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.userland import LIBRARIES, Userland, fetch_all, fetched_all

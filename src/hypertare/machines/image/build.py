@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError, MachineError
 from hypertare.base.paths import agent_binary
 from hypertare.design.profiles import (

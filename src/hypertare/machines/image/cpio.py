@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError
 
 _TRAILER = "TRAILER!!!"

@@ -17,9 +17,9 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import MachineError
 from hypertare.base.paths import CHECKOUT, PACKAGE
 from hypertare.base.programs import captured

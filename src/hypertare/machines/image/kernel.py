@@ -6,10 +6,10 @@ import hashlib
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError, MachineError
 from hypertare.machines.image import bzimage
 from hypertare.machines.image.cache import Cache, Entry, Progress

@@ -11,9 +11,9 @@ import hashlib
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import MachineError
 from hypertare.base.paths import CHECKOUT, PACKAGE
 from hypertare.base.programs import captured

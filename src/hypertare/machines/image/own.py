@@ -12,10 +12,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError, MachineError
 from hypertare.base.programs import captured
 from hypertare.machines.image import cpio

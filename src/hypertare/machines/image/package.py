@@ -9,10 +9,10 @@ import re
 import shutil
 import subprocess
 import time
+from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import MachineError
 from hypertare.base.programs import captured
 from hypertare.machines.image.cache import Cache, Entry, Progress

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import InputError, MachineError
 from hypertare.machines.image import cpio, own, source
 from hypertare.machines.image.cache import Cache, Entry, Progress

@@ -12,10 +12,10 @@ import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress

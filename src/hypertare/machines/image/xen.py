@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import zlib
+from dataclasses import dataclass
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.errors import MachineError
 from hypertare.machines.image import cpio
 from hypertare.machines.image.cache import Cache, Entry, Progress

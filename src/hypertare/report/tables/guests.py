@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from hypertare.base import figures
-from hypertare.base.dataclass import dataclass
 from hypertare.base.level import Level, key
 from hypertare.base.response import VIRTUAL
 from hypertare.report import verdict

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from hypertare.base.dataclass import dataclass
 from hypertare.base.figures import number, quantity, significant
 from hypertare.base.level import Level, key
 from hypertare.report.tables.table import Column, Form, Row, Table, text
