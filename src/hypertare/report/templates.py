@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from jinja2.bccache import Bucket
 
-from hypertare.report import kept
+from hypertare.report import cached
 
 
 class _Compiled(jinja2.BytecodeCache):
@@ -30,11 +30,11 @@ class _Compiled(jinja2.BytecodeCache):
     def dump_bytecode(self, bucket: Bucket) -> None:
         made = io.BytesIO()
         bucket.write_bytecode(made)
-        kept.keep(self._file(bucket), made.getvalue())
+        cached.keep(self._file(bucket), made.getvalue())
 
     @staticmethod
     def _file(bucket: Bucket) -> Path:
-        return kept.place(f"page-{_of(bucket.key, bucket.checksum, *_COMPILER)}.jinja")
+        return cached.place(f"page-{_of(bucket.key, bucket.checksum, *_COMPILER)}.jinja")
 
 
 def _of(*parts: str) -> str:

@@ -22,6 +22,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from hypertare.base.closed import Closed
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level
 from hypertare.base.settings import Settings
@@ -45,7 +46,7 @@ class PublishedFile(Settings):
     levels: dict[str, Level] = {}
 
 
-class Point(Settings):
+class Point(Closed):
     """A published figure with the one of the baseline that it is compared with."""
 
     source: str

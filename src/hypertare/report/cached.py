@@ -8,12 +8,12 @@ from pathlib import Path
 
 from hypertare.base.paths import cache_dir
 
-FOLDER = "scripts"
+_FOLDER = "scripts"
 
 
 def place(name: str) -> Path:
     """Of a file, which need not be there."""
-    return cache_dir() / FOLDER / name
+    return cache_dir() / _FOLDER / name
 
 
 def keep(file: Path, data: bytes) -> None:
