@@ -67,7 +67,6 @@ def warnings(
         yield from without_spread(tests)
         yield from below_floor(tests)
     yield from without_ratio(tests)
-    yield from taken_back([test.where for test in tests if test.estimate.reason == "many"])
 
 
 def failures(every: Sequence[Series]) -> Iterator[str]:
@@ -266,13 +265,4 @@ def without_ratio(tests: Sequence[Judged]) -> Iterator[str]:
         yield (
             f"A value of zero or below has no ratio, so a difference is given in place of a cost "
             f"for {listing(named)}."
-        )
-
-
-def taken_back(names: Sequence[str]) -> Iterator[str]:
-    """What was not shown for the number of comparisons alone; each of them by its name."""
-    if names:
-        yield (
-            "By themselves these would be shown; of so many comparisons some seem to differ by chance "
-            f"(Holm's correction): {listing(names)}."
         )

@@ -14,17 +14,17 @@ from hypertare.base.level import Level, key
 from hypertare.base.response import Better, Response
 from hypertare.base.words import listing, place
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings.advice import taken_back
 from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.findings.setups import unlike_runs
 from hypertare.runs.part import Part
-from hypertare.runs.summary import Clock, LossFreeRate, Reason, Summary
+from hypertare.runs.summary import Clock, LossFreeRate, Summary
 from hypertare.search import rates
 from hypertare.stats import boots, comparisons, interval, practical, ratio
+from hypertare.stats.practical import Reason
 from hypertare.study.search import LOSS_FREE_RATE
 from hypertare.workloads.responses import HEADLINE
 
-Direction = Literal["worse", "better", "no difference shown"]
+Direction = Literal["worse", "better", "no difference shown", "undecided"]
 
 
 _Places = Mapping[tuple[str, frozenset[tuple[str, str, Level]]], Series]
@@ -138,8 +138,8 @@ def compare(
     """What B changed against A, in every cell that both have: values, and costs against the baseline.
 
     A change is "worse" or "better" where its interval excludes no change, it is larger than `threshold`
-    (a share; of the larger of both means for a difference), and it is no chance among so many: those that
-    decide (`gate`) are a family of their own (`hypertare.stats.comparisons`).
+    (a share; of the larger of both means for a difference). Intervals are those of many comparisons: those
+    that decide (`gate`) are a family of their own (`hypertare.stats.comparisons.levels`).
 
     Raises:
         InputError: the runs' clocks differ, or they have no cell in common.
@@ -162,10 +162,10 @@ def compare(
     weighed = {draft.series.platform for draft in drafts if draft.of == "cost"}
     decides = [gate.takes(_change(draft, threshold, confidence), weighed) for draft in drafts]
     ps = [draft.p for draft in drafts]
-    chance = comparisons.by_chance(list(zip(decides, ps, strict=True)), confidence)
+    judged_at = comparisons.levels(list(zip(decides, ps, strict=True)), confidence)
     made = [
-        _change(draft, threshold, confidence, many).model_copy(update={"decides": counts})
-        for draft, many, counts in zip(drafts, chance, decides, strict=True)
+        _change(draft, threshold, level).model_copy(update={"decides": counts})
+        for draft, level, counts in zip(drafts, judged_at, decides, strict=True)
     ]
     searched, only_a, only_b = _searches(a.summary.loss_free, b.summary.loss_free, threshold)
     made += (one.model_copy(update={"decides": _decides(gate, one)}) for one in searched)
@@ -222,7 +222,7 @@ def _costs(
                 b=ratio.cost(after.estimate, response.better),
                 log=True,
                 step=step,
-                ends=(step.estimate, step.estimate) if exact else (step.low, step.high),
+                exact=exact,
                 sure=exact,
                 of="cost",
             )
@@ -317,7 +317,7 @@ def _foretold(a: Summary, b: Summary) -> Iterator[str]:
 class _Draft:
     """A change before its verdict, which depends on how many others there are.
 
-    `step` is B - A of the means, in logs where `log`; `ends` are the ends of its interval.
+    `step` is B - A of the means, in logs where `log`; `exact` where nothing varied in virtual time.
     """
 
     series: Series
@@ -329,7 +329,7 @@ class _Draft:
     b: float
     log: bool
     step: interval.Interval
-    ends: tuple[float | None, float | None]
+    exact: bool
     sure: bool
     of: Literal["value", "cost"] = "value"
 
@@ -368,18 +368,19 @@ def _draft(
         b=float(np.mean(after)),
         log=log,
         step=step,
-        ends=(step.estimate, step.estimate) if exact else (step.low, step.high),
+        exact=exact,
         sure=exact or (step.constant and _apart_by_rank(len(before), len(after), confidence)),
     )
 
 
-def _change(draft: _Draft, threshold: float, confidence: float, many: bool = False) -> Change:
-    better, step, ends = draft.response.better, draft.step, draft.ends
+def _change(draft: _Draft, threshold: float, confidence: float) -> Change:
+    better, step = draft.response.better, interval.at(draft.step, confidence)
+    ends = (step.estimate, step.estimate) if draft.exact else (step.low, step.high)
     loss, low, high = (_loss(end, better, draft.log, draft.size) for end in (step.estimate, *ends))
     assert loss is not None
     if low is not None and high is not None:
         low, high = min(low, high), max(low, high)
-    ruling = practical.rule(loss, low, high, threshold=threshold, sure=draft.sure, many=many)
+    ruling = practical.rule(loss, low, high, threshold=threshold, sure=draft.sure)
     names = ("ratio", "ratio_low", "ratio_high")
     if not draft.log:
         names = ("difference", "difference_low", "difference_high")
@@ -411,6 +412,7 @@ _DIRECTIONS: dict[practical.Verdict, Direction] = {
     "costs": "worse",
     "gains": "better",
     "no difference shown": "no difference shown",
+    "undecided": "undecided",
 }
 
 
@@ -472,13 +474,6 @@ def _warnings(
             "Some cells were measured in one boot of a run: two boots may differ by more than the "
             "interval says. Take several boots in each run before trusting a small change."
         )
-    yield from taken_back(
-        [
-            f"{change.response} of {place(change.platform, change.cell)}"
-            for change in made
-            if change.reason == "many"
-        ]
-    )
     if a.summary.clock == "wall" and any(c.response == LOSS_FREE_RATE for c in made):
         yield (
             "The bounds of a loss-free rate come from one search and are no confidence interval: on "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hypertare.base.level import key
 from hypertare.base.response import Response
@@ -24,10 +25,9 @@ from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.findings.setups import unlike_offloads
 from hypertare.probes.conditions import Seen
 from hypertare.runs.summary import Clock, Estimate, FailedTrial, NoiseFloor, PlatformState
-from hypertare.stats import boots, fairness, noise, slow_down
+from hypertare.stats import boots, comparisons, fairness, noise, slow_down
 from hypertare.stats.boots import Booted
-from hypertare.stats.comparisons import by_chance
-from hypertare.stats.interval import p_value
+from hypertare.stats.interval import at, p_value
 from hypertare.stats.practical import THRESHOLD
 from hypertare.stats.slow_down import Side
 from hypertare.study.factors import GUESTS
@@ -40,9 +40,15 @@ OF_PACKETS = frozenset(kind.headline for kind in WORKLOADS.values() if kind.need
 
 @dataclass(frozen=True)
 class Estimates:
-    """What a run found, ready for its summary."""
+    """What a run found, ready for its summary.
+
+    `estimates` have the intervals that they are judged by among all others. `by_themselves` are the same
+    with the intervals of single comparisons: what a claim asks was chosen before any of them was seen,
+    and so is the precision at which a run ends.
+    """
 
     estimates: tuple[Estimate, ...]
+    by_themselves: tuple[Estimate, ...]
     guests: tuple[Estimate, ...]
     noise: tuple[NoiseFloor, ...]
     failed: tuple[FailedTrial, ...]
@@ -96,8 +102,8 @@ def estimate(
         threshold: the least cost that matters, a share.
         clock: in virtual time, values that do not vary are exact.
         platforms: what the platforms turned out to be, for warnings of unlike conditions.
-        leading: by workload, the response that is the question. Verdicts on these are corrected for
-            the number of them, those on all others for theirs.
+        leading: by workload, the response that is the question. These are a family of comparisons, all
+            others another one.
         conditions: by trial, what its machine was like meanwhile, where that was watched.
     """
     leading = leading or {}
@@ -126,14 +132,15 @@ def estimate(
             drafts.append(_Draft(one, base, response, value, comparison, apart, floor, leads))
     offloads = _unlike_offloads(platforms, baseline)
     sends = {workload for workload, name in leading.items() if name in OF_PACKETS}
-    chance = by_chance([(draft.leads, draft.p) for draft in drafts], confidence)
+    judged_at = comparisons.levels([(draft.leads, draft.p) for draft in drafts], confidence)
     found: list[Estimate] = []
+    alone: list[Estimate] = []
     tests: list[Judged] = []
-    for draft, many in zip(drafts, chance, strict=True):
+    for draft, level in zip(drafts, judged_at, strict=True):
         one, response, comparison = draft.one, draft.response, draft.comparison
-        made = _estimate(one, response, draft.value, comparison, draft.floor, rules, many)
+        made = _estimate(one, response, draft.value, comparison, draft.floor, rules, level)
         if draft.difference is not None:
-            made = made.model_copy(update=_of_difference(draft.difference, rules))
+            made = made.model_copy(update=_of_difference(draft.difference, rules, level))
         why = _doubt(response, one, draft.base, conditions or {})
         if why is None and made.verdict == "gains" and one.cell.get("workload") in sends:
             why = offloads.get(one.platform)
@@ -143,10 +150,12 @@ def estimate(
         if response.name == GOODPUT:
             made = made.model_copy(update=_of_alone(one, every, rules))
         found.append(made)
+        alone.append(made if level == confidence else _by_itself(made, draft, rules))
         mean = comparison.mean if comparison else None
         tests.append(Judged(made, draft.floor, draft.value, mean))
     return Estimates(
         tuple(found),
+        tuple(alone),
         tuple(_of_guests(every, responses, rules)),
         tuple(
             NoiseFloor(
@@ -166,6 +175,17 @@ def estimate(
         tuple(_failed(trial) for trial in trials if trial.status == "failed"),
         tuple(advice.warnings(every, responses, tests, rules.baseline, clock, platforms)),
     )
+
+
+def _by_itself(made: Estimate, draft: _Draft, rules: Rules) -> Estimate:
+    """As if it were the only comparison of its run."""
+    assert draft.comparison is not None
+    found: dict[str, Any] = dict(judged(draft.comparison, draft.response, draft.floor, rules))
+    if draft.difference is not None:
+        found.update(_of_difference(draft.difference, rules, rules.confidence))
+    if made.verdict is None:
+        found["verdict"] = None
+    return made.model_copy(update=found)
 
 
 def _of_alone(one: Series, every: Sequence[Series], rules: Rules) -> dict[str, float | None]:
@@ -251,8 +271,8 @@ def _difference(sut: Series, base: Series, response: Response, rules: Rules) -> 
     return boots.mean(pairs.differences, where, rules.confidence)
 
 
-def _of_difference(found: Booted, rules: Rules) -> dict[str, float | None]:
-    low, high = ends_of(found.interval, rules.clock == "virtual")
+def _of_difference(found: Booted, rules: Rules, level: float) -> dict[str, float | None]:
+    low, high = ends_of(at(found.interval, level), rules.clock == "virtual")
     return {
         "difference": found.interval.estimate,
         "difference_low": low,
@@ -267,7 +287,7 @@ def _estimate(
     comparison: Comparison | None,
     floor: noise.Floor | None,
     rules: Rules,
-    many: bool = False,
+    level: float | None = None,
 ) -> Estimate:
     virtual = rules.clock == "virtual"
     compared = comparison is None or comparison.mean.interval.constant
@@ -288,7 +308,7 @@ def _estimate(
         confidence=rules.confidence,
         exact=virtual and value.interval.constant and compared,
         blocks=comparison.blocks if comparison else None,
-        **(judged(comparison, response, floor, rules, many) if comparison else Compared()),
+        **(judged(comparison, response, floor, rules, level) if comparison else Compared()),
     )
 
 

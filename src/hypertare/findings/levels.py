@@ -20,9 +20,8 @@ from hypertare.findings.doubt import doubt
 from hypertare.findings.ruling import Comparison, Rules, ends_of, judged
 from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.runs.summary import LevelChange
-from hypertare.stats import boots, ratio
+from hypertare.stats import boots, comparisons, ratio
 from hypertare.stats.boots import Booted
-from hypertare.stats.comparisons import by_chance
 from hypertare.stats.contrast import Side, contrast, pooled
 from hypertare.stats.interval import Interval, p_value, welch
 
@@ -71,9 +70,9 @@ def level_changes(
         for pairs in _groups(every, factor, levels)
         if (draft := _draft(pairs, factor, costs, leading, rules)) is not None
     ]
-    chance = by_chance([("levels", draft.p) for draft in drafts], rules.confidence)
+    judged_at = comparisons.levels([("levels", draft.p) for draft in drafts], rules.confidence)
     return tuple(
-        _with_verdict(draft, rules, many) for draft, many in zip(drafts, chance, strict=True)
+        _with_verdict(draft, rules, level) for draft, level in zip(drafts, judged_at, strict=True)
     )
 
 
@@ -171,8 +170,8 @@ def _draft(
     return _Draft(_with_points(change, pairs, response, costs, rules), comparison, response)
 
 
-def _with_verdict(draft: _Draft, rules: Rules, many: bool) -> LevelChange:
-    found = judged(draft.comparison, draft.response, None, rules, many)
+def _with_verdict(draft: _Draft, rules: Rules, level: float) -> LevelChange:
+    found = judged(draft.comparison, draft.response, None, rules, level)
     return draft.change.model_copy(update=dict(found))
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from hypertare.base.response import Response
-from hypertare.runs.summary import Clock, Verdict
+from hypertare.runs.summary import Clock
 from hypertare.stats import noise, practical, ratio
 from hypertare.stats.boots import Booted
-from hypertare.stats.interval import Interval
-from hypertare.stats.practical import Reason, Ruling
+from hypertare.stats.interval import Interval, at
+from hypertare.stats.practical import Reason, Ruling, Verdict
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Compared(TypedDict, total=False):
     difference: float
     difference_low: float | None
     difference_high: float | None
+    cost_confidence: float
     verdict: Verdict
     reason: Reason | None
 
@@ -52,9 +53,16 @@ def judged(
     response: Response,
     floor: noise.Floor | None,
     rules: Rules,
-    many: bool,
+    level: float | None = None,
 ) -> Compared:
-    mean = comparison.mean.interval
+    """The verdict on a comparison and the interval that it rests on.
+
+    Args:
+        level: the interval's confidence: among other comparisons it is higher than by itself
+            (`hypertare.stats.comparisons.levels`).
+    """
+    level = rules.confidence if level is None else level
+    mean = at(comparison.mean.interval, level)
     low, high = ends_of(mean, rules.clock == "virtual")
     if comparison.scale == "log":
         cost = ratio.cost(mean.estimate, response.better)
@@ -62,19 +70,21 @@ def judged(
         if low is not None and high is not None:
             ends = ratio.cost_bounds(low, high, response.better)
         gate = floor.least if floor and floor.pairs == "same block" else 0.0
-        ruling = _ruling(comparison, cost, ends, gate, rules, many)
+        ruling = _ruling(comparison, cost, ends, gate, rules)
         return {
             "cost": cost,
             "cost_low": ends[0],
             "cost_high": ends[1],
+            "cost_confidence": level,
             "verdict": ruling.verdict,
             "reason": ruling.reason,
         }
-    ruling = _difference_ruling(comparison, response, low, high, rules, many)
+    ruling = _difference_ruling(comparison, response, low, high, rules)
     return {
         "difference": mean.estimate,
         "difference_low": low,
         "difference_high": high,
+        "cost_confidence": level,
         "verdict": ruling.verdict,
         "reason": ruling.reason,
     }
@@ -86,7 +96,6 @@ def _difference_ruling(
     low: float | None,
     high: float | None,
     rules: Rules,
-    many: bool,
 ) -> Ruling:
     """A difference matters as a share of the largest value seen on either side."""
     size = comparison.size or 1.0
@@ -94,7 +103,7 @@ def _difference_ruling(
     ends: tuple[float | None, float | None] = (None, None)
     if low is not None and high is not None:
         ends = (min(sign * low, sign * high), max(sign * low, sign * high))
-    return _ruling(comparison, sign * comparison.mean.interval.estimate, ends, 0.0, rules, many)
+    return _ruling(comparison, sign * comparison.mean.interval.estimate, ends, 0.0, rules)
 
 
 def _ruling(
@@ -103,15 +112,12 @@ def _ruling(
     ends: tuple[float | None, float | None],
     gate: float,
     rules: Rules,
-    many: bool,
 ) -> Ruling:
     interval = comparison.mean.interval
     sure = interval.constant and (
         rules.clock == "virtual" or practical.unanimous(interval.n, rules.confidence)
     )
-    return practical.rule(
-        loss, ends[0], ends[1], threshold=rules.threshold, floor=gate, sure=sure, many=many
-    )
+    return practical.rule(loss, ends[0], ends[1], threshold=rules.threshold, floor=gate, sure=sure)
 
 
 def ends_of(interval: Interval, virtual: bool) -> tuple[float | None, float | None]:

@@ -85,10 +85,8 @@ def summarise(
     disturbed = disturbances(trials, seen, store.other_programs())
     modelled = joined(file, trials, walked) if walked else ()
     # Of the same trials once more: what is to be said of these is said already.
-    estimates = (
-        *found.estimates,
-        *estimate(tuple(modelled), responses, **rules).estimates,
-    )
+    of_models = estimate(tuple(modelled), responses, **rules)
+    by_themselves = (*found.by_themselves, *of_models.by_themselves)
     foretold = tuple(
         predictability(
             trials,
@@ -103,7 +101,7 @@ def summarise(
     had = Conditions({one.platform: one.accelerator for one in platforms}, meta.machine.cpus)
     every = series(trials)
     factorials = _effects(meta, trials)
-    known = (*estimates, *found.guests, *rates.estimates(searched, meta.baseline))
+    known = (*by_themselves, *found.guests, *rates.estimates(searched, meta.baseline))
     return Summary(
         hypertare=meta.hypertare,
         study=meta.study,
@@ -118,18 +116,18 @@ def summarise(
         ended=last.at if last.what in ("stopped", "completed") else None,
         complete=last.what == "completed",
         platforms=platforms,
-        estimates=estimates,
+        estimates=(*found.estimates, *of_models.estimates),
         guests=found.guests,
         levels=level_changes(trials, _factors(meta, trials, references or {}), *_asked(meta)),
         effects=factorials,
         noise=found.noise,
-        curves=tuple(curves(found.estimates)),
+        curves=tuple(curves(found.by_themselves)),
         shifts=tuple(shifts(trials, of.round_trips, _asked(meta)[1])),
         bills=_bills(meta, trials),
         predictability=foretold,
         loss_free=searched,
-        totals=tuple(totals(file, estimates, walked)),
-        published=tuple(_published(meta, file, estimates)),
+        totals=tuple(totals(file, by_themselves, walked)),
+        published=tuple(_published(meta, file, by_themselves)),
         claims=tuple(
             judge(claim, known, foretold, had, every, meta.baseline, factorials)
             for claim in _claims(store, meta)
@@ -403,7 +401,7 @@ def _missed(meta: Meta, found: Estimates) -> list[str]:
     from hypertare.study.design import DesignSettings
 
     design = DesignSettings.model_validate(meta.settings.get("design", {}))
-    told = missed(found.estimates, found.noise, meta.headline, design)
+    told = missed(found.by_themselves, found.noise, meta.headline, design)
     return [told] if told else []
 
 

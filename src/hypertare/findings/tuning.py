@@ -10,7 +10,8 @@ from hypertare.base.response import Better
 from hypertare.knobs.commands import Where
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.part import Part
-from hypertare.runs.summary import Clock, Verdict
+from hypertare.runs.summary import Clock
+from hypertare.stats.practical import Verdict
 from hypertare.study.tune import Goal
 
 

@@ -10,9 +10,8 @@ from hypertare.base.response import Better
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.part import Part, means
 from hypertare.stats.overload import CurveKind
+from hypertare.stats.practical import Reason, Verdict
 
-Verdict = Literal["costs", "gains", "no difference shown"]
-Reason = Literal["chance", "size", "floor", "many"]
 Judgement = Literal["holds", "fails", "undecided", "not judged"]
 Clock = Literal["wall", "virtual"]
 SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "open"]
@@ -75,19 +74,26 @@ class Estimate(Part):
     ] = None
     difference_low: Low = None
     difference_high: High = None
+    cost_confidence: Annotated[
+        float | None,
+        means(
+            "of the intervals of `cost` and `difference`: so high among the run's other comparisons "
+            "that they exclude 0 only where a difference is shown"
+        ),
+    ] = None
     verdict: Annotated[
         Verdict | None,
         means(
-            "`costs`, `gains` or `no difference shown`; null for the baseline and where nothing "
-            "was compared"
+            "`costs`, `gains`, `no difference shown`, or `undecided` where a large one may have been "
+            "missed; null for the baseline and where nothing was compared"
         ),
     ] = None
     reason: Annotated[
         Reason | None,
         means(
             "why no difference is shown: `chance`, the interval holds 0; `size`, below "
-            "`threshold`; `floor`, the baseline differed as much from itself; `many`, as one of "
-            "so many comparisons it may be chance"
+            "`threshold`; `floor`, the baseline differed as much from itself. Why it is undecided: "
+            "`few`, too few trials for an interval; `wide`, the interval holds 0 and more than 25 %"
         ),
     ] = None
     of_alone: Annotated[
@@ -144,9 +150,16 @@ class LevelChange(Part):
     ] = None
     difference_low: Low = None
     difference_high: High = None
+    cost_confidence: Annotated[
+        float | None,
+        means(
+            "of the intervals of `cost` and `difference`: so high among the run's other comparisons "
+            "that they exclude 0 only where a difference is shown"
+        ),
+    ] = None
     verdict: Annotated[
         Verdict | None,
-        means("as of an estimate; all changes of a run are corrected for their number together"),
+        means("as of an estimate; all changes of a run are one family of comparisons"),
     ] = None
     reason: Annotated[Reason | None, means("as of an estimate")] = None
     cost_change: Annotated[

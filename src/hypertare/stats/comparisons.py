@@ -1,4 +1,4 @@
-"""Many comparisons in one run: some will stand out by chance."""
+"""Many comparisons in one run: some will stand out by chance. Needs no library."""
 
 from __future__ import annotations
 
@@ -22,23 +22,43 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def by_chance(
+def levels(
     tested: Sequence[tuple[Hashable, float | None]], confidence: float = 0.95
-) -> list[bool]:
-    """Of every comparison whether, among all of its family, it may be chance.
+) -> list[float]:
+    """Of every comparison the confidence of the interval that it is shown with and judged by.
 
-    `tested` holds the family of each and its p-value, none where it has none. Within a family a false
-    alarm anywhere has a chance of at most 1 - confidence (`holm`). What a study asks is a family of its
-    own, so that it does not pay for what is reported beside it.
+    `tested` holds the family of each and its two-sided p-value, none where it has none: that one keeps
+    `confidence`. With q = 1 - confidence, m p-values in a family and R of them selected by `discoveries`,
+    the level is 1 - q max(R, 1) / m for the whole family. An interval of the same t statistic at that
+    level excludes 0 exactly where its p-value is at most q max(R, 1) / m, so exactly where it was selected:
+    verdict and interval cannot contradict each other. Of the intervals of what is selected at most a
+    share q misses the truth in the mean. Where everything is selected, and where there is one comparison,
+    the level is `confidence` itself.
+
+    Source: Benjamini & Yekutieli (2005), Journal of the American Statistical Association 100, 71-81.
     """
-    families: dict[Hashable, list[int]] = {}
-    for place, (family, p) in enumerate(tested):
+    families: dict[Hashable, list[float]] = {}
+    for family, p in tested:
         if p is not None:
-            families.setdefault(family, []).append(place)
-    found = [False] * len(tested)
-    for places in families.values():
-        for place, adjusted in zip(
-            places, holm([tested[i][1] or 0.0 for i in places]), strict=True
-        ):
-            found[place] = adjusted > 1 - confidence
-    return found
+            families.setdefault(family, []).append(p)
+    level = {
+        family: 1 - (1 - confidence) * max(discoveries(ps, confidence), 1) / len(ps)
+        for family, ps in families.items()
+    }
+    return [confidence if p is None else level[family] for family, p in tested]
+
+
+def discoveries(p_values: Sequence[float], confidence: float = 0.95) -> int:
+    """How many of m p-values, the least ones, count as found: the largest k whose k-th least is at most
+    k (1 - confidence) / m. Of what is found, a share of 1 - confidence is a false alarm in the mean; where
+    nothing differs, that is the chance of any alarm in the family.
+
+    It holds for independent tests, and for those that depend positively, as comparisons with one baseline
+    do.
+
+    Source: Benjamini & Hochberg (1995), Journal of the Royal Statistical Society B 57, 289-300; for
+    positive dependence Benjamini & Yekutieli (2001), Annals of Statistics 29, 1165-1188.
+    """
+    q, m = 1 - confidence, len(p_values)
+    ranked = enumerate(sorted(p_values), start=1)
+    return max((rank for rank, p in ranked if p <= rank * q / m), default=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,13 @@ def around(
     """The t interval of an estimate with its standard error and degrees of freedom (above 0)."""
     half = t_quantile(freedom, (1 + _share(confidence)) / 2) * error
     return Interval(estimate, estimate - half, estimate + half, n, confidence, error, freedom)
+
+
+def at(interval: Interval, confidence: float) -> Interval:
+    """The same estimate with its interval at another confidence; without a spread it has none still."""
+    if interval.freedom <= 0 or confidence == interval.confidence:
+        return replace(interval, confidence=confidence)
+    return around(interval.estimate, interval.error, interval.freedom, interval.n, confidence)
 
 
 def welch(a: Interval, b: Interval, confidence: float = 0.95) -> Interval:

@@ -5,19 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["costs", "gains", "no difference shown"]
-Reason = Literal["chance", "size", "floor", "many"]
-"""Why no difference is shown: it may be chance; it is too small to matter; the baseline differed as much
-from itself; as one of many comparisons it may be chance."""
+Verdict = Literal["costs", "gains", "no difference shown", "undecided"]
+Reason = Literal["chance", "size", "floor", "few", "wide"]
+"""Why neither costs nor gains: the interval holds 0; the difference is too small to matter; the baseline
+differed as much from itself. Why it is undecided: too few trials for an interval; the interval holds 0
+and large differences too."""
 
 
 THRESHOLD = 0.01
 """The least cost that matters where nobody said otherwise: 1 %."""
 
+NO_DIFFERENCE: Verdict = "no difference shown"
+
+LARGE = 0.25
+"""A cost or gain that nobody would call none. An interval that holds 0 and this decides nothing; ours."""
+
 
 @dataclass(frozen=True)
 class Ruling:
-    """A verdict; `reason` is why it shows no difference, else none."""
+    """A verdict; `reason` is why it is neither costs nor gains, else none."""
 
     verdict: Verdict
     reason: Reason | None = None
@@ -31,37 +37,39 @@ def rule(
     threshold: float = THRESHOLD,
     floor: float = 0.0,
     sure: bool = False,
-    many: bool = False,
 ) -> Ruling:
-    """Says "costs" or "gains" where four things hold, else "no difference shown".
+    """Says "costs" or "gains" where three things hold.
 
     1. The interval excludes 0 (significance), or `sure`: the cost came out the same, without any
-       spread, often enough (`unanimous`) or in virtual time.
+       spread, often enough (`unanimous`) or in virtual time. Among many comparisons the interval is
+       wider, so that this holds for all of them together (`hypertare.stats.comparisons.levels`).
     2. The cost lies beyond `threshold` (practical size). With enough trials every difference
        becomes significant; a reader asks for those that matter.
     3. The cost lies beyond `floor`: what the baseline showed against itself within the same blocks.
        Pass 0 where that was not measured: trials of successive blocks differ by what pairing
        removes.
-    4. It is not `many`: one of so many comparisons that its interval alone does not tell it from
-       chance (`hypertare.stats.comparisons`).
+
+    Else it says "no difference shown", unless a `LARGE` one may have been missed: then, and where there is
+    no interval, it is "undecided". "No difference shown" is not "no difference": the interval says how
+    large it may be.
 
     The estimate must be beyond the threshold, not the whole interval: a cost of 3 % (0.5 to 5.5)
-    is a cost, and its interval says how small it may be. "No difference shown" is not "no
-    difference".
+    is a cost, and its interval says how small it may be.
 
     Source: significance and practical size as two questions: Kirk (1996), Educational and
     Psychological Measurement 56, 746-759; Georges, Buytaert & Eeckhout (2007), OOPSLA.
     """
-    excludes = sure if low is None or high is None else low > 0 or high < 0
-    conditions: tuple[tuple[bool, Reason], ...] = (
-        (excludes, "chance"),
-        (abs(cost) > threshold, "size"),
-        (abs(cost) > floor, "floor"),
-        (not many, "many"),
-    )
-    for stands, reason in conditions:
-        if not stands:
-            return Ruling("no difference shown", reason)
+    if not sure:
+        if low is None or high is None:
+            return Ruling("undecided", "few")
+        if low <= 0 <= high:
+            large = max(LARGE, threshold)
+            is_wide = low < -large or high > large
+            return Ruling("undecided", "wide") if is_wide else Ruling(NO_DIFFERENCE, "chance")
+    if abs(cost) <= threshold:
+        return Ruling(NO_DIFFERENCE, "size")
+    if abs(cost) <= floor:
+        return Ruling(NO_DIFFERENCE, "floor")
     return Ruling("costs" if cost > 0 else "gains")
 
 
