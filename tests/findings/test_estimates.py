@@ -158,7 +158,7 @@ def test_a_stalled_trial_is_no_gain() -> None:
     figures = {"native": [9e9] * 6, "guest": [9.1e9, 9e9, 0.0, 9.2e9, 9e9, 9.1e9]}
     seen = one(estimate(blocks(figures, "goodput"), RESPONSES), response="goodput")
     assert seen.cost is None and seen.difference is not None and seen.difference < 0
-    assert seen.verdict == "no difference shown"
+    assert seen.verdict == "undecided"
 
 
 def test_values_without_spread() -> None:
@@ -168,7 +168,7 @@ def test_values_without_spread() -> None:
     assert not wall.exact and wall.low is None and wall.cost_low is None
     assert wall.cost == pytest.approx(0.3) and wall.verdict == "costs"
     few = estimate(six[:8], RESPONSES)
-    assert one(few).verdict == "no difference shown" and warned(few, "Take six or more")
+    assert one(few).verdict == "undecided" and warned(few, "Take six or more")
     virtual = one(estimate(six[:4], RESPONSES, clock="virtual"))
     assert virtual.exact and virtual.low == virtual.estimate == virtual.high == 130
     assert virtual.cost == virtual.cost_low == virtual.cost_high == pytest.approx(0.3)
@@ -184,7 +184,7 @@ def test_virtual_time_is_not_exact_where_it_varies() -> None:
 def test_one_trial_has_no_interval() -> None:
     seen = one(estimate(blocks({"native": [8.0], "guest": [16.0]}), RESPONSES))
     assert (seen.n, seen.low, seen.cost_low) == (1, None, None)
-    assert seen.cost == pytest.approx(1) and seen.verdict == "no difference shown"
+    assert seen.cost == pytest.approx(1) and seen.verdict == "undecided"
     assert not seen.exact
 
 
@@ -263,11 +263,10 @@ def test_what_many_comparisons_take_back_is_not_shown() -> None:
     found = estimate(trials, RESPONSES, threshold=0.0)
     shown = [e for e in found.estimates if e.verdict in ("costs", "gains")]
     assert [e.cell["cell"] for e in shown] == [0]
-    weak = [e for e in found.estimates if e.reason == "many"]
-    assert weak and all(e.verdict == "no difference shown" for e in weak)
-    assert all(e.cost_low > 0 or e.cost_high < 0 for e in weak)  # type: ignore[operator]
-    (text,) = warned(found, "By themselves these would be shown")
-    assert "cell 0)" not in text
+    others = [e for e in found.estimates if e.baseline and e.cell["cell"]]
+    assert all(e.cost_low <= 0 <= e.cost_high for e in others)  # type: ignore[operator]
+    alone = [e for e in found.by_themselves if e.verdict in ("costs", "gains")]
+    assert len(alone) > 1 and {e.cost_confidence for e in alone} == {0.95}
 
 
 def test_the_question_does_not_pay_for_what_is_reported_beside_it() -> None:
@@ -290,7 +289,7 @@ def test_the_question_does_not_pay_for_what_is_reported_beside_it() -> None:
     assert (asked.verdict, unasked.verdict, unasked.reason) == (
         "costs",
         "no difference shown",
-        "many",
+        "chance",
     )
 
 
@@ -375,7 +374,7 @@ def test_working_sets_in_unlike_pages() -> None:
 
 def test_nothing_measured() -> None:
     found = estimate([], RESPONSES)
-    assert found == Estimates((), (), (), (), ())
+    assert found == Estimates((), (), (), (), (), ())
     failed = estimate([trial("native", 0, None)], RESPONSES)
     assert failed.estimates == () and len(failed.failed) == 1
 

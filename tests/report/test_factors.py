@@ -37,7 +37,7 @@ def test_each_platform_has_its_answer(report: Report) -> None:
     assert "over 2 settings" in told[2]
     native = next(text for text in told if text.startswith("native: "))
     assert "transmit against receive: no difference shown in goodput" in native
-    assert "95 % interval" in native and "n = 7 blocks" in native
+    assert "98.3 % interval" in native and "n = 7 blocks" in native
 
 
 def test_terminal_page_and_markdown_say_the_same(report: Report) -> None:

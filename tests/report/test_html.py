@@ -324,7 +324,7 @@ def test_at_the_width_of_a_phone_the_change_and_its_interval_are_in_sight(
     )
     head = page.run("return document.querySelector('table.estimates thead').innerText")
     assert right <= 400
-    assert "change" in head and "95 % interval" in head
+    assert "change" in head and "96.7 % interval" in head
 
 
 def test_no_axis_of_what_is_never_negative_goes_below_nought(page: Page, file: Path) -> None:

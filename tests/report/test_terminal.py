@@ -100,7 +100,7 @@ def test_letters_that_the_output_does_not_know_are_replaced(tmp_path: Path, widt
     out.flush()
     text = raw.getvalue().decode("ascii")
     assert max(map(len, text.splitlines())) <= width
-    assert "^ guest (tcg) costs +" in text and "?" not in text.replace("`make`?", "")
+    assert "^ guest (tcg) costs 37" in text and "?" not in text.replace("`make`?", "")
     if width == 80:
         assert "--o--" in text or "-o-" in text
 
@@ -115,13 +115,13 @@ def test_at_forty_columns_a_row_is_a_paragraph_and_nothing_is_lost(tmp_path: Pat
         assert row.change in said and row.interval in said
 
 
-def test_too_few_trials_have_no_interval_until_it_is_asked_for(tmp_path: Path) -> None:
+def test_what_is_undecided_is_shown_with_its_interval_and_without_a_bar(tmp_path: Path) -> None:
     report = weighed(tmp_path, 4, noise=1.2)
     text = shown(report)
-    assert "too few trials to say" in text and "no difference shown" not in text
-    wide = next(one for one in report.leading if verdict.is_too_wide(one))
+    assert "? " in text and "too few trials to say" in text and "no difference shown" not in text
+    wide = next(one for one in report.leading if one.verdict == "undecided")
     _, interval = verdict.cost_text(wide, report.wording)
-    assert interval not in text and interval in shown(report, every=True)
+    assert interval in text and "●" not in text
 
 
 def test_where_it_leaves_the_screen_the_answer_stands_last_too(report: Report) -> None:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hypertare.stats.comparisons import by_chance, holm
+from hypertare.stats.comparisons import discoveries, holm, levels
 from hypertare.stats.drift import trend
+from hypertare.stats.interval import around, at, p_value
 from hypertare.stats.outliers import outliers
 from hypertare.stats.practical import Verdict, rule, unanimous
 
@@ -86,10 +87,12 @@ def verdict(cost: float, low: float | None, high: float | None, **rules: Any) ->
     [
         (0.38, 0.34, 0.42, "costs"),
         (-0.10, -0.15, -0.05, "gains"),
-        (0.38, -0.02, 0.78, "no difference shown"),
+        (0.08, -0.02, 0.18, "no difference shown"),
+        (0.38, -0.02, 0.78, "undecided"),
+        (-0.01, -0.3, 0.2, "undecided"),
         (0.008, 0.007, 0.009, "no difference shown"),
         (0.03, 0.005, 0.055, "costs"),
-        (0.03, None, None, "no difference shown"),
+        (0.03, None, None, "undecided"),
         (0.02, 0.0, 0.04, "no difference shown"),
     ],
 )
@@ -112,6 +115,23 @@ def test_higher_threshold_never_shows_more(
     assert strict in (loose, "no difference shown")
 
 
+@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 0.3), st.floats(0, 0.3))
+def test_a_verdict_never_contradicts_its_interval(
+    cost: float, half: float, threshold: float, floor: float
+) -> None:
+    low, high = cost - half, cost + half
+    ruling = rule(cost, low, high, threshold=threshold, floor=floor)
+    if ruling.verdict == "costs":
+        assert low > 0
+    elif ruling.verdict == "gains":
+        assert high < 0
+    elif ruling.reason in ("size", "floor"):
+        assert abs(cost) <= max(threshold, floor)
+    else:
+        assert low <= 0 <= high
+        assert (ruling.verdict == "undecided") == (max(-low, high) > max(0.25, threshold))
+
+
 def test_sign_test() -> None:
     assert not unanimous(5) and unanimous(6)
     assert not unanimous(6, 0.99) and unanimous(8, 0.99)
@@ -122,11 +142,39 @@ def test_holm_by_hand() -> None:
     assert holm([]) == []
 
 
-def test_a_family_is_corrected_for_itself_alone() -> None:
-    tested = [("asked", 0.03), *[("beside", 0.03)] * 3, ("beside", None), ("beside", 0.001)]
-    # 0.03 alone is none; 0.03 as one of four is: 0.001 * 4 is none, then 0.03 * 3 is.
-    assert by_chance(tested) == [False, True, True, True, False, False]
-    assert by_chance([]) == []
+def test_discoveries_by_hand() -> None:
+    """The example of Benjamini & Hochberg (1995), section 4: four of fifteen at 5 %."""
+    fifteen = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
+    fifteen += [0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
+    assert discoveries(fifteen) == 4
+    # What is above its own step counts where a later one is below its.
+    assert discoveries([0.03, 0.04, 0.045]) == 3
+    assert discoveries([0.06]) == discoveries([]) == 0
+
+
+def test_a_family_pays_for_itself_alone() -> None:
+    tested = [("asked", 0.03), *[("beside", 0.06)] * 3, ("beside", None), ("beside", 0.001)]
+    # One of four was found: 1 - 0.05 / 4.
+    assert levels(tested) == pytest.approx([0.95, *[0.9875] * 3, 0.95, 0.9875])
+    assert levels([("none found", 0.5)] * 10) == pytest.approx([0.995] * 10)
+    assert levels([("all found", 0.0001)] * 10) == pytest.approx([0.95] * 10)
+    assert levels([]) == []
+
+
+@given(st.lists(st.tuples(st.floats(-5, 5), st.integers(1, 30)), min_size=1, max_size=20))
+def test_an_interval_excludes_nothing_exactly_where_it_was_found(
+    found: list[tuple[float, int]],
+) -> None:
+    """Estimates in standard errors, with their degrees of freedom."""
+    made = [around(estimate, 1.0, freedom, freedom + 1) for estimate, freedom in found]
+    ps = [p_value(one) for one in made]
+    count = discoveries(ps)
+    selected = sorted(range(len(ps)), key=ps.__getitem__)[:count]
+    for place, level in enumerate(levels([("", p) for p in ps])):
+        shown = at(made[place], level)
+        assert shown.low is not None and shown.high is not None
+        if abs(ps[place] - (1 - level)) > 1e-9:
+            assert (not shown.low <= 0 <= shown.high) == (place in selected)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))

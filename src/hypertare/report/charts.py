@@ -38,7 +38,7 @@ from hypertare.report.vega import (
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import mark_of
 
-_SHAPES = dict(zip(TONES, ("triangle-right", "triangle-left", "circle"), strict=True))
+_SHAPES = dict(zip(TONES, ("triangle-right", "triangle-left", "circle", "cross"), strict=True))
 
 _ROW = 46
 _POINT = 42
@@ -370,7 +370,7 @@ def _cost_row(report: Report, estimate: Estimate) -> dict[str, Any]:
         "name": f"{cell} · {platform}" if len(report.cells()) > 1 else platform,
         **{name: 100 * end for name, end in ends.items()},
         **{f"times_{name}": _times_worse(end, estimate) for name, end in ends.items()},
-        "verdict": estimate.verdict or "no difference shown",
+        "verdict": estimate.verdict or "undecided",
         "change": f"{change} {word(estimate.response)}",
         "interval": interval or "none",
         "blocks": estimate.blocks or 0,

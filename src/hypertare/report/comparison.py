@@ -20,8 +20,8 @@ from hypertare.report.verdict import Wording
 from hypertare.study.search import LOSS_FREE_RATE
 from hypertare.workloads.responses import meaning
 
-_STYLES = {"worse": "red", "better": "green", "no difference shown": ""}
-_MARKS = {"worse": "▲", "better": "▼", "no difference shown": "="}
+_STYLES = {"worse": "red", "better": "green", "no difference shown": "", "undecided": "yellow"}
+_MARKS = {"worse": "▲", "better": "▼", "no difference shown": "=", "undecided": "?"}
 
 
 def show(comparison: Comparison, a: Found, b: Found, console: Console | None = None) -> None:
@@ -46,7 +46,7 @@ def sentence(change: Change, wording: Wording) -> str:
 def _kind(change: Change) -> str:
     if change.confidence is None:
         return "bounds"
-    return f"{change.confidence * 100:g} % interval"
+    return verdict.confidence_text(change.confidence)
 
 
 def _platform(change: Change, wording: Wording) -> str:

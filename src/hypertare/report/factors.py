@@ -7,19 +7,21 @@ from collections.abc import Iterator, Sequence
 from hypertare.base import figures
 from hypertare.base.words import word
 from hypertare.report.verdict import (
-    EXACT,
-    TOO_FEW,
     Sentence,
     Tone,
     Wording,
     basis,
+    change_of,
+    change_of_both,
     change_text,
-    difference_text,
-    is_too_wide,
+    interval_text,
+    loudest,
     named,
-    ratio_text,
+    none_shown,
+    quietly,
     shown,
     tone,
+    undecided_why,
 )
 from hypertare.runs.summary import LevelChange, Summary
 
@@ -45,8 +47,7 @@ def answer(summary: Summary, wording: Wording) -> Sentence | None:
         place = f" in {wording.label(one.cell)}" if several else ""
         told.setdefault(f"{compared(one)}{place}", []).append(_short(one, wording))
     text = "; ".join(f"{what}: {', '.join(parts)}" for what, parts in told.items())
-    tones = [_tone(one) for one in every]
-    return Sentence(next((t for t in tones if t in ("costs", "gains")), tones[0]), text)
+    return Sentence(loudest(map(_tone, every)), text)
 
 
 def verdicts(summary: Summary, wording: Wording) -> Iterator[Sentence]:
@@ -71,21 +72,9 @@ def _short(one: LevelChange, wording: Wording) -> str:
     platform = wording.platform(one.platform, one.cell)
     if one.doubt is not None:
         return f"{platform}: no verdict"
-    if is_too_wide(one):
-        return f"{platform}: {TOO_FEW}"
-    if one.verdict == "no difference shown":
-        return f"{platform}: {one.verdict}"
-    return f"{platform} {change(one, wording)[0]} {word(one.response)}"
-
-
-def change(one: LevelChange, wording: Wording) -> tuple[str, str]:
-    """The change of the response from the reference, and its interval: see `verdict.cost_text`."""
-    if one.cost is not None:
-        return ratio_text(one, one.cost, wording)
-    if one.difference is not None:
-        bounds = (one.difference_low, one.difference_high)
-        return difference_text(one.difference, bounds, one.unit, abs(one.difference))
-    return "–", ""
+    if one.verdict in ("costs", "gains"):
+        return f"{platform} {change_of(one, wording)} {word(one.response)}"
+    return f"{platform}: {quietly(one, wording)}"
 
 
 def points(one: LevelChange) -> tuple[str, str]:
@@ -107,25 +96,21 @@ def _sentence(one: LevelChange, wording: Wording, several: bool) -> Sentence:
         return Sentence("unknown", f"{what}: no verdict, {one.doubt}")
     title = word(one.response)
     rests = basis(one.platform, one.blocks, one.blocks, wording)
-    if is_too_wide(one):
-        return Sentence("unknown", f"{what}: {TOO_FEW} what becomes of {title}{rests}")
-    text, interval = change(one, wording)
-    if one.verdict == "no difference shown":
-        told = f"no difference shown in {title}: {text}"
+    text, interval = change_of_both(one, wording)
+    if one.verdict == "undecided":
+        told = f"{undecided_why(one)}, {title}: {text}"
+    elif one.verdict == "no difference shown":
+        told = f"{none_shown(one)} in {title}: {text}"
     else:
         told = f"{text} {title}"
     over = f" over {one.settings} settings" if one.settings > 1 else ""
-    around = f" ({_interval(one, interval)})" if interval else ""
+    around = f" ({interval_text(one, interval)})" if interval else ""
     return Sentence(_tone(one), f"{what}: {told}{around}{over}{rests}{_cost(one)}")
 
 
 def compared(one: LevelChange) -> str:
     """The level and its reference: `mtu 9000 against 1500`."""
     return f"{named(one.factor, one.level)} against {shown(one.against)}"
-
-
-def _interval(one: LevelChange, interval: str) -> str:
-    return EXACT if interval == EXACT else f"{100 * one.confidence:g} % interval {interval}"
 
 
 def _cost(one: LevelChange) -> str:

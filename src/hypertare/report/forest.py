@@ -47,9 +47,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Forest:
-    """Comparisons of one response: their bars have one scale."""
+    """Comparisons of one response: their bars have one scale. `interval` heads the column of intervals."""
 
     title: str
+    interval: str
     rows: tuple[Row, ...]
 
     def place(self, at: float) -> float:
@@ -69,12 +70,14 @@ def of_levels(report: Report) -> list[Forest]:
     every = factors.telling(report.summary)
     several = len({report.wording.label(one.cell) for one in every}) > 1
     apart = _stand_apart(every)
+    interval = verdict.heading(every, report.meta.confidence)
     groups: dict[tuple[str, str], list[LevelChange]] = {}
     for one in every:
         groups.setdefault((factors.compared(one) if apart else "", one.response), []).append(one)
     return [
         Forest(
             f"{compared}: {_title(group)}" if compared else _title(group),
+            interval,
             tuple(_level(one, report, several, names_levels=not apart) for one in group),
         )
         for (compared, _), group in groups.items()
@@ -97,11 +100,12 @@ def of_platforms(report: Report) -> list[Forest]:
     if not leading or len(leading) > MOST:
         return []
     chosen = _of_one_cell(report) if len(report.cells()) == 1 else leading
+    interval = verdict.heading(chosen, report.meta.confidence)
     groups: dict[str, list[Estimate]] = {}
     for one in chosen:
         groups.setdefault(one.response, []).append(one)
     return [
-        Forest(_title(group), tuple(_platform(one, report) for one in group))
+        Forest(_title(group), interval, tuple(_platform(one, report) for one in group))
         for group in groups.values()
     ]
 
@@ -143,15 +147,16 @@ def _level(one: LevelChange, report: Report, several: bool, *, names_levels: boo
     name = " ".join(parts)
     if one.doubt is not None:
         return Row(name, "", "", one.doubt, "unknown", None)
-    return _row(name, "", factors.change(one, report.wording), one, report)
+    return _row(name, "", verdict.change_of_both(one, report.wording), one, report)
 
 
 def _row(
     name: str, value: str, told: tuple[str, str], one: Estimate | LevelChange, report: Report
 ) -> Row:
-    if verdict.is_too_wide(one):
-        return Row(name, value, "?", verdict.TOO_FEW, "unknown", None)
-    return Row(name, value, *told, verdict.tone(one), _ends(one, report))
+    change, interval = told
+    if one.reason == "few":
+        interval = verdict.undecided_why(one)
+    return Row(name, value, change, interval, verdict.tone(one), _ends(one, report))
 
 
 def _ends(one: Estimate | LevelChange, report: Report) -> Ends | None:
@@ -159,7 +164,7 @@ def _ends(one: Estimate | LevelChange, report: Report) -> Ends | None:
     if one.cost is None:
         return _closed(one.difference_low, one.difference, one.difference_high)
     ratios = verdict.ratios(one)
-    if len(ratios) < 2:
+    if len(ratios) < 2 or (one.verdict == "undecided" and ratios[1] > _MOST_UNDECIDED):
         return None
     middle = 1 + (one.cost if one.better == "lower" else -one.cost)
     points = [ratios[0], middle, ratios[1]]
@@ -167,6 +172,9 @@ def _ends(one: Estimate | LevelChange, report: Report) -> Ends | None:
         points = [math.log(max(point, _LEAST)) + 1 for point in points]
     return Ends(*(point - 1 for point in points))
 
+
+_MOST_UNDECIDED = 10.0
+"""A ratio from which on an undecided bar would leave no room for those that are decided."""
 
 _LEAST = 1e-3
 """A ratio of which a bar shows no more than that hardly anything is left."""

@@ -45,6 +45,8 @@ class Group:
     name: str
     title: str
     note: str
+    interval: str
+    around: str
     rows: tuple[EstimateRow, ...]
     chart: Chart | None
 
@@ -172,7 +174,8 @@ def _overview(report: Report) -> Chart | None:
         )
         for estimate in leading
     )
-    head = ("cell", "platform", "response", "change", _interval_name(report), "verdict")
+    around = verdict.heading(leading, report.meta.confidence)
+    head = ("cell", "platform", "response", "change", around, "verdict")
     return Chart(
         "overview",
         "What it costs",
@@ -250,6 +253,8 @@ def _groups(
             word(response.name),
             response.title,
             f"{response.better} is better",
+            verdict.confidence_text(report.meta.confidence),
+            verdict.heading(chosen, report.meta.confidence),
             tuple(_row(report, estimate) for estimate in chosen),
             chart,
         )
@@ -375,7 +380,7 @@ def _environment(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _interval_name(report: Report) -> str:
-    return f"{report.meta.confidence * 100:g} % interval"
+    return verdict.confidence_text(report.meta.confidence)
 
 
 def _output(failure: Failure) -> list[tuple[str, str]]:

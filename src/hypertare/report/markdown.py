@@ -44,7 +44,7 @@ def _lines(report: Report, every: bool) -> Iterator[str]:
         yield ""
     yield from _claims(report)
     for one in (*forest.of_levels(report), *forest.of_platforms(report)):
-        yield from _forest(one, report)
+        yield from _forest(one)
     for sentence in report.remarks:
         yield f"- {verdict.MARKS[sentence.tone]} {_text(sentence.text)}"
     over_factors = tuple(grid.tables(report))
@@ -110,10 +110,10 @@ def _found(table: Table) -> Iterator[str]:
     yield from _grid(table.wide.columns, (row.cells for row in table.wide.rows))
 
 
-def _forest(one: Forest, report: Report) -> Iterator[str]:
+def _forest(one: Forest) -> Iterator[str]:
     """Comparisons with their bars, in a font whose letters are of one width."""
-    confidence = f"{report.meta.confidence * 100:g} % interval"
-    columns = (text(one.title), Column("mean"), Column("change"), Column(confidence), text("│ = 0"))
+    heads = (Column("mean"), Column("change"), Column(one.interval))
+    columns = (text(one.title), *heads, text("│ = 0"))
     rows = zip(one.rows, forest.bars(one, _BAR), strict=True)
     yield f"| {' | '.join(map(_text, (c.name for c in columns)))} |"
     yield f"|{'|'.join('---' if column.is_text else '---:' for column in columns)}|"
@@ -125,9 +125,11 @@ def _forest(one: Forest, report: Report) -> Iterator[str]:
 
 
 def _columns(report: Report) -> tuple[Column, ...]:
-    interval = Column(f"{report.meta.confidence * 100:g} % interval")
+    confidence = report.meta.confidence
+    interval = Column(verdict.confidence_text(confidence))
+    around = Column(verdict.heading(report.summary.estimates, confidence))
     named = (text("response"), text("platform"))
-    compared = (Column("change"), interval, Column("difference"), interval)
+    compared = (Column("change"), around, Column("difference"), around)
     return (*named, Column("n"), Column("mean"), interval, *compared)
 
 

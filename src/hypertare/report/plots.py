@@ -105,7 +105,7 @@ def _drawn(plot: Plot, report: Report, estimates: Sequence[Estimate]) -> Drawn:
         for one in estimates
     )
     names = [factor_text(factor) for factor in (*_by(plot), *others)]
-    interval = f"{report.meta.confidence * 100:g} % interval"
+    interval = verdict.confidence_text(report.meta.confidence)
     head = (*names, "platform", word(plot.y), interval)
     note = _note(plot, "Means with their intervals.")
     title = f"{word(plot.y)}, {unit}" if unit else word(plot.y)

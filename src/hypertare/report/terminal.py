@@ -30,6 +30,7 @@ from hypertare.workloads.responses import MODELLED, meaning
 _STYLES: dict[Tone, str] = {
     "costs": "red",
     "gains": "green",
+    "mixed": "",
     "same": "",
     "failed": "bold red",
     "unknown": "yellow",
@@ -118,11 +119,10 @@ def _head(report: Report, every: bool) -> RenderableType:
 
 
 def _forests(report: Report) -> Iterator[RenderableType]:
-    confidence = f"{report.meta.confidence * 100:g} % interval"
     for forests in (forest.of_levels(report), forest.of_platforms(report)):
         if forests:
             yield Text()
-            yield Forests(forests, confidence, _STYLES)
+            yield Forests(forests, forests[0].interval, _STYLES)
     if report.remarks and (report.answers or report.summary.claims):
         yield Text()
 
@@ -148,8 +148,9 @@ def _tables(report: Report, estimates: Sequence[Estimate]) -> Iterator[Renderabl
     """One table for each response, their columns below each other throughout."""
     if not estimates:
         return
-    confidence = f"{estimates[0].confidence * 100:g} % interval"
-    header = ("", "n", "mean", confidence, "change", confidence)
+    confidence = verdict.confidence_text(estimates[0].confidence)
+    around = verdict.heading(estimates, estimates[0].confidence)
+    header = ("", "n", "mean", confidence, "change", around)
     rows = {id(estimate): _row(report, estimate) for estimate in estimates}
     line = columns([header, *rows.values()])
     for label in report.cells():

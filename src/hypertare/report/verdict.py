@@ -1,6 +1,7 @@
 """The verdicts of a run, as sentences.
 
-A cost is shown as the change of the response: `+38 % elapsed` costs, and so does `−47 % goodput`.
+A cost is said as what is lost: 38 % more elapsed time, 47 % of the goodput. Tables show it as the change
+of the response: `+38 %`, `−47 %`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hypertare.design.trials import FinishedTrial
 from hypertare.findings.conditions import told
 from hypertare.runs.store import Meta
 from hypertare.runs.summary import Estimate, LevelChange, Summary
-from hypertare.stats.practical import THRESHOLD
+from hypertare.stats.practical import NO_DIFFERENCE, THRESHOLD
 from hypertare.study.search import GOAL
 
 _FEW = "too few blocks with both platform and baseline"
@@ -32,7 +33,9 @@ _AS_FACTOR = 900.0
 """From this change on, in per cent, a factor reads better: ×41 and not +4,000 %."""
 
 TOO_FEW = "too few trials to say"
-"""In place of an interval that holds half and double."""
+"""Of a verdict that is undecided (`hypertare.stats.practical.rule`)."""
+
+_ONE_BLOCK = "one block decides nothing"
 
 EXACT = "exact"
 """In place of an interval: in virtual time, what did not vary at all."""
@@ -41,11 +44,12 @@ _OF_ANYTHING = frozenset({"none", "own", "always", "never", "madvise"})
 
 Bounds = Sequence[float | None]
 
-Tone = Literal["costs", "gains", "same", "failed", "unknown"]
+Tone = Literal["costs", "gains", "mixed", "same", "failed", "unknown"]
 
 MARKS: Mapping[Tone, str] = {
     "costs": "▲",
     "gains": "▼",
+    "mixed": "◆",
     "same": "=",
     "failed": "✗",
     "unknown": "?",
@@ -193,52 +197,123 @@ def shown(level: Level) -> str:
 def sentence(estimate: Estimate, wording: Wording, where: bool) -> Sentence:
     """The verdict on one cost. `where` names the cell, for runs that have more than one.
 
-    For example: guest costs +38 % elapsed (95 % interval 34 to 42), n = 12 blocks, accelerator tcg
+    For example: guest costs 38 % more elapsed time (95 % interval +34 to +42), n = 12 blocks
     """
-    title = word(estimate.response)
+    title = noun(estimate.response)
     platform = wording.platform(estimate.platform, estimate.cell)
     place = f" in {wording.label(estimate.cell)}" if where else ""
     if estimate.verdict is None:
         why = estimate.doubt or _FEW
         return Sentence("unknown", f"{platform}: no verdict on {title}{place}: {why}")
-    basis = _basis(estimate, wording)
-    if is_too_wide(estimate):
-        return Sentence("unknown", f"{platform}: {TOO_FEW} what becomes of {title}{place}{basis}")
     change, interval = cost_text(estimate, wording)
-    confidence = f"{estimate.confidence * 100:g} % interval"
-    if estimate.exact:
-        text = f"{platform} {_exactly(estimate, title, wording)}{place}{basis}{_why(estimate, wording)}"
-        return Sentence(tone(estimate), text)
-    around = f" ({confidence} {interval})" if interval else ""
-    if interval == EXACT:
-        around = f" ({EXACT})"
-    if estimate.verdict == "no difference shown" and estimate.blocks == 1:
-        text = f"{platform}: no verdict on {title}{place} from one block: {change}{basis}"
-        return Sentence("unknown", text)
-    if estimate.verdict == "no difference shown":
+    around = f" ({interval_text(estimate, interval)})" if interval else ""
+    basis = _basis(estimate, wording)
+    if estimate.verdict == "undecided":
+        why = undecided_why(estimate)
+        text = f"{platform}: {why}, {title}{place}: {change}{around}{basis}"
+    elif estimate.verdict == NO_DIFFERENCE:
+        said = "exactly the same" if estimate.exact and estimate.cost == 0 else change
         why = _why(estimate, wording)
-        text = f"{platform}: no difference shown in {title}{place}: {change}{around}{basis}{why}"
+        text = f"{platform}: {none_shown(estimate)} in {title}{place}: {said}{around}{basis}{why}"
     else:
-        text = f"{platform} {estimate.verdict} {change} {title}{place}{around}{basis}"
+        text = f"{platform} {said_of(estimate, wording)}{place}{around}{basis}"
     return Sentence(tone(estimate), text)
+
+
+def interval_text(one: Estimate | LevelChange, interval: str) -> str:
+    if interval == EXACT:
+        return EXACT
+    level = one.confidence if one.cost_confidence is None else one.cost_confidence
+    return f"{confidence_text(level)} {interval}"
+
+
+def confidence_text(confidence: float) -> str:
+    """`95 % interval`; among many comparisons `99.4 % interval`, with the digits that tell it from 100."""
+    missing = 100 * (1 - confidence)
+    places = max(0, 1 - math.floor(math.log10(missing))) if missing > 0 else 0
+    return f"{round(100 * confidence, places):g} % interval"
+
+
+def heading(shown: Iterable[Estimate | LevelChange], otherwise: float) -> str:
+    """Of a column of intervals of changes, which have one confidence or several."""
+    levels = {one.cost_confidence for one in shown if one.cost_confidence is not None}
+    return "interval" if len(levels) > 1 else confidence_text(next(iter(levels), otherwise))
+
+
+def none_shown(one: Estimate | LevelChange) -> str:
+    """Of a verdict that shows no difference: whether one was seen that does not matter."""
+    return "no difference that matters" if one.reason == "size" and one.cost else NO_DIFFERENCE
+
+
+def bound(one: Estimate | LevelChange, wording: Wording) -> str:
+    """How much worse it may be where no difference is shown: `at most +5 %`; nothing where nothing was
+    seen of that.
+    """
+    worst = one.cost_high
+    if one.verdict != NO_DIFFERENCE or worst is None or not one.cost:
+        return ""
+    if worst <= 0:
+        return "no worse"
+    change = _sign(one) * worst
+    if change >= 100 and one.response in wording.in_factors:
+        return f"at most ×{figures.significant(1 + change / 100)}"
+    return f"at most {'+' if change > 0 else '−'}{figures.significant(abs(change))} %"
+
+
+def undecided_why(one: Estimate | LevelChange) -> str:
+    return _ONE_BLOCK if one.reason == "few" and one.blocks == 1 else TOO_FEW
+
+
+def noun(response: str) -> str:
+    """A response as the object of a sentence."""
+    return "elapsed time" if response == "elapsed" else word(response)
+
+
+def said_of(one: Estimate, wording: Wording) -> str:
+    """A cost or a gain with its verb: `costs 31 times the elapsed time`, `loses 47 % of the goodput`."""
+    is_worse = one.verdict == "costs"
+    exactly = "exactly " if one.exact else ""
+    if one.cost is None:
+        return f"{one.verdict} {exactly}{cost_text(one, wording)[0]} {noun(one.response)}"
+    grows = is_worse == (one.better == "lower")
+    verb = ("costs", "gains") if grows else ("loses", "saves")
+    return f"{verb[not is_worse]} {exactly}{amount(one, wording)}"
+
+
+def amount(one: Estimate | LevelChange, wording: Wording) -> str:
+    """The size of a change without its sign: `38 % more elapsed time`, `31 times the elapsed time`,
+    `47 % of the goodput`.
+    """
+    title = noun(one.response)
+    if one.cost is None:
+        return f"{change_of(one, wording)} {title}"
+    change = _sign(one) * one.cost
+    text, _ = ratio_text(one, one.cost, wording)
+    if change < 0:
+        if text.startswith("×"):
+            text, _ = change_text(change, _signed_ends(one), "%", as_factor=False)
+        return f"{text.removeprefix('−')} of the {title}"
+    if text.startswith("×"):
+        return f"{text[1:]} times the {title}"
+    return f"{text.removeprefix('+')} more {title}"
 
 
 def answer(leading: Sequence[Estimate], wording: Wording) -> Sentence | None:
     """What the platforms cost, in one line; none where nothing was compared.
 
-    For example: guest (tcg) costs ×28 elapsed; container: no difference shown
+    For example: guest (tcg) costs 28 times the elapsed time; container: no difference shown (at most +5 %)
     """
+    if not leading:
+        return None
     if len(leading) > _FEW_VERDICTS:
         if any(one.verdict is not None for one in leading):
             return overall(leading, wording)
         return Sentence("unknown", f"no verdict in {len(leading)} comparisons: {_FEW}")
-    if not leading:
-        return None
     # Those that say something come first.
     ordered = sorted(leading, key=lambda one: tone(one) in ("same", "unknown"))
     several = len({wording.label(one.cell) for one in leading}) > 1
     parts = [_short(one, wording, several) for one in ordered]
-    return Sentence(_loudest(map(tone, leading)), "; ".join(parts) + _clock(wording))
+    return Sentence(loudest(map(tone, leading)), "; ".join(parts) + _clock(wording))
 
 
 def _short(estimate: Estimate, wording: Wording, several: bool) -> str:
@@ -249,20 +324,32 @@ def _short(estimate: Estimate, wording: Wording, several: bool) -> str:
     named = f"{platform} ({accelerator})" if accelerator else platform
     if estimate.verdict is None:
         return f"{named}: no verdict{place}, {estimate.doubt or _FEW}"
-    if is_too_wide(estimate):
-        return f"{named}: {TOO_FEW}{place}"
-    if estimate.verdict == "no difference shown":
-        one_block = estimate.blocks == 1 and not estimate.exact
-        return f"{named}: {'no verdict from one block' if one_block else estimate.verdict}{place}"
-    exactly = "exactly " if estimate.exact else ""
-    change, _ = cost_text(estimate, wording)
-    return f"{named} {estimate.verdict} {exactly}{change} {word(estimate.response)}{place}"
+    if estimate.verdict in ("costs", "gains"):
+        return f"{named} {said_of(estimate, wording)}{place}"
+    return f"{named}: {quietly(estimate, wording)}{place}"
 
 
-def _loudest(tones: Iterable[Tone]) -> Tone:
-    there = set(tones)
-    order: tuple[Tone, ...] = ("costs", "gains", "same", "unknown")
-    return next(tone for tone in order if tone in there)
+def quietly(one: Estimate | LevelChange, wording: Wording) -> str:
+    """A verdict that is neither costs nor gains, with how much it may hide:
+    `no difference shown (at most +5 %)`, `too few trials to say (−63 to +34 %)`.
+    """
+    if one.verdict == "undecided":
+        change, interval = change_of_both(one, wording)
+        if not interval:
+            return f"{undecided_why(one)} ({change})"
+        unit = "times" if change.startswith("×") else change.partition(" ")[2]
+        return f"{undecided_why(one)} ({interval} {unit})"
+    most = bound(one, wording)
+    return f"{none_shown(one)} ({most})" if most else none_shown(one)
+
+
+def loudest(tones: Iterable[Tone]) -> Tone:
+    """Of several verdicts in one sentence. Costs beside gains have a mark of their own."""
+    seen = set(tones)
+    if {"costs", "gains"} <= seen:
+        return "mixed"
+    order: tuple[Tone, ...] = ("mixed", "costs", "gains", "same", "unknown")
+    return next(tone for tone in order if tone in seen)
 
 
 def _clock(wording: Wording) -> str:
@@ -273,8 +360,8 @@ def overall(leading: Sequence[Estimate], wording: Wording) -> Sentence:
     """All costs of the leading responses in one sentence: how many of each platform, and the least
     and the largest of them.
 
-    For example: guest costs in all 8 comparisons, −25 % goodput in udp to ×41 elapsed in build;
-    container: no difference shown in 4 comparisons
+    For example: guest costs in all 8 comparisons, 25 % of the goodput in udp to 41 times the elapsed time
+    in build; container: no difference shown in 4 comparisons (at most −6 % goodput in udp)
     """
     judged = [one for one in leading if one.verdict is not None]
     platforms: dict[str, list[Estimate]] = {}
@@ -283,13 +370,13 @@ def overall(leading: Sequence[Estimate], wording: Wording) -> Sentence:
     quiet = ("same", "unknown")
     ordered = sorted(platforms, key=lambda name: all(tone(e) in quiet for e in platforms[name]))
     parts = [_overall_of(name, platforms[name], wording) for name in ordered]
-    return Sentence(_loudest(map(tone, judged)), "; ".join(parts) + _clock(wording))
+    return Sentence(loudest(map(tone, judged)), "; ".join(parts) + _clock(wording))
 
 
 def _overall_of(platform: str, judged: Sequence[Estimate], wording: Wording) -> str:
     accelerator = wording.accelerators.get(platform)
     platform = f"{platform} ({accelerator})" if accelerator else platform
-    counted = f"{len(judged)} comparison{'s' if len(judged) != 1 else ''}"
+    counted = _counted(len(judged))
     parts = []
     for verdict in ("costs", "gains"):
         # Where there is no ratio, as if there were no cost.
@@ -304,21 +391,35 @@ def _overall_of(platform: str, judged: Sequence[Estimate], wording: Wording) -> 
         if verdict == "gains":
             ends.reverse()
         parts.append(f"{verdict} in {of}, " + " to ".join(_end(one, wording) for one in ends))
-    if not parts:
-        wide = sum(map(is_too_wide, judged))
-        if wide == len(judged):
-            return f"{platform}: {TOO_FEW} in {counted}"
-        few = f", {TOO_FEW} in {wide} of them" if wide else ""
-        return f"{platform}: no difference shown in {counted}{few}"
-    return f"{platform} " + ", and ".join(parts)
+    if parts:
+        return f"{platform} " + ", and ".join(parts)
+    wide = sum(one.verdict == "undecided" for one in judged)
+    if wide == len(judged):
+        return f"{platform}: {TOO_FEW} in {counted}"
+    few = f", {TOO_FEW} in {wide} of them" if wide else ""
+    shown = [one for one in judged if bound(one, wording)]
+    worst = max(shown, key=lambda one: times_worse(one.cost_high or 0.0, one.better), default=None)
+    most = f" ({bound(worst, wording)} {_in_place(worst, wording)})" if worst else ""
+    return f"{platform}: {NO_DIFFERENCE} in {counted}{few}{most}"
+
+
+def _counted(count: int) -> str:
+    return f"{count} comparison{'s' if count != 1 else ''}"
 
 
 def _end(estimate: Estimate, wording: Wording) -> str:
     """A change with all that tells it from the others of its platform."""
+    return f"{amount(estimate, wording)} in {_place(estimate, wording)}"
+
+
+def _in_place(estimate: Estimate, wording: Wording) -> str:
+    return f"{noun(estimate.response)} in {_place(estimate, wording)}"
+
+
+def _place(estimate: Estimate, wording: Wording) -> str:
     named = wording.platform(estimate.platform, estimate.cell)
     levels = named.removeprefix(estimate.platform).strip()
-    place = ", ".join(part for part in (wording.label(estimate.cell), levels) if part)
-    return f"{cost_text(estimate, wording)[0]} {word(estimate.response)} in {place}"
+    return ", ".join(part for part in (wording.label(estimate.cell), levels) if part)
 
 
 def times_worse(cost: float, better: Better) -> float:
@@ -357,22 +458,31 @@ def added_text(estimate: Estimate) -> tuple[str, str]:
     return difference_text(estimate.difference, bounds, estimate.unit, estimate.difference)
 
 
+def change_of_both(one: Estimate | LevelChange, wording: Wording) -> tuple[str, str]:
+    """The change of a response and its interval, whatever was compared."""
+    if isinstance(one, Estimate):
+        return cost_text(one, wording)
+    if one.cost is not None:
+        return ratio_text(one, one.cost, wording)
+    if one.difference is not None:
+        bounds = (one.difference_low, one.difference_high)
+        return difference_text(one.difference, bounds, one.unit, abs(one.difference))
+    return "–", ""
+
+
+def change_of(one: Estimate | LevelChange, wording: Wording) -> str:
+    return change_of_both(one, wording)[0]
+
+
 def ratio_text(one: Estimate | LevelChange, cost: float, wording: Wording) -> tuple[str, str]:
-    """A cost with its interval as the change of the response that it is. Of one that is too wide to be told
-    the interval alone, with its unit.
-    """
-    if is_too_wide(one):
-        low, high = ratios(one)
-        return "?", f"×{_times(max(low, 0.0))} to ×{_times(high)}"
-    sign = _sign(one)
-    signed = [None if end is None else sign * end for end in (one.cost_low, one.cost_high)]
-    return change_text(sign * cost, signed, "%", one.response in wording.in_factors)
+    """A cost with its interval as the change of the response that it is."""
+    # What is undecided may reach anywhere: it has no say in the unit of its neighbours, nor they in its.
+    as_factor = None if one.verdict == "undecided" else one.response in wording.in_factors
+    return change_text(_sign(one) * cost, _signed_ends(one), "%", as_factor)
 
 
-def is_too_wide(one: Estimate | LevelChange) -> bool:
-    """Whether a response may have halved, and may have doubled: its interval says nothing at all."""
-    ends = ratios(one)
-    return one.verdict == "no difference shown" and bool(ends) and ends[0] <= 0.5 and ends[-1] >= 2
+def _signed_ends(one: Estimate | LevelChange) -> list[float | None]:
+    return [None if end is None else _sign(one) * end for end in (one.cost_low, one.cost_high)]
 
 
 def ratios(one: Estimate | LevelChange) -> list[float]:
@@ -387,8 +497,8 @@ def _sign(one: Estimate | LevelChange) -> int:
 
 
 def _is_tenfold(one: Estimate | LevelChange) -> bool:
-    """Whether per cent would be read badly; what is too wide to be told has no say."""
-    if one.cost is None or is_too_wide(one):
+    """Whether per cent would be read badly; what is undecided has no say."""
+    if one.cost is None or one.verdict == "undecided":
         return False
     changes = [_sign(one) * one.cost, *(100 * (ratio - 1) for ratio in ratios(one))]
     return max(changes) >= _AS_FACTOR
@@ -476,12 +586,13 @@ def mean_ends(estimate: Estimate) -> tuple[float | None, float | None]:
     return (low if low is None or estimate.estimate < 0 else max(0.0, low), estimate.high)
 
 
-def tone(estimate: Estimate | LevelChange) -> Tone:
-    if estimate.verdict == "costs":
+def tone(one: Estimate | LevelChange) -> Tone:
+    """The one decision that words, marks, colours and bars follow."""
+    if one.verdict == "costs":
         return "costs"
-    if estimate.verdict == "gains":
+    if one.verdict == "gains":
         return "gains"
-    return "same" if estimate.verdict and not is_too_wide(estimate) else "unknown"
+    return "same" if one.verdict == NO_DIFFERENCE else "unknown"
 
 
 def least(summary: Summary, wording: Wording, headline: Mapping[str, str]) -> Sentence:
@@ -527,20 +638,11 @@ def basis(platform: str, blocks: int | None, n: int, wording: Wording) -> str:
     return "".join(f", {part}" for part in parts if part)
 
 
-def _exactly(estimate: Estimate, title: str, wording: Wording) -> str:
-    """In virtual time a run repeats exactly, so that there is nothing to be unsure of."""
-    if estimate.cost == 0:
-        return f"has exactly the same {title}"
-    verdict = "differs by" if estimate.reason else f"{estimate.verdict or 'costs'}"
-    return f"{verdict} exactly {cost_text(estimate, wording)[0]} {title}"
-
-
 def _why(estimate: Estimate, wording: Wording) -> str:
     """Why no difference is shown, where the interval does not say it."""
     reasons = {
         "size": f"less than the {100 * wording.threshold:g} % that matter",
         "floor": "the baseline differed as much from itself",
-        "many": "as one of so many comparisons it may be chance",
     }
     why = reasons.get(estimate.reason or "")
     return f"; {why}" if why and estimate.cost != 0 else ""

@@ -118,7 +118,7 @@ def _mean(one: Estimate, divisor: float) -> str:
 
 
 def _change(one: Estimate, report: Report) -> str:
-    if one.verdict is None or verdict.is_too_wide(one):
+    if one.verdict in (None, "undecided"):
         return "?"
     change, _ = verdict.cost_text(one, report.wording)
     return f"({change})" if one.verdict == "no difference shown" else change

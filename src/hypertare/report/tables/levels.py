@@ -37,10 +37,10 @@ def rows(found: Sequence[LevelChange], wording: Wording) -> Iterator[Row]:
                 wording.platform(one.platform, one.cell),
                 f"{verdict.named(one.factor, one.level)} against {verdict.shown(one.against)}",
                 f"{word(one.response)} in {wording.label(one.cell)}",
-                _around(*factors.change(one, wording)),
+                _around(*verdict.change_of_both(one, wording)),
                 _around(*factors.points(one)),
             ),
-            one.verdict != "no difference shown",
+            one.verdict in ("costs", "gains"),
             "; ".join(_notes(one)),
         )
 
