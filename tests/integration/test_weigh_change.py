@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,40 @@ def test_less_work_is_no_worse(repository: Path) -> None:
     done = _weigh_change(repository, "--base", "twice", "--", "bash", "work.sh")
     assert done.returncode == 0, done.stderr
     assert "is no worse" in done.stdout.splitlines()[-1]
+    # The report stands there: no directory that is gone is named.
+    assert "| native |" in done.stdout and "run.sqlite" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "told", "status"),
+    [
+        ([("native", "costs", 0.2), ("guest", "undecided", 0.4)], "worse on native", 4),
+        (
+            [("native", "no difference shown", 0.031), ("guest", "undecided", 0.4)],
+            "undecided on guest, too few trials to say (--options '--time-limit 10m')",
+            6,
+        ),
+        ([], "undecided, too few trials to say (--options '--time-limit 10m')", 6),
+        (
+            [("native", "no difference shown", 0.031), ("guest", "gains", -0.1)],
+            "no worse, or by 3.1 % at most",
+            0,
+        ),
+        ([("native", "gains", -0.1)], "no worse", 0),
+    ],
+)
+def test_what_could_not_be_seen_has_a_word_and_a_status_of_its_own(
+    changes: list[tuple[str, str, float]], told: str, status: int
+) -> None:
+    loader = SourceFileLoader("weigh_change", str(TOOL))
+    tool = module_from_spec(spec_from_loader(loader.name, loader))  # type: ignore[arg-type]
+    loader.exec_module(tool)
+    levels = [
+        {"response": "elapsed", "platform": platform, "verdict": verdict, "doubt": None}
+        | {"cost_high": high}
+        for platform, verdict, high in changes
+    ]
+    assert tool._judged(levels) == (told, status)
 
 
 def test_what_cannot_be_weighed_says_why(repository: Path) -> None:

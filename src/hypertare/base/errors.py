@@ -12,7 +12,8 @@ class HypertareError(Exception):
     """A failure that a user can act on. Printed as a sentence, never as a traceback.
 
     `status` is the exit status of the command line: 1 a failure at work, 2 bad input,
-    3 the machine lacks something, 4 a comparison found something worse, 5 an exact record differs.
+    3 the machine lacks something, 4 a comparison found something worse, 5 an exact record differs,
+    6 a comparison could not see whether something got worse.
     """
 
     status = 1
@@ -42,6 +43,12 @@ class WorseError(HypertareError):
     """A comparison found something worse beyond the threshold."""
 
     status = 4
+
+
+class UndecidedError(HypertareError):
+    """A comparison could not see whether something got worse."""
+
+    status = 6
 
 
 class DiffersError(HypertareError):

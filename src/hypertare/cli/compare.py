@@ -37,8 +37,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="PLATFORM",
-            help="Where it decides, by default everywhere; native only where it is named. May be "
-            "repeated.",
+            help="Where it decides, by default everywhere. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -50,12 +49,13 @@ def compare(
     ] = False,
     json: Annotated[bool, typer.Option("--json", metavar="", help="As JSON.")] = False,
 ) -> None:
-    """Compare two runs of a study. Exit status 4 when something got worse beyond the threshold.
+    """Compare two runs of a study. Exit status 4 when something got worse beyond the threshold, 6 when it
+    could not be seen whether it did.
 
-    Of a guest or container it is the cost against native that decides, for a busier machine makes both
-    slower; without a platform to compare it is native itself.
+    Every platform decides by itself, as far as two runs of one machine may differ, and by its cost against
+    native, which sees smaller changes: a busier machine makes both slower.
     """
-    from hypertare.base.errors import WorseError
+    from hypertare.base.errors import UndecidedError, WorseError
     from hypertare.findings import unlike_work
     from hypertare.findings.compare import Gate
     from hypertare.findings.compare import compare as compare_runs
@@ -80,6 +80,14 @@ def compare(
         raise WorseError(
             f"{count} {'figures' if count > 1 else 'figure'} of {run_b} got worse by more than "
             f"{100 * least:g} % against {run_a}."
+        )
+    if found.undecided:
+        count = len(found.undecided)
+        raise UndecidedError(
+            f"Whether {count} {'figures' if count > 1 else 'figure'} of {run_b} got worse could not be "
+            f"seen: the interval holds no change and large ones too.",
+            "Take more trials in both runs (--max-trials, --time-limit), on a machine without other work, "
+            "or weigh both in one run: hypertare weigh 'BEFORE' 'AFTER', tools/weigh-change.",
         )
 
 

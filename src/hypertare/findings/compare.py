@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level, key
 from hypertare.base.response import Better, Response
-from hypertare.base.words import listing, place
+from hypertare.base.words import level_text, listing, place
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.findings.setups import unlike_runs
@@ -39,6 +39,8 @@ class Run(Protocol):
     def responses(self) -> Mapping[str, Response]: ...
     @property
     def summary(self) -> Summary: ...
+    def setting(self, path: str) -> Level | None:
+        """What the study had set by this path in every cell that does not name it; none if nothing."""
 
 
 class Change(Part):
@@ -57,7 +59,9 @@ class Change(Part):
     both. Then `a` and `b` are costs, and `ratio` is that of the two ratios to the baseline: how busy the
     machine was cancels. `decides` says whether it counts for what the comparison comes to (`Gate`).
 
-    `reason` is why no difference is shown, as an estimate's (`hypertare.runs.summary`).
+    `reason` is why no difference is shown, as an estimate's (`hypertare.runs.summary`). The interval of a
+    platform's own value by the wall clock, where it decides, is as wide as two runs of one machine may
+    differ (`_Machine`).
     """
 
     response: str
@@ -87,24 +91,17 @@ class Change(Part):
 @dataclass(frozen=True)
 class Gate:
     """Which changes decide whether a run is worse: those of these responses, by default the leading ones,
-    on these platforms, by default all.
-
-    Of a platform that is compared with a baseline it is the cost that decides: a busier machine makes both
-    slower. The baseline itself decides where nothing is compared with it, or where it is named.
+    on these platforms, by default all. Each platform's own value decides, and so does its cost against
+    the baseline, which sees smaller changes: a busier machine makes both sides slower.
     """
 
     responses: Sequence[str] = ()
     platforms: Sequence[str] = ()
 
-    def takes(self, change: Change, weighed: Collection[str]) -> bool:
-        """`weighed`: the platforms that are compared with a baseline."""
+    def takes(self, change: Change) -> bool:
         if self.platforms and change.platform not in self.platforms:
             return False
-        if change.response not in (self.responses or _LEADING):
-            return False
-        if change.of == "cost" or not weighed:
-            return True
-        return change.platform not in weighed and change.platform in self.platforms
+        return change.response in (self.responses or _LEADING)
 
 
 _LEADING = {*HEADLINE.values(), LOSS_FREE_RATE}
@@ -127,6 +124,11 @@ class Comparison(Part):
         """What decides and got worse."""
         return tuple(one for one in self.changes if one.decides and one.direction == "worse")
 
+    @property
+    def undecided(self) -> tuple[Change, ...]:
+        """What decides, and may have got much worse for all that could be seen."""
+        return tuple(one for one in self.changes if one.decides and one.direction == "undecided")
+
 
 def compare(
     a: Run,
@@ -146,8 +148,7 @@ def compare(
     """
     _refuse_clocks(a.summary.clock, b.summary.clock)
     gate = gate or Gate()
-    mine = {(one.platform, key(one.cell)): one for one in series(a.trials)}
-    its = {(one.platform, key(one.cell)): one for one in series(b.trials)}
+    mine, its = _places(a, b), _places(b, a)
     virtual = a.summary.clock == "virtual"
     drafts = [
         draft
@@ -159,20 +160,24 @@ def compare(
         if (draft := _draft(one, its[at], response, confidence, virtual, guest))
     ]
     drafts += _costs(a, b, mine, its, confidence, gate.responses or _LEADING)
-    weighed = {draft.series.platform for draft in drafts if draft.of == "cost"}
-    decides = [gate.takes(_change(draft, threshold, confidence), weighed) for draft in drafts]
+    weighed = any(draft.of == "cost" for draft in drafts)
+    machine = _Machine.of(a, b) if weighed and not virtual else None
+    decides = [gate.takes(_change(draft, threshold, confidence, None)) for draft in drafts]
     ps = [draft.p for draft in drafts]
     judged_at = comparisons.levels(list(zip(decides, ps, strict=True)), confidence)
     made = [
-        _change(draft, threshold, level).model_copy(update={"decides": counts})
+        _change(draft, threshold, level, machine if counts else None).model_copy(
+            update={"decides": counts}
+        )
         for draft, level, counts in zip(drafts, judged_at, decides, strict=True)
     ]
+    made = _agreeing(made)
     searched, only_a, only_b = _searches(a.summary.loss_free, b.summary.loss_free, threshold)
-    made += (one.model_copy(update={"decides": _decides(gate, one)}) for one in searched)
+    made += (one.model_copy(update={"decides": gate.takes(one)}) for one in searched)
     if not made:
         raise InputError(
-            "The two runs have no measured cell in common.",
-            "Compare runs of the same study, with the same factors and levels.",
+            f"The two runs have no measured cell in common{_apart(mine, its)}.",
+            "Compare runs of the same study that have a platform and the levels of all factors in common.",
         )
     return Comparison(
         threshold=threshold,
@@ -184,9 +189,98 @@ def compare(
     )
 
 
-def _decides(gate: Gate, rate: Change) -> bool:
-    """A rate that was searched is of no block, so it has no cost that could stand for it."""
-    return gate.takes(rate.model_copy(update={"of": "cost"}), ())
+@dataclass(frozen=True)
+class _Machine:
+    """By how much two runs of the same work on one machine may differ, in logs: what no interval within a
+    run can see. A tenth for the machine itself, what the baseline varied from block to block, and what
+    other programs took of the CPUs.
+    """
+
+    by_response: Mapping[str, float]
+    otherwise: float
+
+    @classmethod
+    def of(cls, a: Run, b: Run) -> _Machine:
+        taken = max(
+            sum(one.cpus * one.blocks / one.of for one in run.summary.disturbances)
+            / run.summary.machine.cpus
+            for run in (a, b)
+        )
+        least = _DRIFT - math.log1p(-min(taken, _MOST_TAKEN))
+        spreads: dict[str, float] = {}
+        for floor in (*a.summary.noise, *b.summary.noise):
+            spreads[floor.response] = max(spreads.get(floor.response, 0.0), floor.spread)
+        # Successive differences have twice the variance of a block.
+        half = math.sqrt(0.5)
+        return cls({name: least + half * spread for name, spread in spreads.items()}, least)
+
+    def margin(self, response: str) -> float:
+        return self.by_response.get(response, self.otherwise)
+
+
+_DRIFT = math.log(1.1)
+"""Of the same work in two quiet runs of one machine; ours (docs/method.md)."""
+
+_MOST_TAKEN = 0.9
+
+
+def _agreeing(made: Sequence[Change]) -> list[Change]:
+    """A cost says nothing good of a platform that got slower itself, and nothing bad of one that got
+    faster: then the baseline changed more.
+    """
+    own = {
+        (one.platform, key(one.cell), one.response): one.direction
+        for one in made
+        if one.of == "value" and one.guest is None and one.decides
+    }
+
+    def agreed(one: Change) -> Change:
+        itself = own.get((one.platform, key(one.cell), one.response))
+        contradicts = (one.direction == "better" and itself in ("worse", "undecided")) or (
+            one.direction == "worse" and itself == "better"
+        )
+        if one.of == "value" or not contradicts:
+            return one
+        return one.model_copy(update={"decides": False, "direction": "undecided"})
+
+    return [agreed(one) for one in made]
+
+
+def _places(run: Run, other: Run) -> _Places:
+    """The series of a run by platform and by the settings of their cells: a factor of the other run that is
+    none of this one has the level that the study sets, where the platform has it there.
+    """
+    factors: dict[tuple[str, Level | None], dict[str, None]] = {}
+    for trial in other.trials:
+        planned = trial.planned
+        known = factors.setdefault((planned.platform, planned.cell.get("workload")), {})
+        known.update(dict.fromkeys(planned.cell))
+    places = {}
+    for one in series(run.trials):
+        missing = factors.get((one.platform, one.cell.get("workload")), {}).keys() - one.cell.keys()
+        settings = {path: level for path in missing if (level := run.setting(path)) is not None}
+        places[one.platform, key({**one.cell, **settings})] = one
+    return places
+
+
+def _apart(mine: _Places, its: _Places) -> str:
+    """Which settings of the same platform and workload differ: `: knobs.mtu is 1500 in A and 9000 in B`."""
+    differ: dict[str, tuple[set[str], set[str]]] = {}
+    for platform, cell in mine:
+        for other, theirs in its:
+            a, b = ({name: level for name, _, level in side} for side in (cell, theirs))
+            if platform != other or a.get("workload") != b.get("workload"):
+                continue
+            for name in a.keys() | b.keys():
+                if a.get(name) != b.get(name):
+                    sides = differ.setdefault(name, (set(), set()))
+                    sides[0].add(level_text(a[name]) if name in a else "not set")
+                    sides[1].add(level_text(b[name]) if name in b else "not set")
+    told = [
+        f"{name} is {listing(sorted(one))} in A and {listing(sorted(two))} in B"
+        for name, (one, two) in sorted(differ.items())
+    ]
+    return f": {'; '.join(told)}" if told else ""
 
 
 def _costs(
@@ -210,7 +304,8 @@ def _costs(
             after = _cost(its[at], list(its.values()), response, baseline, confidence)
             if before is None or after is None:
                 continue
-            step = interval.welch(before, after, confidence)
+            alike = one.trials == its[at].trials
+            step = _step(before, after, alike, confidence)
             exact = step.constant and virtual
             yield _Draft(
                 series=one,
@@ -223,7 +318,7 @@ def _costs(
                 log=True,
                 step=step,
                 exact=exact,
-                sure=exact,
+                sure=exact or (alike and step.constant),
                 of="cost",
             )
 
@@ -356,7 +451,7 @@ def _draft(
         boots.mean(side, where, confidence).interval
         for side, where in zip(scaled, (boots_before, boots_after), strict=True)
     ]
-    step = interval.welch(sides[0], sides[1], confidence)
+    step = _step(sides[0], sides[1], before == after, confidence)
     exact = step.constant and virtual
     return _Draft(
         series=a,
@@ -369,18 +464,39 @@ def _draft(
         log=log,
         step=step,
         exact=exact,
-        sure=exact or (step.constant and _apart_by_rank(len(before), len(after), confidence)),
+        sure=exact
+        or (step.constant and before == after)
+        or (step.constant and _apart_by_rank(len(before), len(after), confidence)),
     )
 
 
-def _change(draft: _Draft, threshold: float, confidence: float) -> Change:
+def _step(
+    a: interval.Interval, b: interval.Interval, alike: bool, confidence: float
+) -> interval.Interval:
+    """b - a; of values that are the same one by one, as of a run against itself, exactly nothing."""
+    step = interval.welch(a, b, confidence)
+    if alike and step.n > 1:
+        return replace(
+            step, estimate=0.0, low=None, high=None, error=0.0, freedom=0.0, constant=True
+        )
+    return step
+
+
+def _change(draft: _Draft, threshold: float, confidence: float, machine: _Machine | None) -> Change:
     better, step = draft.response.better, interval.at(draft.step, confidence)
-    ends = (step.estimate, step.estimate) if draft.exact else (step.low, step.high)
-    loss, low, high = (_loss(end, better, draft.log, draft.size) for end in (step.estimate, *ends))
-    assert loss is not None
-    if low is not None and high is not None:
-        low, high = min(low, high), max(low, high)
-    ruling = practical.rule(loss, low, high, threshold=threshold, sure=draft.sure)
+    constant = draft.exact or (machine is not None and draft.sure)
+    ends = (step.estimate, step.estimate) if constant else (step.low, step.high)
+    by_machine = machine is not None and draft.of == "value" and draft.log
+    margin = machine.margin(draft.response.name) if machine and by_machine else 0.0
+    loss, low, high = _losses(draft, step.estimate, ends)
+    wide = low is not None and high is not None and practical.is_wide(low, high, threshold)
+    ends = _wider(ends, margin)
+    loss, low, high = _losses(draft, step.estimate, ends)
+    sure = draft.sure and not by_machine
+    ruling = practical.rule(loss, low, high, threshold=threshold, sure=sure)
+    if by_machine and ruling.reason == "wide" and not wide:
+        # The margin alone reaches so far: the runs themselves agree.
+        ruling = practical.Ruling(practical.NO_DIFFERENCE, "chance")
     names = ("ratio", "ratio_low", "ratio_high")
     if not draft.log:
         names = ("difference", "difference_low", "difference_high")
@@ -406,6 +522,25 @@ def _change(draft: _Draft, threshold: float, confidence: float) -> Change:
         of=draft.of,
         **fields,
     )
+
+
+def _losses(
+    draft: _Draft, estimate: float, ends: tuple[float | None, float | None]
+) -> tuple[float, float | None, float | None]:
+    """A change and the ends of its interval as shares that are lost, the lower one first."""
+    better = draft.response.better
+    loss, low, high = (_loss(end, better, draft.log, draft.size) for end in (estimate, *ends))
+    assert loss is not None
+    if low is None or high is None:
+        return loss, None, None
+    return loss, min(low, high), max(low, high)
+
+
+def _wider(
+    ends: tuple[float | None, float | None], margin: float
+) -> tuple[float | None, float | None]:
+    low, high = ends
+    return (None if low is None else low - margin, None if high is None else high + margin)
 
 
 _DIRECTIONS: dict[practical.Verdict, Direction] = {

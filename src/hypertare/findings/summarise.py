@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from hypertare.runs.summary import (
     Published,
     Summary,
 )
-from hypertare.study import StudyFile
+from hypertare.study import Study, StudyFile
 from hypertare.workloads.ping import NEAR_SHARE, ROUND_TRIPS
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def summarise(
     from hypertare.study.predictability import PredictabilitySettings
 
     meta = store.meta
-    file = StudyFile.restored(meta.study_text, meta.settings, str(store.path), Path(meta.folder))
+    file = _study_of(meta, store.path)
     milestones = store.milestones()
     last = milestones[-1]
     platforms = _platforms(store, meta)
@@ -151,10 +152,23 @@ def summarise(
 class Found:
     """A run as far as its comparison with another one needs it."""
 
+    path: Path
     meta: Meta
     trials: tuple[FinishedTrial, ...]
     responses: dict[str, Response]
     summary: Summary
+
+    def setting(self, path: str) -> Level | None:
+        """What the study sets by a dotted path, as its text has it, else by default; none if nothing."""
+        found: Any = self.meta.settings
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        found = self._study.setting(path) if found is None else found
+        return found if isinstance(found, str | int | float | bool) else None
+
+    @cached_property
+    def _study(self) -> Study:
+        return _study_of(self.meta, self.path).study()
 
 
 def read(path: Path) -> Found:
@@ -165,7 +179,11 @@ def read(path: Path) -> Found:
     """
     with Store.open(path) as store:
         meta, of = store.meta, measured(store)
-        return Found(meta, of.trials, responses_of(meta), summarise(store, of=of))
+        return Found(path, meta, of.trials, responses_of(meta), summarise(store, of=of))
+
+
+def _study_of(meta: Meta, path: Path) -> StudyFile:
+    return StudyFile.restored(meta.study_text, meta.settings, str(path), Path(meta.folder))
 
 
 def responses_of(meta: Meta) -> dict[str, Response]:

@@ -76,6 +76,7 @@ def _parts(comparison: Comparison, a: Found, wording: Wording) -> Iterator[Rende
     if said := meaning(a.summary.clock):
         yield Text(said, style="dim italic")
         yield Text()
+    yield _answer(comparison, wording)
     changed = [c for c in comparison.changes if c.direction != "no difference shown"]
     for change in sorted(changed, key=lambda c: (c.direction != "worse", -abs(c.loss or 0.0))):
         style = _STYLES[change.direction]
@@ -97,6 +98,32 @@ def _parts(comparison: Comparison, a: Found, wording: Wording) -> Iterator[Rende
         yield Text("warnings", style="bold yellow")
         for warning in comparison.warnings:
             yield Padding(Text(plain(warning)), (0, 0, 0, 2), expand=False)
+
+
+def _answer(comparison: Comparison, wording: Wording) -> Text:
+    """Whether anything that decides got worse, and else by how much it may have."""
+    deciding = [one for one in comparison.changes if one.decides]
+    for direction, found in (("worse", comparison.worse), ("undecided", comparison.undecided)):
+        if found:
+            told = f"{direction}: {len(found)} of {len(deciding)} figures that decide"
+            return Text(f"{_MARKS[direction]} {told}", style=_STYLES[direction])
+    bounds = [(bound, one) for one in deciding if (bound := _worst(one)) is not None]
+    told = "no worse"
+    if bounds:
+        most, one = max(bounds, key=lambda found: found[0])
+        what = f"{'cost of ' if one.of == 'cost' else ''}{word(one.response)}"
+        where = f"{_platform(one, wording)} {what} in {wording.label(one.cell)}"
+        told = f"no worse, or by {figures.significant(100 * most)} % at most ({where})"
+    return Text(f"{_MARKS['no difference shown']} {plain(told)}")
+
+
+def _worst(change: Change) -> float | None:
+    """The most that may have been lost, as a share; none where nothing may."""
+    worst = change.ratio_high if change.better == "lower" else change.ratio_low
+    if worst is None:
+        return None
+    loss = worst - 1 if change.better == "lower" else 1 - worst
+    return loss if loss > 0 else None
 
 
 def _table(comparison: Comparison, a: Found, wording: Wording) -> Iterator[RenderableType]:

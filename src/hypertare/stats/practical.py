@@ -63,14 +63,20 @@ def rule(
         if low is None or high is None:
             return Ruling("undecided", "few")
         if low <= 0 <= high:
-            large = max(LARGE, threshold)
-            is_wide = low < -large or high > large
-            return Ruling("undecided", "wide") if is_wide else Ruling(NO_DIFFERENCE, "chance")
+            if is_wide(low, high, threshold):
+                return Ruling("undecided", "wide")
+            return Ruling(NO_DIFFERENCE, "chance")
     if abs(cost) <= threshold:
         return Ruling(NO_DIFFERENCE, "size")
     if abs(cost) <= floor:
         return Ruling(NO_DIFFERENCE, "floor")
     return Ruling("costs" if cost > 0 else "gains")
+
+
+def is_wide(low: float, high: float, threshold: float = THRESHOLD) -> bool:
+    """Whether an interval of a cost reaches beyond what nobody would call none."""
+    large = max(LARGE, threshold)
+    return low < -large or high > large
 
 
 def unanimous(n: int, confidence: float = 0.95) -> bool:
