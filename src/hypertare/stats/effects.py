@@ -397,7 +397,8 @@ def _noncentral(squares: float, freedom: float, t: float) -> float:
     """The noncentrality with which a chi-squared lies t standard deviations below these squares (above
     them where t is negative); 0 where none does.
     """
-    if _normal(squares, freedom, 0.0) <= t:
+    # Of what was left after the noise was taken off there may be less than nothing.
+    if squares <= 0 or _normal(squares, freedom, 0.0) <= t:
         return 0.0
     low, high = 0.0, squares + freedom + 1.0
     while _normal(squares, freedom, high) > t:
