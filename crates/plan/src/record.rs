@@ -25,6 +25,8 @@ pub enum Record {
         node: String,
         number: u64,
         error: Option<String>,
+        /// The node's monotonic clock when it answered.
+        clock_s: f64,
     },
     /// A node is ready to work.
     #[cfg_attr(feature = "schema", schemars(title = "NodeReady"))]

@@ -72,6 +72,8 @@ class Done(Seam):
     node: str
     number: int
     error: str | None = None
+    clock_s: float
+    """The node's monotonic clock when it answered."""
 
 
 class NodeReady(Seam):

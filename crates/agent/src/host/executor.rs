@@ -233,7 +233,10 @@ impl<M: Machine> Executor<M> {
             for warning in &started.warnings {
                 self.warn(&node.name, warning.clone());
             }
-            self.members.push(Member::new(id, node.clone(), started, begun));
+            let member = Member::new(id, node.clone(), started, begun);
+            // In a machine of its own there is one clock, which counts instructions, for all.
+            let watched = self.converses;
+            self.members.push(if watched { member.watching_its_clock() } else { member });
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use crate::host::machine::Started;
 use crate::links::{About, Inbox, NodeLink};
 use crate::node::hello::hello;
 use crate::probe::Outside;
+use crate::workload::clock::{now_ns, to_seconds};
 
 #[path = "mutated_test.rs"]
 mod mutated;
@@ -30,6 +31,8 @@ struct Actor {
     out: Option<PipeWriter>,
     trial: (u64, String),
     running: Vec<String>,
+    /// By how much its clock is ahead.
+    ahead_s: f64,
 }
 
 impl Actor {
@@ -47,7 +50,8 @@ impl Actor {
 
     fn done(&mut self, number: u64, error: Option<&str>) {
         let (node, error) = (self.name.clone(), error.map(str::to_owned));
-        self.say(&Record::Done { node, number, error });
+        let clock_s = to_seconds(now_ns()) + self.ahead_s;
+        self.say(&Record::Done { node, number, error, clock_s });
     }
 
     fn result(&mut self, task: &str, error: Option<&str>) {
@@ -78,6 +82,7 @@ impl Actor {
             out: self.out.as_ref().map(|out| out.try_clone().unwrap()),
             trial: self.trial.clone(),
             running: self.running.clone(),
+            ahead_s: self.ahead_s,
         }
     }
 
@@ -177,6 +182,7 @@ impl Machine for Pretence {
             name: name.clone(),
             out: Some(out),
             trial: (0, String::new()),
+            ahead_s: 0.0,
             running: vec![],
         };
         if !self.mute {
@@ -451,6 +457,54 @@ fn nodes_that_had_tasks_get_ready_for_others_before_a_trial_begins() {
 }
 
 #[test]
+fn a_node_whose_clock_is_wrong_is_lost_with_its_trial() {
+    let mut machine = Pretence::default();
+    let fast: Script = Box::new(|order, actor| {
+        if matches!(order.order, Order::ProbeEnd { .. }) {
+            actor.ahead_s = 7.0;
+        }
+        None
+    });
+    machine.scripts.insert("a".to_owned(), fast);
+    let mut first = on_a(1);
+    probes(&mut first, &[("a", Probe::Stat)]);
+    let told = play_conversing(machine, plan(&["a", "b"], vec![first, on_b(2)]));
+    let why = told.trial_error(1).unwrap();
+    assert!(why.starts_with("node a failed: its clock is wrong: 7.0"), "{why}");
+    assert!(why.contains(" s by this host's clock"), "{why}");
+    let lost = told.records.iter().find_map(|record| match record {
+        Record::TrialEnd { trial: 1, lost, .. } => Some(lost.clone()),
+        _ => None,
+    });
+    assert_eq!(lost.unwrap().as_deref(), Some("a"));
+    assert_eq!(told.trial_error(2), None);
+}
+
+#[test]
+fn a_task_cannot_have_taken_longer_than_it_was_given() {
+    for (values, part) in [
+        ([("elapsed_s", 1160.0)], "took 1160 s by its own account, and at most 0."),
+        ([("elapsed_s", -1.0)], "took -1 s by its own account"),
+        ([("elapsed_s", 0.0)], "took 0 s by its own account"),
+    ] {
+        let mut machine = Pretence::default();
+        let lies: Script = Box::new(move |order, actor| {
+            let Order::Start { trial, phase, task } = &order.order else { return None };
+            actor.trial = (*trial, phase.clone());
+            let values = values.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+            let result = TaskResult { values, ..actor.result_of(&task.id, None) };
+            actor.say(&Record::Result(result));
+            actor.done(order.number, None);
+            Some(())
+        });
+        machine.scripts.insert("a".to_owned(), lies);
+        let told = play_conversing(machine, plan(&["a"], vec![on_a(1)]));
+        let why = told.trial_error(1).unwrap();
+        assert!(why.contains(part), "{why}");
+    }
+}
+
+#[test]
 fn a_node_that_dies_while_it_gets_ready_is_lost_to_the_next_trial() {
     let mut machine = Pretence::default();
     let dies: Script =
@@ -614,10 +668,13 @@ fn what_is_not_a_record_fails_the_node() {
         (b"\xff\xfe\n", "not a record"),
         (b"\n", "not a record"),
         (
-            b"{\"record\":\"done\",\"node\":\"b\",\"number\":2,\"error\":null}\n",
+            b"{\"record\":\"done\",\"node\":\"b\",\"number\":2,\"error\":null,\"clock_s\":1}\n",
             "in the name of \"b\"",
         ),
-        (b"{\"record\":\"done\",\"node\":\"a\",\"number\":99,\"error\":null}\n", "not given"),
+        (
+            b"{\"record\":\"done\",\"node\":\"a\",\"number\":99,\"error\":null,\"clock_s\":1}\n",
+            "not given",
+        ),
         (b"{\"record\":\"teardown\",\"seconds_s\":1}\n", "may not send: teardown"),
         (b"{\"record\":\"console\",\"node\":\"a\",\"lines\":[]}\n", "may not send: console"),
         (

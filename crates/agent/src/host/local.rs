@@ -31,6 +31,7 @@ use crate::process::namespaces;
 use crate::process::spawn::Spawn;
 use crate::process::weights::Weights;
 use crate::vmm::guest_command_line::model;
+use crate::vmm::tsc;
 use crate::xen::kit::Kit;
 use crate::xen::{placement, scheduler};
 
@@ -254,7 +255,10 @@ impl Local {
         let share = node.files.as_ref().map(|_| Path::new("/"));
         let held = Held { datapath, cgroup, provisions, groups };
         let memory = self.shared_memory(node, guest, &interfaces)?;
-        let spec = Spec { node, guest, ports, share, no_vectors: lacks_vectors(bench), memory };
+        let no_vectors = lacks_vectors(bench);
+        let emulated = guest.accelerator == Accelerator::Tcg;
+        let tsc_khz = if emulated { tsc::khz() } else { None };
+        let spec = Spec { node, guest, ports, share, no_vectors, memory, tsc_khz };
         let (link, missing) = GuestLink::start(spec, held, inbox)?;
         warnings.extend(missing);
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })

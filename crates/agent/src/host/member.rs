@@ -12,8 +12,10 @@ use hypertare_plan::{
 
 use serde::Deserialize;
 
+use super::clock::{self, NodeClock};
 use super::event::MemberId;
 use super::machine::Started;
+use super::plausible;
 use crate::links::NodeLink;
 use crate::probe::Outside;
 use crate::vmm::guest_command_line::model;
@@ -30,10 +32,12 @@ pub struct Member {
     pub gone: Option<String>,
     hello: Option<Hello>,
     next_number: u64,
-    /// Orders that were not answered, and what they are about.
-    owed: BTreeMap<u64, String>,
-    /// Tasks of the present phase that have no result yet, and what each is for.
-    running: BTreeMap<String, Option<Purpose>>,
+    /// Orders that were not answered: what they are about, and when they were given.
+    owed: BTreeMap<u64, (String, Instant)>,
+    /// Where the node's clock is another one than this host's, or may be.
+    clock: Option<NodeClock>,
+    /// Tasks of the present phase that have no result yet, what each is for, and when it was ordered.
+    running: BTreeMap<String, (Option<Purpose>, Instant)>,
     bytes: usize,
 }
 
@@ -73,9 +77,16 @@ impl Member {
             hello: None,
             next_number: 1,
             owed: BTreeMap::new(),
+            clock: None,
             running: BTreeMap::new(),
             bytes: 0,
         }
+    }
+
+    /// What it says of time is held against this host's clock.
+    pub fn watching_its_clock(mut self) -> Self {
+        self.clock = Some(NodeClock::default());
+        self
     }
 
     pub fn name(&self) -> &str {
@@ -114,7 +125,7 @@ impl Member {
 
     /// What it was told to do and has not answered.
     pub fn owed(&self) -> Option<&str> {
-        self.owed.values().next().map(String::as_str)
+        self.owed.values().next().map(|(about, _)| about.as_str())
     }
 
     pub fn owes_number(&self, number: u64) -> bool {
@@ -134,9 +145,9 @@ impl Member {
         let number = self.next_number;
         self.next_number += 1;
         if let Order::Start { task, .. } = &order {
-            self.running.insert(task.id.clone(), task.purpose.clone());
+            self.running.insert(task.id.clone(), (task.purpose.clone(), Instant::now()));
         }
-        self.owed.insert(number, about.to_owned());
+        self.owed.insert(number, (about.to_owned(), Instant::now()));
         self.link.send(&NumberedOrder { number, order });
         number
     }
@@ -186,23 +197,30 @@ impl Member {
         }
         match record {
             Record::Hello(hello) => self.hear_hello(hello),
-            Record::Done { number, error, .. } => {
-                let Some(about) = self.owed.remove(&number) else {
+            Record::Done { number, error, clock_s, .. } => {
+                let Some((about, given)) = self.owed.remove(&number) else {
                     return Err(format!("it answered an order {number} that it was not given"));
                 };
+                if let Some(clock) = &mut self.clock {
+                    clock.take(clock_s, given, Instant::now())?;
+                }
                 Ok(error.map_or(Heard::Nothing, |error| Heard::Refused(about, error)))
             }
             Record::Result(result) => {
                 if Some(result.trial) != trial {
                     return Ok(Heard::Late(format!("the result of task {}", result.task)));
                 }
-                let Some(purpose) = self.running.remove(&result.task) else {
+                let Some((purpose, ordered)) = self.running.remove(&result.task) else {
                     return Ok(Heard::Late(format!(
                         "a result of task {:?}, which does not run",
                         result.task
                     )));
                 };
-                let failure = result.error.as_ref().map(|error| {
+                let untrue = self.clock.as_ref().and_then(|_| {
+                    let cpus = self.hello.as_ref().map_or(1, |hello| hello.cpus);
+                    plausible::check(&result.values, ordered.elapsed().as_secs_f64(), cpus).err()
+                });
+                let failure = result.error.as_ref().or(untrue.as_ref()).map(|error| {
                     format!("task {} on {} failed: {error}", result.task, result.node)
                 });
                 let record = Record::Result(TaskResult { purpose, ..result });
@@ -212,7 +230,7 @@ impl Member {
                 })
             }
             Record::Interval(interval) => match self.running.get(&interval.task) {
-                Some(purpose) if Some(interval.trial) == trial => {
+                Some((purpose, _)) if Some(interval.trial) == trial => {
                     let purpose = purpose.clone();
                     Ok(Heard::Record(Record::Interval(Interval { purpose, ..interval })))
                 }
@@ -257,6 +275,9 @@ impl Member {
                  use the same agent on both sides",
                 hello.agent, hello.protocol
             ));
+        }
+        if self.clock.is_some() && self.is_guest() {
+            clock::check_uptime(hello.uptime_s, self.begun)?;
         }
         let first = self.hello.is_none();
         self.hello = Some(hello.clone());

@@ -6,11 +6,13 @@
 //! [`local`]). On a host of Xen there is a third ([`crate::xen::keeper`]).
 
 mod check;
+mod clock;
 mod event;
 mod executor;
 mod local;
 mod machine;
 mod member;
+mod plausible;
 pub mod sandbox;
 
 use std::os::fd::{AsFd, OwnedFd};

@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow};
 use hypertare_plan::{KnobOutcome, Level, Record, TaskResult};
 
 use crate::emit::Emitter;
+use crate::workload::clock::{now_ns, to_seconds};
 
 pub struct Desk {
     node: String,
@@ -33,7 +34,8 @@ impl Desk {
 
     pub fn done(&self, number: u64, outcome: Result<()>) {
         let error = outcome.err().map(|error| format!("{error:#}"));
-        self.emit(&Record::Done { node: self.node.clone(), number, error });
+        let clock_s = to_seconds(now_ns());
+        self.emit(&Record::Done { node: self.node.clone(), number, error, clock_s });
     }
 
     pub fn warn(&self, text: String) {

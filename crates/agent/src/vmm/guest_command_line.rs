@@ -163,6 +163,7 @@ fn kernel_arguments(spec: &Spec) -> Result<String> {
     let mut words: Vec<String> = KERNEL_ARGUMENTS.map(str::to_owned).into();
     if spec.guest.accelerator == Accelerator::Tcg {
         words.extend(TCG_KERNEL_ARGUMENTS.map(str::to_owned));
+        words.extend(spec.tsc_khz.map(|khz| format!("tsc_early_khz={khz}")));
     }
     let drivers = spec.ports.iter().map(|port| nic(model(port.interface)).driver);
     let files: &[&str] =
@@ -237,7 +238,10 @@ mod tests {
             node.interfaces.iter().map(|interface| Port { interface, way: way() }).collect();
         let no_vectors = guest.datapath.is_ours();
         let memory = guest.shared_memory.map(|_| File::open("/dev/null").unwrap());
-        let words = words(&Spec { node, guest, ports, share, no_vectors, memory }, true)?;
+        let words = words(
+            &Spec { node, guest, ports, share, no_vectors, memory, tsc_khz: Some(2_100_123) },
+            true,
+        )?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
     }
 
@@ -274,7 +278,7 @@ mod tests {
             -kernel /proc/self/fd/5\n\
             -initrd /proc/self/fd/6\n\
             -append console=ttyS0 quiet panic=-1 reboot=t cryptomgr.notests tsc=reliable \
-            no_timer_check hypertare.modules=virtio_pci,virtio_console,virtio_net,8139cp,\
+            no_timer_check tsc_early_khz=2100123 hypertare.modules=virtio_pci,virtio_console,virtio_net,8139cp,\
             9pnet_virtio,9p,overlay loglevel=7";
         let lines: Vec<String> = expected.split('\n').map(str::to_owned).collect();
         let mut got = Vec::new();
@@ -296,7 +300,7 @@ mod tests {
         };
         assert_eq!(after("-accel"), Some("kvm"));
         assert_eq!(after("-cpu"), Some("host"));
-        assert!(!after("-append").unwrap().contains("tsc="));
+        assert!(!after("-append").unwrap().contains("tsc"));
     }
 
     #[test]

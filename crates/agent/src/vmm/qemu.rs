@@ -59,12 +59,22 @@ pub struct Spec<'a> {
     pub no_vectors: bool,
     /// What it shares with the machine, where the guest asks for it.
     pub memory: Option<File>,
+    /// The rate of the TSC that it emulates, where that is known.
+    pub tsc_khz: Option<u64>,
 }
 
 impl<'a> Spec<'a> {
     /// Without a network and files.
     pub fn of(node: &'a Node, guest: &'a Guest) -> Self {
-        Spec { node, guest, ports: Vec::new(), share: None, no_vectors: false, memory: None }
+        Spec {
+            node,
+            guest,
+            ports: Vec::new(),
+            share: None,
+            no_vectors: false,
+            memory: None,
+            tsc_khz: None,
+        }
     }
 }
 

@@ -210,6 +210,8 @@ fn text(node: &Node, plan: &Plan, ramdisk: &Path, bench: &Bench, kit: &Kit) -> R
     line("ramdisk", quoted(&ramdisk.to_string_lossy())?)?;
     line("memory", (plan.memory >> 20).to_string())?;
     line("vcpus", plan.cpus.to_string())?;
+    // Xen's default traps each reading of a TSC that is not invariant, such as an emulated machine's.
+    line("tsc_mode", quoted("native")?)?;
     if !node.cpus.is_empty() {
         let cpus: Vec<String> = node.cpus.iter().map(u32::to_string).collect();
         line("cpus", quoted(&cpus.join(","))?)?;
@@ -318,6 +320,7 @@ mod tests {
             "kernel = \"/xen/kernel\"",
             "memory = 128",
             "vcpus = 1",
+            "tsc_mode = \"native\"",
             "cpus = \"0\"",
             "extra = \"quiet rodata=off\"",
             "on_crash = \"preserve\"",

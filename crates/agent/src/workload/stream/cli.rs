@@ -477,7 +477,8 @@ fn turn_away(connection: &TcpStream, client: SocketAddr) {
 }
 
 fn done(number: u64, error: Option<String>) -> Record {
-    Record::Done { node: "server".to_owned(), number, error }
+    let clock_s = clock::to_seconds(clock::now_ns());
+    Record::Done { node: "server".to_owned(), number, error, clock_s }
 }
 
 const GONE: &str = "the client went away before the end";
