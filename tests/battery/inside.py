@@ -69,6 +69,8 @@ class Came(NamedTuple):
 
 Baits = dict[str, Any]
 ATTEMPTS: dict[str, Callable[[Baits], int | None]] = {}
+OURS: set[int] = set()
+"""Descriptors that this program opened itself."""
 BAITED: list[str] = []
 """Attempts that have a file called after them in each of the host's places."""
 
@@ -112,6 +114,7 @@ def forked(job: Callable[[], int | None], limit_s: float = LIMIT_S) -> Came:
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
+        OURS.add(write)
         os.close(read)
         with contextlib.suppress(BaseException):
             os.write(write, json.dumps(judged(job)).encode()[:4000])
@@ -1322,6 +1325,153 @@ def victim_asked_by_io(baits: Baits) -> None:
     fcntl.fcntl(ours, fcntl.F_SETFL, os.O_ASYNC)
     os.write(theirs, b"x")
     raise Through("a signal was sent")
+
+
+# --- figures: who measures is not written into by what is measured
+
+MEASURER = os.getppid()
+"""The process that started this program, measures it, and writes the result; a shell's, without one."""
+
+LIE = b'{"record":"result","values":{"elapsed_s":1e-9}}\n'
+"""What would be a figure, did anybody take it for one. Each attempt ends before it is written."""
+
+
+def near() -> Iterator[int]:
+    """All processes in sight that are not this program's: of the agent, and of nobody else."""
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) not in (os.getpid(), os.getppid()):
+            yield int(name)
+
+
+def open_to_us(paths: Iterable[str], flags: int = os.O_WRONLY) -> int:
+    tried = 0
+    for path in paths:
+        tried += 1
+        with contextlib.suppress(OSError), opened(path, flags):
+            raise Through(path)
+    return tried
+
+
+@attempt
+def figures_by_descriptors(baits: Baits) -> int:
+    """The measurer's standard output by /proc, and all else that it has open."""
+    return open_to_us(f"/proc/{MEASURER}/fd/{number}" for number in range(64))
+
+
+@attempt
+def figures_by_descriptors_of_all(baits: Baits) -> int:
+    return open_to_us(f"/proc/{pid}/fd/{number}" for pid in near() for number in range(16))
+
+
+@attempt
+def figures_by_listing(baits: Baits) -> None:
+    raise Through(os.readlink(f"/proc/{MEASURER}/fd/1"))
+
+
+@attempt
+def figures_by_threads(baits: Baits) -> int:
+    """The same below the measurer's threads."""
+    threads = os.listdir(f"/proc/{MEASURER}/task")
+    return open_to_us(
+        f"/proc/{MEASURER}/task/{one}/fd/{number}" for one in threads for number in (1, 2, 3)
+    )
+
+
+@attempt
+def figures_by_copied_descriptors(baits: Baits) -> int:
+    measurer = call("pidfd_open", MEASURER, 0)
+    for number in range(16):
+        with contextlib.suppress(OSError):
+            call("pidfd_getfd", measurer, number, 0)
+            raise Through(f"descriptor {number}")
+    return 16
+
+
+@attempt
+def figures_by_memory(baits: Baits) -> int:
+    return open_to_us([f"/proc/{MEASURER}/mem", f"/proc/{MEASURER}/task/{MEASURER}/mem"], os.O_RDWR)
+
+
+@attempt
+def figures_by_memory_read(baits: Baits) -> int:
+    return open_to_us(
+        [f"/proc/{MEASURER}/{name}" for name in ("mem", "maps", "environ")], os.O_RDONLY
+    )
+
+
+@attempt
+def figures_by_memory_calls(baits: Baits) -> None:
+    held = ctypes.create_string_buffer(LIE)
+    ours = struct.pack("QQ", ctypes.addressof(held), len(LIE))
+    theirs = struct.pack("QQ", 1 << 20, len(LIE))
+    past_the_check("process_vm_writev", MEASURER, ours, 1, theirs, 1, 0)
+
+
+@attempt
+def figures_by_tracing(baits: Baits) -> None:
+    call("ptrace", 0x4206, MEASURER, 0, 0)
+    raise Through("seized")
+
+
+@attempt
+def figures_by_attaching(baits: Baits) -> None:
+    call("ptrace", 16, MEASURER, 0, 0)
+    raise Through("attached")
+
+
+@attempt
+def figures_by_tracing_all(baits: Baits) -> int:
+    tried = 0
+    for pid in near():
+        tried += 1
+        with contextlib.suppress(OSError):
+            call("ptrace", 0x4206, pid, 0, 0)
+            raise Through(f"process {pid}")
+    return tried
+
+
+@attempt
+def figures_by_what_was_inherited(baits: Baits) -> int:
+    """No descriptor beyond the three standard ones came along, but those of this program itself."""
+    known = {os.path.realpath(path) for path in ("baits.json", sys.argv[0])}
+    for number in range(3, 256):
+        with contextlib.suppress(OSError):
+            name = os.readlink(f"/proc/self/fd/{number}")
+            is_ours = name in known or number in OURS or name.startswith("/proc/")
+            if not is_ours and fcntl.fcntl(number, fcntl.F_GETFL) & (os.O_WRONLY | os.O_RDWR):
+                raise Through(f"{number}: {name}")
+    return 253
+
+
+@attempt
+def figures_by_the_channel(baits: Baits) -> int:
+    """A guest's line to this host."""
+    folder = "/dev/virtio-ports"
+    named = [f"{folder}/{name}" for name in os.listdir(folder)] if os.path.isdir(folder) else []
+    ports = [f"/dev/{name}" for name in os.listdir("/dev") if name.startswith(("vport", "hvc"))]
+    return open_to_us([*named, *ports])
+
+
+@attempt
+def figures_by_control_groups(baits: Baits) -> int:
+    """Out of the group by which CPU time is counted."""
+    places = [line.split(":", 2)[2] for line in read("/proc/self/cgroup").splitlines()]
+    return open_to_us(
+        f"/sys/fs/cgroup{place}/{name}"
+        for place in places
+        for name in ("cgroup.procs", "../cgroup.procs", "cpu.max", "cpu.stat", "cpuset.cpus")
+    )
+
+
+@attempt
+def figures_by_name(baits: Baits) -> None:
+    """A socket without a path that the agent listens at."""
+    names = [line.split()[-1] for line in read("/proc/net/unix").splitlines()[1:] if "@" in line]
+    for name in names:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as ours:
+            ours.connect("\0" + name[1:])
+            if "hypertare" in name:
+                raise Through(name)
 
 
 @attempt

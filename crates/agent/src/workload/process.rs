@@ -26,6 +26,7 @@ use super::confine::{self, Confinement};
 use super::orders::Orders;
 use super::{Context, descendants, execute};
 use crate::emit::Emitter;
+use crate::process::hidden::hide_this_process;
 use crate::process::shortage::expose_this_process;
 
 /// On the descriptor for it: the process waits for its assignment.
@@ -72,6 +73,7 @@ fn prepare(arguments: &Arguments) -> Result<(Assignment, Orders, Option<OwnedFd>
     if let Some(namespace) = namespace {
         confine::enter(namespace, arguments.as_container)?;
     }
+    hide_this_process()?;
     Ok((assignment, Orders::new(input), ready))
 }
 

@@ -1,0 +1,12 @@
+//! A process that its children cannot look into.
+
+use anyhow::{Context, Result};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+/// Closes this process's descriptors and memory to all that lack CAP_SYS_PTRACE, which no command has: what
+/// writes records must not be written into by what is weighed (`/proc/PID/fd`, `/proc/PID/mem`, ptrace,
+/// pidfd_getfd, process_vm_writev). It does not outlast an exec: each process hides itself, once its id maps
+/// are written.
+pub fn hide_this_process() -> Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot hide this process")
+}
