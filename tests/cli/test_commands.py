@@ -13,7 +13,9 @@ def test_one_command_stands_behind_the_dashes() -> None:
 
 
 def test_without_the_dashes_each_word_is_a_command() -> None:
-    assert commands_of(["gzip -kc f", "pigz -kc f", "gzip -kc f"], False, []) == [
+    with pytest.raises(InputError, match="`gzip -kc f` is given twice"):
+        commands_of(["gzip -kc f", "pigz -kc f", "gzip -kc f"], False, [])
+    assert commands_of(["gzip -kc f", "pigz -kc f"], False, []) == [
         "gzip -kc f",
         "pigz -kc f",
     ]

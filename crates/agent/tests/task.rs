@@ -64,6 +64,7 @@ fn command(argv: &[&str]) -> Command {
         in_files: false,
         warmup: false,
         prepare: None,
+        input: None,
     }
 }
 

@@ -94,6 +94,10 @@ pub struct Command {
     /// A shell command run before the measured one, in the same place, not measured.
     #[serde(default)]
     pub prepare: Option<String>,
+    /// The file that it has as standard input, from its beginning; without, /dev/null.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
+    pub input: Option<PathBuf>,
     /// It is not counted: a guest looks on, to have in memory what the next ones use of the share.
     #[serde(default)]
     pub warmup: bool,

@@ -98,6 +98,14 @@ def weigh(
             show_default=False,
         ),
     ] = None,
+    input: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Each run reads it as its standard input, from the beginning; `< FILE` says the same.",
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[
         list[str] | None,
         typer.Option(
@@ -276,6 +284,7 @@ def weigh(
             **(_quick(context) if quick else {}),
         },
         prepare=" && ".join(filter(None, (setup, prepare))) or None,
+        input=_input(input),
         peer=peer,
     )
     try:
@@ -304,6 +313,34 @@ def weigh(
 
 
 Command = str | list[str]
+
+
+def _input(asked: Path | None) -> str | None:
+    """What is read by each run: the file that was named, else the one that standard input is.
+
+    A pipe can be read once, so it is no input; that something waits in it is said.
+    """
+    import os
+    import select
+    import stat
+    import sys
+
+    if asked is not None:
+        return str(asked.absolute())
+    try:
+        mode = os.fstat(0).st_mode
+        if stat.S_ISREG(mode):
+            return str(Path("/proc/self/fd/0").readlink())
+        if stat.S_ISFIFO(mode) and select.select([0], [], [], 0)[0] and os.read(0, 1):
+            print(
+                "hypertare: what comes by the pipe at standard input is not read: each run would need it "
+                "anew. Put it into a file: --input FILE",
+                file=sys.stderr,
+            )
+    except OSError:
+        # There is none.
+        pass
+    return None
 
 
 def _refuse_idle_datapath(datapath: str | None, peer: str | None) -> None:
@@ -336,7 +373,15 @@ def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> 
     for parameter in parameters:
         made = _with_values(made, parameter)
     told = [shlex.join(command) if as_it_is else command[0] for command in made]
-    return list(dict.fromkeys(told))
+    twice = next((one for place, one in enumerate(told) if one in told[:place]), None)
+    if twice is not None:
+        from hypertare.base.errors import InputError
+
+        raise InputError(
+            f"The command `{twice}` is given twice: what is compared must differ in something.",
+            f"How much it differs from itself: '{twice}' '{twice} # again'.",
+        )
+    return list(told)
 
 
 def _refuse_arguments(words: Sequence[str]) -> None:
@@ -383,12 +428,14 @@ def study_file(
     sut: Mapping[str, object],
     design: dict[str, object],
     prepare: str | None,
+    input: str | None = None,
     peer: str | None = None,
 ) -> StudyFile:
     """The study that weighs commands: weigh is nothing but a study made on the spot.
 
     Args:
         commands: one, or several that are compared: then they are the levels of a factor.
+        input: the file that each run has as standard input.
         peer: a server that each of them speaks with, for a shell.
         varied: settings of `sut`, each a factor where it has several levels; none is left as it is.
     """
@@ -399,6 +446,8 @@ def study_file(
     workload: dict[str, object] = {"type": "command", "command": commands[0]}
     if prepare is not None:
         workload["prepare"] = prepare
+    if input is not None:
+        workload["input"] = input
     if peer is not None:
         workload["peer"] = peer
     raw: dict[str, object] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
@@ -78,23 +79,31 @@ class Benches:
         self.machine.stand_aside(_under_test(bench, plot))
         return None
 
-    def run(self, place: Place, plot: Plot) -> FinishedTrial:
+    def run(self, place: Place, plot: Plot, limit_s: float = math.inf) -> FinishedTrial:
         """One trial on the bench that stands, to its end, also when Ctrl-C comes meanwhile.
 
         Args:
             place: the trial.
             plot: what of the bench is still of interest.
+            limit_s: what the run's time limit leaves for it.
         """
         with interrupt.finishing("this trial"):
             try:
-                return self._run(place, plot)
+                return self._run(place, plot, limit_s)
             except BaseException:
                 # The machine is still at it and would answer nothing else: its end is the bench's.
                 self.plot = None
                 raise
 
-    def _run(self, place: Place, plot: Plot) -> FinishedTrial:
+    def _run(self, place: Place, plot: Plot, limit_s: float) -> FinishedTrial:
         trial = self._plan(place, plot)
+        is_cut = any(phase.limit_s > limit_s for phase in trial.phases)
+        if is_cut:
+            shorter = (
+                phase.model_copy(update={"limit_s": min(phase.limit_s, limit_s)})
+                for phase in trial.phases
+            )
+            trial = trial.model_copy(update={"phases": tuple(shorter)})
         self.notes.observer.begin(place.planned)
         began = self.clock()
         records = self.machine.run(trial)
@@ -103,7 +112,12 @@ class Benches:
         end = records[-1]
         assert isinstance(end, TrialEnd)
         self.lost = end.lost is not None or _is_cut_off(records)
-        return self.notes.trial(Told(place, tuple(records), end.error, seconds))
+        error = end.error
+        if error is not None and is_cut and seconds >= limit_s:
+            error = (
+                f"{error}; the run's time limit leaves it no more (--time-limit, design.time_limit)"
+            )
+        return self.notes.trial(Told(place, tuple(records), error, seconds))
 
     def _plan(self, place: Place, plot: Plot) -> plan.Trial:
         """A trial's plan; on a bench that stands, those of a cell differ in their numbers alone."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 from hypertare.base import loading
 from hypertare.design import planner
@@ -20,6 +21,10 @@ from hypertare.engine.numbers import Numbers
 from hypertare.engine.open_cells import Key, OpenCells, place_of
 from hypertare.machines.batch import Place
 from hypertare.study import Study, StudyFile
+
+_MOST_GRACE_S = 60.0
+_LEAST_S = 1.0
+"""That a trial is given at least: one that cannot even begin says nothing."""
 
 
 class Campaign:
@@ -47,6 +52,7 @@ class Campaign:
         self.numbers = Numbers.after(trial.planned for trial in stored)
         self.cells.resume(stored)
         self._started = clock()
+        self._visits: Counter[int] = Counter()
 
     def run(self) -> bool:
         """Works until nothing is left to do.
@@ -79,6 +85,7 @@ class Campaign:
     def _visit(self, index: int, keys: Sequence[Key]) -> None:
         """Makes the bench of a plot, warms up, takes some blocks of these cells, removes the bench."""
         plot, boot = self.design.plots[index], self.numbers.new_boot()
+        self._visits[index] += 1
         self.observer.bench(boot, plot)
         live = self.cells.live_plot(index)
         if not self.cells.has_subjects(index, live):
@@ -93,19 +100,33 @@ class Campaign:
             return
         try:
             if self._warm_up(keys, boot):
-                for repetition in self._repetitions(plot):
+                for repetition in self._repetitions(index, keys):
                     if not self._round(keys, boot, repetition):
                         break
         finally:
             self.benches.down()
 
-    def _repetitions(self, plot: Plot) -> Iterable[int]:
+    def _repetitions(self, index: int, keys: Sequence[Key]) -> Iterator[int]:
         """Blocks of a visit. Where nothing boots, another bench is no other sample: one lasts to the end
         of the run, unless other plots need theirs in between.
         """
-        if plot.boots or len(self.design.plots) > 1:
-            return range(self.study.design.blocks_per_boot)
-        return itertools.count()
+        lasts = not self.design.plots[index].boots and len(self.design.plots) == 1
+        for repetition in itertools.count():
+            enough = repetition >= self.study.design.blocks_of_a_boot
+            if enough and not lasts and not self._stays(index, keys):
+                return
+            yield repetition
+
+    def _stays(self, index: int, keys: Sequence[Key]) -> bool:
+        """Whether the first boot of a plot is its last one, for there is no time for two more: a run that
+        ends at two boots knows less than with one.
+        """
+        if not self.design.plots[index].boots or self._visits[index] > 1:
+            return False
+        wanted = filter(self.cells.is_open, keys)
+        plots = len({key.plot for key in self.cells.open()})
+        still = list(wanted)
+        return bool(still) and self._out_of_time(2 * plots * self._visit_s(still))
 
     def _bench_failed(self, keys: Sequence[Key], plot: Plot, boot: int, failure: NotMade) -> None:
         """Counts the failure against the node that is to blame, in every cell that is still open."""
@@ -137,7 +158,7 @@ class Campaign:
             key = of_cell.get(cell)
             if key is None or not self.cells.is_open(key):
                 continue
-            if self._out_of_time(self.cells.block_s(key)):
+            if self._out_of_time(self.cells.block_s(key), of_none=not self.cells.attempts(key)):
                 return False
             if not self._block(key, boot, "measured"):
                 return False
@@ -149,8 +170,12 @@ class Campaign:
         block = self.numbers.new_block()
         with self.benches.others.block(block):
             for place in self.cells.places(key, block, boot, kind):
+                left_s = self._limit_s + self._grace_s - (self.clock() - self._started)
+                if left_s <= 0:
+                    return False
                 place = self.numbers.placed(place)
-                self._take(place, self.benches.run(place, self.cells.live_plot(key.plot)))
+                live = self.cells.live_plot(key.plot)
+                self._take(place, self.benches.run(place, live, round(max(left_s, _LEAST_S), 1)))
                 if self.benches.lost:
                     return False
         return True
@@ -162,10 +187,21 @@ class Campaign:
 
     # --- time
 
-    def _out_of_time(self, ahead_s: float) -> bool:
-        """Whether what would come next ends beyond the limit. What comes first is always done."""
+    @property
+    def _limit_s(self) -> float:
+        return self.study.design.time_limit
+
+    @property
+    def _grace_s(self) -> float:
+        """So much later than its limit a run may end, rather than without an answer."""
+        return min(self._limit_s / 2, _MOST_GRACE_S)
+
+    def _out_of_time(self, ahead_s: float, *, of_none: bool = False) -> bool:
+        """Whether what would come next ends beyond the limit. What comes first is always done; the first
+        block `of_none` of whose cell anything was measured may take the grace.
+        """
         elapsed = self.clock() - self._started
-        limit = self.study.design.time_limit
+        limit = self._limit_s + (self._grace_s if of_none else 0.0)
         return elapsed >= limit or (self.cells.any_timed and elapsed + ahead_s > limit)
 
     def _visit_s(self, open_here: Sequence[Key]) -> float:

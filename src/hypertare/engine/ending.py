@@ -11,7 +11,7 @@ from hypertare.base import interrupt
 from hypertare.base.errors import writing
 from hypertare.machines.host.loan import NotPutBackError
 from hypertare.machines.local import AgentError
-from hypertare.runs.store import Store
+from hypertare.runs.store import INTERRUPTED, Store
 
 if TYPE_CHECKING:
     from hypertare.runs.summary import Summary
@@ -60,7 +60,7 @@ class Ending:
         if isinstance(error, KeyboardInterrupt):
             self.interrupted = True
             interrupt.heard()
-            self.store.add_event(f"{self.what} was interrupted; `{self.goes_on}` goes on with it")
+            self.store.add_event(f"{self.what}{INTERRUPTED}{self.goes_on}` goes on with it")
         elif isinstance(error, NotPutBackError):
             self.left = error
             self.store.add_event(str(error))

@@ -24,7 +24,7 @@ def visits(study: Study, design: Design, plot: Plot, blocks: float) -> float:
     """Benches that so many blocks of a plot take: a part of one where blocks are left of another."""
     if not plot.boots and len(design.plots) == 1:
         return min(1.0, blocks)
-    return blocks / study.design.blocks_per_boot
+    return blocks / study.design.blocks_of_a_boot
 
 
 def bench_s(plot: Plot) -> float:

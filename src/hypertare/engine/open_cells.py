@@ -74,6 +74,10 @@ class OpenCells:
         """
         return self.study.workloads[self.design.cells[key.cell].workload].kind.warms_up
 
+    def attempts(self, key: Key) -> int:
+        """Blocks of a cell that were begun, warm-ups left out."""
+        return self._watched[key].attempts
+
     def live_plot(self, index: int) -> Plot:
         """The plot without the variants that no open cell needs any more: nobody boots a guest to wait."""
         plot, open_keys = self.design.plots[index], self.open(index)

@@ -64,6 +64,8 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         _check_pcs(file, design, on)
     _check_devices(study)
     for name, settings in study.workloads.items():
+        if settings.input_file is not None:
+            _check_input(name, settings.input_file, workdir)
         if study.sut.image is not None:
             # Its programs are known when its files are: the agent says what is not there.
             continue
@@ -136,19 +138,28 @@ def _workdir(file: StudyFile, study: Study) -> Path | None:
     return workdir
 
 
+_BLOCK = 512
+"""Bytes, as stat(2) counts."""
+
+
 def _check_size(workdir: Path, memory: int) -> None:
     """The work directory is held in memory twice: as it was, and as the trial changes it. Runs in it are
     left out.
     """
     room = files_memory(memory) // 2
-    size = 0
+    size, several = 0, set[tuple[int, int]]()
     for folder, folders, names in os.walk(workdir, onerror=None):
         folders[:] = [name for name in folders if not is_run(Path(folder) / name)]
         for name in names:
             try:
-                size += (Path(folder) / name).lstat().st_size
+                found = (Path(folder) / name).lstat()
             except OSError:
                 continue
+            # A hole takes no memory, and a file of several names takes it once.
+            if (found.st_dev, found.st_ino) not in several:
+                size += min(found.st_size, found.st_blocks * _BLOCK)
+            if found.st_nlink > 1:
+                several.add((found.st_dev, found.st_ino))
             if size > room:
                 raise InputError(
                     f"the work directory {workdir} is too large: every platform holds it in memory "
@@ -172,6 +183,20 @@ def _check_devices(study: Study) -> None:
             )
 
 
+def _check_input(name: str, given: str, workdir: Path | None) -> None:
+    place = f"workloads.{name}.input:"
+    if workdir is None:
+        raise InputError(
+            f"{place} an emulated machine does not see this host's files.",
+            'Take machine = "local".',
+        )
+    file = workdir / given
+    if not file.is_file():
+        raise InputError(f"{place} there is no file {file}.", "Name one that stays there.")
+    if not os.access(file, os.R_OK):
+        raise InputError(f"{place} {file} cannot be read.", "Give yourself the right to.")
+
+
 def _check_command(name: str, program: str, workdir: Path | None) -> None:
     found = (
         os.access((workdir or Path.cwd()) / program, os.X_OK)
@@ -179,6 +204,12 @@ def _check_command(name: str, program: str, workdir: Path | None) -> None:
         else shutil.which(program) is not None
     )
     if not found:
+        if any(character.isspace() for character in program):
+            raise InputError(
+                f"{name}: there is no program '{program}'.",
+                "After -- the first word is the program. A command line in quotes is for a shell: leave "
+                f"out the --, as in hypertare weigh '{program}'.",
+            )
         raise InputError(
             f"{name}: there is no program '{program}'.",
             f"Searched in PATH: {os.environ.get('PATH', '')}"

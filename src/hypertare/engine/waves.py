@@ -159,12 +159,14 @@ class Waves:
             yield from self.cells.places(key, block, boot, kind, replicate, count)
 
     def _blocks(self, keys: Sequence[Key], replicate: int) -> Iterator[tuple[Key, Kind]]:
-        of_cell = {key.cell: key for key in keys}
+        of_cell, most = {key.cell: key for key in keys}, self.study.design.max_trials
         for key in keys:
             if self.cells.warms_up(key):
                 for _ in range(self.study.design.warmup):
                     yield key, "warmup"
         for repetition in range(self.study.design.blocks_per_boot):
+            if replicate * self.study.design.blocks_per_boot + repetition >= most:
+                return
             for cell in self.design.cell_order(replicate, repetition):
                 if cell in of_cell:
                     yield of_cell[cell], "measured"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level
 from hypertare.base.response import Response
+from hypertare.base.words import listing
 from hypertare.design.planner import HOST
 from hypertare.design.trials import FinishedTrial
 from hypertare.machine_kinds.registry import find
@@ -20,7 +21,7 @@ from hypertare.probes.conditions import CONDITIONS, Seen
 from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.protocol.plan import VirtualCpus
 from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
-from hypertare.runs.store import Meta, Store
+from hypertare.runs.store import INTERRUPTED, Meta, Store
 from hypertare.runs.summary import (
     Bill,
     Effects,
@@ -138,7 +139,8 @@ def summarise(
         warnings=tuple(
             dict.fromkeys(
                 [
-                    *_warnings(store),
+                    *_first_executions(store),
+                    *_warnings(store, complete=last.what == "completed"),
                     *map(warning, disturbed),
                     *_missed(meta, found),
                     *found.warnings,
@@ -208,7 +210,37 @@ def measured(store: Store) -> Measured:
     meta = store.meta
     asked = any(one.name == NEAR_SHARE for some in meta.responses.values() for one in some)
     told = of_trials(store.histograms(ROUND_TRIPS)) if asked else {}
-    return Measured(tuple(with_near_share(store.trials(), told, meta.baseline)), told)
+    trials = with_near_share(with_first_executions(tuple(store.trials())), told, meta.baseline)
+    return Measured(tuple(trials), told)
+
+
+def with_first_executions(trials: Sequence[FinishedTrial]) -> Sequence[FinishedTrial]:
+    """Where the time limit, or an interruption, came before anything of a workload was measured, its
+    warm-ups count: a figure with a warning (`_first_executions`) is more of an answer than none.
+    """
+    known = {trial.planned.workload for trial in trials if trial.planned.kind == "measured"}
+    waiting = {trial.planned.workload for trial in trials if trial.planned.kind == "warmup"} - known
+    if not waiting:
+        return trials
+    return [
+        replace(trial, planned=replace(trial.planned, kind="measured"))
+        if trial.planned.kind == "warmup" and trial.planned.workload in waiting
+        else trial
+        for trial in trials
+    ]
+
+
+def _first_executions(store: Store) -> Iterator[str]:
+    trials = tuple(store.trials())
+    counted = zip(trials, with_first_executions(trials), strict=True)
+    named = dict.fromkeys(
+        a.planned.workload for a, b in counted if a.planned.kind != b.planned.kind
+    )
+    if named:
+        yield (
+            f"The run ended before anything of {listing(named)} was measured: its first execution, else "
+            "not counted, stands for it, with all that is read and started for the first time."
+        )
 
 
 def _conditions(store: Store, meta: Meta) -> dict[int, Seen]:
@@ -423,5 +455,6 @@ def _missed(meta: Meta, found: Estimates) -> list[str]:
     return [told] if told else []
 
 
-def _warnings(store: Store) -> list[str]:
-    return [event.text for event in store.events() if event.level == "warning"]
+def _warnings(store: Store, complete: bool) -> list[str]:
+    told = [event.text for event in store.events() if event.level == "warning"]
+    return [text for text in told if not (complete and INTERRUPTED in text)]

@@ -548,6 +548,8 @@ class Command(Seam):
     """Run in the node's view of the machine's files, with the work directory laid afresh first."""
     prepare: str | None = None
     """A shell command run before the measured one, in the same place, not measured."""
+    input: Path | None = None
+    """The file that it has as standard input, from its beginning; without, /dev/null."""
     warmup: bool = False
     """It is not counted: a guest looks on, to have in memory what the next ones use of the share."""
 

@@ -30,7 +30,7 @@ from hypertare.protocol.records import (
 from hypertare.report import claims, colours, factors, failures, too_short, verdict
 from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Sentence, Wording
-from hypertare.runs.store import Meta, Store
+from hypertare.runs.store import INTERRUPTED, Meta, Store
 from hypertare.runs.summary import Estimate, Summary
 
 # What a series shows of an interval, the first that it has.
@@ -152,6 +152,12 @@ class Report:
     vmm_commands: dict[str, str]
     commands: tuple[str, ...]
     trials: tuple[FinishedTrial, ...]
+
+    @property
+    def ended_by(self) -> str:
+        """Of a run that is not complete: what came before its end."""
+        interrupted = any(INTERRUPTED in warning for warning in self.warnings)
+        return "interrupted" if interrupted else "time limit"
 
     def responses(self, workload: str) -> dict[str, Response]:
         return {response.name: response for response in self.meta.responses.get(workload, ())}

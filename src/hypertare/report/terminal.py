@@ -107,7 +107,7 @@ def _head(report: Report, every: bool) -> RenderableType:
     text = Text(summary.study, style="bold")
     text.append(f"  {plain(summary.question)}", style="not bold")
     if not summary.complete:
-        text.append("  (ended early)", style="dim")
+        text.append(f"  (ended early: {report.ended_by})", style="dim")
     machine = summary.machine
     where = (
         f"{machine.kind} machine {machine.hostname}, {machine.cpus} x {machine.cpu}, "

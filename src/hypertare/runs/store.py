@@ -171,6 +171,9 @@ _KEYS = {
     "other_program": ("id",),
 }
 
+INTERRUPTED = " was interrupted; `"
+"""In the warning of an interrupted run, which one that went on and is complete need not have."""
+
 
 class Meta(Closed):
     """What a run was asked to do, and where; fixed when it starts.

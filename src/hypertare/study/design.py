@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -9,6 +10,8 @@ from pydantic import Field, model_validator
 from hypertare.base.quantities import Duration, Share, between
 from hypertare.base.settings import Settings
 from hypertare.stats.practical import THRESHOLD
+
+_TOO_FEW_BOOTS = 2
 
 
 class DesignSettings(Settings):
@@ -27,6 +30,15 @@ class DesignSettings(Settings):
     trials_per_boot: Annotated[int, Field(ge=1)] | None = None
     min_boots: Annotated[int, Field(ge=1)] = 3
     threshold: Annotated[Share, between(0, 1, "0% to 100%")] = THRESHOLD
+
+    @property
+    def blocks_of_a_boot(self) -> int:
+        """Blocks between two boots by the wall clock: so many that a whole run has one boot, or three and
+        more. Two that differ say nothing of how much boots differ: one degree of freedom.
+        """
+        if math.ceil(self.max_trials / self.blocks_per_boot) != _TOO_FEW_BOOTS:
+            return self.blocks_per_boot
+        return self.max_trials // 3 or self.max_trials
 
     @model_validator(mode="after")
     def _ordered(self) -> DesignSettings:

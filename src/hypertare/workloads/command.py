@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import field_validator
@@ -34,6 +35,7 @@ class CommandSettings(LimitedSettings):
     type: Literal["command"]
     command: str | tuple[str, ...]
     prepare: str | None = None
+    input: str | None = None
     peer: str | tuple[str, ...] | None = None
     expected: Waiting | None = None
 
@@ -70,6 +72,10 @@ class CommandSettings(LimitedSettings):
         return (*shell, self.argv[0], *server)
 
     @property
+    def input_file(self) -> str | None:
+        return self.input
+
+    @property
     def needs_network(self) -> bool:
         return self.peer is not None
 
@@ -101,6 +107,7 @@ class CommandSettings(LimitedSettings):
             cwd=inputs.cwd,
             in_files=inputs.in_files,
             prepare=self.prepare,
+            input=None if self.input is None else Path(self.input),
             warmup=inputs.warmup,
         )
         server = () if self.peer is None else (self._server(self.peer, pair, inputs),)

@@ -108,6 +108,11 @@ class WorkloadSettings(Settings):
     def kind(self) -> Workload: ...
 
     @property
+    def input_file(self) -> str | None:
+        """The file of this machine that it reads as standard input, by a path from the work directory."""
+        return None
+
+    @property
     def shared_memory(self) -> int | None:
         """Bytes that a guest has to share with its machine for it."""
         return None

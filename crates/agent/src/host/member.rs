@@ -114,6 +114,14 @@ impl Member {
         }
     }
 
+    /// So many it may use: a guest its own, another node those of this machine that it is bound to.
+    fn cpus(&self) -> u32 {
+        match (self.is_guest(), self.node.cpus.len()) {
+            (false, bound) if bound > 0 => bound as u32,
+            _ => self.hello.as_ref().map_or(1, |hello| hello.cpus),
+        }
+    }
+
     /// Has been heard: its agent works.
     pub fn is_up(&self) -> bool {
         self.start.is_some()
@@ -217,8 +225,8 @@ impl Member {
                     )));
                 };
                 let untrue = self.clock.as_ref().and_then(|_| {
-                    let cpus = self.hello.as_ref().map_or(1, |hello| hello.cpus);
-                    plausible::check(&result.values, ordered.elapsed().as_secs_f64(), cpus).err()
+                    let given_s = ordered.elapsed().as_secs_f64();
+                    plausible::check(&result.values, given_s, self.cpus()).err()
                 });
                 let failure = result.error.as_ref().or(untrue.as_ref()).map(|error| {
                     format!("task {} on {} failed: {error}", result.task, result.node)

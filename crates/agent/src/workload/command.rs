@@ -83,12 +83,13 @@ fn prepare_and_measure(spec: &Command, context: &Context) -> Result<Outcome> {
     if let Some(prepare) = &spec.prepare {
         let shell = ["/bin/sh", "-c", prepare].map(str::to_owned);
         surroundings
-            .execute(&shell, context, |_| ())
+            .execute(&shell, None, context, |_| ())
             .and_then(Ended::check)
             .context("prepare command failed")?;
     }
     // Looked for only now: the program may be what was prepared.
-    let ended = surroundings.execute(&spec.argv, context, |_| context.ready())?;
+    let input = spec.input.as_deref();
+    let ended = surroundings.execute(&spec.argv, input, context, |_| context.ready())?;
     Ok(ended.check()?.outcome())
 }
 
@@ -143,13 +144,23 @@ impl Surroundings {
         }
     }
 
-    /// Executes a program to its end; `started` is called once it runs.
-    fn execute(&self, argv: &[String], context: &Context, started: impl Fn(Pid)) -> Result<Ended> {
+    /// Executes a program to its end, with a file as its standard input or with none; `started` is called
+    /// once it runs.
+    fn execute(
+        &self,
+        argv: &[String],
+        input: Option<&Path>,
+        context: &Context,
+        started: impl Fn(Pid),
+    ) -> Result<Ended> {
         let Some(name) = argv.first() else { bail!("the command is empty") };
         let file = self.find(name)?;
         let (stdout, stdout_write) = Stream::new()?;
         let (stderr, stderr_write) = Stream::new()?;
-        let stdin = std::fs::File::open("/dev/null").context("cannot open /dev/null")?;
+        let input = self.cwd.join(input.unwrap_or(Path::new("/dev/null")));
+        let stdin = std::fs::File::open(&input).with_context(|| {
+            format!("its standard input {} cannot be opened there", input.display())
+        })?;
         let (end_read, end_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let spawn = Spawn::new(
             &file,

@@ -36,6 +36,7 @@ impl Alone for Arguments {
             cwd: self.cwd,
             in_files: false,
             warmup: false,
+            input: None,
             prepare: self.prepare,
         };
         let outcome = command::run(&spec, &context)?;

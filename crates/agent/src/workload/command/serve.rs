@@ -50,7 +50,7 @@ fn serve(spec: &Serve, context: &Context) -> Result<Outcome> {
     let surroundings = Surroundings::new(&spec.env, spec.cwd.as_deref())?;
     let before = Listeners::now()?;
     let (first, listens_ns) = (Cell::new(First::Ends), Cell::new(0));
-    let ended = surroundings.execute(&spec.argv, context, |server| {
+    let ended = surroundings.execute(&spec.argv, None, context, |server| {
         let begin = now_ns();
         first.set(await_socket(server, &before, context));
         match first.get() {
