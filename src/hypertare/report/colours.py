@@ -17,7 +17,14 @@ _SHADES = (0.0, 0.35, -0.3, 0.6)
 LEVELS = ("#7d7ce0", "#a98f1e", "#d1495b", "#6b8e5a", "#8c6d5b", "#4d7f96", "#b0a0d8", "#7a869a")
 """Of anything but platforms."""
 
-TONES = {"costs": "#d1495b", "gains": "#4c9a2a", "no difference shown": "#7a869a"}
+TONES = {
+    "costs": "#d1495b",
+    "gains": "#4c9a2a",
+    "no difference shown": "#7a869a",
+    "undecided": "#b07d12",
+}
+"""Of every verdict."""
+
 MODES = {"user": LEVELS[0], "kernel": LEVELS[1], "interrupts": LEVELS[3], "stolen": LEVELS[7]}
 PARTS = {"elapsed": LEVELS[0], "walks": LEVELS[1]}
 

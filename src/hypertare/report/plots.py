@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
 from typing import Any
 
 from hypertare.base import figures
@@ -93,7 +92,9 @@ def _by(plot: Plot) -> tuple[str, ...]:
 
 
 def _drawn(plot: Plot, report: Report, estimates: Sequence[Estimate]) -> Drawn:
-    divisor, unit = figures.scale(median(abs(one.estimate) for one in estimates), estimates[0].unit)
+    ends = (end for one in estimates for end in (one.estimate, *verdict.mean_ends(one)))
+    drawn = (end for end in ends if end is not None)
+    divisor, unit = figures.axis_scale(drawn, estimates[0].unit)
     others = _others(plot, estimates)
     rows = tuple(
         (
