@@ -16,7 +16,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from hypertare.base import figures
 from hypertare.base.errors import MachineError
-from hypertare.report import html
+from hypertare.report import html, terms
 from hypertare.report.model import Report
 from tests import factory
 from tests.report.browser import PAYLOADS, Page
@@ -160,6 +160,26 @@ def test_the_page_says_everything(page: Page, file: Path, report: Report) -> Non
         "no difference shown",
     ):
         assert wanted in text
+
+
+def test_words_of_experiments_are_explained_below_the_verdict_that_has_them(
+    page: Page, file: Path
+) -> None:
+    page.open(file, unfolded=False)
+    explained = page.run(
+        "return [...document.querySelectorAll('.terms b')].map((e) => e.innerText)"
+    )
+    said = page.run(
+        "const copy = document.querySelector('#verdict').cloneNode(true);"
+        "copy.querySelectorAll('.terms, .data, .chart').forEach((e) => e.remove());"
+        "return copy.textContent"
+    )
+    header = page.run("return document.querySelector('header').innerText")
+    for term in terms.MEANINGS:
+        if re.search(rf"\b{term}s?\b", said):
+            assert term in explained
+        assert not re.search(rf"\b{term}s?\b", header)
+    assert {"block", "noise floor"} <= set(explained) < set(terms.MEANINGS)
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1200])
