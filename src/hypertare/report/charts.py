@@ -410,12 +410,12 @@ def _times_worse(cost: float, estimate: Estimate) -> float:
 
 
 def _mean_row(report: Report, estimate: Estimate, divisor: float) -> dict[str, Any]:
-    low, high = verdict.mean_ends(estimate)
+    mean, (low, high) = verdict.mean(estimate), verdict.mean_ends(estimate)
     return {
         "platform": report.wording.platform(estimate.platform, estimate.cell),
-        "mean": estimate.estimate / divisor,
-        "low": (estimate.estimate if low is None else low) / divisor,
-        "high": (estimate.estimate if high is None else high) / divisor,
+        "mean": mean / divisor,
+        "low": (mean if low is None else low) / divisor,
+        "high": (mean if high is None else high) / divisor,
     }
 
 
