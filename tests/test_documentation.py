@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -118,3 +119,26 @@ def test_the_index_names_every_page() -> None:
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
         assert page.name == "README.md" or f"]({page.name})" in index
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+_HASH = re.compile(r"\b(?=\d*[a-f])[0-9a-f]{7,12}\b|\b[0-9a-f]{40}\b|(?<=commit )[0-9a-f]{7,40}\b")
+
+
+def test_every_commit_that_a_page_cites_is_in_the_history() -> None:
+    """Whoever wants to see what was measured, finds it. Digests of other things are longer."""
+    if _git("rev-parse", "--is-shallow-repository") != "false" or _git("show-prefix"):
+        pytest.skip("no git checkout with its whole history: cited commits were not looked for")
+    history = _git("rev-list", "HEAD").splitlines()
+    cited = [
+        (page.relative_to(ROOT), commit)
+        for page in (*PAGES, *(ROOT / "docs" / "results").glob("*.md"))
+        for commit in _HASH.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert len(cited) > 20
+    unknown = [one for one in cited if not any(known.startswith(one[1]) for known in history)]
+    assert unknown == []

@@ -41,6 +41,28 @@ def test_cost_by_hand() -> None:
     assert base.cost is None and base.verdict is None and base.baseline is None
 
 
+@given(st.lists(st.tuples(st.floats(0.01, 100), st.floats(0.01, 100)), min_size=2, max_size=12))
+@settings(max_examples=200, deadline=None)
+def test_the_baselines_mean_times_the_change_is_the_platforms_mean(
+    pairs: list[tuple[float, float]],
+) -> None:
+    """Of the same blocks, however skewed: so no mean contradicts the change beside it."""
+    native, guest = map(list, zip(*pairs, strict=True))
+    found = estimate(blocks({"native": native, "guest": guest}), RESPONSES)
+    base, seen = one(found, "native"), one(found)
+    assert base.geometric is not None and seen.geometric is not None and seen.cost is not None
+    assert base.geometric * (1 + seen.cost) == pytest.approx(seen.geometric, rel=1e-9)
+    assert base.estimate == pytest.approx(np.mean(native))
+
+
+def test_without_a_ratio_there_is_no_geometric_mean() -> None:
+    figures = {"native": [0.0, 8.2, 7.9], "guest": [11.0, 11.4, 10.8], "container": [8.0, 8.1, 8.2]}
+    found = estimate(blocks(figures), RESPONSES)
+    assert all(e.geometric is None for e in found.estimates)
+    alone = estimate(blocks({"guest": [11.0, 11.4, 10.8]}), RESPONSES)
+    assert all(e.geometric is None for e in alone.estimates)
+
+
 def test_pairing_cancels_what_a_block_shares() -> None:
     """Blocks vary by 10 %, platforms by 1 %: the cost is far surer than either mean."""
     native, guest = noisy(8, 12, seed=1), noisy(8.4, 12, seed=2)

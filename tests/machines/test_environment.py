@@ -25,3 +25,12 @@ def test_the_source_that_runs_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     assert environment.versions(agent)["commit"] == commit
     (tmp_path / "file").write_text("two")
     assert environment.versions(agent)["commit"] == f"{commit}+"
+
+
+def test_the_emulator_of_virtual_time_is_named(tmp_path: Path) -> None:
+    class Made:
+        program, key, content = tmp_path / "qemu", "a" * 24, "b" * 24
+
+    agent = tmp_path / "agent"
+    assert environment.versions(agent, emulator=Made())["emulator"] == "b" * 24
+    assert "emulator" not in environment.versions(agent)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from jsonschema import ValidationError
@@ -12,6 +13,9 @@ from hypertare.platforms.registry import KINDS
 from hypertare.report import charts, colours, html
 from hypertare.report.model import Report
 from hypertare.runs.summary import Estimate
+from hypertare.stats.practical import Verdict
+from tests import factory
+from tests.report.conftest import read
 from tests.report.vega_lite import Spec, charts_of, check, data_of
 
 
@@ -91,6 +95,33 @@ def test_colours_are_the_same_everywhere_and_differ(report: Report) -> None:
     # Levels of one platform are told apart by colours of no platform.
     weights = colours.of_lines({"1": "native", "60": "native"})
     assert len(set(weights.values())) == 2 and set(weights.values()) <= set(colours.LEVELS)
+
+
+@pytest.mark.parametrize("verdict", get_args(Verdict))
+def test_a_cost_of_every_verdict_is_drawn(report: Report, verdict: Verdict) -> None:
+    """What has no colour or no shape in a scale is not drawn, and nothing says so."""
+    one = next(e for e in report.estimates() if e.cost is not None and e.platform == "guest")
+    made = charts.costs(report, [one.model_copy(update={"verdict": verdict})])
+    encoding = made["layer"][2]["encoding"]
+    for channel in ("color", "shape"):
+        assert encoding[channel]["scale"]["domain"] == [verdict]
+        assert len(encoding[channel]["scale"]["range"]) == 1
+
+
+def test_an_axis_has_the_unit_that_its_far_end_reads_well_in(tmp_path: Path) -> None:
+    """And not the one of most values: beside 0.4 s, 20 µs are 0.02 ms."""
+    guest = "guest e1000"
+    script = factory.Script(fail=frozenset(), slower={guest: 10_000.0})
+    slow = read(factory.write(tmp_path / "run", script))
+    drawn = charts_of(html.render(slow))
+    titles = [
+        chart["layer"][0]["encoding"]["x"]["title"]
+        for chart in drawn.values()
+        if chart.get("usermeta", {}).get("trials", {}).get("response") == "rtt_p50"
+    ]
+    assert titles == ["rtt p50, ms"]
+    unit = {chart["encoding"]["x"]["title"] for name, chart in drawn.items() if name.endswith("c")}
+    assert unit and not any("µs" in title or "ms" in title for title in unit)
 
 
 def _rows(report: Report, estimates: list[Estimate]) -> tuple[list[dict[str, object]], str]:

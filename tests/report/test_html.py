@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from hypertare.base import figures
 from hypertare.base.errors import MachineError
-from hypertare.report import html
+from hypertare.report import html, terms
 from hypertare.report.model import Report
 from tests import factory
 from tests.report.browser import PAYLOADS, Page
@@ -49,6 +51,30 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fail=frozenset({5}),
     )
     path = tmp_path_factory.mktemp("hostile") / "report.html"
+    html.write(read(factory.write(path.parent / "run", script)), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of long names, in words and without a blank, and of many columns."""
+    factor, nic = (
+        "workloads.tcp.message_of_the_sender",
+        "guest e1000-with-every-offload-switched-off",
+    )
+    script = factory.Script(
+        blocks=4,
+        cells=(
+            {"workload": "build"},
+            *({"workload": "tcp", factor: f"{size}-kilobytes-each"} for size in (4, 64, 1024)),
+            {"workload": "rtt"},
+        ),
+        variants=("native", "container", "guest virtio-net", nic, f"guest {'x' * 70}"),
+        factors={factor: [f"{size}-kilobytes-each" for size in (4, 64, 1024)]},
+        warnings=("w" * 300,),
+        question="Q" * 200,
+    )
+    path = tmp_path_factory.mktemp("wide") / "report.html"
     html.write(read(factory.write(path.parent / "run", script)), path)
     return path
 
@@ -136,6 +162,26 @@ def test_the_page_says_everything(page: Page, file: Path, report: Report) -> Non
         assert wanted in text
 
 
+def test_words_of_experiments_are_explained_below_the_verdict_that_has_them(
+    page: Page, file: Path
+) -> None:
+    page.open(file, unfolded=False)
+    explained = page.run(
+        "return [...document.querySelectorAll('.terms b')].map((e) => e.innerText)"
+    )
+    said = page.run(
+        "const copy = document.querySelector('#verdict').cloneNode(true);"
+        "copy.querySelectorAll('.terms, .data, .chart').forEach((e) => e.remove());"
+        "return copy.textContent"
+    )
+    header = page.run("return document.querySelector('header').innerText")
+    for term in terms.MEANINGS:
+        if re.search(rf"\b{term}s?\b", said):
+            assert term in explained
+        assert not re.search(rf"\b{term}s?\b", header)
+    assert {"block", "noise floor"} <= set(explained) < set(terms.MEANINGS)
+
+
 @pytest.mark.parametrize("width", [320, 390, 768, 1200])
 def test_no_width_needs_scrolling_sideways(page: Page, file: Path, width: int) -> None:
     page.open(file, width)
@@ -146,6 +192,59 @@ def test_no_width_needs_scrolling_sideways(page: Page, file: Path, width: int) -
         ".filter((svg) => svg.getBoundingClientRect().right > innerWidth + 1).length"
     )
     assert wide == 0
+
+
+@pytest.mark.parametrize("width", [400, 800, 1300])
+@pytest.mark.parametrize("which", ["file", "wide"])
+def test_nothing_is_wider_than_its_box(
+    page: Page, which: str, width: int, request: pytest.FixtureRequest
+) -> None:
+    """Neither a table in what scrolls, nor a word in a column, nor what a chart says in its picture."""
+    page.open(request.getfixturevalue(which), width)
+    page.run("document.querySelectorAll('details').forEach((d) => (d.open = true))")
+    page.drawn()
+    assert page.run("return document.querySelectorAll('.wide table').length") > 20
+    # What is folded away is fitted when its event comes, after the last script.
+    with suppress(TimeoutException):
+        WebDriverWait(page.driver, 10).until(lambda _: page.run(_TOO_WIDE) == [])
+    assert page.run(_TOO_WIDE) == []
+
+
+def test_a_window_that_narrows_fits_its_tables_again(page: Page, wide: Path) -> None:
+    page.open(wide, 1300)
+    page._size(400, 900)
+    WebDriverWait(page.driver, 10).until(
+        lambda _: page.run("return document.querySelectorAll('.stacked').length") > 0
+    )
+    named = page.run(
+        "const table = document.querySelector('.stacked');"
+        "return [[...table.tHead.rows[0].cells].slice(1).map((cell) => cell.textContent),"
+        "[...table.tBodies[0].rows[0].cells].slice(1).map((cell) => cell.dataset.column)]"
+    )
+    assert named[0] == named[1] and len(named[0]) > 1
+    page._size(1300, 900)
+    fewer = "return document.querySelectorAll('#environment .stacked').length"
+    WebDriverWait(page.driver, 10).until(lambda _: page.run(fewer) == 0)
+
+
+_TOO_WIDE = """
+const found = [];
+for (const e of document.querySelectorAll('body *')) {
+  if (e.closest('svg') || !e.checkVisibility() || getComputedStyle(e).display === 'inline') continue;
+  if (e.clientWidth && e.scrollWidth > e.clientWidth + 1)
+    found.push([e.tagName, e.className, e.scrollWidth, e.clientWidth, e.textContent.slice(0, 40)]);
+}
+for (const svg of document.querySelectorAll('[data-chart] svg')) {
+  if (!svg.checkVisibility()) continue;
+  const room = svg.getBoundingClientRect();
+  for (const e of svg.querySelectorAll('text')) {
+    const { left, right, width } = e.getBoundingClientRect();
+    if (width && (left < room.left - 1 || right > room.right + 1))
+      found.push([svg.closest('[data-chart]').dataset.chart, e.textContent, left, right]);
+  }
+}
+return found;
+"""
 
 
 def test_dark_and_light_follow_the_system(page: Page, file: Path) -> None:
@@ -300,6 +399,35 @@ def test_nothing_is_cut_off_on_paper_and_no_section_is_a_title_alone(
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     assert {"verdict", "environment", "again"} <= {name for name, _, _ in seen}
     assert [one for one in seen if one[1] or not one[2]] == []
+
+
+def test_a_folded_section_leaves_no_title_on_paper(page: Page, file: Path) -> None:
+    page.open(file, 718, unfolded=False)
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        alone = page.run(
+            "return [...document.querySelectorAll('section')].filter((s) => s.checkVisibility() &&"
+            " ![...s.children].some((e) => !e.matches('h2, .note') && e.checkVisibility()))"
+            ".map((s) => s.id)"
+        )
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert alone == []
+
+
+def test_the_verdict_and_its_chart_stand_on_the_first_page(page: Page, file: Path) -> None:
+    """718 x 1046 px is A4 within Chromium's margins."""
+    page.open(file, 718, unfolded=False)
+    page.drawn()
+    page._size(718, 1046)
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        ends = page.run(
+            "return document.querySelector('[data-chart=overview]').getBoundingClientRect().bottom"
+        )
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert ends < 1046
 
 
 def test_charts_are_drawn_in_a_frame_in_which_nobody_scrolls(page: Page, file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from hypertare.base.response import VIRTUAL
 
@@ -37,6 +38,22 @@ def scale(value: float, unit: str) -> tuple[float, str]:
         step, prefix = next((p for p in _PREFIXES if magnitude >= p[0]), _PREFIXES[-1])
         return step, f"{prefix}{unit}"
     return 1.0, unit
+
+
+def axis_scale(
+    drawn: Iterable[float], unit: str, *, logarithmic: bool = False
+) -> tuple[float, str]:
+    """As `scale`, for an axis along which all of `drawn` stand: that its far end reads well, and of a
+    logarithmic one its middle.
+
+    >>> axis_scale([0.049, 310.0], "s")
+    (1.0, 's')
+    """
+    sizes = [abs(value) for value in drawn if value and math.isfinite(value)]
+    if not sizes:
+        return scale(0.0, unit)
+    far = max(sizes)
+    return scale(math.sqrt(min(sizes)) * math.sqrt(far) if logarithmic else far, unit)
 
 
 def decimals(half_width: float) -> int:

@@ -37,7 +37,7 @@ def create(prepared: Prepared, on: Surroundings, folder: Path, asked: Asked | No
         machine=runner_of(study.machine_kind).state(prepared, on),
         clock=study.clock,
         accelerator=on.accelerator if on.images and not on_users_xen(study) else None,
-        versions=versions(paths.agent_binary(), image, asked),
+        versions=versions(paths.agent_binary(), image, asked, on.emulator),
         platforms=study.sut.platforms,
         nodes=prepared.design.platforms,
         baseline=BASELINE,

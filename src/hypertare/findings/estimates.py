@@ -36,6 +36,8 @@ from hypertare.workloads.registry import KINDS as WORKLOADS
 GOODPUT, FAIR_RATE = "goodput", "fair_rate"
 OF_PACKETS = frozenset(kind.headline for kind in WORKLOADS.values() if kind.needs_network)
 """Leading responses of workloads that send."""
+_FARTHEST = 700.0
+"""The logarithm of what no number is beyond."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def estimate(
             leads = response.name == leading.get(str(one.cell.get("workload")))
             apart = _difference(one, base, response, rules) if base else None
             drafts.append(_Draft(one, base, response, value, comparison, apart, floor, leads))
+    of_ratios = _of_ratios(drafts)
     offloads = _unlike_offloads(platforms, baseline)
     sends = {workload for workload, name in leading.items() if name in OF_PACKETS}
     judged_at = comparisons.levels([(draft.leads, draft.p) for draft in drafts], confidence)
@@ -141,6 +144,8 @@ def estimate(
         made = _estimate(one, response, draft.value, comparison, draft.floor, rules, level)
         if draft.difference is not None:
             made = made.model_copy(update=_of_difference(draft.difference, rules, level))
+        if (id(one), response.name) in of_ratios:
+            made = made.model_copy(update=_geometric(one, response, rules))
         why = _doubt(response, one, draft.base, conditions or {})
         if why is None and made.verdict == "gains" and one.cell.get("workload") in sends:
             why = offloads.get(one.platform)
@@ -175,6 +180,38 @@ def estimate(
         tuple(_failed(trial) for trial in trials if trial.status == "failed"),
         tuple(advice.warnings(every, responses, tests, rules.baseline, clock, platforms)),
     )
+
+
+def _of_ratios(drafts: Sequence[_Draft]) -> set[tuple[int, str]]:
+    """Series and responses that ratios are made of, and of all of which a baseline's are."""
+    sides: dict[tuple[int, str], list[_Draft]] = {}
+    for draft in drafts:
+        if draft.base is not None and draft.comparison is not None:
+            sides.setdefault((id(draft.base), draft.response.name), []).append(draft)
+    found: set[tuple[int, str]] = set()
+    for base, compared in sides.items():
+        of_all = [one.one for one in compared]
+        if compared[0].base is not None:
+            of_all.append(compared[0].base)
+        name = compared[0].response.name
+        if all(one.comparison and one.comparison.scale == "log" for one in compared) and all(
+            value > 0 for one in of_all for value in one.values(name)[0]
+        ):
+            found |= {base, *((id(one.one), name) for one in compared)}
+    return found
+
+
+def _geometric(one: Series, response: Response, rules: Rules) -> dict[str, float | None]:
+    """So that no mean contradicts the ratio beside it: of ratios, the arithmetic mean is another one."""
+    values, where = one.values(response.name)
+    logs = boots.mean([math.log(value) for value in values], where, rules.confidence)
+    ends = ends_of(logs.interval, rules.clock == "virtual")
+    low, high = (None if end is None or abs(end) > _FARTHEST else math.exp(end) for end in ends)
+    return {
+        "geometric": math.exp(logs.interval.estimate),
+        "geometric_low": None if high is None else low,
+        "geometric_high": None if low is None else high,
+    }
 
 
 def _by_itself(made: Estimate, draft: _Draft, rules: Rules) -> Estimate:

@@ -15,7 +15,7 @@ from hypertare.machines.host import xen
 from hypertare.runs.machine_state import MachineState
 
 if TYPE_CHECKING:
-    from hypertare.design.planner.surroundings import Bootable
+    from hypertare.design.planner.surroundings import Bootable, Emulating
 
 
 def machine_state(host: Host | None = None) -> MachineState:
@@ -36,7 +36,10 @@ def machine_state(host: Host | None = None) -> MachineState:
 
 
 def versions(
-    agent: Path, image: Bootable | None = None, asked: Asked | None = None
+    agent: Path,
+    image: Bootable | None = None,
+    asked: Asked | None = None,
+    emulator: Emulating | None = None,
 ) -> dict[str, str]:
     """Of all that has a part in the numbers; what is not there is left out.
 
@@ -44,6 +47,7 @@ def versions(
         agent: it answers at once, and so is asked here.
         image: what guests boot.
         asked: the other programs, where they were asked before.
+        emulator: what virtual time is made with.
     """
     asked = asked or Asked()
     found = {
@@ -52,6 +56,7 @@ def versions(
         "python": platform.python_version(),
         "agent": first_number(asked.host, (str(agent), "--version")),
         "qemu": asked.qemu.result(),
+        "emulator": emulator.content if emulator else None,
         "xen": _xen(asked.host),
         "guest kernel": image.kernel_name if image else None,
         "image": image.digest if image else None,

@@ -6,8 +6,8 @@ Colours of text and axes are not set here: the page sets them for light and dark
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Any
 
 from hypertare.base import figures
@@ -38,7 +38,12 @@ from hypertare.report.vega import (
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import mark_of
 
-_SHAPES = dict(zip(TONES, ("triangle-right", "triangle-left", "circle", "cross"), strict=True))
+_SHAPES = {
+    "costs": "triangle-right",
+    "gains": "triangle-left",
+    "no difference shown": "circle",
+    "undecided": "diamond",
+}
 
 _ROW = 46
 _POINT = 42
@@ -52,6 +57,9 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> Spec:
     """
     rows = [_cost_row(report, estimate) for estimate in estimates if estimate.cost is not None]
     tenfold = any(row["times_high"] >= 10 for row in rows)
+    there = {row["verdict"] for row in rows}
+    tones = {name: shade for name, shade in TONES.items() if name in there}
+    shapes = {name: shape for name, shape in _SHAPES.items() if name in there}
     prefix, nothing = ("times_", 1) if tenfold else ("", 0)
     lines = 2 if len(report.cells()) > 1 else 1
     axis = {
@@ -62,7 +70,7 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> Spec:
     scale = {"type": "log", "nice": False, "padding": 16} if tenfold else {}
     common = {
         "y": field("name:N", sort=[row["name"] for row in rows], title=None, axis=name_axis(lines)),
-        "color": colour("verdict", TONES),
+        "color": colour("verdict", tones),
         "tooltip": fields("name:N", "change:N", "interval:N", "blocks:N"),
     }
     drawn = layers(
@@ -87,7 +95,7 @@ def costs(report: Report, estimates: Sequence[Estimate]) -> Spec:
             {
                 **common,
                 "x": field(f"{prefix}cost:Q", scale=scale),
-                "shape": field("verdict:N", scale=named(_SHAPES), legend=LEGEND),
+                "shape": field("verdict:N", scale=named(shapes), legend=LEGEND),
             },
             filled=True,
             size=130,
@@ -156,7 +164,7 @@ def trials(
 
 def series(points: Sequence[SeriesPoint], report: Report) -> Spec:
     """What happened within each trial: one thin line each. Not replicates, and no interval."""
-    divisor, name = figures.scale(median(point.value for point in points), f"b/s{_mark(report)}")
+    divisor, name = figures.axis_scale((point.value for point in points), f"b/s{_mark(report)}")
     lines: dict[str, Spec] = {}
     for point in points:
         key = f"{point.trial} {point.task}"
@@ -184,7 +192,8 @@ def series(points: Sequence[SeriesPoint], report: Report) -> Spec:
 
 def ecdf(points: Sequence[EcdfPoint], report: Report) -> Spec:
     """Which share of the round trips took at most how long; logarithmic, so that tails are seen."""
-    divisor, name = figures.scale(median(point.value_s for point in points), f"s{_mark(report)}")
+    times = [point.value_s for point in points]
+    divisor, name = figures.axis_scale(times, f"s{_mark(report)}", logarithmic=True)
     rows = [
         {"platform": p.platform, "value": p.value_s / divisor, "share": p.share} for p in points
     ]
@@ -229,12 +238,16 @@ def polls(found: Sequence[Polls], report: Report) -> Spec:
 def cpu(times: Sequence[CpuTime], report: Report) -> Spec:
     """CPU time of a trial by what it was spent on, seen from each place that was read."""
     order_of = list(report.platforms)
+    bars: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for time in times:
+        bars[time.platform, time.seen] += time.seconds_s
+    divisor, unit = figures.axis_scale(bars.values(), f"s{_mark(report)}")
     rows = [
         {
             "name": f"{time.platform} · {time.seen}",
             "mode": time.mode,
             "place": place,
-            "seconds": time.seconds_s,
+            "time": time.seconds_s / divisor,
         }
         for time in sorted(times, key=lambda t: order_of.index(t.platform))
         for place, mode in enumerate(MODES)
@@ -242,13 +255,13 @@ def cpu(times: Sequence[CpuTime], report: Report) -> Spec:
     ]
     order = list(dict.fromkeys(row["name"] for row in rows))
     encoding = {
-        "x": field("seconds:Q", title=f"CPU seconds a trial{_mark(report)}", axis=FEW_TICKS),
+        "x": field("time:Q", title=f"CPU time of a trial, {unit}", axis=FEW_TICKS),
         "y": field("name:N", sort=order, title=None, axis=name_axis(2)),
         "color": colour("mode", MODES),
         "order": field("place:Q"),
         "tooltip": [
             *fields("name:N", "mode:N"),
-            field("seconds:Q", format=",.3~r", title=f"s{_mark(report)}"),
+            field("time:Q", format=",.3~r", title=unit),
         ],
     }
     return sized(
@@ -330,6 +343,7 @@ def config(foreground: str, faint: str, background: str) -> dict[str, Any]:
     text = {"labelColor": foreground, "titleColor": foreground}
     return {
         "background": background,
+        "padding": {"left": 5, "top": 5, "right": 10, "bottom": 5},
         "font": "system-ui, sans-serif",
         "view": {"stroke": None},
         "axis": text
@@ -344,6 +358,7 @@ def config(foreground: str, faint: str, background: str) -> dict[str, Any]:
         },
         "axisY": {"labelLimit": 240},
         "legend": text | {"labelFontSize": 12, "orient": "top", "title": None},
+        "title": {"color": foreground},
         "rule": {"color": foreground},
         "tick": {"color": foreground},
     }
@@ -395,12 +410,12 @@ def _times_worse(cost: float, estimate: Estimate) -> float:
 
 
 def _mean_row(report: Report, estimate: Estimate, divisor: float) -> dict[str, Any]:
-    low, high = verdict.mean_ends(estimate)
+    mean, (low, high) = verdict.mean(estimate), verdict.mean_ends(estimate)
     return {
         "platform": report.wording.platform(estimate.platform, estimate.cell),
-        "mean": estimate.estimate / divisor,
-        "low": (estimate.estimate if low is None else low) / divisor,
-        "high": (estimate.estimate if high is None else high) / divisor,
+        "mean": mean / divisor,
+        "low": (mean if low is None else low) / divisor,
+        "high": (mean if high is None else high) / divisor,
     }
 
 
@@ -421,7 +436,8 @@ def _by_kind(**opacity: float) -> Spec:
 def _from_nought(found: Sequence[float | None]) -> Spec:
     """The scale of a measure: from 0 on where values come near it, for no axis goes below."""
     there = [value for value in found if value is not None]
-    if 0 <= min(there) < max(there) / 2:
+    # An axis of one value alone would name it to its last digit.
+    if 0 <= min(there) < max(there) / 2 or min(there) == max(there) > 0:
         return {"zero": True, "nice": True}
     return {"zero": False, "nice": True, "padding": 8}
 

@@ -21,8 +21,10 @@ TONES = {
     "costs": "#d1495b",
     "gains": "#4c9a2a",
     "no difference shown": "#7a869a",
-    "undecided": "#c9a227",
+    "undecided": "#b07d12",
 }
+"""Of every verdict."""
+
 MODES = {"user": LEVELS[0], "kernel": LEVELS[1], "interrupts": LEVELS[3], "stolen": LEVELS[7]}
 PARTS = {"elapsed": LEVELS[0], "walks": LEVELS[1]}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 from hypertare.base import figures
@@ -65,8 +64,8 @@ def found(plot: Plot, report: Report) -> list[Line]:
 
 
 def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
-    middle = median(point.value_s for line in lines for point in line.points)
-    divisor, unit = figures.scale(middle, lines[0].unit)
+    found = [point.value_s for line in lines for point in line.points]
+    divisor, unit = figures.axis_scale(found, lines[0].unit, logarithmic=True)
     data = [
         {
             "line": line.name,
@@ -78,8 +77,7 @@ def chart(plot: Plot, report: Report, lines: Sequence[Line]) -> Spec:
         for point in line.points
     ]
     # Panes of one scale, so that they can be compared.
-    shown = [point.value_s / divisor for line in lines for point in line.points]
-    ends = [min(shown), max(shown)]
+    ends = [min(found) / divisor, max(found) / divisor]
     chosen = colours.of_lines({line.name: line.platform for line in lines})
     title = factor_text(plot.lines) if plot.lines else None
     times = {

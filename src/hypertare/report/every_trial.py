@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
 from typing import Any
 
 from hypertare.base import figures
 from hypertare.base.response import Response
 from hypertare.base.words import word
+from hypertare.report import verdict
 from hypertare.report.model import Point, Report
 from hypertare.report.vega import fine
 
@@ -20,10 +20,14 @@ _DIGITS = 5
 
 @dataclass(frozen=True)
 class Column:
-    """A response of every trial, None where a trial has no value of it; `values` in the response's unit."""
+    """A response of every trial, None where a trial has no value of it; `values` in the response's unit.
+
+    `ends` are those of the intervals that its chart shows beside them.
+    """
 
     response: Response
     values: tuple[float | None, ...]
+    ends: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -33,7 +37,7 @@ class Column:
     def scale(self) -> tuple[float, str]:
         """By what values are divided in charts, and the unit that they then have."""
         there = [value for value in self.values if value is not None]
-        return figures.scale(median(there), self.response.unit)
+        return figures.axis_scale([*there, *self.ends], self.response.unit)
 
     def drawn(self) -> Iterator[float | None]:
         """Values in the unit of charts."""
@@ -112,7 +116,17 @@ def of_cell(report: Report, label: str, workload: str) -> EveryTrial | None:
         label,
         tuple(trials[trial] for trial in order),
         tuple(
-            Column(responses[name], tuple(found.get(trial) for trial in order))
+            Column(
+                responses[name],
+                tuple(found.get(trial) for trial in order),
+                tuple(
+                    end
+                    for one in report.estimates(label)
+                    if one.response == name
+                    for end in verdict.mean_ends(one)
+                    if end is not None
+                ),
+            )
             for name, found in values.items()
         ),
     )

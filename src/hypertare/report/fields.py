@@ -113,10 +113,10 @@ def title(plot: Plot) -> str:
     return f"efficiency in {name}" if plot.of == "efficiency" else name
 
 
-def scale(fields: Sequence[Field]) -> tuple[float, str]:
+def scale(fields: Sequence[Field], *, logarithmic: bool = False) -> tuple[float, str]:
     """By what all figures are divided, and their unit then."""
-    middle = sorted(abs(one.mean) for one in fields)[len(fields) // 2]
-    return figures.scale(middle, fields[0].unit)
+    drawn = (value for one in fields for value in (one.mean, one.low, one.high))
+    return figures.axis_scale(drawn, fields[0].unit, logarithmic=logarithmic)
 
 
 def in_order(fields: Sequence[Field], place: int) -> list[str]:

@@ -10,7 +10,16 @@ from hypertare.base import figures
 from hypertare.base.errors import InputError
 from hypertare.base.units import human_size
 from hypertare.base.words import level_text, word
-from hypertare.report import charts, claims, every_trial, page, plots, translation, verdict
+from hypertare.report import (
+    charts,
+    claims,
+    every_trial,
+    page,
+    plots,
+    terms,
+    translation,
+    verdict,
+)
 from hypertare.report.every_trial import EveryTrial
 from hypertare.report.model import Failure, Report
 from hypertare.report.page import Chart
@@ -98,6 +107,8 @@ def render(report: Report, whole: Mapping[str, str] | None = None) -> str:
         facts=_facts(report),
         meaning=meaning(report.summary.clock),
         overview=overview,
+        terms=terms.met(_first_read(report, overview)),
+        every_term=terms.MEANINGS,
         sections=sections,
         plots=asked,
         findings=[*grid.tables(report), *tables(report)],
@@ -175,7 +186,7 @@ def _overview(report: Report) -> Chart | None:
         for estimate in leading
     )
     around = verdict.heading(leading, report.meta.confidence)
-    head = ("cell", "platform", "response", "change", around, "verdict")
+    head = ("setting", "platform", "response", "change", around, "verdict")
     return Chart(
         "overview",
         "What it costs",
@@ -184,6 +195,14 @@ def _overview(report: Report) -> Chart | None:
         head,
         rows,
     )
+
+
+def _first_read(report: Report, overview: Chart | None) -> Iterator[str]:
+    """What the page says before its tables."""
+    yield from (one.text for one in (*report.answers, *report.verdicts, *report.remarks))
+    yield from (one.evidence for one in report.summary.claims)
+    if overview:
+        yield from (overview.note, *overview.head)
 
 
 def _whole(report: Report, asked: Mapping[str, str]) -> frozenset[str]:

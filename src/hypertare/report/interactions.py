@@ -19,11 +19,11 @@ NOTE = f"{fields.NOTE} Parallel lines: neither factor changes the effect of the 
 def chart(plot: Plot, report: Report, shown: Sequence[Field]) -> Spec:
     """A pane for each platform, and each level of `facet`; logarithmic, for effects are factors."""
     assert plot.lines is not None
-    divisor, unit = fields.scale(shown)
+    is_log = all(one.low > 0 for one in shown)
+    divisor, unit = fields.scale(shown, logarithmic=is_log)
     data = fields.data(shown, divisor)
     name = fields.title(plot)
     figure = f"{name}, {unit}" if unit else name
-    is_log = all(row["low"] > 0 for row in data)
     axis = {"type": "log", "nice": False, "padding": 12} if is_log else {"zero": False}
     title = f"{figure} (logarithmic)" if is_log else figure
     lines = colours.of_levels(fields.in_order(shown, -2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from hypertare.base.units import human_duration
 from hypertare.base.words import word
 from hypertare.report import forest, plots, verdict
 from hypertare.report.forest import Forest
@@ -85,9 +86,11 @@ def _cells(report: Report) -> Iterator[str]:
 def _how(report: Report) -> Iterator[str]:
     """What these figures are of: without it nobody could tell whether they still hold."""
     summary, machine = report.summary, report.summary.machine
+    lasted = (summary.ended - summary.started).total_seconds() if summary.ended else None
     yield (
         f"{summary.started:%d %B %Y}, seed {summary.seed}, "
         f"{len(report.trials)} trials, {len(report.failures)} of them failed"
+        + (f", in {human_duration(lasted)}" if lasted is not None else "")
     )
     yield (
         f"{machine.kind} machine, {machine.cpus} x {machine.cpu}, Linux {machine.kernel}, "

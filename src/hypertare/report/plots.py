@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
 from typing import Any
 
 from hypertare.base import figures
@@ -93,7 +92,9 @@ def _by(plot: Plot) -> tuple[str, ...]:
 
 
 def _drawn(plot: Plot, report: Report, estimates: Sequence[Estimate]) -> Drawn:
-    divisor, unit = figures.scale(median(abs(one.estimate) for one in estimates), estimates[0].unit)
+    ends = (end for one in estimates for end in (verdict.mean(one), *verdict.mean_ends(one)))
+    drawn = (end for end in ends if end is not None)
+    divisor, unit = figures.axis_scale(drawn, estimates[0].unit)
     others = _others(plot, estimates)
     rows = tuple(
         (
@@ -198,16 +199,16 @@ def _row(
     parts = [levels.shown(one.cell[plot.lines])] if plot.lines else []
     parts += [levels.shown(one.cell[factor]) for factor in others]
     parts += [one.platform] if platforms or not parts else []
-    low, high = verdict.mean_ends(one)
+    mean, (low, high) = verdict.mean(one), verdict.mean_ends(one)
     return {
         "x": levels.number(level),
         "level": levels.shown(level),
         "line": ", ".join(parts),
         "platform": one.platform,
         "facet": levels.shown(one.cell[plot.facet]) if plot.facet else "",
-        "mean": one.estimate / divisor,
-        "low": (one.estimate if low is None else low) / divisor,
-        "high": (one.estimate if high is None else high) / divisor,
+        "mean": mean / divisor,
+        "low": (mean if low is None else low) / divisor,
+        "high": (mean if high is None else high) / divisor,
     }
 
 

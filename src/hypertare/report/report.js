@@ -9,14 +9,16 @@
 
   const isDark = () => dark.matches && !paper;
 
-  // A phone has no room for long names beside a chart, nor for a legend in one line.
+  // A phone has no room for long names beside a chart, nor for charts or a legend's names beside each other.
+  const isNarrow = () => document.documentElement.clientWidth < 640;
+
   function config() {
     const base = isDark() ? data.dark : data.light;
-    if (document.documentElement.clientWidth >= 640) return base;
+    if (!isNarrow()) return base;
     return {
       ...base,
       axisY: { ...base.axisY, labelLimit: 120 },
-      legend: { ...base.legend, columns: 2, labelLimit: 130 },
+      legend: { ...base.legend, columns: 1, labelLimit: 220 },
     };
   }
 
@@ -39,8 +41,11 @@
   }
 
   function whole(chart) {
-    const trials = chart.usermeta?.trials;
-    return trials ? { ...chart, datasets: { trials: rows(trials) } } : chart;
+    const { usermeta, ...rest } = chart;
+    const fitted = isNarrow()
+      ? JSON.parse(JSON.stringify(rest), (name, value) => (name === "columns" ? 1 : value))
+      : rest;
+    return usermeta?.trials ? { ...fitted, datasets: { trials: rows(usermeta.trials) } } : fitted;
   }
 
   async function draw(element) {
@@ -71,6 +76,33 @@
       if (!isFolded(element) && !drawn.has(element)) await draw(element);
     }
   }
+
+  // A table keeps its columns where they fit; see `.tight` and `.stacked` in `report.css`.
+  const boxes = [...document.querySelectorAll(".wide")];
+  const tables = new Map(boxes.map((box) => [box, box.querySelector("table")]));
+
+  function nameCells(table) {
+    const names = [...(table.tHead?.rows[0].cells ?? [])].map((cell) => cell.textContent);
+    for (const row of table.tBodies[0].rows) {
+      [...row.cells].forEach((cell, at) => at && names[at] && (cell.dataset.column = names[at]));
+    }
+  }
+
+  function fitTables() {
+    let wide = boxes.filter((box) => box.checkVisibility());
+    wide.forEach((box) => tables.get(box).classList.remove("tight", "stacked"));
+    for (const shape of ["tight", "stacked"]) {
+      wide = wide.filter((box) => box.scrollWidth > box.clientWidth);
+      for (const box of wide) {
+        tables.get(box).classList.add(shape);
+        if (shape === "stacked") nameCells(tables.get(box));
+      }
+    }
+  }
+  addEventListener("resize", fitTables);
+  fitTables();
+
+  document.addEventListener("toggle", fitTables, true);
   document.addEventListener("toggle", drawShown, true);
   // A link to what is folded away unfolds it.
   const reveal = () => {

@@ -574,14 +574,21 @@ def _factor_text(change: float, ends: Sequence[float]) -> tuple[str, str]:
 def mean_text(estimate: Estimate, unit: str) -> tuple[str, str]:
     """An estimate and its interval. What cannot be below nought has no interval there."""
     low, high = mean_ends(estimate)
-    value, interval = figures.measured(estimate.estimate, low, high, unit)
+    value, interval = figures.measured(mean(estimate), low, high, unit)
     return value, EXACT if low is not None and low == high else interval
+
+
+def mean(estimate: Estimate) -> float:
+    """Geometric where a change is a ratio, so that the baseline's times the change is the platform's."""
+    return estimate.estimate if estimate.geometric is None else estimate.geometric
 
 
 def mean_ends(estimate: Estimate) -> tuple[float | None, float | None]:
     """Ends of the interval of an estimate. Every response counts something and is never negative,
     but an interval from few boots that differ may reach below nought.
     """
+    if estimate.geometric is not None:
+        return estimate.geometric_low, estimate.geometric_high
     low = estimate.low
     return (low if low is None or estimate.estimate < 0 else max(0.0, low), estimate.high)
 

@@ -47,6 +47,15 @@ class Estimate(Part):
         means("lower end of its interval; null where the trials have no spread, or are too few"),
     ] = None
     high: High = None
+    geometric: Annotated[
+        float | None,
+        means(
+            "geometric mean over trials, which reports show where a change is a ratio: of the same "
+            "blocks, the baseline's times the change; null where no ratio is made"
+        ),
+    ] = None
+    geometric_low: Low = None
+    geometric_high: High = None
     confidence: Annotated[float, means("of all intervals of this estimate")] = 0.95
     exact: Annotated[
         bool,

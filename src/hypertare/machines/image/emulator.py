@@ -93,6 +93,10 @@ class Emulator:
     def program(self) -> Path:
         return self.entry.path / _PROGRAM
 
+    @property
+    def content(self) -> str:
+        return content()
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -111,11 +115,16 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        digest = hashlib.sha256(
-            json.dumps(
-                [VERSION, QEMU.sha256, stable_releases.SHA256, _OPTIONS, self.compiler]
-            ).encode()
-        )
+        return self._digest(self.compiler)
+
+    @property
+    def content(self) -> str:
+        """Source, patches, devices and options: what decides virtual time, whichever compiler made it."""
+        return self._digest()
+
+    def _digest(self, *more: str) -> str:
+        parts = [VERSION, QEMU.sha256, stable_releases.SHA256, _OPTIONS, *more]
+        digest = hashlib.sha256(json.dumps(parts).encode())
         for path in (*self.patches, self.devices):
             digest.update(path.read_bytes())
         return digest.hexdigest()[:24]
@@ -162,12 +171,7 @@ def recipe() -> Recipe:
     Raises:
         MachineError: this host or this installation lacks what is needed.
     """
-    places = (CHECKOUT / "emulator", PACKAGE / "emulator")
-    folder = next((place for place in places if (place / "devices.mak").is_file()), None)
-    if folder is None:
-        raise MachineError(
-            "This installation lacks the patches of the emulator.", "Install it anew."
-        )
+    folder = _folder()
     missing = [name for name in _OF_HOST if shutil.which(name, path=_PATH) is None]
     if missing:
         packages = " ".join(_OF_HOST[name] for name in missing)
@@ -177,6 +181,25 @@ def recipe() -> Recipe:
         )
     said = captured([_here("gcc"), "--version"], _LIMIT_S).stdout
     return Recipe(folder, said.partition("\n")[0])
+
+
+def content() -> str:
+    """Digest of the emulator of this installation, which need not be built.
+
+    Raises:
+        MachineError: this installation lacks what is needed.
+    """
+    return Recipe(_folder(), compiler="").content
+
+
+def _folder() -> Path:
+    places = (CHECKOUT / "emulator", PACKAGE / "emulator")
+    folder = next((place for place in places if (place / "devices.mak").is_file()), None)
+    if folder is None:
+        raise MachineError(
+            "This installation lacks the patches of the emulator.", "Install it anew."
+        )
+    return folder
 
 
 def _here(program: str) -> str:

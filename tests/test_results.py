@@ -1,0 +1,105 @@
+"""Result pages, made by `tools/results`: none hides that its emulator is an older one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from hypertare.machines.image import emulator
+from hypertare.study.builtin import builtin_names
+
+ROOT = Path(__file__).parents[1]
+TOOL = ROOT / "tools" / "results"
+TODAY = "0123456789abcdef01234567"
+OLDER = "f" * 24
+
+
+def loaded() -> ModuleType:
+    loader = SourceFileLoader("tools_results", str(TOOL))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+results = loaded()
+
+
+def page(digest: str | None = None, clock: str = "virtual", words: str = "cpus --seed 1") -> str:
+    made = f", emulator {digest}" if digest else ""
+    return (
+        f"# cpus\n\nWhat do CPUs bring?\n\n## How\n\n- emulated machine, {clock} clock, accelerator tcg\n"
+        f"- hypertare 0.1.0, commit 1234567{made}, image {'a' * 24}\n- hypertare run {words}\n"
+    )
+
+
+@pytest.mark.parametrize("path", results.pages(), ids=lambda path: path.stem)
+def test_a_page_of_an_older_emulator_says_so_in_its_first_lines(path: Path) -> None:
+    """If this fails: `tools/results STUDY` makes the page anew, `tools/results --note` writes the note."""
+    text = path.read_text(encoding="utf-8")
+    assert text == results.noted(text, emulator.content())
+    assert path.stem in builtin_names()
+
+
+def test_pages_are_told_by_their_emulator() -> None:
+    assert not results.is_stale(page(TODAY), TODAY)
+    assert results.is_stale(page(OLDER), TODAY)
+    assert results.is_stale(page(), TODAY), "a page from before digests"
+    assert not results.is_stale(page(clock="wall"), TODAY)
+
+
+def test_a_note_comes_and_goes_with_its_reason() -> None:
+    stale = results.noted(page(OLDER, words="cpus --quick --seed 1"), TODAY)
+    title, note, rest = stale.split("\n\n", 2)
+    assert title == "# cpus" and rest.startswith("What do CPUs bring?")
+    assert "older emulator" in note and "`tools/results cpus --quick`" in note
+    assert results.noted(stale, TODAY) == stale
+    assert results.noted(stale, OLDER) == page(OLDER, words="cpus --quick --seed 1")
+
+
+def test_the_digest_is_of_all_that_decides_virtual_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "devices.mak").write_text("CONFIG_PCI=y")
+    (tmp_path / "01-a.patch").write_text("a")
+    one = emulator.Recipe(tmp_path, "gcc 12")
+    first, key = one.content, one.key
+    other = emulator.Recipe(tmp_path, "gcc 14")
+    assert other.content == first and other.key != key
+    for change in (
+        lambda: (tmp_path / "01-a.patch").write_text("b"),
+        lambda: (tmp_path / "02-c.patch").write_text("c"),
+        lambda: (tmp_path / "devices.mak").write_text("CONFIG_PCI=n"),
+        lambda: monkeypatch.setattr(emulator, "_OPTIONS", ("--disable-tcg",)),
+    ):
+        before = one.content
+        change()
+        assert one.content != before
+
+
+def test_wrong_words_cost_nothing() -> None:
+    for words in ([], ["cpus", "--stale"]):
+        done = subprocess.run([sys.executable, TOOL, *words], capture_output=True, text=True)
+        assert done.returncode == 2
+        assert "name one study, or give --stale or --note" in done.stderr
+
+
+def test_stale_pages_are_listed_with_how_long_they_take() -> None:
+    done = subprocess.run([sys.executable, TOOL, "--stale"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    listed = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    stale = [
+        path.stem
+        for path in results.pages()
+        if results.is_stale(path.read_text(encoding="utf-8"), emulator.content())
+    ]
+    assert list(listed) == stale
+    assert all(re.fullmatch(r"\d+ (to \d+ )?min", took) for took in listed.values())
