@@ -27,7 +27,7 @@ from hypertare.protocol.records import (
     Record,
     TaskResult,
 )
-from hypertare.report import claims, colours, factors, failures, too_short, verdict
+from hypertare.report import claims, colours, factors, failures, verdict, work_done
 from hypertare.report.translation import Part, Tally
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.store import INTERRUPTED, Meta, Store
@@ -265,7 +265,7 @@ def gather(store: Store, summary: Summary, of: Measured | None = None) -> Report
         place = _Place.of(trial, wording)
         records = store.records(trial.planned.id)
         if trial.status == "ok" and trial.planned.platform == meta.baseline:
-            printed.setdefault(place.cell, too_short.last_line(records))
+            printed.setdefault(place.cell, work_done.last_line(records))
         if trial.status == "failed":
             failed.append(_failure(trial, place, records))
         elif trial.counts:
@@ -376,7 +376,8 @@ def _remarks(
     trials: Sequence[FinishedTrial],
     printed: Mapping[str, str],
 ) -> Iterator[Sentence]:
-    yield from too_short.sentences(summary, meta.baseline, wording, printed)
+    yield from work_done.sentences(summary, meta.baseline, wording, printed)
+    yield from work_done.waiting(summary, meta.baseline, wording)
     yield from factors.turned(summary.levels, wording)
     counts: dict[tuple[str, str], int] = {}
     for trial in trials:

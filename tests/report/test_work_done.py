@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hypertare.protocol.records import TaskResult
-from hypertare.report.too_short import last_line, sentences
 from hypertare.report.verdict import Wording
+from hypertare.report.work_done import last_line, sentences, waiting
 from hypertare.runs.summary import Estimate
 from tests.made_tasks import purpose_of
 
@@ -67,3 +67,35 @@ def test_of_other_runs_there_is_nothing_to_say() -> None:
     assert not said(took(0.0051))
     assert not said(took(0.0016, "guest"))
     assert not said(took(0.0016, unit="s (virtual)"))
+
+
+def spent(platform: str, seconds: float, cpu: float, cost: float | None = None) -> list[Estimate]:
+    elapsed = took(seconds, platform).model_copy(update={"cost": cost})
+    times = (("user", cpu), ("system", 0.0))
+    return [
+        elapsed,
+        *(elapsed.model_copy(update={"response": name, "estimate": time}) for name, time in times),
+    ]
+
+
+def waits(*estimates: Estimate) -> list[str]:
+    emulated = Wording(
+        {}, {"command": frozenset({"workload"})}, frozenset(), 1, "wall", {"guest": "tcg"}
+    )
+    found = waiting(Summary(*estimates), "native", emulated)  # type: ignore[arg-type]
+    return [sentence.text for sentence in found]
+
+
+def test_what_waits_for_most_of_its_time_is_said_once() -> None:
+    (text,) = waits(*spent("native", 2.0, 0.02), *spent("container", 2.0, 0.02, 0.0))
+    assert text.startswith("command waits for 99 % of its time natively")
+    assert not waits(*spent("native", 2.0, 1.9), *spent("container", 2.0, 1.9, 0.0))
+    assert not waits(took(2.0))
+
+
+def test_a_busy_program_that_emulation_does_not_slow_runs_for_a_fixed_time() -> None:
+    native = spent("native", 2.0, 2.0)
+    (text,) = waits(*native, *spent("guest", 2.4, 2.3, 0.2))
+    assert "Give it so much work, not so much time" in text
+    assert not waits(*native, *spent("guest", 20.0, 20.0, 9.0))
+    assert not waits(*native, *spent("container", 2.0, 2.0, 0.0))
