@@ -121,7 +121,7 @@ def meta(script: Script) -> Meta:
             distribution="Debian GNU/Linux 12 (bookworm)",
         ),
         clock=script.clock,
-        accelerator="tcg",
+        accelerator="kvm",
         versions={"qemu": "7.2.9", "python": "3.11.2", "agent": "0.1.0"},
         platforms=("native", "container", "guest"),
         nodes={node: name.partition(" ")[0] for name, node in NODES.items()},
@@ -299,9 +299,9 @@ def bench_records(script: Script) -> list[Record]:
                 node=node,
                 start_s=2.6,
                 ready_s=2.9,
-                accelerator="tcg" if guest else None,
+                accelerator="kvm" if guest else None,
                 vmm="QEMU 7.2.9" if guest else None,
-                vmm_argv=("qemu-system-x86_64", "-accel", "tcg", "-append", "quiet panic=-1")
+                vmm_argv=("qemu-system-x86_64", "-accel", "kvm", "-append", "quiet panic=-1")
                 if guest
                 else (),
             )

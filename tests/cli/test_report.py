@@ -40,7 +40,7 @@ def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_report_takes_the_directory_or_the_file(before: Path, name: str) -> None:
     done = hypertare("report", before / name)
     assert done.returncode == 0
-    assert "guest (tcg) costs in " in done.stdout.decode()
+    assert "guest (kvm) costs in " in done.stdout.decode()
     assert done.stderr == b""
 
 

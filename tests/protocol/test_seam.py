@@ -382,7 +382,7 @@ def made_records() -> Iterable[records.Record]:
     yield from factory.bench_records(script)
     for planned in factory.planned(script):
         yield from factory.records(factory.finish(planned, script), script)
-    yield records.Done(node="host", number=1)
+    yield records.Done(node="host", number=1, clock_s=2.5)
     yield records.Done(node="host", number=2, error="why")
     yield records.BenchReady(bench="b", seconds_s=0.5, error="why", node="guest1")
     yield records.Teardown(seconds_s=0.5)

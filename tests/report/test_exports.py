@@ -65,7 +65,7 @@ def test_json_is_the_summary(report: Report) -> None:
 
 def test_markdown_holds_verdicts_and_tables_and_escapes(tmp_path: Path, report: Report) -> None:
     text = markdown.render(report)
-    assert "guest (tcg) costs in " in text
+    assert "guest (kvm) costs in " in text
     widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
     # Comparisons with their bars, how much later round trips are, and the tables of all responses.
     assert widths == {6, 7, 10}

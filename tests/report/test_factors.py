@@ -102,7 +102,7 @@ def test_how_the_cost_changes_is_told_where_it_is_sure(report: Report) -> None:
     (told,) = said(report, change("guest", -0.12, "gains", **sure))
     assert told == (
         "guest: mtu 9000 against 1500: +12.0 % goodput (95 % interval +9.0 to +15.0), n = 8 blocks, "
-        "accelerator tcg; its cost is 8.0 points lower"
+        "accelerator kvm; its cost is 8.0 points lower"
     )
     (told,) = said(report, change("guest", -0.12, "gains", **{**sure, "cost_change_high": 0.01}))
     assert "points" not in told

@@ -117,7 +117,7 @@ def test_platforms_are_what_was_negotiated(report: Report) -> None:
     states = {state.node: state for state in report.summary.platforms}
     assert set(states) == set(factory.NODES.values())
     assert states["guest3"].interfaces["eth0"]["driver"] == "e1000"
-    assert states["guest3"].accelerator == "tcg"
+    assert states["guest3"].accelerator == "kvm"
     assert states["host"].platform == "native"
 
 

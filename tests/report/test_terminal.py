@@ -26,7 +26,7 @@ def shown(report: Report, every: bool = False, **options: object) -> str:
 def test_the_answer_stands_first(report: Report) -> None:
     lines = shown(report).splitlines()
     assert lines[0].startswith("first-look")
-    first = next(i for i, line in enumerate(lines) if "guest (tcg) costs in " in line)
+    first = next(i for i, line in enumerate(lines) if "guest (kvm) costs in " in line)
     row = next(i for i, line in enumerate(lines) if line.strip().startswith("build guest e1000"))
     assert first < row
     assert "●" in lines[row] and "%" in lines[row]
@@ -100,7 +100,7 @@ def test_letters_that_the_output_does_not_know_are_replaced(tmp_path: Path, widt
     out.flush()
     text = raw.getvalue().decode("ascii")
     assert max(map(len, text.splitlines())) <= width
-    assert "^ guest (tcg) costs 37" in text and "?" not in text.replace("`make`?", "")
+    assert "^ guest (kvm) costs 37" in text and "?" not in text.replace("`make`?", "")
     if width == 80:
         assert "--o--" in text or "-o-" in text
 

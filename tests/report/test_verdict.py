@@ -316,7 +316,7 @@ def test_over_all_verdicts_gains_and_costs_stand_apart() -> None:
     told = overall(found, SEVERAL)
     assert told is not None and told.tone == "mixed"
     assert told.text == (
-        "guest costs in 1 of 4 comparisons, 1.050 times the elapsed time in build, "
+        "guest costs in 1 of 4 comparisons, 5.0 % more elapsed time in build, "
         "and gains in 2 of 4 comparisons, 10.0 % more goodput in udp to 50 % more goodput in tcp"
     )
 

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from hypertare.report.forest import Forest, Row, bars
 from hypertare.report.terminal_tables import below, plain
-from hypertare.report.verdict import Tone
+from hypertare.report.verdict import MARKS, Tone
 
-_LEAST_NAME, _LEAST_BAR, _MOST_BAR = 20, 9, 30
+_LEAST_NAME, _LEAST_BAR, _MOST_BAR = 20, 5, 30
 _INDENT = 2
 
 
@@ -62,14 +62,16 @@ class Forests:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    return (plain(row.name), plain(row.value), plain(row.change), plain(row.interval))
+    """The mark says without its colour what the row's verdict is."""
+    change = f"{MARKS[row.tone]} {row.change}" if row.change else ""
+    return (plain(row.name), plain(row.value), plain(change), plain(row.interval))
 
 
 def _shares(name: int, room: int) -> tuple[int, int]:
-    """Widths of names and bars: a long name is folded before a bar is left out."""
-    name = max(min(name, room - 2 - _LEAST_BAR), min(name, _LEAST_NAME))
+    """Widths of names and bars: a bar is left out before a name is broken."""
+    name = min(name, room)
     bar = room - name - 2
-    return (name, min(bar, _MOST_BAR)) if bar >= _LEAST_BAR else (min(name, room), 0)
+    return (name, min(bar, _MOST_BAR)) if bar >= _LEAST_BAR else (name, 0)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], style: str) -> Grid:

@@ -40,6 +40,9 @@ _ONE_BLOCK = "one block decides nothing"
 EXACT = "exact"
 """In place of an interval: in virtual time, what did not vary at all."""
 
+_TWICE = 100.0
+"""A change in per cent; in a sentence 1.03 times as much is 3 % more."""
+
 _OF_ANYTHING = frozenset({"none", "own", "always", "never", "madvise"})
 
 Bounds = Sequence[float | None]
@@ -293,6 +296,8 @@ def amount(one: Estimate | LevelChange, wording: Wording) -> str:
         if text.startswith("×"):
             text, _ = change_text(change, _signed_ends(one), "%", as_factor=False)
         return f"{text.removeprefix('−')} of the {title}"
+    if text.startswith("×") and change < _TWICE:
+        text, _ = change_text(change, _signed_ends(one), "%", as_factor=False)
     if text.startswith("×"):
         return f"{text[1:]} times the {title}"
     return f"{text.removeprefix('+')} more {title}"

@@ -64,7 +64,7 @@ def sentences(
 
 def waiting(summary: Summary, baseline: str, wording: Wording) -> Iterator[Sentence]:
     """One for each workload whose command waits for most of its time on the baseline, in its first such
-    cell; and one for each that is busy and yet as quick in an emulated guest: its time is fixed, not its work.
+    cell; and one for each that is busy and as quick in an emulated guest: its time is fixed.
     """
     told: set[tuple[str, str]] = set()
     known = {
