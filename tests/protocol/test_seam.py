@@ -383,7 +383,7 @@ def made_records() -> Iterable[records.Record]:
     for planned in factory.planned(script):
         yield from factory.records(factory.finish(planned, script), script)
     yield records.Done(node="host", number=1, clock_s=2.5)
-    yield records.Done(node="host", number=2, error="why")
+    yield records.Done(node="host", number=2, error="why", clock_s=0.5)
     yield records.BenchReady(bench="b", seconds_s=0.5, error="why", node="guest1")
     yield records.Teardown(seconds_s=0.5)
     yield records.Log(node="", level="warning", text="text")

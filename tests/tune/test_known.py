@@ -180,13 +180,13 @@ def test_another_machine_is_refused(tmp_path: Path) -> None:
     found = prepared(run_of(tmp_path / "run")).known
     assert found is not None
     here = environment.machine_state()
-    known.check_machine(found, here, "tcg")
+    known.check_machine(found, here, "kvm")
     # A name is no machine, and its memory no part of what a setting does.
     known.check_machine(found, here.model_copy(update={"hostname": "other"}), None)
     with pytest.raises(InputError, match=r"on another machine: cpu .*, here Another"):
-        known.check_machine(found, here.model_copy(update={"cpu": "Another"}), "tcg")
-    with pytest.raises(InputError, match="accelerator tcg, here kvm"):
-        known.check_machine(found, here, "kvm")
+        known.check_machine(found, here.model_copy(update={"cpu": "Another"}), "kvm")
+    with pytest.raises(InputError, match="accelerator kvm, here tcg"):
+        known.check_machine(found, here, "tcg")
 
 
 def test_every_network_parameter_has_commands_to_apply_and_undo(tmp_path: Path) -> None:
