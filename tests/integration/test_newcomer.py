@@ -109,7 +109,7 @@ def test_which_of_two_commands_is_faster(two: Seen) -> None:
     assert len(two.lines) <= LINES + 2 * BUSY, two.text
     title = next(place for place, line in enumerate(two.lines) if line.startswith("gzip -1"))
     rows = two.lines[title + 1 : title + 4]
-    changes = [re.search(r"^  (native|container) +−[\d.]+ %", row) for row in rows]
+    changes = [re.search(r"^  (native|container) +▼ −[\d.]+ %", row) for row in rows]
     assert any(changes), two.text
 
 

@@ -23,8 +23,8 @@ from hypertare.machines.batch import Place
 from hypertare.study import Study, StudyFile
 
 _MOST_GRACE_S = 60.0
-_LEAST_S = 1.0
-"""That a trial is given at least: one that cannot even begin says nothing."""
+_LEAST_S = 15.0
+"""That a trial is given at least: its server may take ten to listen, and what cannot begin says nothing."""
 
 
 class Campaign:

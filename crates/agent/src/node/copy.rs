@@ -139,6 +139,10 @@ impl Copy {
         let sparse = metadata.blocks() * 512 < metadata.len();
         self.buffer.resize(CHUNK, 0);
         loop {
+            if sparse && !skip_hole(&mut source, &mut target)? {
+                target.set_len(metadata.len()).with_context(|| cannot_write(to))?;
+                return Ok(true);
+            }
             let count = source
                 .read(&mut self.buffer)
                 .with_context(|| format!("cannot read {}", from.display()))?;
@@ -156,6 +160,17 @@ impl Copy {
         let length = target.stream_position()?;
         target.set_len(length).with_context(|| cannot_write(to))?;
         Ok(true)
+    }
+}
+
+/// Goes on, in both files, where the next data are; false where there are no more. A file system that knows
+/// nothing of holes, such as 9p, gives zeros in their place.
+fn skip_hole(source: &mut File, target: &mut File) -> Result<bool> {
+    let here = source.stream_position()?;
+    match rustix::fs::seek(&*source, rustix::fs::SeekFrom::Data(here)) {
+        Ok(data) => target.seek(SeekFrom::Start(data)).map(|_| true).map_err(Into::into),
+        Err(rustix::io::Errno::NXIO) => Ok(false),
+        Err(_) => source.seek(SeekFrom::Start(here)).map(|_| true).map_err(Into::into),
     }
 }
 
