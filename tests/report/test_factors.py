@@ -128,3 +128,40 @@ def test_of_many_the_largest_are_told(report: Report) -> None:
     counted = factors.answer(summary, report.wording)
     assert counted is not None
     assert counted.text == "levels of factors: 10 of 11 comparisons show a difference"
+
+
+def raced(platform: str, other: str, cost: float, verdict: str, **more: object) -> LevelChange:
+    """A command against `zstd`, by elapsed time."""
+    return change(
+        platform,
+        cost,
+        verdict,
+        factor="workloads.command.command",
+        level=other,
+        against="zstd",
+        response="elapsed",
+        unit="s",
+        better="lower",
+        cell={"workload": "tcp"},
+        **more,
+    )
+
+
+def test_of_several_commands_the_fastest_is_named_first(report: Report) -> None:
+    many = (
+        raced("native", "gzip", 9.7, "costs", cost_low=7.1, cost_high=13.0),
+        raced("guest", "gzip", 8.8, "costs", cost_low=6.0, cost_high=12.0),
+        raced("native", "pigz", 0.02, "no difference shown"),
+        raced("guest", "pigz", -0.5, "gains", cost_low=-0.6, cost_high=-0.4),
+    )
+    told = factors.fastest(report.summary.model_copy(update={"fastest": many}), report.wording)
+    assert told is not None and told.tone == "same"
+    assert told.text == (
+        "zstd is the fastest natively; against gzip: 11 times as fast natively (8.1 to 14), "
+        "9.8 times as fast in the guest (7.0 to 13); against pigz: no difference shown natively "
+        "(0.99 to 1.1), 2.0 times as slow in the guest (1.7 to 2.5)"
+    )
+    clear = report.summary.model_copy(update={"fastest": many[:2]})
+    told = factors.fastest(clear, report.wording)
+    assert told is not None and told.tone == "gains"
+    assert factors.fastest(report.summary, report.wording) is None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -13,7 +15,7 @@ from pydantic import ValidationError
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level
 from hypertare.base.response import Response
-from hypertare.base.words import listing
+from hypertare.base.words import level_text, listing
 from hypertare.design.planner import HOST
 from hypertare.design.trials import FinishedTrial
 from hypertare.machine_kinds.registry import find
@@ -26,6 +28,7 @@ from hypertare.runs.summary import (
     Bill,
     Effects,
     Estimate,
+    LevelChange,
     LossFreeRate,
     Placement,
     PlatformState,
@@ -121,6 +124,7 @@ def summarise(
         estimates=(*found.estimates, *of_models.estimates),
         guests=found.guests,
         levels=level_changes(trials, _factors(meta, trials, references or {}), *_asked(meta)),
+        fastest=_fastest(meta, trials),
         effects=factorials,
         noise=found.noise,
         curves=tuple(curves(found.by_themselves)),
@@ -275,6 +279,29 @@ def _factors(
             f"{factor} has no level {references[factor]} in this run.",
             f"It has: {', '.join(map(level_text, factors[factor]))}.",
         ) from None
+
+
+def _fastest(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[LevelChange, ...]:
+    """Of commands that are compared, the others against the one that is fastest on the baseline."""
+    from hypertare.findings.levels import factors_of, level_changes, referenced
+    from hypertare.findings.series import series
+
+    leading, rules = _asked(meta)
+    factors = factors_of(meta.settings, trials)
+    found: list[LevelChange] = []
+    for factor in (one for one in factors if one.endswith(".command")):
+        means: dict[str, list[float]] = {}
+        for one in series(trials):
+            response = leading.get(str(one.cell.get("workload")))
+            if one.platform == meta.baseline and factor in one.cell and response is not None:
+                logs = [math.log(value) for value in one.values(response.name)[0] if value > 0]
+                means.setdefault(level_text(one.cell[factor]), []).extend(logs)
+        known = {level: fmean(logs) for level, logs in means.items() if logs}
+        if len(known) > 1:
+            first = {factor: min(known, key=known.__getitem__)}
+            compared = referenced({factor: factors[factor]}, first)
+            found += level_changes(trials, compared, leading, rules)
+    return tuple(found)
 
 
 def _asked(meta: Meta) -> tuple[dict[str, Response], Rules]:

@@ -50,6 +50,54 @@ def answer(summary: Summary, wording: Wording) -> Sentence | None:
     return Sentence(loudest(map(_tone, every)), text)
 
 
+def fastest(summary: Summary, wording: Wording) -> Sentence | None:
+    """Which of several commands is the fastest natively, and by how much, in one line.
+
+    For example: zstd is the fastest natively; against gzip: 11 times as fast natively (8.1 to 14),
+    9.8 times as fast in the guest (7.0 to 13)
+    """
+    every = summary.fastest
+    if not every:
+        return None
+    by_other: dict[str, list[str]] = {}
+    for one in every:
+        setting = f" {wording.label(one.cell)}" if _several_cells(every, wording) else ""
+        where = {"native": "natively"}.get(one.platform, f"in the {one.platform}") + setting
+        by_other.setdefault(shown(one.level), []).append(f"{_speed(one)} {where}{_of_speed(one)}")
+    parts = (f"against {other}: {', '.join(found)}" for other, found in by_other.items())
+    text = f"{shown(every[0].against)} is the fastest natively; {'; '.join(parts)}"
+    clear = all(_tone(one) == "costs" for one in every)
+    return Sentence("gains" if clear else "same", text)
+
+
+def _several_cells(every: Sequence[LevelChange], wording: Wording) -> bool:
+    return len({wording.label(one.cell) for one in every}) > 1
+
+
+def _speed(one: LevelChange) -> str:
+    if one.doubt is not None or one.cost is None or one.verdict == "undecided":
+        return "too few trials to say"
+    if one.verdict == "no difference shown":
+        return "no difference shown"
+    ratio = 1 + one.cost if one.better == "lower" else 1 / (1 - one.cost)
+    return (
+        f"{figures.significant(ratio)} times as fast"
+        if ratio >= 1
+        else (f"{figures.significant(1 / ratio)} times as slow")
+    )
+
+
+def _of_speed(one: LevelChange) -> str:
+    """The interval as ratios of speed."""
+    if one.cost_low is None or one.cost_high is None or one.verdict == "undecided":
+        return ""
+    ends = (1 + one.cost_low, 1 + one.cost_high)
+    if one.verdict == "gains":
+        ends = (1 / ends[1], 1 / max(ends[0], 1e-9))
+    low, high = (figures.significant(end) for end in ends)
+    return f" ({low} to {high})"
+
+
 def verdicts(summary: Summary, wording: Wording) -> Iterator[Sentence]:
     """Every change that is told one by one."""
     several = len({wording.label(one.cell) for one in summary.levels}) > 1

@@ -356,7 +356,8 @@ class _Place:
 def _answers(meta: Meta, summary: Summary, wording: Wording) -> Iterator[Sentence]:
     told = (
         claims.answer(summary.claims),
-        factors.answer(summary, wording),
+        factors.fastest(summary, wording),
+        None if summary.fastest else factors.answer(summary, wording),
         verdict.answer(_leading(summary, meta, wording), wording),
     )
     return (one for one in told if one is not None)

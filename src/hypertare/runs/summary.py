@@ -658,6 +658,13 @@ class Summary(Part):
         means("estimates of each guest, where several worked at once; compared with nothing"),
     ] = ()
     levels: Annotated[tuple[LevelChange, ...], means("what the levels of factors change")] = ()
+    fastest: Annotated[
+        tuple[LevelChange, ...],
+        means(
+            "of several commands: every other one against the one whose mean is least natively, as of "
+            "`levels`"
+        ),
+    ] = ()
     effects: Annotated[tuple[Effects, ...], means("which factors matter most")] = ()
     noise: Annotated[tuple[NoiseFloor, ...], means("the baseline against itself")] = ()
     curves: Annotated[tuple[Curve, ...], means("what streams do as more is offered to them")] = ()
