@@ -233,6 +233,13 @@ def test_programs_of_an_emulated_machine() -> None:
         (("'build'", "'mine'"), "for example './mine'"),
         (('machine = "emulated"', ""), "image of an emulated machine"),
         (('"sut.nic" = ["virtio-net", "e1000"]', '"sut.programs" = [["build"]]'), "be a factor"),
+        (
+            (
+                '"sut.nic" = ["virtio-net", "e1000"]',
+                '"knobs.offloads" = [{tso = true}, {tso = false}]',
+            ),
+            'this one is a table: vary its keys instead, factors."knobs.offloads.tso"',
+        ),
     ],
 )
 def test_programs_that_cannot_be(change: tuple[str, str], said: str) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from hypertare.findings.nearness import Histograms
     from hypertare.findings.ruling import Rules
     from hypertare.study.claims import Claim
+
+
+_Settings = TypeVar("_Settings", bound=BaseModel)
 
 
 def summarise(
@@ -96,7 +99,7 @@ def summarise(
         predictability(
             trials,
             responses,
-            PredictabilitySettings.model_validate(meta.settings.get("predictability", {})),
+            _part(meta, "predictability", PredictabilitySettings),
             baseline=meta.baseline,
             confidence=meta.confidence,
             clock=meta.clock,
@@ -136,7 +139,7 @@ def summarise(
         published=tuple(_published(meta, file, by_themselves)),
         claims=tuple(
             judge(claim, known, foretold, had, every, meta.baseline, factorials)
-            for claim in _claims(store, meta)
+            for claim in _claims(meta)
         ),
         failed=found.failed,
         disturbances=disturbed,
@@ -320,7 +323,7 @@ def _effects(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Effects, ...]
     from hypertare.study.effects import EffectsSettings
 
     leading, rules = _asked(meta)
-    settings = EffectsSettings.model_validate(meta.settings.get("effects") or {})
+    settings = _part(meta, "effects", EffectsSettings)
     asked = {
         workload: [one for one in some if one.name in settings.responses]
         if settings.responses
@@ -338,7 +341,7 @@ def _bills(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Bill, ...]:
     from hypertare.findings.bill import bills
     from hypertare.study.bill import BillSettings
 
-    asked = BillSettings.model_validate(meta.settings["bill"])
+    asked = _part(meta, "bill", BillSettings)
     return tuple(bills(trials, asked, responses_of(meta)[asked.response], _asked(meta)[1]))
 
 
@@ -358,15 +361,28 @@ def _loss_free(store: Store, meta: Meta, file: StudyFile) -> tuple[LossFreeRate,
     return tuple(loss_free(file, store.trials()))
 
 
-def _claims(store: Store, meta: Meta) -> list[Claim]:
+def _claims(meta: Meta) -> list[Claim]:
     from hypertare.study.claims import Claim
 
+    return [_valid(meta, Claim, claim) for claim in meta.settings.get("claims", [])]
+
+
+def _part(meta: Meta, name: str, kind: type[_Settings]) -> _Settings:
+    """A table of the study that the run was made of."""
+    return _valid(meta, kind, meta.settings.get(name) or {})
+
+
+def _valid(meta: Meta, kind: type[_Settings], given: object) -> _Settings:
+    """Raises:
+    InputError: another version of hypertare knew what this one does not.
+    """
     try:
-        return [Claim.model_validate(claim) for claim in meta.settings.get("claims", [])]
+        return kind.model_validate(given)
     except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
         raise InputError(
-            f"{store.path} holds a claim that this hypertare cannot read: "
-            f"{error.errors()[0]['msg']}.",
+            f"The run's study holds what this hypertare cannot read: {where}: {first['msg']}.",
             f"Read it with hypertare {meta.hypertare}, which wrote it.",
         ) from error
 
@@ -477,7 +493,7 @@ def _missed(meta: Meta, found: Estimates) -> list[str]:
     from hypertare.findings.precision import missed
     from hypertare.study.design import DesignSettings
 
-    design = DesignSettings.model_validate(meta.settings.get("design", {}))
+    design = _part(meta, "design", DesignSettings)
     told = missed(found.by_themselves, found.noise, meta.headline, design)
     return [told] if told else []
 

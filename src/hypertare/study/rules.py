@@ -532,6 +532,23 @@ def _has_paging_of_guests(study: Study) -> bool:
     return any(platform.translates_twice for platform in study.platforms)
 
 
+def levels_are_single_values(study: Study) -> None:
+    """A cell is told from others by its levels, in tables and sentences too."""
+    for path, levels in study.all_factors.items():
+        strange = next((one for one in levels if isinstance(one, dict | list | tuple)), None)
+        if isinstance(strange, dict):
+            key = next(iter(strange), "KEY")
+            raise ValueError(
+                f'factors."{path}": a level is one value, and this one is a table: vary its keys instead, '
+                f'factors."{path}.{key}" = [...]'
+            )
+        if strange is not None:
+            raise ValueError(
+                f'factors."{path}": a level is one value (a text, a number, true, false), and this one is '
+                "a list: make a study of each"
+            )
+
+
 def factors_of_a_workload_are_its_own(study: Study) -> None:
     """What is varied for one workload alone needs no other bench."""
     for name, workload in study.workloads.items():
@@ -651,5 +668,6 @@ RULES: tuple[Callable[[Study], None], ...] = (
     paging_is_a_guests,
     packets_can_be_moved_so,
     factors_of_a_workload_are_its_own,
+    levels_are_single_values,
     plots_show_what_is_there,
 )
