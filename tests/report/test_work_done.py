@@ -33,8 +33,9 @@ def test_the_last_line_of_what_was_printed(text: dict[str, str], line: str) -> N
 
 
 class Summary:
-    def __init__(self, *estimates: Estimate) -> None:
+    def __init__(self, *estimates: Estimate, disturbed: bool = False) -> None:
         self.estimates = estimates
+        self.disturbances = ("another program",) if disturbed else ()
 
 
 def took(seconds: float, platform: str = "native", unit: str = "s") -> Estimate:
@@ -91,6 +92,9 @@ def test_what_waits_for_most_of_its_time_is_said_once() -> None:
     assert text.startswith("command waits for 99 % of its time natively")
     assert not waits(*spent("native", 2.0, 1.9), *spent("container", 2.0, 1.9, 0.0))
     assert not waits(took(2.0))
+    # Beside other programs it may have waited for a CPU.
+    busy = Summary(*spent("native", 2.0, 0.02), disturbed=True)
+    assert not list(waiting(busy, "native", WORDING))  # type: ignore[arg-type]
 
 
 def test_a_busy_program_that_emulation_does_not_slow_runs_for_a_fixed_time() -> None:

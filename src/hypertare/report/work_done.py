@@ -81,6 +81,9 @@ def waiting(summary: Summary, baseline: str, wording: Wording) -> Iterator[Sente
             continue
         workload, used = str(one.cell.get("workload")), cpu(one)
         is_idle = used is not None and used < IDLE * one.estimate
+        if is_idle and summary.disturbances:
+            # It may have waited for nothing but a CPU.
+            continue
         if one.platform == baseline and is_idle and ("idle", workload) not in told:
             told.add(("idle", workload))
             assert used is not None

@@ -592,7 +592,8 @@ impl<M: Machine> Executor<M> {
             Ok(Heard::Record(record)) => self.emit(record),
             Ok(Heard::Failed(record, why)) => {
                 self.emit(record);
-                self.fail(index, why);
+                let hint = self.members[index].short_of_memory(&why);
+                self.fail(index, format!("{why}{hint}"));
             }
             Ok(Heard::Refused(about, why)) => {
                 let name = self.members[index].name();

@@ -122,6 +122,18 @@ impl Member {
         }
     }
 
+    /// What to say further of a task that failed so: the kernel ends what takes more than a container's
+    /// memory, and says nothing. A guest's own agent knows.
+    pub fn short_of_memory(&self, why: &str) -> &'static str {
+        let limited = matches!(&self.node.kind, NodeKind::Container(one) if one.memory.is_some());
+        if limited && why.contains("was killed by SIGKILL") {
+            "; a container that takes more than its memory is ended so: give more with --memory (in a \
+             study: sut.memory)"
+        } else {
+            ""
+        }
+    }
+
     /// Has been heard: its agent works.
     pub fn is_up(&self) -> bool {
         self.start.is_some()
