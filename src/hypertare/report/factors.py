@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hypertare.base import figures
 from hypertare.base.words import word
+from hypertare.platforms.registry import find
 from hypertare.report.verdict import (
     Sentence,
     Tone,
@@ -62,7 +63,8 @@ def fastest(summary: Summary, wording: Wording) -> Sentence | None:
     by_other: dict[str, list[str]] = {}
     for one in every:
         setting = f" {wording.label(one.cell)}" if _several_cells(every, wording) else ""
-        where = {"native": "natively"}.get(one.platform, f"in the {one.platform}") + setting
+        is_baseline = find(one.platform).is_baseline
+        where = ("natively" if is_baseline else f"in the {one.platform}") + setting
         by_other.setdefault(shown(one.level), []).append(f"{_speed(one)} {where}{_of_speed(one)}")
     parts = (f"against {other}: {', '.join(found)}" for other, found in by_other.items())
     text = f"{shown(every[0].against)} is the fastest natively; {'; '.join(parts)}"
