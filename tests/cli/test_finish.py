@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,24 @@ def test_where_the_time_went_for_warm_ups_those_are_the_answer(tmp_path: Path) -
     assert {one.verdict for one in report.leading} == {"undecided"}
     assert {one.n for one in report.leading} == {1}
     assert any("before anything of build was measured" in one for one in report.warnings)
+
+
+def test_a_platform_for_which_no_time_was_left_is_named_with_how_much_is_needed(
+    tmp_path: Path,
+) -> None:
+    """Two warm-ups of about 8 s in a minute, and none of the guest's."""
+    script = factory.Script(
+        1, cells=({"workload": "build"},), fail=frozenset(), variants=("native", "container")
+    )
+    report = load(factory.write(tmp_path / "run", script))
+    ended = report.summary.started + timedelta(seconds=60)
+    summary = report.summary.model_copy(update={"ended": ended})
+    with pytest.raises(HypertareError) as caught:
+        _require_results(replace(report, summary=summary), tmp_path, told=True)
+    assert caught.value.what.startswith(
+        "The time limit went for boot and warm-ups: of guest nothing"
+    )
+    assert caught.value.do is not None and ": --time-limit of weigh" in caught.value.do
 
 
 def test_where_trials_failed_it_is_no_matter_of_time(tmp_path: Path) -> None:
