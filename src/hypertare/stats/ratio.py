@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+_LARGEST = 709.0
+"""Of which the exponential is a number."""
 
 Better = Literal["higher", "lower"]
 ByBlock = Mapping[int, Sequence[float]]
@@ -94,7 +98,8 @@ def cost(log_ratio: float, better: Better) -> float:
 
     1 - ratio where higher is better, ratio - 1 where lower is.
     """
-    change = float(np.expm1(log_ratio))
+    # With one degree of freedom an end may lie beyond all numbers.
+    change = math.expm1(log_ratio) if log_ratio < _LARGEST else math.inf
     return change if better == "lower" else -change
 
 
