@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 
@@ -246,3 +247,19 @@ def test_without_tap_devices_only_the_guest_fails(lab: Lab) -> None:
     assert "/dev/net/tun is not there" in ran.said and "modprobe tun" in ran.said
     assert "No trial succeeded on guest" in ran.err
     lab.assert_nothing_left(before)
+
+
+def test_what_is_no_utf8_is_refused_or_left_out_by_name(lab: Lab) -> None:
+    strange = os.fsdecode(b"a\xffb")
+    ran = lab.run(*WEIGH, "--", "echo", strange)
+    assert_refused(lab, ran, 2, "no UTF-8: 'a\\udcffb'", "shell script")
+    (lab.work / strange).mkdir()
+    program = ("-m", "hypertare", *WEIGH, "--", "true")
+    done = subprocess.run(
+        [lab.python, *program], cwd=lab.work / strange, env=lab.env, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "the work directory's name is no UTF-8" in done.stderr, done
+    ran = lab.run(
+        "weigh", "--on", "native", "--max-trials", "2", "--min-trials", "2", "--", "true", A=strange
+    )
+    assert ran.status == 0 and "no UTF-8: A" in ran.said, ran

@@ -71,3 +71,12 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(given, list(known), n=1)
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def is_text(given: str) -> bool:
+    """Whether it is UTF-8: what the system gave as other bytes, Python holds as surrogates."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

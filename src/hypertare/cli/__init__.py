@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from hypertare.base import interrupt
-from hypertare.base.errors import HypertareError, MachineError, short_of_memory
+from hypertare.base.errors import HypertareError, InputError, MachineError, short_of_memory
 
 # Objects made before Python looks for circles among them. Classes and modules, which a start makes by the
 # ten thousand, all stay.
@@ -88,6 +88,7 @@ def main() -> None:
     interrupt.listen()
     _register()
     try:
+        _refuse_bytes(sys.argv[1:])
         app()
     except HypertareError as error:
         _fail(error)
@@ -108,6 +109,18 @@ def main() -> None:
         interrupt.over()
         # The interpreter's last search through all that is there took a tenth of a second.
         gc.freeze()
+
+
+def _refuse_bytes(words: list[str]) -> None:
+    """Runs, plans and records are text."""
+    from hypertare.base.words import is_text
+
+    strange = next((word for word in words if not is_text(word)), None)
+    if strange is not None:
+        raise InputError(
+            f"An argument is no UTF-8: {strange!a}",
+            "Have a file read it, or write it in a shell script: hypertare weigh -- sh script",
+        )
 
 
 def _unforeseen(error: Exception) -> NoReturn:

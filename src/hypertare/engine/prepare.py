@@ -12,6 +12,7 @@ from pathlib import Path
 from hypertare.base.errors import InputError
 from hypertare.base.host_files import Host
 from hypertare.base.units import human_size
+from hypertare.base.words import is_text
 from hypertare.design import pc
 from hypertare.design.design import Design, make
 from hypertare.design.planner import Surroundings, files_memory, sut_cpus
@@ -133,6 +134,11 @@ def _workdir(file: StudyFile, study: Study) -> Path | None:
     if not study.needs_files:
         return None
     workdir = (file.folder / (study.sut.workdir or ".")).resolve()
+    if not is_text(str(workdir)):
+        raise InputError(
+            f"the work directory's name is no UTF-8: {str(workdir)!a}",
+            "Rename it, or: --workdir DIR.",
+        )
     if not workdir.is_dir():
         raise InputError(f"the work directory {workdir} is not there", "Choose one: --workdir DIR.")
     return workdir

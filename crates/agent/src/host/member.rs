@@ -126,7 +126,7 @@ impl Member {
     /// memory, and says nothing. A guest's own agent knows.
     pub fn short_of_memory(&self, why: &str) -> &'static str {
         let limited = matches!(&self.node.kind, NodeKind::Container(one) if one.memory.is_some());
-        if limited && why.contains("was killed by SIGKILL") {
+        if limited && why.contains("` was killed by SIGKILL") {
             "; a container that takes more than its memory is ended so: give more with --memory (in a \
              study: sut.memory)"
         } else {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hypertare.base import paths
 from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
+from hypertare.base.words import is_text
 from hypertare.design import planner
 from hypertare.design.planner import Surroundings
 from hypertare.engine.asked_on_benches import AskedOnBenches
@@ -66,7 +67,7 @@ class Local(Runner):
         image = None
         if study.sut.image is not None:
             image = engine.find(study.sut.engine, study.sut.image, tell)
-        own = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
+        own = _own_variables(tell)
         variables = own if image is None else image.environment
         daemon = _daemon(tell) if study.speaks_ospf else None
         on = Surroundings(
@@ -101,6 +102,16 @@ class Local(Runner):
     def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
         with _machine(manner, asking.notes.study, asking.on) as machine:
             yield AskedOnBenches(asking, machine)
+
+
+def _own_variables(tell: Callable[[str], None]) -> dict[str, str]:
+    """What commands find in their environment. Plans are text: a value that is none stays here."""
+    own = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
+    strange = sorted(name for name, value in own.items() if not (is_text(name) and is_text(value)))
+    if strange:
+        named = ", ".join(ascii(name)[1:-1] for name in strange)
+        tell(f"left out of the environment, for their values are no UTF-8: {named}")
+    return {name: value for name, value in own.items() if name not in strange}
 
 
 def _machine(manner: Manner, study: Study, on: Surroundings) -> LocalMachine:
