@@ -171,7 +171,7 @@ class Campaign:
         with self.benches.others.block(block):
             for place in self.cells.places(key, block, boot, kind):
                 left_s = self._limit_s + self._grace_s - (self.clock() - self._started)
-                if left_s <= 0:
+                if left_s <= 0 and self.cells.any_timed:
                     return False
                 place = self.numbers.placed(place)
                 live = self.cells.live_plot(key.plot)
