@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from hypertare.base.errors import MachineError
 from hypertare.machines.image.cache import Cache, DamagedError
 
 
@@ -128,3 +129,21 @@ def test_listing_tells_size_and_times(cache, entry):
     assert listed.what == "a thing"
     assert listed.size >= 7
     assert abs(listed.used - time.time()) < 60
+
+
+def test_who_waits_is_told_for_whom_and_not_for_ever(tmp_path, monkeypatch):
+    cache, said = Cache(tmp_path), []
+    holds = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX)"
+    program = [sys.executable, "-c", f"{holds}; print('held', flush=True); time.sleep(60)"]
+    with subprocess.Popen([*program, tmp_path / "lock"], stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        monkeypatch.setattr("hypertare.machines.image.cache._PATIENCE_S", 0.2)
+        with (
+            pytest.raises(MachineError, match="HYPERTARE_CACHE") as caught,
+            cache.building(said.append),
+        ):
+            pass
+        other.kill()
+    holder = f": process {other.pid}, {sys.executable} -c import fcntl"
+    assert holder in caught.value.what
+    assert len(said) == 1 and said[0].startswith(f"waiting for another build{holder}")

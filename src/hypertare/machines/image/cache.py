@@ -131,6 +131,58 @@ class Listed:
     used: float
 
 
+_PATIENCE_S = 3600.0
+_TELLING_S = 30.0
+"""Between two words on whom is waited for."""
+
+
+def _await(lock: int, file: Path, progress: Progress) -> None:
+    """Takes a lock, and says who has it meanwhile.
+
+    Raises:
+        MachineError: nobody builds for so long.
+    """
+    begun, told = time.monotonic(), -_TELLING_S
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        waited, holder = time.monotonic() - begun, _holder(lock)
+        if waited > _PATIENCE_S:
+            raise MachineError(
+                f"{file} has been locked for {_PATIENCE_S / 60:.0f} minutes{holder}.",
+                "End what holds it, or take another cache: HYPERTARE_CACHE=DIR.",
+            )
+        if waited - told >= _TELLING_S:
+            told = waited
+            since = f" ({waited:.0f} s so far)" if waited >= 1 else ""
+            progress(f"waiting for another build{holder}{since}")
+        time.sleep(_LOOK_S)
+
+
+_LOOK_S = 0.05
+
+
+def _holder(lock: int) -> str:
+    """Which process has a file locked, as the kernel tells; nothing where it does not, as across hosts."""
+    number = f":{os.fstat(lock).st_ino} "
+    try:
+        held = next(
+            line.split()
+            for line in Path("/proc/locks").read_text().splitlines()
+            if " FLOCK " in line and "->" not in line and number in line
+        )
+        process = next(word for word in held[4:5] if word.isdigit())
+        words = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except (OSError, StopIteration):
+        return ""
+    command = "".join(c if c.isprintable() else "?" for c in " ".join(words).strip())
+    return f": process {process}, {command[:_MOST_OF_COMMAND]}"
+
+
+_MOST_OF_COMMAND = 120
+
+
 class Cache:
     """The cache under `root`."""
 
@@ -215,11 +267,7 @@ class Cache:
             self.root.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.root / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                progress("waiting for another build")
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            _await(lock, self.root / name, progress)
             yield
         finally:
             os.close(lock)
