@@ -8,6 +8,7 @@ from hypertare.design.trials import FinishedTrial, PlannedTrial
 from hypertare.findings.conditions import disturbances, told, uneven, warning
 from hypertare.probes.conditions import Seen
 from hypertare.runs.store import OtherProgram
+from hypertare.runs.summary import Disturbance
 
 BLOCKS = 20
 
@@ -107,3 +108,8 @@ def test_what_was_watched_for_moments_only_is_in_no_doubt() -> None:
         uneven([trial(0, 0)], [trial(1, 0)], {0: Seen(0.4, 0.4, None), 1: Seen(2, 0, None)}) is None
     )
     assert uneven([trial(0, 0)], [trial(1, 0)], {}) is None
+
+
+def test_another_run_is_called_one() -> None:
+    one = Disturbance(what="program", program="hypertare-agent", cpus=0.23, blocks=4, of=4)
+    assert told([one]).startswith("another run of hypertare took 23 % of a CPU in all 4 blocks")

@@ -123,9 +123,16 @@ def told(several: Sequence[Disturbance]) -> str:
     return "; so did ".join((_told(first), " and ".join(more))) if more else _told(first)
 
 
+_OURS = "hypertare"
+"""So are the processes of a run called, of this one none among them."""
+
+
 def _told(one: Disturbance) -> str:
+    program = f"another program, {one.program}, took"
+    if one.program is not None and one.program.startswith(_OURS):
+        program = "another run of hypertare took"
     who = {
-        "program": f"another program, {one.program}, took",
+        "program": program,
         "hypervisor": "a hypervisor below this machine took",
         "unseen": "work that cannot be seen from here took",
     }[one.what]
