@@ -307,7 +307,7 @@ def test_put_back_after_the_run_was_killed(lab: Lab, kvm: MadeUp) -> None:
 
 def test_a_module_that_changes_under_the_run_fails_its_trials(lab: Lab, kvm: MadeUp) -> None:
     """Who has loaded it anew since: guests in the wrong mode are not measured."""
-    paging_study(lab, '["nested"]', boots=2, blocks=1)
+    paging_study(lab, '["nested"]', trials=3, boots=3, blocks=1)
     started = lab.start("run", "study.toml", "--out", "run", wrap=on(kvm))
     started.until_trials(lab.work / "run", 1)
     kvm.load({**INTEL, "ept": "N"})
