@@ -160,12 +160,14 @@ class Waves:
 
     def _blocks(self, keys: Sequence[Key], replicate: int) -> Iterator[tuple[Key, Kind]]:
         of_cell, most = {key.cell: key for key in keys}, self.study.design.max_trials
+        before = replicate * self.study.design.blocks_per_boot
         for key in keys:
             if self.cells.warms_up(key):
                 for _ in range(self.study.design.warmup):
                     yield key, "warmup"
         for repetition in range(self.study.design.blocks_per_boot):
-            if replicate * self.study.design.blocks_per_boot + repetition >= most:
+            # The boot that reaches the limit ends there; one after it makes up for trials that failed.
+            if before < most <= before + repetition:
                 return
             for cell in self.design.cell_order(replicate, repetition):
                 if cell in of_cell:
