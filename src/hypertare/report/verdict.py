@@ -314,11 +314,19 @@ def answer(leading: Sequence[Estimate], wording: Wording) -> Sentence | None:
         if any(one.verdict is not None for one in leading):
             return overall(leading, wording)
         return Sentence("unknown", f"no verdict in {len(leading)} comparisons: {_FEW}")
-    # Those that say something come first.
-    ordered = sorted(leading, key=lambda one: tone(one) in ("same", "unknown"))
+    # Those that say something come first, the largest of them before all.
+    ordered = sorted(leading, key=_loudness, reverse=True)
     several = len({wording.label(one.cell) for one in leading}) > 1
     parts = [_short(one, wording, several) for one in ordered]
     return Sentence(loudest(map(tone, leading)), "; ".join(parts) + _clock(wording))
+
+
+def _loudness(one: Estimate) -> float:
+    """How far from no change a cost or gain is, as a factor either way; 0 of what shows none."""
+    if tone(one) in ("same", "unknown") or one.cost is None:
+        return float(tone(one) not in ("same", "unknown"))
+    worse = times_worse(one.cost, one.better)
+    return max(worse, 1 / worse) if worse > 0 else math.inf
 
 
 def _short(estimate: Estimate, wording: Wording, several: bool) -> str:
