@@ -318,12 +318,15 @@ Command = str | list[str]
 def _input(asked: Path | None) -> str | None:
     """What is read by each run: the file that was named, else the one that standard input is.
 
-    A pipe can be read once, so it is no input; that something waits in it is said.
+    A pipe can be read once, so it is no input; that something waits in it is said. Nothing is taken from
+    it: it may be the list that a shell's loop reads.
     """
+    import fcntl
     import os
-    import select
     import stat
+    import struct
     import sys
+    import termios
 
     if asked is not None:
         return str(asked.absolute())
@@ -331,7 +334,8 @@ def _input(asked: Path | None) -> str | None:
         mode = os.fstat(0).st_mode
         if stat.S_ISREG(mode):
             return str(Path("/proc/self/fd/0").readlink())
-        if stat.S_ISFIFO(mode) and select.select([0], [], [], 0)[0] and os.read(0, 1):
+        is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+        if is_pipe and any(fcntl.ioctl(0, termios.FIONREAD, struct.pack("i", 0))):
             print(
                 "hypertare: what comes by the pipe at standard input is not read: each run would need it "
                 "anew. Put it into a file: --input FILE",
