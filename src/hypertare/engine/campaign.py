@@ -123,10 +123,9 @@ class Campaign:
         """
         if not self.design.plots[index].boots or self._visits[index] > 1:
             return False
-        wanted = filter(self.cells.is_open, keys)
+        wanted = list(filter(self.cells.is_open, keys))
         plots = len({key.plot for key in self.cells.open()})
-        still = list(wanted)
-        return bool(still) and self._out_of_time(2 * plots * self._visit_s(still))
+        return bool(wanted) and self._out_of_time(2 * plots * self._visit_s(wanted))
 
     def _bench_failed(self, keys: Sequence[Key], plot: Plot, boot: int, failure: NotMade) -> None:
         """Counts the failure against the node that is to blame, in every cell that is still open."""

@@ -146,7 +146,7 @@ def summarise(
         warnings=tuple(
             dict.fromkeys(
                 [
-                    *_first_executions(store),
+                    *_first_executions(of.first_executions),
                     *_warnings(store, complete=last.what == "completed"),
                     *map(warning, disturbed),
                     *_missed(meta, found),
@@ -208,6 +208,8 @@ class Measured:
 
     trials: tuple[FinishedTrial, ...]
     round_trips: Histograms
+    first_executions: tuple[str, ...] = ()
+    """Workloads of which nothing else was measured, so that their warm-ups count."""
 
 
 def measured(store: Store) -> Measured:
@@ -217,32 +219,35 @@ def measured(store: Store) -> Measured:
     meta = store.meta
     asked = any(one.name == NEAR_SHARE for some in meta.responses.values() for one in some)
     told = of_trials(store.histograms(ROUND_TRIPS)) if asked else {}
-    trials = with_near_share(with_first_executions(tuple(store.trials())), told, meta.baseline)
-    return Measured(tuple(trials), told)
+    trials = tuple(store.trials())
+    first = _only_warmed_up(trials)
+    counted = _counting(trials, first) if first else trials
+    return Measured(tuple(with_near_share(counted, told, meta.baseline)), told, first)
 
 
-def with_first_executions(trials: Sequence[FinishedTrial]) -> Sequence[FinishedTrial]:
-    """Where the time limit, or an interruption, came before anything of a workload was measured, its
-    warm-ups count: a figure with a warning (`_first_executions`) is more of an answer than none.
+def _only_warmed_up(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
+    """Workloads of which the time limit, or an interruption, came before anything was measured."""
+    kinds: dict[str, set[str]] = {}
+    for trial in trials:
+        kinds.setdefault(trial.planned.workload, set()).add(trial.planned.kind)
+    return tuple(
+        name for name, found in kinds.items() if "warmup" in found and "measured" not in found
+    )
+
+
+def _counting(trials: Sequence[FinishedTrial], workloads: Sequence[str]) -> list[FinishedTrial]:
+    """With the warm-ups of these workloads as measured: a figure with a warning (`_first_executions`) is
+    more of an answer than none.
     """
-    known = {trial.planned.workload for trial in trials if trial.planned.kind == "measured"}
-    waiting = {trial.planned.workload for trial in trials if trial.planned.kind == "warmup"} - known
-    if not waiting:
-        return trials
     return [
         replace(trial, planned=replace(trial.planned, kind="measured"))
-        if trial.planned.kind == "warmup" and trial.planned.workload in waiting
+        if trial.planned.kind == "warmup" and trial.planned.workload in workloads
         else trial
         for trial in trials
     ]
 
 
-def _first_executions(store: Store) -> Iterator[str]:
-    trials = tuple(store.trials())
-    counted = zip(trials, with_first_executions(trials), strict=True)
-    named = dict.fromkeys(
-        a.planned.workload for a, b in counted if a.planned.kind != b.planned.kind
-    )
+def _first_executions(named: Sequence[str]) -> Iterator[str]:
     if named:
         yield (
             f"The run ended before anything of {listing(named)} was measured: its first execution, else "

@@ -18,6 +18,13 @@ SearchState = Literal["found", "all lose", "none loses", "limit", "failed", "ope
 Foretelling = Literal["predictable", "not predictable", "undecided"]
 Low = Annotated[float | None, means("lower end of its interval")]
 High = Annotated[float | None, means("upper end of its interval")]
+CostConfidence = Annotated[
+    float | None,
+    means(
+        "of the intervals of `cost` and `difference`: so high among the run's other comparisons "
+        "that they exclude 0 only where a difference is shown"
+    ),
+]
 
 
 class Estimate(Part):
@@ -83,13 +90,7 @@ class Estimate(Part):
     ] = None
     difference_low: Low = None
     difference_high: High = None
-    cost_confidence: Annotated[
-        float | None,
-        means(
-            "of the intervals of `cost` and `difference`: so high among the run's other comparisons "
-            "that they exclude 0 only where a difference is shown"
-        ),
-    ] = None
+    cost_confidence: CostConfidence = None
     verdict: Annotated[
         Verdict | None,
         means(
@@ -159,13 +160,7 @@ class LevelChange(Part):
     ] = None
     difference_low: Low = None
     difference_high: High = None
-    cost_confidence: Annotated[
-        float | None,
-        means(
-            "of the intervals of `cost` and `difference`: so high among the run's other comparisons "
-            "that they exclude 0 only where a difference is shown"
-        ),
-    ] = None
+    cost_confidence: CostConfidence = None
     verdict: Annotated[
         Verdict | None,
         means("as of an estimate; all changes of a run are one family of comparisons"),
