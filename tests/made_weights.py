@@ -61,6 +61,7 @@ def meta() -> Meta:
     names = tuple(_STUDY["workloads"])
     return base.model_copy(
         update={
+            "machine": base.machine.model_copy(update={"kind": "emulated"}),
             "question": _STUDY["question"],
             "platforms": ("native",),
             "responses": {

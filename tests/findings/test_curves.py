@@ -53,3 +53,28 @@ def test_few_rates_make_no_curve() -> None:
 )
 def test_what_orders_rates(level: Level, number: float) -> None:
     assert offered(level) == pytest.approx(number)
+
+
+NOT_SENT = "its peer sent 18 % of the rate that it was asked for, so no receiver had this rate"
+
+
+def test_a_rate_that_was_not_offered_is_no_part_of_a_shape() -> None:
+    """The peer ends at 55: its last two rates would make a receiver level off that follows each rate."""
+    rates = [f"{share} % of capacity" for share in (10, 20, 30, 50, 200, 300)]
+    goodputs = (10, 20, 30, 50, 55, 55)
+    found = [
+        seen(1, rate, goodput, doubt=NOT_SENT if goodput == 55 else None)
+        for rate, goodput in zip(rates, goodputs, strict=True)
+    ]
+    (one,) = curves(found)
+    assert (one.kind, one.rates, one.last_at) == ("keeps up", 4, "50 % of capacity")
+    assert one.doubt == f"at 300 % of capacity {NOT_SENT}"
+    (blind,) = curves([one.model_copy(update={"doubt": None}) for one in found])
+    assert blind.kind == "levels off" and blind.doubt is None
+
+
+def test_too_few_rates_that_were_offered_have_no_shape() -> None:
+    (one,) = curves(
+        seen(1, rate, 55, doubt=NOT_SENT if rate in RATES[2:] else None) for rate in RATES
+    )
+    assert (one.kind, one.rates, one.last_at) == ("undecided", 2, "50 % of capacity")

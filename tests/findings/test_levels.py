@@ -7,7 +7,9 @@ import pytest
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.levels import factors_of, level_changes, referenced
 from hypertare.findings.ruling import Rules
+from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.runs.summary import LevelChange
+from hypertare.study.factors import concerns
 from tests.made_trials import ELAPSED, GOODPUT, noisy, trial
 
 MTU = "bench.mtu"
@@ -120,3 +122,43 @@ def test_levels_stand_in_the_study_s_order_and_another_may_lead() -> None:
 def test_one_level_is_no_factor() -> None:
     made = [trial("native", 0, {"goodput": 1.0}, {"workload": "tcp", MTU: 1500})]
     assert factors_of({"factors": {MTU: [1500, 9000]}}, made) == {}
+
+
+def test_levels_that_a_platform_does_not_have_are_no_comparison_of_it() -> None:
+    """Natively the same twice, with another rate offered: 50 % more goodput that nothing has changed."""
+    path = "sut.datapath"
+    made = [
+        trial(
+            platform,
+            block,
+            {"goodput": value},
+            {"workload": "tcp", path: level},
+            boot=boot,
+        )
+        for platform in ("native", "guest")
+        for boot, (level, goodput) in enumerate((("qemu", 1e9), ("vhost", 1.5e9)))
+        for block, value in enumerate(noisy(goodput, 6, 0.002, seed=boot), 10 * boot)
+    ]
+    factors = {path: ("qemu", "vhost")}
+
+    def of_platform(path: str, name: str) -> bool:
+        return concerns(path, PLATFORMS[name], whole_pcs=True)
+
+    found = level_changes(made, factors, {"tcp": GOODPUT}, RULES, of_platform)
+    assert [one.platform for one in found] == ["guest"]
+
+
+def test_a_level_that_was_not_offered_is_compared_with_nothing() -> None:
+    path = "workloads.load.rate"
+    made = [
+        trial(
+            "guest",
+            block,
+            {"goodput": value, "offered_share": value / asked},
+            {"workload": "tcp", path: rate},
+        )
+        for rate, goodput, asked in (("50M", 50e6, 50e6), ("300M", 55e6, 300e6))
+        for block, value in enumerate(noisy(goodput, 6, 0.002, shared=False))
+    ]
+    (one,) = level_changes(made, {path: ("50M", "300M")}, {"tcp": GOODPUT}, RULES)
+    assert one.doubt is not None and "sent 18 % of the rate that it was asked for" in one.doubt

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from hypertare.design.trials import FinishedTrial
+from hypertare.workloads.sending import OFFERED
 from hypertare.workloads.streams_at_once import RESPONSES as OF_STREAMS
 
 LEAST_OVERLAP = 0.5
 """Of the longest stream's time: where all ran for less, a goodput of several guests decides nothing."""
 
+LEAST_OFFERED = 0.95
+"""Of the rate that peers were asked to send. As much as `stats.overload.FOLLOWS` takes for following."""
 
 _OF_GOODPUT = frozenset({"goodput", "line_share", *(one.name for one in OF_STREAMS)} - {"overlap"})
+_OF_RATE = _OF_GOODPUT | {"packet_rate", "loss", "reordered", "capture_drops"}
 
 
 def doubt(response: str, trials: Sequence[FinishedTrial]) -> str | None:
     """Why a mean of these trials decides nothing, whatever its interval says; none where it may."""
+    share = offered_share(trials)
+    if (response in _OF_RATE or response.startswith("drops_")) and share < LEAST_OFFERED:
+        return (
+            f"its peer sent {100 * share:.0f} % of the rate that it was asked for, so no receiver "
+            "had this rate"
+        )
     little = [trial for trial in trials if trial.values.get("overlap", 1.0) < LEAST_OVERLAP]
     if response not in _OF_GOODPUT or not little:
         return None
@@ -23,3 +34,8 @@ def doubt(response: str, trials: Sequence[FinishedTrial]) -> str | None:
         f"in {len(little)} of {len(trials)} trials its streams ran all at once for less than "
         f"{100 * LEAST_OVERLAP:.0f} % of the longest one's time"
     )
+
+
+def offered_share(trials: Sequence[FinishedTrial]) -> float:
+    """Of the rate that peers were asked to send, the part that they sent; 1 where nothing else is known."""
+    return fmean([trial.values.get(OFFERED.name, 1.0) for trial in trials] or [1.0])

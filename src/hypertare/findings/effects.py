@@ -15,7 +15,7 @@ from hypertare.base.level import Level, key, same
 from hypertare.base.response import Response
 from hypertare.design.trials import FinishedTrial
 from hypertare.findings.doubt import doubt
-from hypertare.findings.levels import Levels
+from hypertare.findings.levels import Concerns, Levels, at_first_of_unconcerned, of_all
 from hypertare.findings.ruling import Rules
 from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.runs.summary import Effect, Effects, Lead
@@ -36,17 +36,20 @@ def effects(
     responses: Mapping[str, Sequence[Response]],
     settings: EffectsSettings,
     rules: Rules,
+    concerns: Concerns = of_all,
 ) -> tuple[Effects, ...]:
     """By workload, response and platform; of those only that have two factors of two levels each.
 
     Args:
         factors: the levels that were measured of each factor by its path.
         responses: by workload, those that are asked about.
+        concerns: what makes no difference to a platform is none of its factors.
     """
     every = series(trials)
+    of_own = at_first_of_unconcerned(every, factors, concerns)
     found = [
         _taken_apart(_Factorial(own, every, response, factors, settings, rules), settings)
-        for own, response in _asked(every, responses, settings, rules)
+        for own, response in _asked(of_own, responses, settings, rules)
         if len(_several(own, factors)) >= LEAST_FACTORS
     ]
     return tuple(_adjusted(found))

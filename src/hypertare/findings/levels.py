@@ -8,7 +8,7 @@ combination does beside that is not in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,13 @@ from hypertare.stats.contrast import Side, contrast, pooled
 from hypertare.stats.interval import Interval, p_value, welch
 
 Levels = Mapping[str, Sequence[Level]]
+
+Concerns = Callable[[str, str], bool]
+"""Whether a factor, by its path, makes a difference to a platform."""
+
+
+def of_all(_path: str, _platform: str) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -55,19 +62,21 @@ def level_changes(
     factors: Levels,
     leading: Mapping[str, Response],
     rules: Rules,
+    concerns: Concerns = of_all,
 ) -> tuple[LevelChange, ...]:
     """By factor, platform, workload and level, in the order of the study.
 
     Args:
         factors: the levels of each factor by its path, the reference first.
         leading: by workload, the response that is the question.
+        concerns: a platform that has not what a factor sets is not compared with itself.
     """
     every = series(trials)
     costs = _Costs(every, rules)
     drafts = [
         draft
         for factor, levels in factors.items()
-        for pairs in _groups(every, factor, levels)
+        for pairs in _groups(every, factor, levels, concerns)
         if (draft := _draft(pairs, factor, costs, leading, rules)) is not None
     ]
     judged_at = comparisons.levels([("levels", draft.p) for draft in drafts], rules.confidence)
@@ -95,6 +104,23 @@ def factors_of(
     }
 
 
+def at_first_of_unconcerned(
+    every: Sequence[Series], factors: Levels, concerns: Concerns
+) -> list[Series]:
+    """Without what a platform was measured at beside others' levels of what it has not, but for the first:
+    the rest is the same setting again.
+    """
+
+    def is_first(one: Series) -> bool:
+        return all(
+            concerns(path, one.platform) or same(one.cell[path], levels[0])
+            for path, levels in factors.items()
+            if path in one.cell
+        )
+
+    return [one for one in every if is_first(one)]
+
+
 def _place(level: Level, levels: Sequence[Level]) -> int:
     """What the study writes otherwise than it was measured comes last."""
     return next((i for i, one in enumerate(levels) if same(one, level)), len(levels))
@@ -117,9 +143,15 @@ def referenced(factors: Levels, references: Mapping[str, str]) -> dict[str, tupl
     return found
 
 
-def _groups(every: Sequence[Series], factor: str, levels: Sequence[Level]) -> Iterator[list[_Pair]]:
+def _groups(
+    every: Sequence[Series], factor: str, levels: Sequence[Level], concerns: Concerns
+) -> Iterator[list[_Pair]]:
     """Of each platform, workload and level all pairs that differ in nothing else."""
-    known = {(one.platform, key(one.cell)): one for one in every if factor in one.cell and one.good}
+    known = {
+        (one.platform, key(one.cell)): one
+        for one in every
+        if factor in one.cell and one.good and concerns(factor, one.platform)
+    }
     places = dict.fromkeys((one.platform, str(one.cell.get("workload"))) for one in known.values())
     for platform, workload in places:
         at_reference = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -126,7 +126,9 @@ def summarise(
         platforms=platforms,
         estimates=(*found.estimates, *of_models.estimates),
         guests=found.guests,
-        levels=level_changes(trials, _factors(meta, trials, references or {}), *_asked(meta)),
+        levels=level_changes(
+            trials, _factors(meta, trials, references or {}), *_asked(meta), _concerns(meta)
+        ),
         fastest=_fastest(meta, trials),
         effects=factorials,
         noise=found.noise,
@@ -308,7 +310,7 @@ def _fastest(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[LevelChange, 
         if len(known) > 1:
             first = {factor: min(known, key=known.__getitem__)}
             compared = referenced({factor: factors[factor]}, first)
-            found += level_changes(trials, compared, leading, rules)
+            found += level_changes(trials, compared, leading, rules, _concerns(meta))
     return tuple(found)
 
 
@@ -336,7 +338,18 @@ def _effects(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Effects, ...]
         for workload, some in meta.responses.items()
         if workload in leading and workload in (settings.workloads or leading)
     }
-    return effects(trials, factors_of(meta.settings, trials), asked, settings, rules)
+    return effects(
+        trials, factors_of(meta.settings, trials), asked, settings, rules, _concerns(meta)
+    )
+
+
+def _concerns(meta: Meta) -> Callable[[str, str], bool]:
+    """Which factor makes a difference to which platform."""
+    from hypertare.platforms.registry import find as find_platform
+    from hypertare.study.factors import concerns
+
+    whole_pcs = find(meta.machine.kind).boots_whole_pcs
+    return lambda path, platform: concerns(path, find_platform(platform), whole_pcs=whole_pcs)
 
 
 def _bills(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Bill, ...]:

@@ -15,6 +15,7 @@ DRIVER_HOST = replace(XEN_HOST, name="xen0", guest_boot_s=0.0)
 class Driver(Platform):
     name = "driver"
     is_host = True
+    hypervisor_settings = frozenset({"scheduler", "driver_memory", "driver_cpus", "pinning"})
     under_hypervisor = True
     is_seen_from_outside = False
     sees_host_files = False

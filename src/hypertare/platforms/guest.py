@@ -49,6 +49,9 @@ class Guest(Platform):
             *("datapath", "queues", "poll_us"),
         }
     )
+    hypervisor_settings = frozenset(
+        {"datapath", "queues", "poll_us", "paging", "pages", "guest_cpus"}
+    )
     uses_accelerator = True
     is_counted_by_kvm = True
     weighted_by = "cgroups"

@@ -80,6 +80,9 @@ class Platform(ABC):
     own_settings: ClassVar[frozenset[str]] = frozenset()
     """Settings of `sut` that no other platform has: as factors they make several systems under test on one
     bench, not several benches."""
+    hypervisor_settings: ClassVar[frozenset[str]] = frozenset()
+    """Settings of `sut` that are its hypervisor's, or given by that. A platform without them may have their
+    levels in its cells, to stand beside those that have them: it is the same at each."""
 
     # --- hypervisor
     uses_accelerator: ClassVar[bool] = False

@@ -33,6 +33,9 @@ class Xen(Platform):
     image = "domain"
     least_memory = LEAST_DOMAIN_MEMORY
     least_memory_of = "a guest of Xen"
+    hypervisor_settings = frozenset(
+        {"scheduler", "driver_memory", "driver_cpus", "guest_cpus", "pinning"}
+    )
     under_hypervisor = True
     weighted_by = "hypervisor"
     sees_host_files = False

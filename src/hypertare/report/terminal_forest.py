@@ -58,7 +58,9 @@ class Forests:
             yield Text(plain(forest.title), style="italic")
             for row in forest.rows:
                 name, *cells = _cells(row)
-                yield from below(head, [f"  {name}", *cells], self.styles[row.tone])
+                # Words in the place of an interval need no heading.
+                headed = head if row.bar else (*head[:-1], "")
+                yield from below(headed, [f"  {name}", *cells], self.styles[row.tone])
 
 
 def _cells(row: Row) -> tuple[str, ...]:

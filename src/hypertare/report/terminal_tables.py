@@ -65,7 +65,9 @@ def below(head: Sequence[str], cells: Sequence[str], style: str) -> Iterator[Ren
     name, *values = cells
     indent = len(name) - len(name.lstrip())
     told = zip(head[1:], values, strict=True)
-    listed = ", ".join(f"{column} {value}" for column, value in told if value not in _NOTHING)
+    listed = ", ".join(
+        f"{column} {value}".lstrip() for column, value in told if value not in _NOTHING
+    )
     yield Padding(Text(name.strip(), style=style), (0, 0, 0, indent), expand=False)
     yield Padding(Text(listed, style=style), (0, 0, 0, indent + 2), expand=False)
 

@@ -492,14 +492,20 @@ class Curve(Part):
     cell: Annotated[dict[str, Level], means("the setting, without the rate")]
     kind: Annotated[
         CurveKind,
-        means("what it does at the highest rate; `undecided` where the intervals do not tell"),
+        means(
+            "what it does at the highest rate that was offered; `undecided` where the intervals do not "
+            "tell, or too few rates were offered"
+        ),
     ]
     unit: Annotated[str, means("of `peak` and `last`")]
-    rates: Annotated[int, means("how many rates were offered")]
+    rates: Annotated[int, means("how many rates were offered, without those in doubt")]
     peak_at: Annotated[Level, means("the rate of the highest goodput")]
     peak: Annotated[float, means("the highest goodput")]
-    last_at: Annotated[Level, means("the highest rate")]
-    last: Annotated[float, means("goodput at the highest rate")]
+    last_at: Annotated[Level, means("the highest rate that was offered")]
+    last: Annotated[float, means("goodput at it")]
+    doubt: Annotated[
+        str | None, means("why the highest of the other rates says nothing, as of an estimate")
+    ] = None
 
 
 class Prediction(Part):

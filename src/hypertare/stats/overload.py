@@ -67,6 +67,12 @@ def shape(points: Sequence[Offered]) -> Shape:
     return Shape(_kind(foretold, peak, last), peak, last)
 
 
+def unknown_shape(points: Sequence[Offered]) -> Shape:
+    """Of rates that are too few for a shape."""
+    peak, last = max(points, key=lambda one: one.goodput), max(points, key=lambda one: one.rate)
+    return Shape("undecided", peak, last)
+
+
 def _kind(foretold: float, peak: Offered, last: Offered) -> CurveKind:
     follows = _above(last, FOLLOWS * foretold)
     if follows is None:

@@ -6,6 +6,9 @@ import itertools
 from typing import Any
 
 from hypertare.base.level import Level
+from hypertare.knobs.registry import KINDS as KNOBS
+from hypertare.platforms.platform import Platform
+from hypertare.platforms.registry import KINDS as PLATFORMS
 
 GUESTS = "sut.guests"
 """How many work at once; a bench has as many as any cell needs, so it needs no bench of its own."""
@@ -23,3 +26,33 @@ def combinations(factors: dict[str, tuple[Any, ...]]) -> list[dict[str, Level]]:
     return [
         dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())
     ]
+
+
+def concerns(path: str, platform: Platform, *, whole_pcs: bool) -> bool:
+    """Whether a setting makes a difference to a platform, so that its levels are a comparison of it.
+
+    The baseline runs beside every level of `sut.datapath`, which it has not: what it differs by is noise,
+    or another rate that it was offered.
+
+    Args:
+        whole_pcs: the machine is made as the study says (`MachineKind.boots_whole_pcs`).
+    """
+    table, _, rest = path.partition(".")
+    if table == "sut":
+        of_hypervisors = any(rest in kind.hypervisor_settings for kind in PLATFORMS.values())
+        if rest in platform.hypervisor_settings:
+            return True
+        # This host's memory is as large as it is, whatever a guest is given.
+        return not of_hypervisors and (rest != "memory" or whole_pcs or not platform.is_baseline)
+    knob = next((kind for kind in KNOBS if kind.name == rest.partition(".")[0]), None)
+    if table != "knobs" or knob is None:
+        return True
+    if knob.for_own_machines and not (whole_pcs or platform.has_own_kernel):
+        return False
+    match knob.place:
+        case "below":
+            return platform.is_backed_by_host
+        case "driver" | "guest":
+            return platform.weighted_by is not None
+        case _:
+            return True

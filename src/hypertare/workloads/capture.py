@@ -14,7 +14,7 @@ from hypertare.stats import line_rate
 from hypertare.workloads import packet_work, streams_at_once
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.sending import Sending, SendingSettings, loss
+from hypertare.workloads.sending import OFFERED, Sending, SendingSettings, loss
 from hypertare.workloads.stream_rate import goodput, packet_rate
 from hypertare.workloads.via import SHARED_MEMORY, shared_misfit, via_misfit
 from hypertare.workloads.workload import (
@@ -138,6 +138,7 @@ class Capture(Sending):
             "mean",
         ),
         Response("cpu_per_packet", "s/packet", "lower", "CPU time of the whole machine per frame"),
+        OFFERED,
         *OF_LINE,
         *packet_work.RESPONSES,
         *streams_at_once.RESPONSES,

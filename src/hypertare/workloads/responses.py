@@ -80,6 +80,7 @@ def measure(
         values = _of_all(kind, platform, nodes, phase)
     else:
         values = _of_one(kind, platform, nodes[0], phase)
+    values |= kind.measure_peers(phase, nodes)
     values |= OUTSIDE.driver_cpu(platform, nodes, phase)
     machine_cpu = counters.machine_cpu(platform, phase)
     values["machine_cpu"] = machine_cpu

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import model_validator
 
 from hypertare.base.quantities import OfCapacity, OfferedRate, Waiting, Working
-from hypertare.base.response import Found, Values
-from hypertare.protocol.phase import Phase
+from hypertare.base.response import Found, Response, Values
+from hypertare.protocol.phase import Phase, sum_of_known
 from hypertare.workloads import streams_at_once
 from hypertare.workloads.workload import SETTLE_S, Workload, WorkloadSettings
+
+OFFERED = Response(
+    "offered_share",
+    "share",
+    "higher",
+    "of the rate that peers were asked to send, the part that they sent",
+    "mean",
+)
 
 
 class SendingSettings(WorkloadSettings):
@@ -50,6 +60,9 @@ class Sending(Workload):
         """Goodput is over the common interval, where that is not too favourable."""
         return streams_at_once.with_common_rates(parts, phase)
 
+    def measure_peers(self, phase: Phase, nodes: Sequence[str]) -> Found:
+        return {OFFERED.name: _offered_share(phase, nodes)}
+
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
         """What is counted of all pairs is counted so; goodput is the sum of the guests' own."""
         values = self.measure(phase) | {"goodput": joined.get("goodput")}
@@ -57,6 +70,16 @@ class Sending(Workload):
 
     def why_not(self, phase: Phase) -> str:
         return streams_at_once.why_not(phase) or super().why_not(phase)
+
+
+def _offered_share(phase: Phase, nodes: Sequence[str]) -> float | None:
+    """None where no peer was asked for a rate. What a system under test does not send is its own limit,
+    which is measured.
+    """
+    peers = [task.values for task in phase.results_of("send") if task.node not in nodes]
+    asked = sum_of_known(values.get("offered_bps") for values in peers)
+    sent = sum_of_known(values.get("sent_bps") for values in peers if "offered_bps" in values)
+    return sent / asked if asked and sent is not None else None
 
 
 def loss(phase: Phase) -> float | None:

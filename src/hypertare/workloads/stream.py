@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -15,7 +16,7 @@ from hypertare.workloads import packet_work, stream_work, streams_at_once
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import End, Pair
-from hypertare.workloads.sending import Sending, SendingSettings, loss
+from hypertare.workloads.sending import OFFERED, Sending, SendingSettings, loss
 from hypertare.workloads.stream_rate import goodput, packet_rate
 from hypertare.workloads.workload import (
     Line,
@@ -187,6 +188,7 @@ class Stream(Sending):
         Response(
             "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
         ),
+        OFFERED,
         *OF_LINE,
         *stream_work.RESPONSES,
         *packet_work.RESPONSES,
@@ -206,6 +208,11 @@ class Stream(Sending):
             "retransmits": phase.total("send", "retransmits"),
             "tcp_rtt": None if rtt is None else rtt / flows,
         }
+
+    def measure_peers(self, phase: Phase, nodes: Sequence[str]) -> Found:
+        # TCP sends as much as is taken: its sender waits for the receiver.
+        of_datagrams = phase.total("receive", "lost_packets") is not None
+        return super().measure_peers(phase, nodes) if of_datagrams else {}
 
     def measure_node(self, phase: Phase, node: str) -> Found:
         return stream_work.measure(phase, node) | packet_work.measure(phase, node)

@@ -7,6 +7,7 @@ is a method of them; what does not, of the kind. Nothing else asks which kind a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -267,6 +268,10 @@ class Workload(ABC):
 
     def measure_node(self, phase: Phase, node: str) -> Found:
         """What the counters of a node under test tell of it, where that has its own."""
+        return {}
+
+    def measure_peers(self, phase: Phase, nodes: Sequence[str]) -> Found:
+        """Responses of the tasks outside the nodes under test."""
         return {}
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:

@@ -16,7 +16,7 @@ FORM = Form(
     "load",
     "Under growing load",
     "The highest goodput, the offered rate at which it is reached, and what is left of it at the "
-    "highest rate. Livelock: work goes into packets that are then thrown away.",
+    "highest rate that was offered. Livelock: work goes into packets that are then thrown away.",
     (
         text("setting"),
         Column("peak"),
@@ -45,6 +45,7 @@ def rows(found: Sequence[Curve], wording: Wording) -> Iterator[Row]:
                 one.kind,
             ),
             one.kind != "undecided",
+            one.doubt or "",
         )
 
 
