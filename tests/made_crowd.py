@@ -19,6 +19,7 @@ from hypertare.runs.store import Meta, Store
 from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock
 from tests import factory
 from tests.made_guests import ELAPSED_S, Streamed, pings, probe, streams
+from tests.made_tasks import work_of
 
 KINDS = {"transmit": "stream", "receive": "stream", "latency": "ping"}
 WEIGHTS = (256, 2048)
@@ -217,6 +218,6 @@ def write(directory: Path, guests: tuple[int, ...] = (1, 2, 4, 8), blocks: int =
         for trial in planned(guests, blocks):
             told = records(trial)
             kind = KINDS[trial.workload]
-            store.append(outcome(kind, trial, nodes(trial), told, None, 3.0), told)
+            store.append(outcome(work_of(kind), trial, nodes(trial), told, None, 3.0), told)
         store.ended(complete=True)
     return directory

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from hypertare.protocol.plan import Direction, Purpose
+from hypertare.workloads.registry import KINDS
+from hypertare.workloads.workload import WorkloadSettings
 
 _DIRECTIONS: dict[str, Direction] = {"0": "out", "1": "back"}
 
@@ -14,3 +16,9 @@ def purpose_of(task: str) -> Purpose:
     return Purpose(
         role=role, pair=int(pair) if pair else None, direction=_DIRECTIONS.get(direction)
     )
+
+
+def work_of(kind: str) -> WorkloadSettings:
+    """A workload of this type with what it must be told, else as a study has it by default."""
+    needed = {"command": {"command": "true"}, "touch": {"memory": "1M"}}
+    return KINDS[kind].settings.model_validate({"type": kind, **needed.get(kind, {})})

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -22,6 +22,7 @@ from hypertare.findings.setups import unlike_runs
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.summary import Disturbance, PlatformState, Summary
 from hypertare.stats.interval import of_mean, welch
+from hypertare.workloads.responses import HEADLINE
 from tests import factory, made_searches
 from tests.made_trials import RESPONSES, blocks, every, noisy, trial
 
@@ -61,6 +62,7 @@ class Made:
     trials: Sequence[FinishedTrial]
     summary: Summary = field(default_factory=summary)
     responses: dict[str, Response] = field(default_factory=lambda: RESPONSES)
+    leading: Collection[str] = frozenset(HEADLINE.values())
     settings: Mapping[str, Level] = field(default_factory=dict)
 
     def setting(self, path: str) -> Level | None:

@@ -8,10 +8,12 @@ from hypertare.findings.estimates import estimate
 from hypertare.findings.so_far import SoFar
 from tests.made_trials import RESPONSES, blocks, noisy, trial
 
+HEADLINE = {"build": "elapsed"}
+
 
 def test_at_the_end_it_is_the_estimate() -> None:
     made = blocks({"native": noisy(8, 8, seed=1), "guest": noisy(200, 8, 0.1, seed=2)})
-    so_far = SoFar("native")
+    so_far = SoFar("native", HEADLINE)
     told = [found for one in made if (found := so_far.add(one)) is not None]
     assert len(told) == 7, "from the second block on"
     (cost,) = [e for e in estimate(made, RESPONSES).estimates if e.platform == "guest"]
@@ -23,13 +25,13 @@ def test_at_the_end_it_is_the_estimate() -> None:
 
 def test_the_order_in_a_block_does_not_matter() -> None:
     made = blocks({"guest": [2.0, 2.1, 2.2], "native": [1.0, 1.0, 1.0]})
-    so_far = SoFar("native")
+    so_far = SoFar("native", HEADLINE)
     told = [so_far.add(one) for one in made]
     assert told[-1] is not None and told[-2] is None
 
 
 def test_what_has_no_ratio_or_failed_says_nothing() -> None:
-    so_far = SoFar("native")
+    so_far = SoFar("native", HEADLINE)
     for number in range(3):
         assert so_far.add(trial("native", number, {"loss": 0.0})) is None
         assert so_far.add(trial("guest", number, None)) is None

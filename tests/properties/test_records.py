@@ -21,6 +21,7 @@ from hypertare.protocol.parse import parse
 from hypertare.protocol.phase import PHASE
 from hypertare.protocol.records import Record
 from hypertare.workloads import packets
+from tests.made_tasks import work_of
 from tests.properties.made_records import MADE, TRIAL, Made
 from tests.properties.mutations import corpus, damaged, mutated, searched
 from tests.protocol import test_seam
@@ -43,7 +44,7 @@ def outcome_of(made: Made, records: list[Record]) -> FinishedTrial:
     """That of a trial on which the machine itself found nothing wrong."""
     planned = PlannedTrial(TRIAL, 0, 0, made.platform, {"workload": "work"}, "measured")
     begun = time.process_time()
-    found = outcome(made.kind, planned, made.nodes, records, None, 1.0)
+    found = outcome(work_of(made.kind), planned, made.nodes, records, None, 1.0)
     warnings(records)
     packets.account(records, made.nodes[0])
     NAPI.histogram(records, made.nodes[0])

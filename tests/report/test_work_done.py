@@ -6,7 +6,7 @@ import pytest
 
 from hypertare.protocol.records import TaskResult
 from hypertare.report.verdict import Wording
-from hypertare.report.work_done import last_line, sentences, waiting
+from hypertare.report.work_done import fixed_time, last_line, sentences, waiting
 from hypertare.runs.summary import Estimate
 from tests.made_tasks import purpose_of
 
@@ -79,27 +79,46 @@ def spent(platform: str, seconds: float, cpu: float, cost: float | None = None) 
     ]
 
 
-def waits(*estimates: Estimate) -> list[str]:
+OF = {"command"}
+
+
+def waits(*estimates: Estimate, disturbed: bool = False, of: set[str] = OF) -> list[str]:
+    summary = Summary(*estimates, disturbed=disturbed)
+    return [one.text for one in waiting(summary, "native", WORDING, of)]  # type: ignore[arg-type]
+
+
+def ends_by_the_clock(*estimates: Estimate) -> list[str]:
     emulated = Wording(
         {}, {"command": frozenset({"workload"})}, frozenset(), 1, "wall", {"guest": "tcg"}
     )
-    found = waiting(Summary(*estimates), "native", emulated)  # type: ignore[arg-type]
-    return [sentence.text for sentence in found]
+    found = fixed_time(Summary(*estimates), "native", emulated, OF)  # type: ignore[arg-type]
+    return [one.text for one in found]
 
 
 def test_what_waits_for_most_of_its_time_is_said_once() -> None:
-    (text,) = waits(*spent("native", 2.0, 0.02), *spent("container", 2.0, 0.02, 0.0))
+    waiting_ones = (*spent("native", 2.0, 0.02), *spent("container", 2.0, 0.02, 0.0))
+    (text,) = waits(*waiting_ones)
     assert text.startswith("command waits for 99 % of its time natively")
     assert not waits(*spent("native", 2.0, 1.9), *spent("container", 2.0, 1.9, 0.0))
     assert not waits(took(2.0))
+    assert not waits(*waiting_ones, of=set()), "its own figure leads"
     # Beside other programs it may have waited for a CPU.
-    busy = Summary(*spent("native", 2.0, 0.02), disturbed=True)
-    assert not list(waiting(busy, "native", WORDING))  # type: ignore[arg-type]
+    assert not waits(*waiting_ones, disturbed=True)
 
 
 def test_a_busy_program_that_emulation_does_not_slow_runs_for_a_fixed_time() -> None:
-    native = spent("native", 2.0, 2.0)
-    (text,) = waits(*native, *spent("guest", 2.4, 2.3, 0.2))
-    assert "Give it so much work, not so much time" in text
-    assert not waits(*native, *spent("guest", 20.0, 20.0, 9.0))
-    assert not waits(*native, *spent("container", 2.0, 2.0, 0.0))
+    native = spent("native", 2.3, 2.3)
+    (text,) = ends_by_the_clock(*native, *spent("guest", 2.6, 2.5, 0.2))
+    assert "--value" in text and "so much work, not so much time" in text
+    assert not ends_by_the_clock(*native, *spent("guest", 20.0, 20.0, 9.0))
+    assert not ends_by_the_clock(*native, *spent("container", 2.3, 2.3, 0.0))
+
+
+def test_so_does_one_that_takes_the_same_whole_seconds_everywhere() -> None:
+    native = spent("native", 2.003, 2.0)
+    assert ends_by_the_clock(*native, *spent("container", 2.004, 2.0, 0.0))
+    assert not ends_by_the_clock(*native), "nothing is beside it"
+    assert not ends_by_the_clock(*native, *spent("container", 2.2, 2.2, 0.1))
+    assert not ends_by_the_clock(*native, *spent("container", 3.003, 3.0, 0.5))
+    assert not ends_by_the_clock(*spent("native", 2.003, 0.1), *spent("container", 2.0, 0.1, 0.0))
+    assert not ends_by_the_clock(*spent("native", 0.02, 0.02), *spent("container", 0.02, 0.02, 0))

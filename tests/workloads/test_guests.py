@@ -19,6 +19,7 @@ from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.responses import RESPONSES
 from tests import factory
 from tests.made_guests import Streamed, pings, probe, result, streams, weight
+from tests.made_tasks import work_of
 
 # Mb/s and % of CPU of the published guests: Anhalt & Vicat-Blanc Primet (2008), receive, 4.
 RECEIVED = [(318, 8.80), (291, 8.35), (178, 6.53), (87.2, 3.97)]
@@ -108,7 +109,7 @@ def test_what_came_with_the_first_arrival_came_in_no_time() -> None:
 def test_streams_that_never_ran_at_once_fail_their_trial() -> None:
     found = streams([Streamed(100e6, 5.0, 1.0), Streamed(50e6, 7.0, 1.0)])
     planned = PlannedTrial(1, 0, 0, "xen", {"workload": "tcp", "sut.guests": 2})
-    ended = outcome("stream", planned, XEN, found, None, 1.0)
+    ended = outcome(work_of("stream"), planned, XEN, found, None, 1.0)
     assert (ended.status, ended.guests) == ("failed", ())
     assert ended.error is not None and "never ran all at the same time" in ended.error
 
@@ -234,7 +235,7 @@ def test_what_is_measured_is_declared(platform: str) -> None:
 
 def test_guests_enter_the_runs_file_and_come_back(tmp_path: Path) -> None:
     planned = PlannedTrial(1, 0, 0, "xen", {"workload": "tcp", "sut.guests": 4})
-    ended = outcome("stream", planned, XEN, four(), None, 1.0)
+    ended = outcome(work_of("stream"), planned, XEN, four(), None, 1.0)
     with Store.create(tmp_path / "run", factory.meta(factory.Script())) as store:
         store.append(ended, four())
         (kept,) = store.trials()

@@ -37,7 +37,7 @@ constants! {
     MAX_TRIAL_BYTES: usize = 64 << 20;
 
     /// Bytes kept of a command's standard output and of its standard error: the last ones.
-    MAX_OUTPUT: usize = 16 << 10;
+    MAX_OUTPUT: usize = 64 << 10;
 
     /// Lines kept of a guest's console: the last ones.
     MAX_CONSOLE_LINES: usize = 40;

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hypertare.design.design import Plot
     from hypertare.design.trials import FinishedTrial, PlannedTrial
     from hypertare.findings.so_far import Change, SoFar
+    from hypertare.study.study import Study
 
 _PLAIN_EVERY = 25
 """Trials from one line to the next, where there is no terminal for a bar."""
@@ -22,7 +23,8 @@ _PLAIN_EVERY = 25
 class Watch:
     """Observer of a campaign: a bar on a terminal, a line now and then elsewhere. All on stderr."""
 
-    def __init__(self) -> None:
+    def __init__(self, study: Study) -> None:
+        self._headline = {name: one.headline for name, one in study.workloads.items()}
         self._bar = _Bar() if sys.stderr.isatty() else None
         self._began = time.monotonic()
         self._done = 0
@@ -97,7 +99,7 @@ class Watch:
         from hypertare.findings.so_far import SoFar
         from hypertare.study import BASELINE
 
-        self._so_far = self._so_far or SoFar(BASELINE)
+        self._so_far = self._so_far or SoFar(BASELINE, self._headline)
         self._found = self._so_far.add(finished) or self._found
 
     def _found_text(self) -> str:

@@ -112,7 +112,7 @@ def run(
     if dry_run:
         show_design(prepared, json, manner)
         return
-    with Watch() as watch:
+    with Watch(prepared.study) as watch:
         on = surroundings(prepared, watch.tell, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
         loading.later(*FINISHED_WITH)

@@ -133,7 +133,7 @@ def tune(
     if dry_run:
         show_space(prepared, json)
         return
-    with Watch() as watch:
+    with Watch(prepared.run.study) as watch:
         on = surroundings(prepared.run, watch.tell, allow)
         tuning.check_machine(prepared, on)
         folder = out or new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())

@@ -106,6 +106,34 @@ def weigh(
             show_default=False,
         ),
     ] = None,
+    value: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX",
+            help="Weigh a figure that the command prints, the group of this regular expression: "
+            "'events per second: +([0-9.]+)'. Of several matches the last.",
+            show_default=False,
+        ),
+    ] = None,
+    value_json: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="The same, of a command that prints JSON: end.sum_received.bits_per_second.",
+            show_default=False,
+        ),
+    ] = None,
+    value_name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Its name (default: as the command has it)."),
+    ] = None,
+    value_unit: Annotated[
+        str, typer.Option(metavar="UNIT", help="Its unit.", show_default=False)
+    ] = "",
+    higher_is_better: Annotated[
+        bool,
+        typer.Option("--higher-is-better", metavar="", help="Of that figure; else less is better."),
+    ] = False,
     device: Annotated[
         list[str] | None,
         typer.Option(
@@ -226,6 +254,8 @@ def weigh(
 
     hypertare weigh --image debian:12 -- gzip -k data
 
+    hypertare weigh --value 'events per second: +([0-9.]+)' --higher-is-better -- sysbench cpu run
+
     hypertare weigh --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'
 
     hypertare weigh --peer 'iperf3 -s' --datapath qemu,vhost 'iperf3 -n 100M -c $HYPERTARE_PEER'
@@ -285,6 +315,7 @@ def weigh(
         },
         prepare=" && ".join(filter(None, (setup, prepare))) or None,
         input=_input(input),
+        value=_value(value, value_json, value_name, value_unit, higher_is_better),
         peer=peer,
     )
     try:
@@ -299,7 +330,7 @@ def weigh(
     if dry_run:
         show_design(prepared, outputs.is_stdout(json), manner)
         return
-    with Watch() as watch:
+    with Watch(prepared.study) as watch:
         on_machine = surroundings_of(prepared, watch.tell, allow)
         folder = out or new_folder("weigh", paths.kept_runs_dir())
         loading.later(*FINISHED_WITH)
@@ -345,6 +376,32 @@ def _input(asked: Path | None) -> str | None:
         # There is none.
         pass
     return None
+
+
+def _value(
+    find: str | None, path: str | None, name: str | None, unit: str, higher_is_better: bool
+) -> dict[str, object] | None:
+    """The figure of the command's own, as a study has it."""
+    from hypertare.base.errors import InputError
+
+    if find is None and path is None:
+        if name is not None or unit or higher_is_better:
+            raise InputError(
+                "--value-name, --value-unit and --higher-is-better say more of a figure that the command "
+                "prints, and none is named.",
+                "Name it: --value 'events per second: +([0-9.]+)', or --value-json PATH.",
+            )
+        return None
+    if find is not None and path is not None:
+        raise InputError(
+            "--value and --value-json are two figures, and one leads.", "Leave one out."
+        )
+    return {
+        **({"find": find} if path is None else {"path": path}),
+        "name": name or "",
+        "unit": unit,
+        "better": "higher" if higher_is_better else "lower",
+    }
 
 
 def _refuse_idle_datapath(datapath: str | None, peer: str | None) -> None:
@@ -433,6 +490,7 @@ def study_file(
     design: dict[str, object],
     prepare: str | None,
     input: str | None = None,
+    value: Mapping[str, object] | None = None,
     peer: str | None = None,
 ) -> StudyFile:
     """The study that weighs commands: weigh is nothing but a study made on the spot.
@@ -440,6 +498,7 @@ def study_file(
     Args:
         commands: one, or several that are compared: then they are the levels of a factor.
         input: the file that each run has as standard input.
+        value: how the figure that leads is found in what they print; without one elapsed time leads.
         peer: a server that each of them speaks with, for a shell.
         varied: settings of `sut`, each a factor where it has several levels; none is left as it is.
     """
@@ -452,6 +511,8 @@ def study_file(
         workload["prepare"] = prepare
     if input is not None:
         workload["input"] = input
+    if value is not None:
+        workload["value"] = value
     if peer is not None:
         workload["peer"] = peer
     raw: dict[str, object] = {
@@ -507,7 +568,14 @@ def _quick(context: typer.Context) -> dict[str, object]:
     return {name: value for name, value in _QUICK.items() if not is_said(name)}
 
 
-_OPTIONS = {"platforms": "on", "devices": "device"}
+_OPTIONS = {
+    "platforms": "on",
+    "devices": "device",
+    "value.find": "value",
+    "value.path": "value-json",
+    "value.name": "value-name",
+    "value.unit": "value-unit",
+}
 """Settings whose option is called otherwise."""
 
 
@@ -515,11 +583,11 @@ def _as_options(text: str) -> str:
     """An error of the study made on the spot, in words of the options that it was made of."""
 
     def option(found: re.Match[str]) -> str:
-        name = found[1].replace("_", "-")
+        name = found[1].partition(".")[0].replace("_", "-")
         return f"--{_OPTIONS.get(found[1], name)}:"
 
     text = re.sub(
-        r"^(?:weigh: )?(?:sut|design|workloads\.command)\.(\w+)(?:\.\d+)?:",
+        r"^(?:weigh: )?(?:sut|design|workloads\.command)\.(\w+(?:\.[a-z]\w*)?)(?:\.\d+)?:",
         option,
         text,
         flags=re.MULTILINE,

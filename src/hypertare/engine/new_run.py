@@ -18,7 +18,7 @@ from hypertare.machines.asked import Asked
 from hypertare.machines.environment import versions
 from hypertare.runs.store import Meta, Store
 from hypertare.study import BASELINE
-from hypertare.workloads.responses import HEADLINE, of_clock, of_workload
+from hypertare.workloads.responses import of_clock, of_workload
 
 
 def create(prepared: Prepared, on: Surroundings, folder: Path, asked: Asked | None = None) -> Store:
@@ -43,12 +43,11 @@ def create(prepared: Prepared, on: Surroundings, folder: Path, asked: Asked | No
         baseline=BASELINE,
         responses={
             name: tuple(
-                of_clock(one, study.clock)
-                for one in of_workload(work.type, walked=name in study.walked)
+                of_clock(one, study.clock) for one in of_workload(work, walked=name in study.walked)
             )
             for name, work in study.workloads.items()
         },
-        headline={name: HEADLINE[work.type] for name, work in study.workloads.items()},
+        headline={name: work.headline for name, work in study.workloads.items()},
         threshold=study.design.threshold,
         published=prepared.published,
     )

@@ -50,7 +50,7 @@ class Notes:
         """Writes a trial down; its outcome."""
         planned = told.place.planned
         finished = outcome(
-            self.study.workloads[planned.workload].type,
+            self.study.workloads[planned.workload],
             planned,
             told.place.variant.nodes,
             told.records,

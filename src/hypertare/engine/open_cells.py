@@ -19,7 +19,6 @@ from hypertare.findings.stopping import Watched
 from hypertare.machines.batch import Place
 from hypertare.study import Study
 from hypertare.study.size import expected_trial_s
-from hypertare.workloads import responses
 
 MAX_FAILURES = 3
 """Failures in a row after which a variant is given up in a cell; the others go on."""
@@ -153,8 +152,7 @@ class OpenCells:
         watched = self._watched[key]
         watched.begin(planned.block)
         if finished.counts:
-            headline = responses.HEADLINE[self.study.workloads[planned.workload].type]
-            value = finished.values.get(headline)
+            value = finished.values.get(self.study.workloads[planned.workload].headline)
             watched.add(variant.node, planned.block, planned.boot, value)
 
     def _count_failure(self, key: Key, variant: Variant, finished: FinishedTrial) -> None:

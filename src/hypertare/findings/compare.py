@@ -23,7 +23,6 @@ from hypertare.search import rates
 from hypertare.stats import boots, comparisons, interval, practical, ratio
 from hypertare.stats.practical import Reason
 from hypertare.study.search import LOSS_FREE_RATE
-from hypertare.workloads.responses import HEADLINE
 
 Direction = Literal["worse", "better", "no difference shown", "undecided"]
 
@@ -40,6 +39,10 @@ class Run(Protocol):
     def responses(self) -> Mapping[str, Response]: ...
     @property
     def summary(self) -> Summary: ...
+    @property
+    def leading(self) -> Collection[str]:
+        """Names of the responses that lead, one of each workload."""
+
     def setting(self, path: str) -> Level | None:
         """What the study had set by this path in every cell that does not name it; none if nothing."""
 
@@ -98,14 +101,12 @@ class Gate:
 
     responses: Sequence[str] = ()
     platforms: Sequence[str] = ()
+    leading: Collection[str] = ()
 
     def takes(self, change: Change) -> bool:
         if self.platforms and change.platform not in self.platforms:
             return False
-        return change.response in (self.responses or _LEADING)
-
-
-_LEADING = {*HEADLINE.values(), LOSS_FREE_RATE}
+        return change.response in (self.responses or self.leading)
 
 
 class Comparison(Part):
@@ -148,7 +149,8 @@ def compare(
         InputError: the runs' clocks differ, or they have no cell in common.
     """
     _refuse_clocks(a.summary.clock, b.summary.clock)
-    gate = gate or Gate()
+    leading = {*a.leading, *b.leading, LOSS_FREE_RATE}
+    gate = replace(gate or Gate(), leading=leading)
     mine, its = _places(a, b), _places(b, a)
     virtual = a.summary.clock == "virtual"
     drafts = [
@@ -157,10 +159,10 @@ def compare(
         if at in its
         for name, response in a.responses.items()
         if name in b.responses
-        for guest in _guests(one, its[at], name)
+        for guest in _guests(one, its[at], name in leading)
         if (draft := _draft(one, its[at], response, confidence, virtual, guest))
     ]
-    drafts += _costs(a, b, mine, its, confidence, gate.responses or _LEADING)
+    drafts += _costs(a, b, mine, its, confidence, gate.responses or leading)
     weighed = any(draft.of == "cost" for draft in drafts)
     machine = _Machine.of(a, b) if weighed and not virtual else None
     decides = [gate.takes(_change(draft, threshold, confidence, None)) for draft in drafts]
@@ -397,10 +399,10 @@ def _known(end: float) -> float | None:
     return end if math.isfinite(end) else None
 
 
-def _guests(a: Series, b: Series, response: str) -> list[int | None]:
+def _guests(a: Series, b: Series, leads: bool) -> list[int | None]:
     """All guests, and each by itself of what leads: more comparisons would drown the change in chance."""
     both = range(1, 1 + min(len(a.guests), len(b.guests)))
-    return [None, *(both if response in HEADLINE.values() else ())]
+    return [None, *(both if leads else ())]
 
 
 def _foretold(a: Summary, b: Summary) -> Iterator[str]:

@@ -6,16 +6,19 @@ import math
 from collections.abc import Sequence
 
 from hypertare.base.errors import HypertareError
+from hypertare.base.response import known
 from hypertare.design.trials import FinishedTrial, PlannedTrial
+from hypertare.protocol.phase import Phase
 from hypertare.protocol.records import Console, Log, ProbeValues, Record
 from hypertare.workloads import responses
 from hypertare.workloads.line_share import of_trial
+from hypertare.workloads.workload import WorkloadSettings
 
 Values = dict[str, float]
 
 
 def outcome(
-    kind: str,
+    work: WorkloadSettings,
     planned: PlannedTrial,
     nodes: Sequence[str],
     records: Sequence[Record],
@@ -27,7 +30,7 @@ def outcome(
     """A trial without its main response has failed, whatever else it gave.
 
     Args:
-        kind: the workload's type.
+        work: the workload as the study sets it.
         planned: what was asked for.
         nodes: those under test.
         records: all records of the trial, or of the bench that could not be made.
@@ -40,13 +43,12 @@ def outcome(
     guests: tuple[Values, ...] = ()
     if error is None:
         try:
-            values, guests = _measured(kind, planned, nodes, records, most)
+            values, guests = _measured(work, planned, nodes, records, most)
         except (ValueError, ArithmeticError, HypertareError) as impossible:
             # Guests are not trusted: what one makes up costs its trial, and not the run.
             error = f"what its nodes told cannot be: {impossible}"
         else:
-            if responses.HEADLINE[kind] not in values:
-                error = responses.why_not(kind, records)
+            error = _missing(work, values, records)
     console = [r.lines for r in records if isinstance(r, Console) and r.node in nodes]
     return FinishedTrial(
         planned,
@@ -60,8 +62,19 @@ def outcome(
     )
 
 
+def _missing(work: WorkloadSettings, values: Values, records: Sequence[Record]) -> str | None:
+    """Why the trial has not its main response; adds those that only its settings ask for."""
+    if work.kind.headline not in values:
+        return responses.why_not(work.type, records)
+    try:
+        values |= known(work.measure_asked(Phase.of(records)))
+    except ValueError as absent:
+        return str(absent)
+    return None
+
+
 def _measured(
-    kind: str,
+    work: WorkloadSettings,
     planned: PlannedTrial,
     nodes: Sequence[str],
     records: Sequence[Record],
@@ -70,9 +83,9 @@ def _measured(
     """Raises:
     ValueError, ArithmeticError, HypertareError: no machine can have done what the records say.
     """
-    values = responses.measure(kind, planned.platform, nodes, records)
+    values = responses.measure(work.type, planned.platform, nodes, records)
     values |= of_trial(most, values)
-    guests = responses.of_guests(kind, planned.platform, nodes, records)
+    guests = responses.of_guests(work.type, planned.platform, nodes, records)
     for name, value in (item for found in (values, *guests) for item in found.items()):
         if not math.isfinite(value):
             raise ValueError(f"{name} would be {value}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from hypertare.base.words import listing, place
+from hypertare.base.words import listing, place, word
 from hypertare.runs.summary import Estimate, NoiseFloor
 from hypertare.study.design import DesignSettings
 
@@ -26,7 +26,7 @@ def missed(
     ]
     if not wide:
         return None
-    named = [f"{one.response} of {place(one.platform, one.cell)}" for one in wide]
+    named = [f"{word(one.response)} of {place(one.platform, one.cell)}" for one in wide]
     return (
         f"The precision asked for ({_asked(design)}) was not reached in "
         f"{listing(named, 3)}: the run was at its limit of trials or time. More of either narrow the "

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hypertare.base.level import key
 from hypertare.design.trials import FinishedTrial
 from hypertare.stats.boots import Running
-from hypertare.workloads.responses import HEADLINE
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,15 @@ class Change:
 
 
 class SoFar:
-    """Pairs trials of a block as they end, each in constant time; a figure from two blocks on."""
+    """Pairs trials of a block as they end, each in constant time; a figure from two blocks on.
 
-    def __init__(self, baseline: str) -> None:
+    Args:
+        headline: by workload, the response that leads.
+    """
+
+    def __init__(self, baseline: str, headline: Mapping[str, str]) -> None:
         self._baseline = baseline
+        self._headline = headline
         self._block: int | None = None
         self._native: float | None = None
         self._waiting: list[FinishedTrial] = []
@@ -36,7 +41,7 @@ class SoFar:
         planned = finished.planned
         if planned.block != self._block:
             self._block, self._native, self._waiting = planned.block, None, []
-        value = _leading(finished)
+        value = self._leading(finished)
         if value is None or not finished.counts:
             return None
         if planned.platform == self._baseline:
@@ -50,7 +55,7 @@ class SoFar:
         return next((one for one in reversed(found) if one is not None), None)
 
     def _pair(self, finished: FinishedTrial, native: float) -> Change | None:
-        planned, value = finished.planned, _leading(finished)
+        planned, value = finished.planned, self._leading(finished)
         assert value is not None
         place = (planned.platform, key(planned.cell))
         running = self._running.setdefault(place, Running())
@@ -61,8 +66,7 @@ class SoFar:
         ends = (math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half))
         return Change(planned.platform, *ends)
 
-
-def _leading(finished: FinishedTrial) -> float | None:
-    """Of a workload's leading response, where it has a ratio."""
-    found = next((finished.values[n] for n in HEADLINE.values() if n in finished.values), None)
-    return found if found is not None and math.isfinite(found) and found > 0 else None
+    def _leading(self, finished: FinishedTrial) -> float | None:
+        """None where it has no ratio."""
+        found = finished.values.get(self._headline.get(finished.planned.workload, ""))
+        return found if found is not None and math.isfinite(found) and found > 0 else None

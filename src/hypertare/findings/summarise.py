@@ -169,6 +169,10 @@ class Found:
     responses: dict[str, Response]
     summary: Summary
 
+    @property
+    def leading(self) -> tuple[str, ...]:
+        return tuple(self.meta.headline.values())
+
     def setting(self, path: str) -> Level | None:
         """What the study sets by a dotted path, as its text has it, else by default; none if nothing."""
         found: Any = self.meta.settings

@@ -16,7 +16,7 @@ untrusted, so every reader enforces this: a longer line fails the node that sent
 MAX_TRIAL_BYTES = 67108864
 """Most bytes of records that one node may send during one trial. More fails the trial."""
 
-MAX_OUTPUT = 16384
+MAX_OUTPUT = 65536
 """Bytes kept of a command's standard output and of its standard error: the last ones."""
 
 MAX_CONSOLE_LINES = 40

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hypertare.base.level import Level
-from hypertare.base.response import Response
+from hypertare.base.response import ELAPSED, Response
 from hypertare.design.trials import FinishedTrial, Kind
 from hypertare.findings import cell_order
 from hypertare.findings.summarise import Measured, measured
@@ -378,7 +378,9 @@ def _remarks(
     printed: Mapping[str, str],
 ) -> Iterator[Sentence]:
     yield from work_done.sentences(summary, meta.baseline, wording, printed)
-    yield from work_done.waiting(summary, meta.baseline, wording)
+    by_clock = {name for name, response in meta.headline.items() if response == ELAPSED}
+    yield from work_done.waiting(summary, meta.baseline, wording, by_clock)
+    yield from work_done.fixed_time(summary, meta.baseline, wording, by_clock)
     yield from factors.turned(summary.levels, wording)
     counts: dict[tuple[str, str], int] = {}
     for trial in trials:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hypertare.base import figures
 from hypertare.base.response import ELAPSED
@@ -21,6 +22,9 @@ IDLE = 0.5
 EMULATED = "tcg"
 _EMULATION_COSTS = 1.5
 """Times as long, at the least, that a busy program takes where each instruction is emulated."""
+_EARLY_S = 0.002
+_START_S = 0.05
+"""Before and after a whole second, where a program ends that works until its clock says so."""
 
 
 def last_line(records: Sequence[Record]) -> str:
@@ -62,47 +66,84 @@ def sentences(
             )
 
 
-def waiting(summary: Summary, baseline: str, wording: Wording) -> Iterator[Sentence]:
-    """One for each workload whose command waits for most of its time on the baseline, in its first such
-    cell; and one for each that is busy and as quick in an emulated guest: its time is fixed.
+def waiting(
+    summary: Summary, baseline: str, wording: Wording, of: Collection[str]
+) -> Iterator[Sentence]:
+    """One for each of these workloads whose command waits for most of its time on the baseline, in its
+    first such cell.
     """
-    told: set[tuple[str, str]] = set()
-    known = {
-        (one.platform, tuple(one.cell.items()), one.response): one.estimate
-        for one in summary.estimates
-    }
+    if summary.disturbances:
+        # It may have waited for nothing but a CPU.
+        return
+    cpu = _Cpu(summary)
+    told: set[str] = set()
+    for one in _elapsed(summary, of):
+        workload = str(one.cell.get("workload"))
+        if one.platform != baseline or workload in told or not cpu.is_idle(one):
+            continue
+        told.add(workload)
+        yield Sentence(
+            "unknown",
+            f"{workload} waits for {100 * (1 - cpu.share(one)):.0f} % of its time natively, for a "
+            "clock, a terminal, a disk (its files are in memory) or another program: elapsed time is "
+            "mostly that",
+        )
 
-    def cpu(one: Estimate) -> float | None:
-        used = [known.get((one.platform, tuple(one.cell.items()), name)) for name in _CPU]
-        return None if None in used else sum(time for time in used if time is not None)
 
+def fixed_time(
+    summary: Summary, baseline: str, wording: Wording, of: Collection[str]
+) -> Iterator[Sentence]:
+    """One for each of these workloads that is busy and ends by the clock: it is as quick in an emulated
+    guest, or takes the same whole number of seconds everywhere.
+    """
+    cpu = _Cpu(summary)
+    busy = [one for one in _elapsed(summary, of) if cpu.share(one) >= IDLE]
+    for workload in dict.fromkeys(str(one.cell.get("workload")) for one in busy):
+        own = [one for one in busy if one.cell.get("workload") == workload]
+        emulated = [one for one in own if wording.accelerators.get(one.platform) == EMULATED]
+        as_quick = any(one.cost is not None and one.cost < _EMULATION_COSTS - 1 for one in emulated)
+        beside = any(one.platform != baseline for one in own)
+        seconds = {_whole_seconds(one) for one in own}
+        if as_quick or (beside and len(seconds) == 1 and None not in seconds):
+            yield Sentence(
+                "unknown",
+                f"{workload} is busy and takes hardly longer on any platform: a program that runs for a "
+                "fixed time says by its own figures how much it did. Weigh such a figure (--value, "
+                "--value-json), or give it so much work, not so much time",
+            )
+
+
+def _elapsed(summary: Summary, of: Collection[str]) -> Iterator[Estimate]:
+    """Of the wall clock, and longer than a program's start."""
     for one in summary.estimates:
-        if (one.response, one.unit) != (ELAPSED, "s") or one.estimate < SHORT_S:
-            continue
-        workload, used = str(one.cell.get("workload")), cpu(one)
-        is_idle = used is not None and used < IDLE * one.estimate
-        if is_idle and summary.disturbances:
-            # It may have waited for nothing but a CPU.
-            continue
-        if one.platform == baseline and is_idle and ("idle", workload) not in told:
-            told.add(("idle", workload))
-            assert used is not None
-            yield Sentence(
-                "unknown",
-                f"{workload} waits for {100 * (1 - used / one.estimate):.0f} % of its time natively, for a "
-                "clock, a terminal, a disk (its files are in memory) or another program: elapsed time is "
-                "mostly that",
-            )
-        emulated = wording.accelerators.get(one.platform) == EMULATED
-        as_quick = one.cost is not None and one.cost < _EMULATION_COSTS - 1
-        if emulated and as_quick and not is_idle and used and ("fixed", workload) not in told:
-            told.add(("fixed", workload))
-            yield Sentence(
-                "unknown",
-                f"{workload} is busy and takes hardly longer in an emulated guest: a program that runs for "
-                "a fixed time says by its own figures how much it did. Give it so much work, not so much "
-                "time",
-            )
+        by_clock = (one.response, one.unit) == (ELAPSED, "s") and one.estimate >= SHORT_S
+        if by_clock and one.cell.get("workload") in of:
+            yield one
 
 
-_CPU = ("user", "system")
+def _whole_seconds(one: Estimate) -> int | None:
+    """That its interval is just beyond; none of another one."""
+    whole = int(one.estimate + _EARLY_S)
+    ends = (one.estimate, one.low, one.high)
+    beyond = [end - whole for end in ends if end is not None]
+    return whole if whole and all(-_EARLY_S <= s <= _START_S for s in beyond) else None
+
+
+class _Cpu:
+    """CPU time of a command in user mode and in the kernel, as a share of its elapsed time."""
+
+    def __init__(self, summary: Summary) -> None:
+        self._used = {
+            (one.platform, tuple(one.cell.items()), one.response): one.estimate
+            for one in summary.estimates
+            if one.response in ("user", "system")
+        }
+
+    def share(self, one: Estimate) -> float:
+        """NaN, which is neither more nor less than anything, where it is not known."""
+        place = (one.platform, tuple(one.cell.items()))
+        used = [self._used.get((*place, name), math.nan) for name in ("user", "system")]
+        return sum(used) / one.estimate
+
+    def is_idle(self, one: Estimate) -> bool:
+        return self.share(one) < IDLE

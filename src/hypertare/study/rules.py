@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hypertare.base.response import Response
 from hypertare.base.units import human_size
 from hypertare.base.words import listing
 from hypertare.knobs.mtu import MOST_OF_NIC
@@ -22,7 +23,7 @@ from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.size import can_be_carried_out
 from hypertare.study.sut import BESIDE_GUESTS, OUR_DATAPATHS, WITH_DATAPATH, Sut
-from hypertare.workloads.responses import HEADLINE, of_workload
+from hypertare.workloads.responses import of_workload
 from hypertare.workloads.workload import NodeFacts
 
 if TYPE_CHECKING:
@@ -561,6 +562,19 @@ def factors_of_a_workload_are_its_own(study: Study) -> None:
                 )
 
 
+def responses_of_a_name_are_alike(study: Study) -> None:
+    """What two workloads print under one name is one column, of one unit."""
+    known: dict[str, Response] = {}
+    for name, workload in study.workloads.items():
+        for one in workload.responses:
+            other = known.setdefault(one.name, one)
+            if (one.unit, one.better) != (other.unit, other.better):
+                raise ValueError(
+                    f"workloads.{name}.value: '{one.name}' is another workload's response, with another "
+                    "unit or direction: give it another name (value.name)"
+                )
+
+
 def plots_show_what_is_there(study: Study) -> None:
     """Axes are responses and factors of their workload."""
     responses, factors = _responses(study), _factors(study)
@@ -593,7 +607,7 @@ def _no_share(claim: Claim, study: Study) -> str | None:
         if claim.workload in (None, name)
         and name in (settings.workloads or (name,))
         and claim.response in known
-        and claim.response in (settings.responses or (HEADLINE[study.workloads[name].type],))
+        and claim.response in (settings.responses or (study.workloads[name].headline,))
     ]
     if not told:
         return f"[effects] does not tell of {claim.response}: name it in effects.responses"
@@ -633,7 +647,7 @@ def _responses(study: Study) -> dict[str, list[str]]:
     """Names by workload."""
     walked = study.walked
     return {
-        name: [one.name for one in of_workload(workload.type, walked=name in walked)]
+        name: [one.name for one in of_workload(workload, walked=name in walked)]
         for name, workload in study.workloads.items()
     }
 
@@ -669,5 +683,6 @@ RULES: tuple[Callable[[Study], None], ...] = (
     packets_can_be_moved_so,
     factors_of_a_workload_are_its_own,
     levels_are_single_values,
+    responses_of_a_name_are_alike,
     plots_show_what_is_there,
 )

@@ -36,7 +36,7 @@ from hypertare.tune.findings import Circumstances, document
 from hypertare.tune.known import KnownRun
 from hypertare.tune.space import Space
 from hypertare.tune.tuner import Aims, Outcome, Tuner, least_trials
-from hypertare.workloads.responses import HEADLINE, RESPONSES, of_clock
+from hypertare.workloads.responses import of_clock
 
 _CPU_BY_BYTE = "cpu_per_gigabyte"
 
@@ -167,8 +167,8 @@ def _workload(study: Study, settings: TuneSettings, space: Space) -> str:
 def _aims(
     file: StudyFile, study: Study, settings: TuneSettings, workload: str, space: Space
 ) -> Aims:
-    kind = study.workloads[workload].type
-    known = {one.name: of_clock(one, study.clock) for one in RESPONSES[kind]}
+    work = study.workloads[workload]
+    known = {one.name: of_clock(one, study.clock) for one in work.responses}
 
     def find(name: str, key: str) -> Response:
         if name not in known:
@@ -178,11 +178,11 @@ def _aims(
             )
         return known[name]
 
-    throughput = find(settings.throughput or HEADLINE[kind], "tune.throughput")
+    throughput = find(settings.throughput or work.headline, "tune.throughput")
     cpu = find(
         settings.cpu or (_CPU_BY_BYTE if _CPU_BY_BYTE in known else "machine_cpu"), "tune.cpu"
     )
-    if space.ladders and not study.workloads[workload].counts_loss:
+    if space.ladders and not work.counts_loss:
         raise InputError(
             f"{file.source}: tune.knobs: 'smallest-without-loss' needs a workload that counts loss; "
             f"{workload} does not.",

@@ -14,6 +14,7 @@ from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads import packet_work
 from hypertare.workloads.pair import Pair
+from hypertare.workloads.printed import Printed
 from hypertare.workloads.workload import (
     GivenWork,
     LimitedSettings,
@@ -36,6 +37,7 @@ class CommandSettings(LimitedSettings):
     command: str | tuple[str, ...]
     prepare: str | None = None
     input: str | None = None
+    value: Printed | None = None
     peer: str | tuple[str, ...] | None = None
     expected: Waiting | None = None
 
@@ -56,6 +58,26 @@ class CommandSettings(LimitedSettings):
     @property
     def kind(self) -> Workload:
         return COMMAND
+
+    @property
+    def responses(self) -> tuple[Response, ...]:
+        return (*self._printed, *self.kind.responses)
+
+    @property
+    def headline(self) -> str:
+        return next((one.name for one in self._printed), self.kind.headline)
+
+    @property
+    def _printed(self) -> tuple[Response, ...]:
+        return () if self.value is None else (self.value.response(self.kind.responses),)
+
+    def measure_asked(self, phase: Phase) -> Found:
+        results = phase.results_of("command")
+        if self.value is None or not results:
+            return {}
+        (printed,) = self._printed
+        found = [self.value.read(result.text) for result in results]
+        return {printed.name: sum(found) / (len(found) if printed.of_guests == "mean" else 1)}
 
     @property
     def expected_s(self) -> float | None:

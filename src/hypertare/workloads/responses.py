@@ -16,7 +16,7 @@ from hypertare.protocol.phase import LOAD, Phase
 from hypertare.protocol.records import Record
 from hypertare.workloads import counters, guests
 from hypertare.workloads.registry import KINDS
-from hypertare.workloads.workload import Workload
+from hypertare.workloads.workload import Workload, WorkloadSettings
 
 RESPONSES: dict[str, tuple[Response, ...]] = {name: kind.responses for name, kind in KINDS.items()}
 """By the kind of workload."""
@@ -59,9 +59,9 @@ def of_clock(response: Response, clock: str) -> Response:
     return replace(response, unit=response.unit + mark_of(clock))
 
 
-def of_workload(kind: str, *, walked: bool) -> tuple[Response, ...]:
-    """All responses of a workload of this type, modelled ones among them where it is walked."""
-    return RESPONSES[kind] + (MODELLED if walked else ())
+def of_workload(workload: WorkloadSettings, *, walked: bool) -> tuple[Response, ...]:
+    """All responses of a workload, modelled ones among them where it is walked."""
+    return workload.responses + (MODELLED if walked else ())
 
 
 def measure(

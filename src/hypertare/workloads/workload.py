@@ -109,6 +109,24 @@ class WorkloadSettings(Settings):
     def kind(self) -> Workload: ...
 
     @property
+    def responses(self) -> tuple[Response, ...]:
+        """All that a trial may have."""
+        return self.kind.responses
+
+    @property
+    def headline(self) -> str:
+        """The name of the response that leads."""
+        return self.kind.headline
+
+    def measure_asked(self, phase: Phase) -> Found:
+        """Responses that only these settings ask for.
+
+        Raises:
+            ValueError: one is not in the records; the message says why.
+        """
+        return {}
+
+    @property
     def input_file(self) -> str | None:
         """The file of this machine that it reads as standard input, by a path from the work directory."""
         return None

@@ -1,0 +1,42 @@
+"""A figure that a command prints, weighed natively and in a container."""
+
+from __future__ import annotations
+
+from tests.integration.lab import Lab, summary, trials
+
+FEW = ("--on", "native,container", "--warmup", "0", "--min-trials", "3", "--max-trials", "3")
+"""Its work takes the same time everywhere, as a benchmark's that is told how long."""
+
+TIMED = """
+import json, sys, time
+began, done = time.monotonic(), 0
+while time.monotonic() - began < 0.05:
+    done += sum(range(1000)) > 0
+print(json.dumps({"end": {"runs": [{"done": done}]}}))
+print("events per second: ", done / 0.05, file=sys.stderr)
+"""
+
+
+def test_a_figure_of_the_commands_own_leads(lab: Lab) -> None:
+    words = ("--value", r"events per second: +([0-9.]+)", "--higher-is-better")
+    ran = lab.run("weigh", *FEW, *words, "--out", "run", "--", "python3", "-c", TIMED)
+    assert ran.status == 0, ran
+    found = summary(lab.work / "run")
+    assert found["failed"] == []
+    leading = [one for one in found["estimates"] if one["response"] == "events_per_second"]
+    assert {one["platform"] for one in leading} == {"native", "container"}
+    assert all(one["better"] == "higher" and one["estimate"] > 100 for one in leading)
+    assert "events per second (higher is better), n = 3 blocks" in ran.out
+    assert "elapsed (" not in ran.out
+
+
+def test_json_has_a_way_to_it_and_a_run_without_the_figure_fails(lab: Lab) -> None:
+    words = ("--value-json", "end.runs.0.done", "--value-unit", "rounds")
+    ran = lab.run("weigh", *FEW, *words, "--out", "run", "--", "python3", "-c", TIMED)
+    assert ran.status == 0, ran
+    (one, _) = [e for e in summary(lab.work / "run")["estimates"] if e["response"] == "done"]
+    assert (one["unit"], one["better"]) == ("rounds", "lower")
+    ran = lab.run("weigh", *FEW, "--value", "rate: ([0-9]+)", "--out", "none", "--", "echo", "oops")
+    assert ran.status != 0
+    errors = {str(trial[6]) for trial in trials(lab.work / "none")}
+    assert len(errors) == 1 and "its last line is: oops" in errors.pop(), ran
