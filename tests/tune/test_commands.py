@@ -52,6 +52,16 @@ def test_every_knob_is_applied_kept_and_undone(path: str, nic: str) -> None:
         assert checked.returncode == 0, line
 
 
+def test_pages_of_a_guest_are_the_hosts_setting_or_libvirts() -> None:
+    small = step("sut.pages", "4K", LEFT, GUEST)
+    assert small.where == "host"
+    assert small.apply == ("echo never > /sys/kernel/mm/transparent_hugepage/enabled",)
+    assert small.undo[0] == "echo OLD > /sys/kernel/mm/transparent_hugepage/enabled"
+    huge = step("sut.pages", "2M", LEFT, GUEST)
+    assert huge.xml and "<page size='2' unit='M'/>" in huge.xml.replace('"', "'")
+    assert "hugetlbsize=2M" in (huge.note or "")
+
+
 def test_merging_is_switched_off_for_good() -> None:
     assert "echo 2 > /sys/kernel/mm/ksm/run" in step("knobs.ksm", False, True, GUEST).apply
     assert "echo 1 > /sys/kernel/mm/ksm/run" in step("knobs.ksm", True, LEFT, GUEST).apply

@@ -74,3 +74,45 @@ Fresh = Annotated[
         help="In virtual time, run also what is known already; exit status 5 if it differs.",
     ),
 ]
+Input = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Each run reads it as its standard input, from the beginning; `< FILE` says the same.",
+        show_default=False,
+    ),
+]
+Peer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CMD",
+        help="Shell command of a server, started for each run on a peer across the bench's network. "
+        "The command finds its address in HYPERTARE_PEER, the server its own in HYPERTARE_ADDRESS.",
+        show_default=False,
+    ),
+]
+Value = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REGEX",
+        help="Weigh a figure that the command prints, the group of this regular expression: "
+        "'events per second: +([0-9.]+)'. Of several matches the last.",
+        show_default=False,
+    ),
+]
+ValueJson = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="The same, of a command that prints JSON: end.sum_received.bits_per_second.",
+        show_default=False,
+    ),
+]
+HigherIsBetter = Annotated[
+    bool,
+    typer.Option("--higher-is-better", metavar="", help="Of that figure; else less is better."),
+]
+Prepare = Annotated[
+    str | None,
+    typer.Option(metavar="CMD", help="Shell command before each run, not measured."),
+]

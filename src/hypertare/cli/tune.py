@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hypertare.base.units import human_duration
+from hypertare.cli.commands import input_of, shown, study_file, value_of
 from hypertare.cli.options import (
-    AskedStudy,
     Fresh,
+    HigherIsBetter,
     HugePages,
+    Input,
     Jobs,
     ModuleReload,
+    Peer,
+    Prepare,
     RunDirectory,
     Settings,
+    Value,
+    ValueJson,
+    complete_study,
 )
 from hypertare.cli.run import asked_study, interrupted_study, refuse_changes
+from hypertare.cli.verb import AS_IT_IS
 
 if TYPE_CHECKING:
     from hypertare.study import StudyFile
@@ -30,7 +39,17 @@ def complete_goal(incomplete: str) -> list[str]:
 
 
 def tune(
-    study: AskedStudy = None,
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="STUDY | -- COMMAND",
+            help="A built-in study's name (see `hypertare studies`), a TOML file, or a command after --: "
+            "then the knobs are those of a guest that it can feel.",
+            autocompletion=complete_study,
+            show_default=False,
+        ),
+    ] = None,
     goal: Annotated[
         str | None,
         typer.Option(
@@ -57,6 +76,12 @@ def tune(
             show_default=False,
         ),
     ] = None,
+    peer: Peer = None,
+    prepare: Prepare = None,
+    input: Input = None,
+    value: Value = None,
+    value_json: ValueJson = None,
+    higher_is_better: HigherIsBetter = False,
     set_: Settings = None,
     quick: Annotated[
         bool,
@@ -88,13 +113,17 @@ def tune(
         typer.Option("--json", metavar="", help="Print tune.json in place of the tables."),
     ] = False,
 ) -> None:
-    """Find out which knobs of a study matter, search, and confirm the winner by fresh trials.
+    """Which knobs of a study matter, or of a guest for a command? Search, and confirm by fresh trials.
 
     It changes nothing for good: what it recommends, it prints as commands, with how to undo them.
 
     Examples:
 
     hypertare tune tcp-knobs --goal balance --budget 10m
+
+    hypertare tune -- make
+
+    hypertare tune --peer 'iperf3 -s' -- sh -c 'iperf3 -n 100M -c $HYPERTARE_PEER'
 
     hypertare tune my-factorial.toml --from last
 
@@ -117,11 +146,29 @@ def tune(
     if resume:
         changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
         refuse_changes(changes | {"--goal": goal, "--budget": budget, "--from": from_})
-        file, seed = interrupted_study(study, out, "tune")
+        file, seed = interrupted_study(words[0] if words else None, out, "tune")
         assert out is not None, "interrupted_study refuses that"
         tuning.check_is_tuning(out)
     else:
-        file = asked_study(study)
+        command = words if context.meta[AS_IT_IS] else None
+        asked_of_command = {
+            "--peer": peer,
+            "--prepare": prepare,
+            "--input": input,
+            "--value": value,
+        }
+        if command:
+            file = _of_command(
+                command,
+                peer=peer,
+                prepare=prepare,
+                input=input_of(input),
+                value=value_of(value, value_json, None, "", higher_is_better),
+                huge_pages=allow_huge_pages,
+            )
+        else:
+            _refuse_without_command(asked_of_command | {"--value-json": value_json})
+            file = asked_study(_only(words or []))
         _override(file, set_ or [], quick, goal, budget)
         if from_ is not None:
             put(file.raw, "tune.known", str(kept.find(from_).resolve()), "--from")
@@ -155,6 +202,68 @@ def tune(
         write(found, report)
     if not json:
         print(f"\nreport: {report}\nall of it: {folder / FILE_NAME}")
+
+
+_OF_COMMAND: dict[str, object] = {"budget": "10m", "platform": "guest"}
+"""How long a command takes is not known, so its tuning has a time."""
+
+
+def _of_command(
+    command: list[str],
+    *,
+    peer: str | None,
+    prepare: str | None,
+    input: str | None,
+    value: Mapping[str, object] | None,
+    huge_pages: bool,
+) -> StudyFile:
+    """The study that tunes a guest for a command."""
+    from hypertare.base.host_files import Host
+    from hypertare.machines.host import vhost
+    from hypertare.platforms.registry import BASELINE
+    from hypertare.tune.of_command import knobs
+
+    platform = str(_OF_COMMAND["platform"])
+    file = study_file(
+        [command],
+        name="tune",
+        question=f"Which settings of a guest make `{shown(command)}` faster than the defaults?",
+        platforms=[BASELINE, platform],
+        varied={},
+        sut={"workdir": str(Path.cwd())},
+        design={"warmup": 1, "blocks_per_boot": 3, "max_trials": 30, "precision": "4%"},
+        prepare=prepare,
+        input=input,
+        value=value,
+        peer=peer,
+    )
+    offered = knobs(
+        has_peer=peer is not None, has_vhost=vhost.can_be_used(Host()), huge_pages=huge_pages
+    )
+    file.raw["tune"] = {**_OF_COMMAND, "knobs": offered}
+    return file
+
+
+def _refuse_without_command(given: Mapping[str, object]) -> None:
+    from hypertare.base.errors import InputError
+
+    named = [name for name, value in given.items() if value is not None]
+    if named:
+        raise InputError(
+            f"{named[0]} says more of a command, and none is given.",
+            "Give it after --: hypertare tune -- make. A study says such things itself.",
+        )
+
+
+def _only(words: list[str]) -> str | None:
+    from hypertare.base.errors import InputError
+
+    if len(words) > 1:
+        raise InputError(
+            f"One study is tuned, and these are {len(words)}: {', '.join(words)}.",
+            f"A command stands behind --: hypertare tune -- {' '.join(words)}",
+        )
+    return words[0] if words else None
 
 
 def _override(

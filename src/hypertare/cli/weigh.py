@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hypertare.cli.options import HugePages, ModuleReload
+from hypertare.cli.commands import Command, input_of, study_file, value_of
+from hypertare.cli.options import (
+    HigherIsBetter,
+    HugePages,
+    Input,
+    ModuleReload,
+    Peer,
+    Prepare,
+    Value,
+    ValueJson,
+)
 from hypertare.cli.verb import AS_IT_IS
 from hypertare.stats.practical import THRESHOLD
 
 if TYPE_CHECKING:
-    from hypertare.study import StudyFile
+    pass
 
 
 def weigh(
@@ -70,10 +80,7 @@ def weigh(
             help="An answer in half a minute: three runs at least, of one boot.",
         ),
     ] = False,
-    prepare: Annotated[
-        str | None,
-        typer.Option(metavar="CMD", help="Shell command before each run, not measured."),
-    ] = None,
+    prepare: Prepare = None,
     setup: Annotated[
         str | None,
         typer.Option(
@@ -98,31 +105,9 @@ def weigh(
             show_default=False,
         ),
     ] = None,
-    input: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Each run reads it as its standard input, from the beginning; `< FILE` says the same.",
-            show_default=False,
-        ),
-    ] = None,
-    value: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX",
-            help="Weigh a figure that the command prints, the group of this regular expression: "
-            "'events per second: +([0-9.]+)'. Of several matches the last.",
-            show_default=False,
-        ),
-    ] = None,
-    value_json: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="The same, of a command that prints JSON: end.sum_received.bits_per_second.",
-            show_default=False,
-        ),
-    ] = None,
+    input: Input = None,
+    value: Value = None,
+    value_json: ValueJson = None,
     value_name: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Its name (default: as the command has it)."),
@@ -130,10 +115,7 @@ def weigh(
     value_unit: Annotated[
         str, typer.Option(metavar="UNIT", help="Its unit.", show_default=False)
     ] = "",
-    higher_is_better: Annotated[
-        bool,
-        typer.Option("--higher-is-better", metavar="", help="Of that figure; else less is better."),
-    ] = False,
+    higher_is_better: HigherIsBetter = False,
     device: Annotated[
         list[str] | None,
         typer.Option(
@@ -151,15 +133,7 @@ def weigh(
             "does there stays.",
         ),
     ] = "none",
-    peer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CMD",
-            help="Shell command of a server, started for each run on a peer across the bench's network. "
-            "The command finds its address in HYPERTARE_PEER, the server its own in HYPERTARE_ADDRESS.",
-            show_default=False,
-        ),
-    ] = None,
+    peer: Peer = None,
     datapath: Annotated[
         str | None,
         typer.Option(
@@ -314,8 +288,8 @@ def weigh(
             **(_quick(context) if quick else {}),
         },
         prepare=" && ".join(filter(None, (setup, prepare))) or None,
-        input=_input(input),
-        value=_value(value, value_json, value_name, value_unit, higher_is_better),
+        input=input_of(input),
+        value=value_of(value, value_json, value_name, value_unit, higher_is_better),
         peer=peer,
     )
     try:
@@ -341,67 +315,6 @@ def weigh(
         with Store.open(folder) as store:
             printed.write(store, folder)
     finish(folder, ended, json=json, html=html)
-
-
-Command = str | list[str]
-
-
-def _input(asked: Path | None) -> str | None:
-    """What is read by each run: the file that was named, else the one that standard input is.
-
-    A pipe can be read once, so it is no input; that something waits in it is said. Nothing is taken from
-    it: it may be the list that a shell's loop reads.
-    """
-    import fcntl
-    import os
-    import stat
-    import struct
-    import sys
-    import termios
-
-    if asked is not None:
-        return str(asked.absolute())
-    try:
-        mode = os.fstat(0).st_mode
-        if stat.S_ISREG(mode):
-            return str(Path("/proc/self/fd/0").readlink())
-        is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
-        if is_pipe and any(fcntl.ioctl(0, termios.FIONREAD, struct.pack("i", 0))):
-            print(
-                "hypertare: what comes by the pipe at standard input is not read: each run would need it "
-                "anew. Put it into a file: --input FILE",
-                file=sys.stderr,
-            )
-    except OSError:
-        # There is none.
-        pass
-    return None
-
-
-def _value(
-    find: str | None, path: str | None, name: str | None, unit: str, higher_is_better: bool
-) -> dict[str, object] | None:
-    """The figure of the command's own, as a study has it."""
-    from hypertare.base.errors import InputError
-
-    if find is None and path is None:
-        if name is not None or unit or higher_is_better:
-            raise InputError(
-                "--value-name, --value-unit and --higher-is-better say more of a figure that the command "
-                "prints, and none is named.",
-                "Name it: --value 'events per second: +([0-9.]+)', or --value-json PATH.",
-            )
-        return None
-    if find is not None and path is not None:
-        raise InputError(
-            "--value and --value-json are two figures, and one leads.", "Leave one out."
-        )
-    return {
-        **({"find": find} if path is None else {"path": path}),
-        "name": name or "",
-        "unit": unit,
-        "better": "higher" if higher_is_better else "lower",
-    }
 
 
 def _refuse_idle_datapath(datapath: str | None, peer: str | None) -> None:
@@ -481,60 +394,6 @@ def _with_values(commands: Sequence[list[str]], parameter: str) -> list[list[str
     ]
 
 
-def study_file(
-    commands: Sequence[Command],
-    *,
-    platforms: list[str],
-    varied: Mapping[str, Sequence[object]],
-    sut: Mapping[str, object],
-    design: dict[str, object],
-    prepare: str | None,
-    input: str | None = None,
-    value: Mapping[str, object] | None = None,
-    peer: str | None = None,
-) -> StudyFile:
-    """The study that weighs commands: weigh is nothing but a study made on the spot.
-
-    Args:
-        commands: one, or several that are compared: then they are the levels of a factor.
-        input: the file that each run has as standard input.
-        value: how the figure that leads is found in what they print; without one elapsed time leads.
-        peer: a server that each of them speaks with, for a shell.
-        varied: settings of `sut`, each a factor where it has several levels; none is left as it is.
-    """
-    from hypertare.study import BASELINE, StudyFile
-
-    if BASELINE not in platforms:
-        platforms = [BASELINE, *platforms]
-    workload: dict[str, object] = {"type": "command", "command": commands[0]}
-    if prepare is not None:
-        workload["prepare"] = prepare
-    if input is not None:
-        workload["input"] = input
-    if value is not None:
-        workload["value"] = value
-    if peer is not None:
-        workload["peer"] = peer
-    raw: dict[str, object] = {
-        "name": "weigh",
-        "question": _question(commands, peer),
-        "sut": {
-            "platforms": platforms,
-            **{name: levels[0] for name, levels in varied.items() if levels},
-            **sut,
-        },
-        "workloads": {"command": workload},
-        "design": design,
-    }
-    factors: dict[str, list[Any]] = {
-        f"sut.{name}": list(levels) for name, levels in varied.items() if len(levels) > 1
-    }
-    if len(commands) > 1:
-        factors["workloads.command.command"] = list(commands)
-    raw["factors"] = factors
-    return StudyFile.of(raw, "weigh")
-
-
 _OF_COST = "20%"
 """What suffices where nobody asked for more: whether a guest takes 25 times as long, or 22 or 28, is no
 other answer."""
@@ -604,20 +463,6 @@ def _as_options(text: str) -> str:
 
 def _setting(found: re.Match[str]) -> str:
     return f"--{found[1]} {found[2]}" if found[2] else f"--{found[1]}"
-
-
-def _question(commands: Sequence[Command], peer: str | None) -> str:
-    shown = [f"`{_shown(command)}`" for command in commands]
-    served = "" if peer is None else f", served by `{peer}`"
-    if len(shown) == 1:
-        return f"What does virtualisation cost {shown[0]}{served}?"
-    return f"Which is faster, on every platform{served}: {' or '.join(shown)}?"
-
-
-def _shown(command: Command) -> str:
-    import shlex
-
-    return command if isinstance(command, str) else shlex.join(command)
 
 
 def _words(text: str) -> list[str]:

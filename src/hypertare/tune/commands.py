@@ -21,6 +21,7 @@ from hypertare.knobs.commands import (
     System,
     at_boot,
     in_bytes,
+    of_memory,
     one_line,
     quoted,
     sysctls,
@@ -156,6 +157,31 @@ def _nic_option(nic: str) -> str:
 
 def _model_xml(model: str) -> str:
     return f"<cpu mode='custom'> <model>{quoted(model)[1:-1]}</model> </cpu>"
+
+
+def _pages(change: Change) -> Entry:
+    """Pages of the pool are libvirt's word; transparent ones are a setting of the host."""
+    if change.new == "2M":
+        return _edited(_huge_pages_xml, _huge_pages_option, "its memory")(change)
+    # QEMU advises huge pages for a guest's memory, which `madvise` follows and `never` forbids.
+    wanted = "never" if change.new == "4K" else "madvise"
+    made = of_memory("transparent_hugepage/enabled", "host")
+    return replace(
+        made(replace(change, new=wanted, old=OLD)),
+        note="For every program of the host, and for memory that a guest uses from then on: start it anew.",
+    )
+
+
+def _huge_pages_xml(pages: str) -> str:
+    page = f"<page size={quoted(pages[:-1])} unit='M'/>"
+    return f"<memoryBacking> <hugepages> {page} </hugepages> </memoryBacking>"
+
+
+def _huge_pages_option(pages: str) -> str:
+    return (
+        f"-object memory-backend-memfd,id=ram,size=...,hugetlb=on,hugetlbsize={pages} -machine "
+        "memory-backend=ram, and as many in the host's vm.nr_hugepages as it has memory"
+    )
 
 
 # --- what moves a guest's packets
@@ -300,6 +326,7 @@ _TABLE: dict[str, Maker] = {
         _edited(_nic_xml, _nic_option, "the model of its interface"), "There is no NIC to change."
     ),
     "sut.datapath": _of_guests(_datapath),
+    "sut.pages": _by_hypervisor(_pages, "There is no guest whose memory has pages of its own."),
     "sut.queues": _of_guests(_queues),
     "sut.poll_us": _of_guests(_poll_us),
     "sut.cpu_model": _by_hypervisor(
