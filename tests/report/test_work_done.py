@@ -6,7 +6,7 @@ import pytest
 
 from hypertare.protocol.records import TaskResult
 from hypertare.report.verdict import Wording
-from hypertare.report.work_done import fixed_time, last_line, sentences, waiting
+from hypertare.report.work_done import Besides, fixed_time, last_line, sentences, waiting
 from hypertare.runs.summary import Estimate
 from tests.made_tasks import purpose_of
 
@@ -122,3 +122,23 @@ def test_so_does_one_that_takes_the_same_whole_seconds_everywhere() -> None:
     assert not ends_by_the_clock(*native, *spent("container", 3.003, 3.0, 0.5))
     assert not ends_by_the_clock(*spent("native", 2.003, 0.1), *spent("container", 2.0, 0.1, 0.0))
     assert not ends_by_the_clock(*spent("native", 0.02, 0.02), *spent("container", 0.02, 0.02, 0))
+
+
+def besides(*records: TaskResult) -> list[str]:
+    found = Besides()
+    for record in records:
+        found.add("command", [record])
+    return [sentence.text for sentence in found.sentences()]
+
+
+def test_what_a_command_leaves_running_is_named_once() -> None:
+    (text,) = besides(result(left="sleep\ngpg-agent"), result(left="sleep"), result(stdout="x"))
+    assert text.startswith("command ends before what it has started (gpg-agent, sleep)")
+    assert not besides(result(stdout="left"))
+
+
+def test_calls_that_wait_for_a_disk_are_said() -> None:
+    seen = [result().model_copy(update={"values": {"syncs": n}}) for n in (1200.0, 0.0)]
+    (text,) = besides(*seen)
+    assert "1,200 calls of fsync" in text and "its files are in memory" in text
+    assert not besides(seen[1])

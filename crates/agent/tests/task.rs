@@ -63,6 +63,7 @@ fn command(argv: &[&str]) -> Command {
         cwd: None,
         in_files: false,
         warmup: false,
+        watch_syncs: false,
         prepare: None,
         input: None,
     }
@@ -115,13 +116,22 @@ fn lives(pid: u32) -> bool {
 }
 
 #[test]
-fn a_command_tells_every_value() {
+fn a_command_tells_every_value_but_that_of_one_that_is_watched() {
     let result = run(command(&["true"]));
     assert_eq!(result.error, None);
     let mut expected: Vec<&str> = Command::VALUES.iter().map(|&(name, ..)| name).collect();
+    expected.retain(|&name| name != "syncs");
     expected.sort_unstable();
     assert_eq!(result.values.keys().collect::<Vec<_>>(), expected);
     assert_eq!(result.values["exit_status"], 0.0);
+}
+
+#[test]
+fn what_it_leaves_running_is_named_and_gone() {
+    let left = run(shell("sleep 1234 & sleep 0.1"));
+    assert_eq!(left.error, None);
+    assert_eq!(left.text["left"], "sleep");
+    assert!(!run(shell("sleep 0.1 & wait")).text.contains_key("left"));
 }
 
 #[test]

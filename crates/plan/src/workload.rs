@@ -101,6 +101,9 @@ pub struct Command {
     /// It is not counted: a guest looks on, to have in memory what the next ones use of the share.
     #[serde(default)]
     pub warmup: bool,
+    /// Count its calls that wait for a disk, which slows these: of a run that is not counted.
+    #[serde(default)]
+    pub watch_syncs: bool,
 }
 
 /// A program that others speak with. Says `ready` once it listens; ends when told to, and not before.

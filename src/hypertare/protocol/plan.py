@@ -552,6 +552,8 @@ class Command(Seam):
     """The file that it has as standard input, from its beginning; without, /dev/null."""
     warmup: bool = False
     """It is not counted: a guest looks on, to have in memory what the next ones use of the share."""
+    watch_syncs: bool = False
+    """Count its calls that wait for a disk, which slows these: of a run that is not counted."""
 
 
 class StreamSend(Seam):

@@ -261,11 +261,13 @@ def gather(store: Store, summary: Summary, of: Measured | None = None) -> Report
     translation = Tally()
     failed: list[Failure] = []
     printed: dict[str, str] = {}
+    besides = work_done.Besides()
     for trial in trials:
         place = _Place.of(trial, wording)
         records = store.records(trial.planned.id)
         if trial.status == "ok" and trial.planned.platform == meta.baseline:
             printed.setdefault(place.cell, work_done.last_line(records))
+            besides.add(trial.planned.workload, records)
         if trial.status == "failed":
             failed.append(_failure(trial, place, records))
         elif trial.counts:
@@ -282,7 +284,7 @@ def gather(store: Store, summary: Summary, of: Measured | None = None) -> Report
         wording=wording,
         answers=tuple(_answers(meta, summary, wording)),
         verdicts=tuple(_verdicts(meta, summary, wording)),
-        remarks=tuple(_remarks(meta, summary, wording, trials, printed)),
+        remarks=tuple(_remarks(meta, summary, wording, trials, printed, besides)),
         points=tuple(_points(of_cells(trials), wording)),
         series=tuple(series),
         ecdf=tuple(ecdf.points()),
@@ -376,8 +378,10 @@ def _remarks(
     wording: Wording,
     trials: Sequence[FinishedTrial],
     printed: Mapping[str, str],
+    besides: work_done.Besides,
 ) -> Iterator[Sentence]:
     yield from work_done.sentences(summary, meta.baseline, wording, printed)
+    yield from besides.sentences()
     by_clock = {name for name, response in meta.headline.items() if response == ELAPSED}
     yield from work_done.waiting(summary, meta.baseline, wording, by_clock)
     yield from work_done.fixed_time(summary, meta.baseline, wording, by_clock)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hypertare.base import figures
 from hypertare.base.response import ELAPSED
+from hypertare.base.words import listing
 from hypertare.protocol.records import Record, TaskResult
 from hypertare.report.verdict import Sentence, Wording
 from hypertare.runs.summary import Estimate, Summary
@@ -15,6 +16,9 @@ SHORT_S = 0.005
 """Less is the start of a program and hardly its work."""
 
 _MOST_LETTERS = 200
+
+LEFT = "left"
+"""Beside the texts that a command printed, the names of processes that it left behind."""
 
 IDLE = 0.5
 """Of elapsed time: less CPU time than that, and the command mostly waited."""
@@ -63,6 +67,41 @@ def sentences(
                 "unknown",
                 f"{where} takes {took} natively, mostly the start of a program, and {prints}: is there "
                 "work to do? --prepare 'make clean' makes some before each run",
+            )
+
+
+class Besides:
+    """Something of commands' runs on the baseline that no figure has: processes that they left behind, and
+    calls that wait for a disk.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[str, set[str]] = {}
+        self._syncs: dict[str, float] = {}
+
+    def add(self, workload: str, records: Sequence[Record]) -> None:
+        """Of a run in good order, also one that is not counted: in those disks are looked for."""
+        for record in records:
+            if isinstance(record, TaskResult):
+                if names := record.text.get(LEFT):
+                    self._left.setdefault(workload, set()).update(names.split("\n"))
+                if syncs := record.values.get("syncs"):
+                    self._syncs[workload] = max(syncs, self._syncs.get(workload, 0.0))
+
+    def sentences(self) -> Iterator[Sentence]:
+        for workload, names in self._left.items():
+            yield Sentence(
+                "unknown",
+                f"{workload} ends before what it has started ({listing(sorted(names), 3)}). That is killed "
+                "then, and its work is in no figure: `wait` in a shell waits for it",
+            )
+        for workload, calls in self._syncs.items():
+            counted = "1 call" if calls == 1 else f"{calls:,.0f} calls"
+            yield Sentence(
+                "unknown",
+                f"{workload} wants its data on a disk ({counted} of fsync and its like, or of files that "
+                "are opened with O_DIRECT or O_SYNC): its files are in memory on every platform, where "
+                "that takes hardly any time",
             )
 
 

@@ -131,6 +131,7 @@ class CommandSettings(LimitedSettings):
             prepare=self.prepare,
             input=None if self.input is None else Path(self.input),
             warmup=inputs.warmup,
+            watch_syncs=inputs.watched,
         )
         server = () if self.peer is None else (self._server(self.peer, pair, inputs),)
         return [*server, pair.task("command", pair.node, work)]

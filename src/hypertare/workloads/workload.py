@@ -34,7 +34,8 @@ class TaskInputs:
 
     `port_offset` is added to every port. Commands start in `cwd`, which is in their own view of the
     files where `in_files`, and their servers in `peer_cwd`. `warmup`: the trial is not counted.
-    `capacity_bps` is what the workload carries at most in b/s, where the run has measured it.
+    `watched`: its system calls may be looked at, which costs it time. `capacity_bps` is what the workload
+    carries at most in b/s, where the run has measured it.
     """
 
     environment: dict[str, str]
@@ -42,6 +43,7 @@ class TaskInputs:
     peer_cwd: Path | None = None
     in_files: bool = False
     warmup: bool = False
+    watched: bool = False
     port_offset: int = 0
     capacity_bps: float | None = None
 

@@ -26,7 +26,7 @@ use rustix::time::Timespec;
 
 use super::clock::{STOP_NS, now_ns, to_seconds};
 use super::output::{self, Stream};
-use super::{Context, Outcome, WorkloadKind, descendants};
+use super::{Context, Outcome, WorkloadKind, descendants, syncs};
 use crate::values::Definition;
 
 /// Searched when the plan gives no PATH.
@@ -48,6 +48,11 @@ pub const VALUES: &[Definition] = &[
     ("involuntary_switches", "switches", "context switches by preemption"),
     ("peak_memory_bytes", "B", "largest resident set of any one process"),
     ("exit_status", "", "exit status of the program"),
+    (
+        "syncs",
+        "calls",
+        "calls that wait for a disk, in a run that is not counted; absent otherwise",
+    ),
 ];
 
 impl WorkloadKind for Command {
@@ -72,9 +77,13 @@ pub fn run(spec: &Command, context: &Context) -> Result<Outcome> {
 fn leaving_nothing(work: impl FnOnce() -> Result<Outcome>) -> Result<Outcome> {
     descendants::adopt()?;
     let outcome = work();
+    let left = descendants::left();
     let ended = descendants::end();
-    let outcome = outcome?;
+    let mut outcome = outcome?;
     ended?;
+    if !left.is_empty() {
+        outcome.text.insert("left".to_owned(), left.join("\n"));
+    }
     Ok(outcome)
 }
 
@@ -89,8 +98,13 @@ fn prepare_and_measure(spec: &Command, context: &Context) -> Result<Outcome> {
     }
     // Looked for only now: the program may be what was prepared.
     let input = spec.input.as_deref();
+    let before = syncs::seen();
     let ended = surroundings.execute(&spec.argv, input, context, |_| context.ready())?;
-    Ok(ended.check()?.outcome())
+    let mut outcome = ended.check()?.outcome();
+    if let (Some(before), Some(after)) = (before, syncs::seen()) {
+        outcome.set("syncs", (after - before) as f64);
+    }
+    Ok(outcome)
 }
 
 /// What every program of a task finds around itself.

@@ -7,7 +7,7 @@
 //! capability to change what is mounted or to make a way out. It may have namespaces of its own: what
 //! it mounts in those is no more than it was given.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -16,7 +16,7 @@ use rustix::thread::{
     move_into_link_name_space, set_capabilities, set_no_new_privs,
 };
 
-use super::system_calls;
+use super::{syncs, system_calls};
 use crate::capabilities::narrow_bounding_set;
 
 /// Where a command runs, and as what.
@@ -54,8 +54,13 @@ const OF_A_HOST: CapabilitySet = OF_A_CONTAINER
     .union(CapabilitySet::NET_BROADCAST)
     .union(CapabilitySet::LEASE);
 
-/// Confines the calling process, which must have one thread, and whatever it starts.
-pub fn enter(namespace: impl AsFd, as_container: bool) -> Result<()> {
+/// Confines the calling process, which must have one thread, and whatever it starts. Where calls that
+/// wait for a disk are to be watched, the descriptor for that ([`syncs`]).
+pub fn enter(
+    namespace: impl AsFd,
+    as_container: bool,
+    watch_syncs: bool,
+) -> Result<Option<OwnedFd>> {
     let is_one_user = maps_one_user()?;
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
         .context("cannot enter the mount namespace of commands")?;
@@ -67,7 +72,9 @@ pub fn enter(namespace: impl AsFd, as_container: bool) -> Result<()> {
     if as_container && system_calls::can_be_filtered() {
         system_calls::filter()?;
     }
-    keep_capabilities(if as_container { OF_A_CONTAINER } else { OF_A_HOST })
+    let syncs = if watch_syncs { syncs::filter() } else { None };
+    keep_capabilities(if as_container { OF_A_CONTAINER } else { OF_A_HOST })?;
+    Ok(syncs)
 }
 
 /// Whether this user namespace has no user but the one who made it.

@@ -41,6 +41,22 @@ pub fn end_but(spared: &[Pid]) -> Result<()> {
     Ok(())
 }
 
+/// The names of the processes below this one that are alive, as far as they can be read.
+pub fn left() -> Vec<String> {
+    if reap() == Children::None {
+        return Vec::new();
+    }
+    let name = |pid: Pid| std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+    let living = living_below(getpid()).unwrap_or_default();
+    let mut names: Vec<String> = living
+        .into_iter()
+        .filter_map(|pid| name(pid).ok())
+        .map(|one| one.trim().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
 /// Sends SIGKILL to every process below this one, once.
 pub fn kill_own() -> Result<()> {
     kill_all(getpid(), &[]).map(|_| ())

@@ -22,6 +22,7 @@ pub mod ping;
 pub mod process;
 pub mod sleep;
 pub mod stream;
+pub mod syncs;
 pub mod system_calls;
 pub mod touch;
 mod usage;

@@ -24,7 +24,7 @@ use rustix::time::Timespec;
 
 use super::confine::{self, Confinement};
 use super::orders::Orders;
-use super::{Context, descendants, execute};
+use super::{Context, descendants, execute, syncs};
 use crate::emit::Emitter;
 use crate::process::hidden::hide_this_process;
 use crate::process::shortage::expose_this_process;
@@ -70,10 +70,15 @@ fn prepare(arguments: &Arguments) -> Result<(Assignment, Orders, Option<OwnedFd>
         BufReader::new(File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?));
     let assignment = read_assignment(&mut input)?;
     expose_this_process()?;
+    let watch_syncs =
+        matches!(&assignment.task.workload, Workload::Command(command) if command.watch_syncs);
+    let mut asked_by = None;
     if let Some(namespace) = namespace {
-        confine::enter(namespace, arguments.as_container)?;
+        asked_by = confine::enter(namespace, arguments.as_container, watch_syncs)?;
     }
     hide_this_process()?;
+    // No thread before now: the namespaces of a process with several cannot be changed.
+    asked_by.into_iter().for_each(syncs::count);
     Ok((assignment, Orders::new(input), ready))
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypertare.design.design import Plot
 from hypertare.design.planner.limits import settling_s
@@ -22,10 +23,11 @@ def make_tasks(
     plot: Plot,
     on: Surroundings,
     warmup: bool,
+    watched: bool,
 ) -> tuple[Sequence[plan.Task], float]:
     """The tasks of a workload, and the seconds they may take."""
     settings = study.workloads[workload]
-    inputs = _inputs(study, workload, plot, on, warmup)
+    inputs = replace(_inputs(study, workload, plot, on), warmup=warmup, watched=watched)
     seconds = settings.limit_s + settling_s(working)
     load: list[plan.Task] = []
     if settings.load is not None:
@@ -36,14 +38,13 @@ def make_tasks(
     return [*load, *tasks], seconds
 
 
-def _inputs(study: Study, workload: str, plot: Plot, on: Surroundings, warmup: bool) -> TaskInputs:
+def _inputs(study: Study, workload: str, plot: Plot, on: Surroundings) -> TaskInputs:
     return TaskInputs(
         environment=on.environment,
         cwd=on.workdir or on.directory,
         # The host of guests has none of their programs, nor the directory for them.
         peer_cwd=on.workdir or (None if host_of_guests(study, plot) else on.directory),
         in_files=on.workdir is not None,
-        warmup=warmup,
         port_offset=on.chance.port(0) if study.machine_kind.draws_chance else 0,
         capacity_bps=_capacity_bps(workload, plot, on),
     )

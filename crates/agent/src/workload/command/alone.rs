@@ -36,6 +36,7 @@ impl Alone for Arguments {
             cwd: self.cwd,
             in_files: false,
             warmup: false,
+            watch_syncs: false,
             input: None,
             prepare: self.prepare,
         };

@@ -1,0 +1,34 @@
+"""What a command does besides, and no figure has: it is said."""
+
+from __future__ import annotations
+
+from tests.integration.lab import Lab, Traces, trials
+
+FEW = ("--on", "native,container", "--min-trials", "2", "--max-trials", "2")
+SYNCED = """
+import os
+file = os.open("f", os.O_CREAT | os.O_RDWR | os.O_DSYNC)
+for _ in range(5):
+    os.write(file, b"x")
+    os.fsync(file)
+os.sync()
+"""
+
+
+def test_calls_that_wait_for_a_disk_are_counted_in_the_warmup(lab: Lab) -> None:
+    ran = lab.run("weigh", *FEW, "--out", "run", "--", lab.python, "-c", SYNCED)
+    assert ran.status == 0, ran
+    assert "wants its data on a disk (7 calls of fsync" in ran.said
+    assert {trial[5] for trial in trials(lab.work / "run")} == {"ok"}
+    for words in (("--warmup", "0", "--", lab.python, "-c", SYNCED), ("--", "true")):
+        ran = lab.run("weigh", *FEW, *words)
+        assert ran.status == 0 and "on a disk" not in ran.out, ran
+
+
+def test_what_is_left_running_is_killed_and_said(lab: Lab) -> None:
+    before = Traces.now()
+    ran = lab.run("weigh", *FEW, "--", "sh", "-c", "sleep 1234 & sleep 0.1")
+    assert ran.status == 0 and "ends before what it has started (sleep)" in ran.said, ran
+    ran = lab.run("weigh", *FEW, "--", "sh", "-c", "sleep 0.1 & wait")
+    assert ran.status == 0 and "ends before" not in ran.out, ran
+    lab.assert_nothing_left(before)
