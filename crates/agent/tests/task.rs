@@ -233,8 +233,12 @@ fn a_command_has_default_signals_though_its_agent_was_started_without() {
     let directory = Directory::new("ignoring");
     let agent = directory.0.join("agent");
     let script = format!("#!/bin/sh\ntrap '' HUP INT QUIT TERM USR1 64\nexec {AGENT} \"$@\"\n");
-    std::fs::write(&agent, script).unwrap();
-    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // By a process of its own: what other tests start meanwhile would inherit a descriptor of ours, and
+    // a file that is open for writing cannot be executed.
+    let write = r#"printf %s "$1" > "$2" && chmod 755 "$2""#;
+    let mut writer = std::process::Command::new("/bin/sh");
+    let written = writer.args(["-c", write, "sh", &script]).arg(&agent).status().unwrap();
+    assert!(written.success());
     let sigign = "grep SigIgn /proc/self/status";
     let spec = Command { prepare: Some("kill -TERM $$; true".to_owned()), ..shell(sigign) };
     let mut child = start_from(&agent, Workload::Command(spec), None);
