@@ -5,7 +5,6 @@ mod common;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
 use std::time::{Duration, Instant};
@@ -117,7 +116,7 @@ fn lives(pid: u32) -> bool {
 
 #[test]
 fn a_command_tells_every_value_but_that_of_one_that_is_watched() {
-    let result = run(command(&["true"]));
+    let result = run(shell("x=$(head -c 20000000 /dev/zero | tr '\\0' a); :"));
     assert_eq!(result.error, None);
     let mut expected: Vec<&str> = Command::VALUES.iter().map(|&(name, ..)| name).collect();
     expected.retain(|&name| name != "syncs");
@@ -147,8 +146,8 @@ fn the_values_are_the_commands() {
     let large = run(shell("x=$(head -c 20000000 /dev/zero | tr '\\0' a); :"));
     assert!(large.values["peak_memory_bytes"] > 20e6, "{:?}", large.values);
     assert!(large.values["minor_faults"] > 4000.0);
-    // Of the agent itself, which is larger as a debug build.
-    assert!(sleep.values["peak_memory_bytes"] < 15e6, "{:?}", sleep.values);
+    // It took less than the agent itself, whose figure it would be.
+    assert!(!sleep.values.contains_key("peak_memory_bytes"), "{:?}", sleep.values);
 }
 
 #[test]

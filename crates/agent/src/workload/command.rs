@@ -3,7 +3,7 @@
 //! The program is started by `posix_spawn`, which shares the agent's memory with the child until it
 //! becomes the program (vfork), so that nothing of the agent is copied in the measured time. One
 //! trace remains: the kernel counts the memory of the agent at that moment into the peak of the
-//! program, so `peak_memory_bytes` never falls below the agent's own few megabytes.
+//! program. A peak that is no larger than the agent's own few megabytes is not known, and not told.
 //!
 //! It must be executed in a process of its own: every child of the process is ended with it.
 
@@ -26,7 +26,7 @@ use rustix::time::Timespec;
 
 use super::clock::{STOP_NS, now_ns, to_seconds};
 use super::output::{self, Stream};
-use super::{Context, Outcome, WorkloadKind, descendants, syncs};
+use super::{Context, Outcome, WorkloadKind, descendants, syncs, usage};
 use crate::values::Definition;
 
 /// Searched when the plan gives no PATH.
@@ -34,6 +34,9 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// From asking a command to end to killing it.
 const GRACE_NS: u64 = 500_000_000;
+
+/// Bytes of a resident set that the kernel may have counted for one of several CPUs only.
+const COUNTED_LATE: i64 = 256 << 10;
 
 /// Lines of a failed command's output that its error repeats.
 const ERROR_LINES: usize = 10;
@@ -46,7 +49,7 @@ pub const VALUES: &[Definition] = &[
     ("major_faults", "faults", "page faults that had to read"),
     ("voluntary_switches", "switches", "context switches by waiting"),
     ("involuntary_switches", "switches", "context switches by preemption"),
-    ("peak_memory_bytes", "B", "largest resident set of any one process"),
+    ("peak_memory_bytes", "B", "largest resident set of any one process; absent below a few MB"),
     ("exit_status", "", "exit status of the program"),
     (
         "syncs",
@@ -501,8 +504,11 @@ impl Ended {
             .set("major_faults", usage.ru_majflt as f64)
             .set("voluntary_switches", usage.ru_nvcsw as f64)
             .set("involuntary_switches", usage.ru_nivcsw as f64)
-            .set("peak_memory_bytes", usage.ru_maxrss as f64 * 1024.0)
             .set("exit_status", f64::from(libc::WEXITSTATUS(self.status)));
+        let peak = usage.ru_maxrss * 1024;
+        if peak > usage::peak_memory_bytes() + COUNTED_LATE {
+            outcome.set("peak_memory_bytes", peak as f64);
+        }
         outcome.text = self.text();
         outcome
     }

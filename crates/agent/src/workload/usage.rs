@@ -28,12 +28,7 @@ impl Usage {
     }
 
     fn of(who: libc::c_int) -> Self {
-        // SAFETY: `rusage` is plain numbers, and the call writes one of them.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(who, &raw mut usage);
-            usage
-        };
+        let usage = asked(who);
         Usage {
             user_us: microseconds(usage.ru_utime),
             system_us: microseconds(usage.ru_stime),
@@ -70,6 +65,20 @@ impl Usage {
             .set("system_s", self.system_s())
             .set("minor_faults", self.minor_faults as f64)
             .set("major_faults", self.major_faults as f64);
+    }
+}
+
+/// Of this process's resident set so far.
+pub fn peak_memory_bytes() -> i64 {
+    asked(libc::RUSAGE_SELF).ru_maxrss * 1024
+}
+
+fn asked(who: libc::c_int) -> libc::rusage {
+    // SAFETY: `rusage` is plain numbers, and the call writes one of them.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(who, &raw mut usage);
+        usage
     }
 }
 
