@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import random
 import signal
 from pathlib import Path
@@ -109,6 +110,25 @@ def test_an_interrupt_as_the_report_is_drawn_is_told(lab: Lab) -> None:
     ran = started.end()
     assert ran.status == 130, ran
     assert "hypertare: interrupted; what was measured before is kept." in ran.err
+
+
+def test_an_interrupt_before_there_is_a_run_keeps_nothing_and_says_so(lab: Lab) -> None:
+    """It waits for another process that fills the cache."""
+    study(lab, "guest")
+    cache = lab.home / "busy-cache"
+    cache.mkdir()
+    lab.env["HYPERTARE_CACHE"] = str(cache)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        started = begin(lab)
+        started.until(lambda: "waiting" in started.said(), "it to wait")
+        started.process.send_signal(signal.SIGINT)
+        ran = started.end()
+    assert ran.status == 130, ran
+    assert "interrupted before anything was measured, so nothing is kept" in ran.err
+    assert not (lab.work / "run").exists()
+    again = lab.run("run", "--resume", "--out", "run")
+    assert again.status == 2 and "Start it anew, without --resume" in again.err
 
 
 def slowness(lab: Lab) -> float:

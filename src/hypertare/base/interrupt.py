@@ -24,6 +24,19 @@ _asked = False
 """Whether one came meanwhile."""
 
 
+_keeps = False
+
+
+def keep() -> None:
+    """From now on there is a run whose trials an interrupt leaves."""
+    global _keeps
+    _keeps = True
+
+
+def is_kept() -> bool:
+    return _keeps
+
+
 def listen() -> None:
     """From now on both signals raise `KeyboardInterrupt` in the main thread, again and again until
     `heard` is called. While one is on its way up, and others tidy behind it, none is raised.

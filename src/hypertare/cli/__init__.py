@@ -148,7 +148,14 @@ def _interrupted() -> NoReturn:
     """At once: what Python and its libraries do on their way out may meet the interrupt again, when
     nobody is left to take it, and the process would end by the signal.
     """
-    print("hypertare: interrupted; what was measured before is kept.", file=sys.stderr)
+    measures = len(sys.argv) > 1 and sys.argv[1] in ("run", "weigh", "tune")
+    if interrupt.is_kept():
+        what = "interrupted; what was measured before is kept."
+    elif measures:
+        what = "interrupted before anything was measured, so nothing is kept: start it anew."
+    else:
+        what = "interrupted."
+    print(f"hypertare: {what}", file=sys.stderr)
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()

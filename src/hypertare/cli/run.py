@@ -141,11 +141,18 @@ def asked_study(study: str | None) -> StudyFile:
 def interrupted_study(study: str | None, out: Path | None, verb: str) -> tuple[StudyFile, int]:
     """The study of an earlier run with the settings that it had, and its seed."""
     from hypertare.base.errors import InputError
+    from hypertare.protocol.constants import RUN_FILE
     from hypertare.runs.store import Store
     from hypertare.study import StudyFile, find
 
     if out is None:
         raise InputError("--resume needs the run directory.", "Name it with --out DIR.")
+    if not (out / RUN_FILE).exists() and not out.is_file():
+        raise InputError(
+            f"There is no run at {out} to go on with: one that is interrupted before it has measured "
+            "anything keeps nothing.",
+            "Start it anew, without --resume.",
+        )
     with Store.open(out) as store:
         meta = store.meta
     if study is not None and find(study).text != meta.study_text:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Json, TypeAdapter, ValidationError
 
+from hypertare.base import interrupt
 from hypertare.base.closed import Closed
 from hypertare.base.errors import HypertareError, InputError, MachineError
 from hypertare.base.response import Response
@@ -287,6 +288,7 @@ class Store:
             with _sentences(path), _closing(_connect(path, "rwc")) as db:
                 _create_tables(db, meta)
                 every_s = _begin_log(path, db)
+        interrupt.keep()
         return cls(path, db, lock, settles=True, flushed_every_s=every_s)
 
     @staticmethod
@@ -340,6 +342,7 @@ class Store:
             every_s = _begin_log(path, db)
             with _transaction(db):
                 _add_milestone(db, "resumed")
+        interrupt.keep()
         return cls(path, db, lock, settles=True, flushed_every_s=every_s)
 
     def close(self) -> None:
