@@ -46,3 +46,14 @@ def test_each_datapath_is_a_guest_of_its_own_beside_one_native(tmp_path: Path) -
     design = json.loads(told[told.index("{") : told.rindex("}") + 1])
     assert design["study"] == "weigh"
     assert "vhost-user" in told
+
+
+@pytest.mark.skipif(Path("/dev/vhost-net").exists(), reason="this host has vhost")
+def test_of_several_datapaths_the_one_that_the_host_lacks_is_said_and_left_out(
+    tmp_path: Path,
+) -> None:
+    words = (*FEW, *SERVER, "--datapath", "qemu,vhost,vhost-user")
+    status, told = ask(tmp_path, "weigh", *words, "--", "true")
+    assert status == 0 and "this host has no /dev/vhost-net. Only qemu, vhost-user" in told, told
+    assert "modprobe vhost_net" in told and "(datapath = vhost)" not in told
+    assert "(datapath = vhost-user)" in told
