@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from tests.integration.lab import Lab, Ran, statuses, summary, trials
 pytestmark = pytest.mark.guest
 SCHEMA = Path(__file__).parents[2] / "schema" / "summary.schema.json"
 
-COMMAND = """
+SOFT, HARD = ("unlimited" if n < 0 else n for n in resource.getrlimit(resource.RLIMIT_NOFILE))
+COMMAND = f"""
 set -e
+test "$(uname -n)" = "{os.uname().nodename}"
+test "$(ulimit -S -n) $(ulimit -H -n)" = "{SOFT} {HARD}"
 test "$(cat input)" = first
 test "$(nproc)" -le 2
 test ! -e left
@@ -24,7 +28,7 @@ echo changed > input
 echo left > left
 echo home > "$HOME/escaped"
 echo outside > /var/tmp/hypertare-escaped
-echo temporary > "${TMPDIR:-/tmp}/temporary"
+echo temporary > "${{TMPDIR:-/tmp}}/temporary"
 sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done'
 """
 

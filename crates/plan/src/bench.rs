@@ -372,4 +372,35 @@ pub struct Files {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
     pub root: Option<PathBuf>,
+    /// Of the machine, for a node that has another.
+    #[serde(default)]
+    pub host_name: Option<String>,
+    /// Of the machine's commands, for a node whose own are others.
+    #[serde(default)]
+    pub limits: Vec<ResourceLimit>,
+}
+
+/// What one process may have of a resource, as getrlimit(2) has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ResourceLimit {
+    pub resource: LimitedResource,
+    /// None: no limit.
+    #[serde(default)]
+    pub soft: Option<u64>,
+    /// Up to which the process may raise it.
+    #[serde(default)]
+    pub hard: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum LimitedResource {
+    OpenFiles,
+    Processes,
+    PendingSignals,
+    LockedMemory,
+    Stack,
 }

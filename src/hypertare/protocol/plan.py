@@ -193,6 +193,19 @@ class Router(Seam):
     """Given when it learns of networks from other routers."""
 
 
+LimitedResource = Literal["open_files", "processes", "pending_signals", "locked_memory", "stack"]
+
+
+class ResourceLimit(Seam):
+    """What one process may have of a resource, as getrlimit(2) has it."""
+
+    resource: LimitedResource
+    soft: int | None = None
+    """None: no limit."""
+    hard: int | None = None
+    """Up to which the process may raise it."""
+
+
 class Files(Seam):
     """The machine's own files as a node sees them: everything readable, every write in memory."""
 
@@ -206,6 +219,10 @@ class Files(Seam):
     """Root file system of an image, in place of the machine's own. The work directory is the
     machine's all the same.
     """
+    host_name: str | None = None
+    """Of the machine, for a node that has another."""
+    limits: tuple[ResourceLimit, ...] = ()
+    """Of the machine's commands, for a node whose own are others."""
 
 
 class Node(Seam):

@@ -14,6 +14,7 @@ mod files;
 mod interfaces;
 mod keep;
 mod kernel_files;
+mod likeness;
 mod mounts;
 mod opened;
 pub mod own_root;
@@ -283,7 +284,10 @@ impl Node {
         let Some(files) = files else { return Ok(()) };
         let lower = match &self.origin {
             Origin::Own => PathBuf::from("/"),
-            Origin::Share => share::mount_share()?.to_owned(),
+            Origin::Share => {
+                likeness::take_on(files)?;
+                share::mount_share()?.to_owned()
+            }
             Origin::Engine(pristine) => {
                 self.view = Some(Arc::new(View::in_engine(files, &self.place, pristine)));
                 return Ok(());

@@ -56,6 +56,8 @@ def _files(study: Study, on: Surroundings) -> plan.Files | None:
         memory=files_memory(study.sut.memory),
         devices=study.sut.devices,
         root=None if on.image is None else on.image.root,
+        host_name=on.likeness.host_name,
+        limits=on.likeness.limits,
     )
 
 

@@ -101,6 +101,14 @@ class Capacity:
 
 
 @dataclass(frozen=True)
+class Likeness:
+    """This host's name, and the limits of its processes; nothing where guests keep their own."""
+
+    host_name: str | None = None
+    limits: tuple[plan.ResourceLimit, ...] = ()
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """What the machine gives: chosen once, the same for the whole run.
 
@@ -111,7 +119,8 @@ class Surroundings:
     copy of `workdir`, or where there is none in `directory`, which is the machine's own. `programs` is
     what those of its image take of the memory of the system under test, in bytes. `daemon` is what
     routers learn networks by, where one does. `image` is what the user's engine makes containers of.
-    `has_vhost` says that this run can use vhost-net of this host. `emulator` is what virtual time is made
+    `has_vhost` says that this run can use vhost-net of this host. `likeness` is what guests of this host
+    have as it has it. `emulator` is what virtual time is made
     with; where there is none, the distribution's QEMU.
     """
 
@@ -128,6 +137,7 @@ class Surroundings:
     image: ContainerImage | None = None
     emulator: Emulating | None = None
     has_vhost: bool = False
+    likeness: Likeness = Likeness()
     polling: int | None = None
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from hypertare.base.host_files import Host
 from hypertare.base.words import is_text
 from hypertare.design import planner
 from hypertare.design.planner import Surroundings
+from hypertare.design.planner.surroundings import Likeness
 from hypertare.engine.asked_on_benches import AskedOnBenches
 from hypertare.engine.campaign import Campaign
 from hypertare.engine.laboratory import Asking, Backend
@@ -27,6 +30,7 @@ from hypertare.machines.host import engine, vhost, xen
 from hypertare.machines.host.loan import Loan, recover
 from hypertare.machines.host.needs import Needs, Permissions, check
 from hypertare.machines.local import LocalMachine
+from hypertare.protocol import plan
 from hypertare.protocol.plan import Accelerator
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
@@ -79,6 +83,7 @@ class Local(Runner):
             daemon=daemon,
             image=image,
             has_vhost=vhost.can_be_used(Host()),
+            likeness=_likeness(),
         )
         for plot in prepared.design.plots:
             cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
@@ -102,6 +107,27 @@ class Local(Runner):
     def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
         with _machine(manner, asking.notes.study, asking.on) as machine:
             yield AskedOnBenches(asking, machine)
+
+
+_LIMITS: dict[plan.LimitedResource, int] = {
+    "open_files": resource.RLIMIT_NOFILE,
+    "processes": resource.RLIMIT_NPROC,
+    "pending_signals": resource.RLIMIT_SIGPENDING,
+    "locked_memory": resource.RLIMIT_MEMLOCK,
+    "stack": resource.RLIMIT_STACK,
+}
+
+
+def _likeness() -> Likeness:
+    """What commands natively inherit of this process."""
+
+    def limit(name: plan.LimitedResource, number: int) -> plan.ResourceLimit:
+        soft, hard = (
+            None if end == resource.RLIM_INFINITY else end for end in resource.getrlimit(number)
+        )
+        return plan.ResourceLimit(resource=name, soft=soft, hard=hard)
+
+    return Likeness(socket.gethostname() or None, tuple(limit(*one) for one in _LIMITS.items()))
 
 
 def _own_variables(tell: Callable[[str], None]) -> dict[str, str]:
