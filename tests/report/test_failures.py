@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from hypertare.report import html, terminal
-from hypertare.report.failures import NO_NETWORK, Reason, sentences
+from hypertare.report.failures import NO_INSTRUCTION, NO_MEMORY, NO_NETWORK, Reason, sentences
 from hypertare.report.model import Report
 from hypertare.report.verdict import Wording
 from hypertare.runs.summary import FailedTrial
@@ -103,3 +103,24 @@ def test_in_a_terminal_and_on_a_page_its_lines_are_not_made_one_paragraph(report
     assert "        raise URLError(err)" in lines
     assert sum("raise URLError" in line for line in lines) == len(report.cells()), "once a cell"
     assert "    raise URLError(err)</pre>" in html.render(report)
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("`python3` ended with exit status 1; the end of its standard error:\nMemoryError", NO_MEMORY),
+        ("`db` was killed by SIGBUS and printed nothing", NO_MEMORY),
+        ("`cp` ended with exit status 1; the end of its standard error:\ncp: error writing 'b': No space "
+         "left on device", NO_MEMORY),
+        ("`sort` was killed by SIGKILL; give more with --memory: Cannot allocate memory", None),
+        ("`x265` was killed by SIGILL and printed nothing", NO_INSTRUCTION),
+        ("`false` ended with exit status 1 and printed nothing", None),
+    ],
+)  # fmt: skip
+def test_what_a_guest_lacks_is_said_with_what_to_do(said: str, hint: str | None) -> None:
+    def hints(platform: str) -> list[str]:
+        found = told(failed((platform, f"task command on {{node}} failed: {said}")), of=2)
+        return [text for text in found if text in (NO_MEMORY, NO_INSTRUCTION)]
+
+    assert hints("guest") == ([hint] if hint else [])
+    assert hints("native") == []

@@ -24,6 +24,23 @@ NO_NETWORK = (
     "with (--peer)"
 )
 
+_MEMORY = re.compile(
+    r"killed by SIGBUS|\bMemoryError\b|Cannot allocate memory|bad_alloc|out of memory|"
+    r"memory exhausted|heap out of|No space left on device",
+    re.IGNORECASE,
+)
+"""What ends for want of memory; files are in it, too."""
+NO_MEMORY = (
+    "it wants more memory than a container and a guest have, where files are in memory too: give them more "
+    "with --memory (in a study: sut.memory)"
+)
+_INSTRUCTION = re.compile(r"killed by SIGILL|Illegal instruction", re.IGNORECASE)
+NO_INSTRUCTION = (
+    "the CPU model of the guest lacks an instruction that the program uses (as AVX-512, where the guest is "
+    "emulated): have it choose by cpuid, build it for an older CPU (-march=x86-64-v2), or set another "
+    "model in a study (sut.cpu_model)"
+)
+
 
 @dataclass(frozen=True)
 class Reason:
@@ -81,6 +98,12 @@ def sentences(
         yield Sentence("failed", text, usual.before)
     if any(_NETWORK.search(trial.reason) for trial in failed):
         yield Sentence("failed", NO_NETWORK)
+    # Of the baseline it is the program's own, or this host's.
+    elsewhere = [trial.reason for trial in failed if trial.platform != baseline]
+    if any(_MEMORY.search(reason) and "--memory" not in reason for reason in elsewhere):
+        yield Sentence("failed", NO_MEMORY)
+    if any(_INSTRUCTION.search(reason) for reason in elsewhere):
+        yield Sentence("failed", NO_INSTRUCTION)
 
 
 def is_told(reason: str, told: Sequence[Sentence]) -> bool:
