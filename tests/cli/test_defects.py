@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,19 @@ def test_memory_that_has_run_out_is_no_defect(error: str, tmp_path: Path) -> Non
     assert ended.returncode == 3
     assert "this machine gave hypertare no more memory" in ended.stderr
     assert "--resume" in ended.stderr and not list(tmp_path.iterdir())
+
+
+def test_too_little_room_for_addresses_is_one_sentence() -> None:
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (300 << 20, resource.RLIM_INFINITY))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "hypertare", "weigh", "--", "true"],
+        preexec_fn=limited,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "300 MB here (`ulimit -v`), and hypertare needs 1024 MB" in done.stderr
+    assert len(done.stderr.splitlines()) == 2 and done.stdout == ""

@@ -89,6 +89,7 @@ def main() -> None:
     _register()
     try:
         _refuse_bytes(sys.argv[1:])
+        _refuse_little_room(sys.argv[1:])
         app()
     except HypertareError as error:
         _fail(error)
@@ -120,6 +121,23 @@ def _refuse_bytes(words: list[str]) -> None:
         raise InputError(
             f"An argument is no UTF-8: {strange!a}",
             "Have a file read it, or write it in a shell script: hypertare weigh -- sh script",
+        )
+
+
+_LEAST_ROOM = 1 << 30
+"""Bytes of addresses: libraries of statistics map half of it, the agent's processes less each."""
+
+
+def _refuse_little_room(words: list[str]) -> None:
+    """Where memory may not be mapped, libraries end in tracebacks and processes by signals."""
+    import resource
+
+    room, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if words[:1] != ["--version"] and room != resource.RLIM_INFINITY and room < _LEAST_ROOM:
+        raise MachineError(
+            f"The limit of addresses is {room >> 20} MB here (`ulimit -v`), and hypertare needs "
+            f"{_LEAST_ROOM >> 20} MB; a guest needs its memory beside that, and as much again.",
+            "Raise it in this shell: ulimit -v unlimited",
         )
 
 
