@@ -79,3 +79,30 @@ def test_too_little_room_for_addresses_is_one_sentence() -> None:
     assert done.returncode == 3
     assert "300 MB here (`ulimit -v`), and hypertare needs 1024 MB" in done.stderr
     assert len(done.stderr.splitlines()) == 2 and done.stdout == ""
+
+
+def test_nothing_is_left_open(tmp_path: Path) -> None:
+    """As Python's development mode sees it."""
+    few = ("--on", "native,container", "--warmup", "0", "--min-trials", "2", "--max-trials", "2")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-X",
+            "dev",
+            "-m",
+            "hypertare",
+            "weigh",
+            *few,
+            "--out",
+            "run",
+            "--",
+            "true",
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONWARNINGS": "always", "PYTHONMALLOC": "debug"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr

@@ -91,7 +91,8 @@ class LocalMachine:
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
         self._lines = _Lines(self._process.stdout)
-        threading.Thread(target=self._read_stderr, daemon=True).start()
+        self._listener = threading.Thread(target=self._read_stderr, daemon=True)
+        self._listener.start()
         try:
             self._send(plan.HelloStep())
             for record in self._until(Hello, _TEARDOWN_LIMIT_S):
@@ -190,7 +191,13 @@ class LocalMachine:
                 process.send_signal(action)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_END_LIMIT_S)
-                return
+                break
+        if process.stdout is not None:
+            process.stdout.close()
+        # It ends with the last process that holds the pipe; one that is left may hold it for good.
+        self._listener.join(_END_LIMIT_S)
+        if process.stderr is not None and not self._listener.is_alive():
+            process.stderr.close()
 
     def _send(self, step: plan.Step) -> None:
         line = step.model_dump_json(exclude_none=False).encode() + b"\n"
