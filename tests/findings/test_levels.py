@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings.levels import factors_of, level_changes, referenced
+from hypertare.findings.levels import factors_of, level_changes, referenced, unmeasured
 from hypertare.findings.ruling import Rules
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.runs.summary import LevelChange
@@ -162,3 +162,22 @@ def test_a_level_that_was_not_offered_is_compared_with_nothing() -> None:
     ]
     (one,) = level_changes(made, {path: ("50M", "300M")}, {"tcp": GOODPUT}, RULES)
     assert one.doubt is not None and "sent 18 % of the rate that it was asked for" in one.doubt
+
+
+def test_a_level_of_which_nothing_was_begun_is_known() -> None:
+    """Also one of a workload's own; one that failed has its own sentence."""
+    path = "workloads.command.command"
+    settings = {
+        "factors": {path: ["gzip f", "pigz f", "zstd f"]},
+        "workloads": {"command": {"factors": {MTU: [1500, 9000]}}},
+    }
+    made = [
+        trial("native", 0, {"elapsed": 1.0}, {"workload": "command", path: "gzip f", MTU: 1500}),
+        trial("native", 0, None, {"workload": "command", path: "pigz f", MTU: 9000}),
+    ]
+    assert unmeasured(settings, made) == [(path, "zstd f")]
+    assert unmeasured(settings, []) == [
+        *((path, level) for level in ("gzip f", "pigz f", "zstd f")),
+        (MTU, 1500),
+        (MTU, 9000),
+    ]

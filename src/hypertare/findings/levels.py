@@ -89,9 +89,7 @@ def factors_of(
     settings: Mapping[str, Any], trials: Sequence[FinishedTrial]
 ) -> dict[str, tuple[Level, ...]]:
     """The levels that were measured of each factor by its path, in the order of the study's tables."""
-    asked: dict[str, Sequence[Level]] = dict(settings.get("factors", {}))
-    for workload in settings.get("workloads", {}).values():
-        asked.update(workload.get("factors", {}))
+    asked = _asked(settings)
     found: dict[str, dict[str, Level]] = {}
     for trial in trials:
         for factor, level in trial.planned.cell.items():
@@ -102,6 +100,28 @@ def factors_of(
         for factor, measured in found.items()
         if len(measured) > 1
     }
+
+
+def unmeasured(
+    settings: Mapping[str, Any], trials: Sequence[FinishedTrial]
+) -> list[tuple[str, Level]]:
+    """Levels of which no trial was begun, by factor: the run ended before."""
+    begun = {
+        (factor, repr(level)) for trial in trials for factor, level in trial.planned.cell.items()
+    }
+    return [
+        (factor, level)
+        for factor, levels in _asked(settings).items()
+        for level in levels
+        if (factor, repr(level)) not in begun
+    ]
+
+
+def _asked(settings: Mapping[str, Any]) -> dict[str, Sequence[Level]]:
+    asked: dict[str, Sequence[Level]] = dict(settings.get("factors", {}))
+    for workload in settings.get("workloads", {}).values():
+        asked.update(workload.get("factors", {}))
+    return asked
 
 
 def at_first_of_unconcerned(

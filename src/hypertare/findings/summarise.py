@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level
 from hypertare.base.response import Response
-from hypertare.base.words import level_text, listing
+from hypertare.base.words import factor_text, level_text, listing
 from hypertare.design.planner import HOST
 from hypertare.design.trials import FinishedTrial
 from hypertare.machine_kinds.registry import find
@@ -148,6 +148,7 @@ def summarise(
         warnings=tuple(
             dict.fromkeys(
                 [
+                    *_unmeasured(meta, trials, complete=last.what == "completed"),
                     *_first_executions(of.first_executions),
                     *_warnings(store, complete=last.what == "completed"),
                     *map(warning, disturbed),
@@ -259,6 +260,18 @@ def _first_executions(named: Sequence[str]) -> Iterator[str]:
             f"The run ended before anything of {listing(named)} was measured: its first execution, else "
             "not counted, stands for it, with all that is read and started for the first time."
         )
+
+
+def _unmeasured(meta: Meta, trials: Sequence[FinishedTrial], *, complete: bool) -> Iterator[str]:
+    """What was asked for and has no row, as the run ended before it."""
+    from hypertare.findings.levels import unmeasured
+
+    absent = [] if complete else unmeasured(meta.settings, trials)
+    if absent:
+        named = listing(
+            (f"{factor_text(factor)} {level_text(level)}" for factor, level in absent), 4
+        )
+        yield f"Nothing was measured of {named}: the run ended before. --time-limit gives it more time."
 
 
 def _conditions(store: Store, meta: Meta) -> dict[int, Seen]:
