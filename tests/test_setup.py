@@ -5,6 +5,7 @@ All that `tools/setup` starts is made up here, and says what it was asked.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ("bash", "cat", "cmp", "cp", "cut", "dirname", "env", "find", "grep", "head", "mkdir", "rm")
-TOOLS += ("sed", "sort", "touch", "chmod")
+TOOLS += ("sed", "sort", "touch", "chmod", "xargs", "sha256sum")
 OLD = "cargo 0.66.0"
 NEW = "cargo 1.96.0 (30a34c682 2026-05-25)"
 
@@ -31,7 +32,10 @@ class Machine:
             folder.mkdir(parents=True)
         for name in ("Cargo.toml", "tools/setup"):
             shutil.copy(ROOT / name, self.house / name)
-        (self.house / "requirements.lock").touch()
+        for name in ("crates", ".cargo"):
+            (self.house / name).mkdir()
+        for name in ("requirements.lock", "Cargo.lock", "tools/rustc"):
+            (self.house / name).touch()
         for name in TOOLS:
             (self.bin / name).symlink_to(str(shutil.which(name)))
         # Every package is there but Python and the compiler; installing brings what a test says.
@@ -237,3 +241,23 @@ def test_no_python_at_all(machine: Machine) -> None:
         3,
         "setup: Python 3.11 or newer is needed, and none is in PATH. Install one and try again.",
     )
+
+
+def test_what_is_compiled_is_not_compiled_twice(machine: Machine, rustup: Path) -> None:
+    """By contents: out of an archive, as a cache of CI's, everything has new times."""
+    built = machine.house / "target" / "x86_64-unknown-linux-gnu" / "release"
+    source = machine.house / "crates" / "a.rs"
+    built.mkdir(parents=True)
+    for file in (source, built / "hypertare-agent", built / "libhypertare_walk.so"):
+        file.write_text("one")
+    machine.cargo(rustup, NEW)
+    assert "built by" in machine.set_up(rustup).stdout
+    for file in (source, built / "hypertare-agent"):
+        os.utime(file)
+    assert machine.set_up(rustup).stdout == ""
+    digest = machine.set_up(rustup, verb="source").stdout
+    for file in (source, built / "hypertare-agent"):
+        file.write_text("another")
+        assert "built by" in machine.set_up(rustup).stdout, file
+    assert machine.set_up(rustup).stdout == ""
+    assert machine.set_up(rustup, verb="source").stdout not in ("", digest)
