@@ -55,26 +55,28 @@ def test_what_orders_rates(level: Level, number: float) -> None:
     assert offered(level) == pytest.approx(number)
 
 
-NOT_SENT = "its peer sent 18 % of the rate that it was asked for, so no receiver had this rate"
+def of_peer(rate: Level, goodput: float, share: float) -> list[Estimate]:
+    return [seen(1, rate, goodput), seen(1, rate, share, response="offered_share", unit="share")]
 
 
 def test_a_rate_that_was_not_offered_is_no_part_of_a_shape() -> None:
     """The peer ends at 55: its last two rates would make a receiver level off that follows each rate."""
     rates = [f"{share} % of capacity" for share in (10, 20, 30, 50, 200, 300)]
-    goodputs = (10, 20, 30, 50, 55, 55)
+    sent = ((10, 1.0), (20, 0.99), (30, 1.0), (50, 0.96), (55, 55 / 200), (55, 55 / 300))
     found = [
-        seen(1, rate, goodput, doubt=NOT_SENT if goodput == 55 else None)
-        for rate, goodput in zip(rates, goodputs, strict=True)
+        one
+        for rate, (goodput, share) in zip(rates, sent, strict=True)
+        for one in of_peer(rate, goodput, share)
     ]
     (one,) = curves(found)
     assert (one.kind, one.rates, one.last_at) == ("keeps up", 4, "50 % of capacity")
-    assert one.doubt == f"at 300 % of capacity {NOT_SENT}"
-    (blind,) = curves([one.model_copy(update={"doubt": None}) for one in found])
+    assert one.doubt is not None
+    assert one.doubt.startswith("at 300 % of capacity its peer sent 18 % of the rate")
+    (blind,) = curves(one for one in found if one.response == "goodput")
     assert blind.kind == "levels off" and blind.doubt is None
 
 
 def test_too_few_rates_that_were_offered_have_no_shape() -> None:
-    (one,) = curves(
-        seen(1, rate, 55, doubt=NOT_SENT if rate in RATES[2:] else None) for rate in RATES
-    )
+    found = [of_peer(rate, 55, 0.3 if rate in RATES[2:] else 1.0) for rate in RATES]
+    (one,) = curves(one for pair in found for one in pair)
     assert (one.kind, one.rates, one.last_at) == ("undecided", 2, "50 % of capacity")

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from hypertare.base.level import Level, key
 from hypertare.base.units import parse_of_capacity, parse_rate
 from hypertare.base.words import level_text
+from hypertare.findings.doubt import not_offered
 from hypertare.runs.summary import Curve, Estimate
 from hypertare.stats.overload import LEAST, Offered, shape, unknown_shape
+from hypertare.workloads.sending import OFFERED
 
 RESPONSE = "goodput"
 
@@ -16,17 +18,20 @@ RESPONSE = "goodput"
 def curves(estimates: Iterable[Estimate]) -> Iterator[Curve]:
     """By their settings' levels; of those with at least `LEAST` rates.
 
-    A rate whose goodput is in doubt (the peer did not send it) is no part of a shape.
+    A rate that the peer was asked for and did not send is no part of a shape.
     """
     groups: dict[tuple[str, object], list[Estimate]] = {}
+    shares: dict[tuple[str, object], float] = {}
     for one in estimates:
+        if one.response == OFFERED.name:
+            shares[one.platform, key(one.cell)] = one.estimate
         path = rate_path(one.cell)
         if one.response == RESPONSE and path in one.cell:
             rest = {factor: level for factor, level in one.cell.items() if factor != path}
             groups.setdefault((one.platform, key(rest)), []).append(one)
     for group in sorted(groups.values(), key=lambda group: _place(group[0])):
         if len(group) >= LEAST:
-            yield _curve(group)
+            yield _curve(group, shares)
 
 
 def rate_path(cell: Mapping[str, Level]) -> str:
@@ -49,29 +54,32 @@ def _place(one: Estimate) -> tuple[object, ...]:
     )
 
 
-def _curve(group: list[Estimate]) -> Curve:
+def _curve(group: list[Estimate], shares: Mapping[tuple[str, object], float]) -> Curve:
     first = group[0]
     path = rate_path(first.cell)
     by_rate = {offered(one.cell[path]): one for one in group}
-    certain = {rate: one for rate, one in by_rate.items() if one.doubt is None}
+    missed = {
+        rate: why
+        for rate, one in by_rate.items()
+        if (why := not_offered(shares.get((one.platform, key(one.cell)), 1.0)))
+    }
+    sent = {rate: one for rate, one in by_rate.items() if rate not in missed}
     points = [
-        Offered(rate, one.estimate, one.low, one.high) for rate, one in (certain or by_rate).items()
+        Offered(rate, one.estimate, one.low, one.high) for rate, one in (sent or by_rate).items()
     ]
-    found = shape(points) if len(certain) >= LEAST else unknown_shape(points)
-    doubtful = max(by_rate.keys() - certain.keys(), default=None)
+    found = shape(points) if len(sent) >= LEAST else unknown_shape(points)
+    highest = max(missed, default=None)
     return Curve(
         platform=first.platform,
         cell={factor: level for factor, level in first.cell.items() if factor != path},
         kind=found.kind,
         unit=first.unit,
-        rates=len(certain),
+        rates=len(sent),
         peak_at=by_rate[found.peak.rate].cell[path],
         peak=found.peak.goodput,
         last_at=by_rate[found.last.rate].cell[path],
         last=found.last.goodput,
-        doubt=None if doubtful is None else _words(by_rate[doubtful], path),
+        doubt=None
+        if highest is None
+        else f"at {level_text(by_rate[highest].cell[path])} {missed[highest]}",
     )
-
-
-def _words(one: Estimate, path: str) -> str:
-    return f"at {level_text(one.cell[path])} {one.doubt}"

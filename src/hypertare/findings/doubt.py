@@ -21,12 +21,9 @@ _OF_RATE = _OF_GOODPUT | {"packet_rate", "loss", "reordered", "capture_drops"}
 
 def doubt(response: str, trials: Sequence[FinishedTrial]) -> str | None:
     """Why a mean of these trials decides nothing, whatever its interval says; none where it may."""
-    share = offered_share(trials)
-    if (response in _OF_RATE or response.startswith("drops_")) and share < LEAST_OFFERED:
-        return (
-            f"its peer sent {100 * share:.0f} % of the rate that it was asked for, so no receiver "
-            "had this rate"
-        )
+    of_rate = response in _OF_RATE or response.startswith("drops_")
+    if of_rate and (why := not_offered(_offered_share(trials))):
+        return why
     little = [trial for trial in trials if trial.values.get("overlap", 1.0) < LEAST_OVERLAP]
     if response not in _OF_GOODPUT or not little:
         return None
@@ -36,6 +33,14 @@ def doubt(response: str, trials: Sequence[FinishedTrial]) -> str | None:
     )
 
 
-def offered_share(trials: Sequence[FinishedTrial]) -> float:
+def not_offered(share: float) -> str | None:
+    """Of a rate of which peers sent so much; none where that is near enough."""
+    if share >= LEAST_OFFERED:
+        return None
+    sent = f"{100 * share:.0f} %"
+    return f"its peer sent {sent} of the rate that it was asked for, so no receiver had this rate"
+
+
+def _offered_share(trials: Sequence[FinishedTrial]) -> float:
     """Of the rate that peers were asked to send, the part that they sent; 1 where nothing else is known."""
     return fmean([trial.values.get(OFFERED.name, 1.0) for trial in trials] or [1.0])

@@ -498,13 +498,13 @@ class Curve(Part):
         ),
     ]
     unit: Annotated[str, means("of `peak` and `last`")]
-    rates: Annotated[int, means("how many rates were offered, without those in doubt")]
+    rates: Annotated[int, means("how many rates were offered: the peer sent 95 % of them or more")]
     peak_at: Annotated[Level, means("the rate of the highest goodput")]
     peak: Annotated[float, means("the highest goodput")]
     last_at: Annotated[Level, means("the highest rate that was offered")]
     last: Annotated[float, means("goodput at it")]
     doubt: Annotated[
-        str | None, means("why the highest of the other rates says nothing, as of an estimate")
+        str | None, means("of the highest rate that was not offered: how much of it was")
     ] = None
 
 
