@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use agent::vmm::boot::await_hello;
 use agent::vmm::guest_command_line::{model, wants_vnet_header};
 use agent::vmm::port::{Port, Way};
-use agent::vmm::qemu::{Quit, Spec, Vmm};
+use agent::vmm::qemu::{Quit, Vmm};
+use agent::vmm::spec::Spec;
 use anyhow::Result;
 use hypertare_plan::{
     Accelerator, Datapath, Guest, Hello, Interface, MAX_CONSOLE_LINES, NicModel, Node, NodeKind,

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use agent::net::Links;
-use agent::net::frames::{self, ETHER_TYPE, Filter, FrameSource, Opening};
+use agent::net::frame_sources;
+use agent::net::frames::{ETHER_TYPE, Filter, FrameSource, Opening};
 use agent::net::xdp::obstacle;
 use hypertare_plan::FrameVia;
 use rustix::thread::UnshareFlags;
@@ -50,7 +51,7 @@ fn packets(links: &Links, interface: &str) -> Socket {
 
 fn captured(interface: &str, ring: u32) -> anyhow::Result<Box<dyn FrameSource>> {
     let filter = &Filter::new(&[(14, 7), (18, 0x6874_7331)]);
-    frames::open(&Opening {
+    frame_sources::open(&Opening {
         interface,
         via: FrameVia::Xdp,
         ring,

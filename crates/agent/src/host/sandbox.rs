@@ -7,8 +7,6 @@
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -17,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, mount};
 
 use crate::process::cgroup::{self, Scope};
+use crate::process::machine_proc;
 use crate::process::namespaces::{make_private, map_ids, mount_scratch};
 use crate::process::signals::{signal_descriptor, take_signal};
 use crate::process::spawn::{Child, Ended, Spawn, explain_refusal};
@@ -160,14 +159,6 @@ fn timespec(duration: Duration) -> rustix::time::Timespec {
     }
 }
 
-static MACHINE_PROC: OnceLock<OwnedFd> = OnceLock::new();
-
-/// The /proc of whoever started the sandbox, where that is not this one's.
-pub fn machine_proc() -> Option<PathBuf> {
-    let machine = MACHINE_PROC.get()?;
-    Some(format!("/proc/self/fd/{}", machine.as_raw_fd()).into())
-}
-
 /// First thing inside: become independent of the terminal, and arrange mounts and `/proc`.
 pub fn enter() -> Result<OwnedFd> {
     // SAFETY: the outside has put it there; nobody else owns this number.
@@ -180,7 +171,7 @@ pub fn enter() -> Result<OwnedFd> {
     leave_keyring();
     // Its own files are read by whoever may read them anyway.
     if let Ok(machine) = fs::File::open("/proc") {
-        let _ = MACHINE_PROC.set(machine.into());
+        machine_proc::keep(machine);
     }
     mount(
         "proc",

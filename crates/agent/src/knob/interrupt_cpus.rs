@@ -7,8 +7,9 @@ use anyhow::{Result, bail, ensure};
 use hypertare_plan::Knob;
 
 use super::file::File;
-use super::{Around, KnobKind, OTHER_KIND, Wanted, cpu_list};
+use super::{Around, KnobKind, OTHER_KIND, Wanted};
 use crate::net::interrupts;
+use crate::process::cpu_list;
 
 /// The knob.
 pub struct Kind;

@@ -12,7 +12,6 @@
 
 pub mod alone;
 mod busy_poll;
-pub mod cpu_list;
 mod defer_hard_irqs;
 mod dev_weight;
 mod driver_parameter;

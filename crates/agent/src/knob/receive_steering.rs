@@ -8,8 +8,9 @@ use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::Knob;
 
 use super::file::File;
-use super::{Around, KnobKind, OTHER_KIND, Place, Wanted, cpu_list};
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
 use crate::net::sysfs::InterfaceDirectory;
+use crate::process::cpu_list;
 
 /// A queue's file, and the mount through which it is reached.
 struct Queue {

@@ -10,9 +10,9 @@ use hypertare_plan::{EngineContainer, NumberedOrder};
 
 use super::streams::{Orders, Tail};
 use super::{About, Inbox, NodeLink};
-use crate::host::sandbox;
 use crate::probe::Outside;
 use crate::process::cgroup;
+use crate::process::machine_proc;
 
 /// How often its end is looked for.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -42,7 +42,7 @@ impl EngineLink {
         let orders = Orders::new(open("orders", true)?);
         let messages = Tail::follow(open("messages", false)?);
         std::thread::spawn(move || inbox.read(records));
-        let process = sandbox::machine_proc()
+        let process = machine_proc::path()
             .map(|proc| proc.join(container.pid.to_string()))
             .filter(|process| process.exists());
         let memberships =

@@ -26,7 +26,7 @@ use crate::vmm::paging;
 use crate::vmm::qemu::Vmm;
 
 pub use crate::vmm::port::{Port, Way};
-pub use crate::vmm::qemu::Spec;
+pub use crate::vmm::spec::Spec;
 
 /// A guest.
 pub struct GuestLink {

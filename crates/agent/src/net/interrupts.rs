@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::sysfs::InterfaceDirectory;
-use crate::probe::interrupts::lines;
+use crate::process::interrupts::lines;
 
 /// The numbers of an interface's interrupts, in order: those of its device (MSI, or the line of a
 /// PCI device without) that are in use, and those whose name says that they are its.

@@ -5,6 +5,7 @@ pub mod driver_parameters;
 pub mod drops;
 pub mod ethtool;
 pub mod forwarding;
+pub mod frame_sources;
 pub mod frames;
 mod generic;
 pub mod interrupts;

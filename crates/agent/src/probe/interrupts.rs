@@ -6,8 +6,8 @@
 use anyhow::{Result, bail};
 
 use super::counters::{Kind, Sample};
-use super::softirqs::columns;
 use super::{File, IS_PROCFS_MOUNTED, OTHER_FILES, ProbeKind};
+use crate::process::interrupts::{columns, lines};
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[(
@@ -34,35 +34,6 @@ impl ProbeKind for Counters {
     }
 }
 
-/// One line: an interrupt's number or short name, its counts, and the name of who handles it.
-#[derive(Debug, PartialEq)]
-pub struct Line<'a> {
-    pub id: &'a str,
-    /// What the driver calls it; several, joined by commas, for a shared interrupt.
-    pub label: Option<&'a str>,
-    counts: Vec<u64>,
-}
-
-impl Line<'_> {
-    /// The interrupt's number; architecture-specific ones have none.
-    pub fn number(&self) -> Option<u32> {
-        self.id.parse().ok()
-    }
-
-    /// By CPU, or one for the machine.
-    pub fn counts(&self) -> &[u64] {
-        &self.counts
-    }
-
-    fn name(&self) -> String {
-        match (self.number(), self.label) {
-            (Some(_), Some(label)) => label.to_owned(),
-            (Some(number), None) => format!("irq{number}"),
-            (None, _) => self.id.to_owned(),
-        }
-    }
-}
-
 pub fn parse(text: &str) -> Result<Sample> {
     let cpus = columns(text.lines().next().unwrap_or_default());
     if cpus.is_empty() {
@@ -71,45 +42,14 @@ pub fn parse(text: &str) -> Result<Sample> {
     let mut sample = Sample::default();
     for line in lines(text) {
         let name = line.name();
-        for (index, &count) in line.counts.iter().enumerate() {
+        for (index, &count) in line.counts().iter().enumerate() {
             // ERR and MIS have one count for the machine.
-            let cpu = if line.counts.len() == 1 { "" } else { &cpus[index] };
+            let cpu = if line.counts().len() == 1 { "" } else { &cpus[index] };
             let key = format!("{} {name} {cpu}", line.id);
             sample.share(&key, &[&name], count, Kind::Counter32, 1.0);
         }
     }
     Ok(sample)
-}
-
-/// Every line of the table that can be understood.
-pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
-    let mut lines = text.lines();
-    let cpus = columns(lines.next().unwrap_or_default()).len();
-    lines.filter_map(move |line| parse_line(line, cpus))
-}
-
-fn parse_line(line: &str, cpus: usize) -> Option<Line<'_>> {
-    let (id, mut rest) = line.split_once(':')?;
-    let mut counts = Vec::with_capacity(cpus);
-    while counts.len() < cpus {
-        let trimmed = rest.trim_start();
-        let end = trimmed.find(char::is_whitespace).unwrap_or(trimmed.len());
-        let Ok(count) = trimmed[..end].parse() else { break };
-        counts.push(count);
-        rest = &trimmed[end..];
-    }
-    let id = id.trim();
-    (!counts.is_empty() && !id.is_empty()).then(|| Line { id, label: label(rest), counts })
-}
-
-/// What stands after the last two spaces: the kernel puts exactly these before a driver's name, and
-/// pads what is before. A line without a driver ends in the flow handler's name.
-fn label(rest: &str) -> Option<&str> {
-    let label = rest.rsplit_once("  ")?.1.trim();
-    let is_handler = ["edge", "level", "fasteoi"]
-        .iter()
-        .any(|end| label.strip_suffix(end).is_some_and(|number| number.ends_with('-')));
-    (!label.is_empty() && !is_handler).then_some(label)
 }
 
 #[cfg(test)]

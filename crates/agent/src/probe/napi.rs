@@ -14,11 +14,11 @@ use anyhow::{Context, Result};
 use hypertare_plan::Histogram;
 
 use super::counters::{Kind, Sample};
-use super::interrupts::lines;
 use super::threads::{self, Threads};
 use super::tracing::{Instance, Row, histograms};
 use super::{Counted, ProbeKind, Surroundings};
 use crate::net::{Links, interrupts};
+use crate::process::interrupts::lines;
 use crate::values::Definition;
 
 /// By interface: `eth0.polls`; with them the histogram `eth0.packets_per_poll`.

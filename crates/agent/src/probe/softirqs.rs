@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 
 use super::counters::{Kind, Sample};
 use super::{File, IS_PROCFS_MOUNTED, OTHER_FILES, ProbeKind};
+use crate::process::interrupts::columns;
 use crate::values::Definition;
 
 const VALUES: &[Definition] = &[
@@ -49,15 +50,6 @@ pub fn parse(text: &str) -> Result<Sample> {
         }
     }
     Ok(sample)
-}
-
-/// `CPU0 CPU2` as `cpu0`, `cpu2`: offline CPUs have no column.
-pub(super) fn columns(header: &str) -> Vec<String> {
-    header
-        .split_whitespace()
-        .map(str::to_lowercase)
-        .filter(|name| name.starts_with("cpu"))
-        .collect()
 }
 
 #[cfg(test)]

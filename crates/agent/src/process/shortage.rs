@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::xen;
-
 const ADJUSTMENT: &str = "/proc/self/oom_score_adj";
 
 /// What the C library says of a full file system (ENOSPC), and programs repeat.
@@ -87,8 +85,8 @@ enum Whose {
 
 impl Whose {
     fn here() -> Self {
-        match xen::role() {
-            Some(xen::Role::Driver) => Whose::DriverDomain,
+        match super::under_xen::role() {
+            Some(super::under_xen::Role::Driver) => Whose::DriverDomain,
             _ => Whose::Guest,
         }
     }

@@ -15,7 +15,8 @@ use hypertare_plan::{
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use super::qemu::{Spec, Vmm};
+use super::qemu::Vmm;
+use super::spec::Spec;
 use super::{jail, paging};
 use crate::emit::Emitter;
 use crate::units::parse_size;

@@ -19,7 +19,7 @@ use super::command_line::{
     is_mac, nic,
 };
 use super::port::Port;
-use super::qemu::Spec;
+use super::spec::Spec;
 use crate::boot_contract::SHARE_TAG;
 
 /// Numbers of the descriptors that QEMU inherits; those of what is behind its cards follow.

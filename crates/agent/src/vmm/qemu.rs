@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Backing, CONSOLE_PREFIX, Guest, MAX_CONSOLE_LINES, Node, Pages};
+use hypertare_plan::{Accelerator, Backing, CONSOLE_PREFIX, Guest, MAX_CONSOLE_LINES, Pages};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::fcntl_dupfd_cloexec;
@@ -31,8 +31,8 @@ use super::guest_command_line::{self, CHANNEL_FD, FIRST_PORT_FD, INITRAMFS_FD, K
 use super::initramfs::concatenate;
 use super::jail::{self, Jail, NO_SANDBOX};
 use super::paging;
-use super::port::Port;
 use super::qmp::{Ending, Qmp};
+use super::spec::Spec;
 use crate::process::cpus;
 
 /// Lines kept of QEMU's own messages.
@@ -46,37 +46,6 @@ const READER_LIMIT: Duration = Duration::from_secs(2);
 
 /// From the end of QEMU's connections to the end of its process.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
-
-/// What to start.
-pub struct Spec<'a> {
-    pub node: &'a Node,
-    pub guest: &'a Guest,
-    /// In the order in which the guest is to find them.
-    pub ports: Vec<Port<'a>>,
-    /// Root of the files that the guest may read.
-    pub share: Option<&'a Path>,
-    /// Cards of virtio have one interrupt line each, and no vectors.
-    pub no_vectors: bool,
-    /// What it shares with the machine, where the guest asks for it.
-    pub memory: Option<File>,
-    /// The rate of the TSC that it emulates, where that is known.
-    pub tsc_khz: Option<u64>,
-}
-
-impl<'a> Spec<'a> {
-    /// Without a network and files.
-    pub fn of(node: &'a Node, guest: &'a Guest) -> Self {
-        Spec {
-            node,
-            guest,
-            ports: Vec::new(),
-            share: None,
-            no_vectors: false,
-            memory: None,
-            tsc_khz: None,
-        }
-    }
-}
 
 /// What the VMM tells about itself.
 #[derive(Clone, Debug, PartialEq)]

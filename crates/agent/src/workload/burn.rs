@@ -8,8 +8,8 @@ use hypertare_plan::Burn;
 
 use super::clock::{from_seconds, now_ns, sleep_until, thread_cpu_ns, to_seconds};
 use super::{Alone, Context, Outcome, WorkloadKind};
-use crate::alone;
 use crate::values::Definition;
+use crate::workload::alone;
 
 /// Short beside a scheduler's slice and long beside a loop.
 const PERIOD_NS: u64 = 10_000_000;

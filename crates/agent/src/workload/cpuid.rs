@@ -12,8 +12,9 @@ use hypertare_plan::Cpuid;
 
 use super::clock::{now_ns, to_seconds};
 use super::{Alone, Context, Outcome, WorkloadKind};
+use crate::units;
 use crate::values::Definition;
-use crate::{alone, units};
+use crate::workload::alone;
 
 const MOST: u64 = 1_000_000_000;
 /// A stop is looked for after so many: some ms of the dearest exits.

@@ -5,6 +5,7 @@
 //! what a command line does; and a line of the table below, which is all that others know of it.
 
 pub mod address;
+mod alone;
 pub mod burn;
 pub mod clock;
 pub mod command;

@@ -13,8 +13,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::clock::{STOP_NS, from_seconds, now_ns, sleep_exactly, sleep_once, to_seconds};
 use super::latencies::Latencies;
 use super::{Alone, Context, Outcome, WorkloadKind};
+use crate::units;
 use crate::values::Definition;
-use crate::{alone, units};
+use crate::workload::alone;
 
 /// Of a thread that does nothing else a wake-up is some microseconds of work.
 const LEAST_INTERVAL_NS: u64 = 10_000;

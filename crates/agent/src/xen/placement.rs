@@ -9,7 +9,7 @@ use hypertare_plan::VirtualCpus;
 
 use super::scheduler::DRIVER_DOMAIN;
 use super::tools;
-use crate::knob::cpu_list;
+use crate::process::cpu_list;
 
 const LIMIT: Duration = Duration::from_secs(30);
 

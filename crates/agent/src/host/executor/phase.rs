@@ -18,8 +18,8 @@ use hypertare_plan::{Order, Phase, Probe, Record, Task};
 use super::super::member::Member;
 use super::{Asked, Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
-use crate::host::sandbox;
 use crate::probe::{self, Mover, Outside, Reading, Surroundings};
+use crate::process::machine_proc;
 use crate::workload;
 
 /// From telling what listens to stop to having its result.
@@ -227,7 +227,7 @@ impl<M: Machine> Executor<M> {
         asked
             .into_iter()
             .map(|(index, probes, outside)| {
-                let machine_proc = sandbox::machine_proc();
+                let machine_proc = machine_proc::path();
                 let elsewhere = elsewhere.clone();
                 let place =
                     Surroundings { outside, machine_proc, elsewhere, ..Surroundings::default() };

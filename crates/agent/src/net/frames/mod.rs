@@ -7,20 +7,17 @@
 //!   `net/shared`); `sent`: the generator's ring
 //! - `neighbour`: which MAC address an IP address has
 //!
-//! A way for frames to come in is a [`FrameSource`] and a line of [`open`].
+//! A way for frames to come in is a [`FrameSource`] and a line of [`super::frame_sources::open`].
 
 use std::io;
 
-use anyhow::Result;
 use hypertare_plan::FrameVia;
-
-use super::{shared, xdp};
 
 mod filter;
 pub mod layout;
 pub mod memory;
 pub mod neighbour;
-mod received;
+pub mod received;
 pub mod sent;
 pub mod socket;
 
@@ -74,16 +71,4 @@ pub trait FrameSource: Send {
 pub struct Told {
     pub values: Vec<(&'static str, f64)>,
     pub warning: Option<String>,
-}
-
-/// # Errors
-/// There is no such interface, no permission, or no memory; and what to do.
-pub fn open(opening: &Opening) -> Result<Box<dyn FrameSource>> {
-    Ok(match opening.via {
-        FrameVia::Socket => Box::new(received::Calls::open(opening)?),
-        FrameVia::Packet if opening.at_once => Box::new(received::Slots::open(opening)?),
-        FrameVia::Packet => Box::new(received::Blocks::open(opening)?),
-        FrameVia::Shared => Box::new(shared::Taken::open(opening)?),
-        FrameVia::Xdp => Box::new(xdp::Capture::open(opening)?),
-    })
 }

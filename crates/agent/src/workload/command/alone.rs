@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use hypertare_plan::Command;
 
-use crate::alone;
+use crate::workload::alone;
 use crate::workload::{Alone, Outcome, command};
 
 /// Execute a program and tell what it took

@@ -6,8 +6,9 @@ use anyhow::Result;
 use hypertare_plan::Fork;
 use walk::Mark;
 
+use crate::units;
+use crate::workload::alone;
 use crate::workload::{Alone, fork, mark};
-use crate::{alone, units};
 
 /// Fork, execute a program that writes to memory, wait for its end, again and again
 #[derive(clap::Args)]

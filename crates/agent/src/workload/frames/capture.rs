@@ -11,8 +11,9 @@ use hypertare_plan::{FrameCapture, FrameVia};
 use super::receive;
 use crate::net::frames::layout::ETHERNET;
 use crate::net::frames::socket;
+use crate::units;
 use crate::workload::Alone;
-use crate::{alone, units};
+use crate::workload::alone;
 
 /// Count the frames of `generate` that come to an interface, and those that find no room
 #[derive(clap::Args)]

@@ -5,7 +5,8 @@ use anyhow::{Context as _, Result, anyhow};
 use hypertare_plan::{FrameFeed, FrameVia};
 
 use super::{check_ring, numbered};
-use crate::net::frames::{self, Opening};
+use crate::net::frame_sources;
+use crate::net::frames::Opening;
 use crate::net::shared::lent;
 use crate::net::shared::ring::Writer;
 use crate::values::Definition;
@@ -23,7 +24,7 @@ pub const VALUES: &[Definition] = &[
 pub fn run(spec: &FrameFeed, context: &Context) -> Result<Outcome> {
     check_ring(spec.ring)?;
     let (memory, bridge) = lent::Lent::open(&spec.guest)?;
-    let mut source = frames::open(&Opening {
+    let mut source = frame_sources::open(&Opening {
         interface: &bridge,
         via: FrameVia::Packet,
         ring: spec.ring,

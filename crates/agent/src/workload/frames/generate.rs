@@ -10,8 +10,9 @@ use super::send;
 use crate::net::frames::layout::Mac;
 use crate::net::frames::{neighbour, socket};
 use crate::net::link::parse_mac;
+use crate::units;
+use crate::workload::alone;
 use crate::workload::{Alone, address};
-use crate::{alone, units};
 
 /// Send numbered frames from an interface, past the IP stack, for `capture` at the other end
 #[derive(clap::Args)]

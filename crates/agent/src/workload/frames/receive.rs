@@ -8,8 +8,9 @@ use hypertare_plan::{FrameCapture, FrameVia};
 
 use super::{check_ring, numbered};
 use crate::net::Link;
+use crate::net::frame_sources;
 use crate::net::frames::layout::check_length;
-use crate::net::frames::{self, FrameSource, Opening, neighbour};
+use crate::net::frames::{FrameSource, Opening, neighbour};
 use crate::values::Definition;
 use crate::workload::stream::account::Account;
 use crate::workload::stream::check;
@@ -72,7 +73,7 @@ pub fn at_link(
     check::telling(spec.interval_s, spec.omit_s)?;
     check_ring(spec.ring)?;
     check_length(spec.frame, link.mtu)?;
-    let source = frames::open(&Opening {
+    let source = frame_sources::open(&Opening {
         interface: &link.name,
         via: spec.via,
         ring: spec.ring,

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use anyhow::{Result, bail};
 use hypertare_plan::{Histogram, PingProtocol, PingReply, PingRequest};
 
+use crate::units;
+use crate::workload::alone;
 use crate::workload::{Alone, Outcome, address, ping};
-use crate::{alone, units};
 
 /// Round-trip times over UDP, TCP or ICMP
 #[derive(clap::Args)]

@@ -12,10 +12,16 @@ use socket2::Socket;
 use super::message;
 use super::wire::Wire;
 use crate::net::Link;
+use crate::net::frame_sources;
 use crate::net::frames::layout::{ETHERNET, blank, check_length, turn_round};
-use crate::net::frames::{self, Filter, FrameSource, Opening, neighbour, socket};
+use crate::net::frames::{Filter, FrameSource, Opening, neighbour, socket};
 use crate::net::link::parse_mac;
 use crate::workload::Context;
+
+/// How frames come in; another protocol has no such choice.
+pub fn via(given: Option<FrameVia>) -> Result<FrameVia> {
+    given.context("protocol frame needs via, which says how frames come in")
+}
 
 /// Memory in which frames wait: one at a time is under way.
 const RING: u32 = 256 << 10;
@@ -41,7 +47,7 @@ fn source(
 ) -> Result<Box<dyn FrameSource>> {
     let interface = &link.name;
     let frame = frame as u32;
-    frames::open(&Opening { interface, via, ring: RING, frame, filter, at_once: true })
+    frame_sources::open(&Opening { interface, via, ring: RING, frame, filter, at_once: true })
 }
 
 fn way_out(link: &Link) -> Result<Socket> {

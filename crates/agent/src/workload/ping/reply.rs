@@ -13,7 +13,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::frames;
 use super::message::{self, MAX_DATAGRAM};
-use super::request::via;
 use super::wire::{check_length, poll, set_timeouts};
 use crate::values::Definition;
 use crate::workload::clock::STOP_NS;
@@ -56,7 +55,7 @@ pub fn reply(spec: &PingReply, context: &Context) -> Result<Outcome> {
         }
         PingProtocol::Frame => {
             let on = address::host(&spec.on)?;
-            frames::answer(on, via(spec.via)?, spec.message, &replies, context)?;
+            frames::answer(on, frames::via(spec.via)?, spec.message, &replies, context)?;
         }
         PingProtocol::Icmp => bail!("the kernel answers ICMP by itself: there is nothing to run"),
     }

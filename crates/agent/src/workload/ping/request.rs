@@ -1,10 +1,10 @@
 //! The end that asks and measures.
 
-use anyhow::{Context as _, Result, anyhow, bail};
-use hypertare_plan::{FrameVia, PingProtocol, PingRequest};
+use anyhow::{Result, anyhow, bail};
+use hypertare_plan::{PingProtocol, PingRequest};
 use rustix::io::Errno;
 
-use super::frames::Frames;
+use super::frames::{Frames, via};
 use super::message::MAX_DATAGRAM;
 use super::reply::MAX_MESSAGE;
 use super::round_trips::RoundTrips;
@@ -71,11 +71,6 @@ pub fn request(spec: &PingRequest, context: &Context) -> Result<Outcome> {
             measure(Frames::new(to, via, spec.message, session)?, spec, context)
         }
     }
-}
-
-/// How frames come in; another protocol has no such choice.
-pub fn via(given: Option<FrameVia>) -> Result<FrameVia> {
-    given.context("protocol frame needs via, which says how frames come in")
 }
 
 fn check(spec: &PingRequest) -> Result<()> {

@@ -16,9 +16,9 @@ use hypertare_plan::{Level, Line, Record, StreamProtocol, StreamReceive, StreamS
 use super::control::{self, Conversation, Order, Request};
 use super::socket::PATIENCE;
 use super::{Context, check, receive, send, table};
-use crate::alone;
 use crate::emit::Emitter;
 use crate::units::{parse_rate, parse_small_size};
+use crate::workload::alone;
 use crate::workload::clock::{self, SECOND};
 use crate::workload::{Alone, address};
 

@@ -6,8 +6,9 @@ use anyhow::Result;
 use hypertare_plan::{Pages, Touch};
 use walk::Mark;
 
+use crate::units;
+use crate::workload::alone;
 use crate::workload::{Alone, mark, touch};
-use crate::{alone, units};
 
 /// Read memory in random order, each read after the one before
 #[derive(clap::Args)]
