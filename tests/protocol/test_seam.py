@@ -135,6 +135,9 @@ def steps_of(study: StudyFile) -> Iterator[plan.Step]:
         capacities=tuple(
             planner.Capacity(workload, {}, 1e8) for workload in study.study().workloads
         ),
+        likeness=planner.Likeness(
+            "host-1", (plan.ResourceLimit(resource="open_files", soft=1024, hard=4096),)
+        ),
     )
     yield plan.HelloStep()
     for plot in design.plots:

@@ -9,6 +9,7 @@ from hypertare.design.planner.pairs import pairs
 from hypertare.design.planner.surroundings import (
     Capacity,
     Chance,
+    Likeness,
     Surroundings,
     files_memory,
     sut_cpus,
@@ -20,6 +21,7 @@ __all__ = [
     "HUB_INTERFACE",
     "Capacity",
     "Chance",
+    "Likeness",
     "Surroundings",
     "boot_limit_s",
     "expected_seconds",

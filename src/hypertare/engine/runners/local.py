@@ -14,8 +14,7 @@ from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.words import is_text
 from hypertare.design import planner
-from hypertare.design.planner import Surroundings
-from hypertare.design.planner.surroundings import Likeness
+from hypertare.design.planner import Likeness, Surroundings
 from hypertare.engine.asked_on_benches import AskedOnBenches
 from hypertare.engine.campaign import Campaign
 from hypertare.engine.laboratory import Asking, Backend
