@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hypertare.design.trials import FinishedTrial
+from hypertare.findings.doubt import of_rates
 from hypertare.findings.levels import factors_of, level_changes, referenced, unmeasured
 from hypertare.findings.ruling import Rules
+from hypertare.findings.series import series
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.runs.summary import LevelChange
 from hypertare.study.factors import concerns
@@ -155,13 +157,28 @@ def test_a_level_that_was_not_offered_is_compared_with_nothing() -> None:
             "guest",
             block,
             {"goodput": value, "offered_share": value / asked},
-            {"workload": "tcp", path: rate},
+            {"workload": "load", path: rate},
         )
         for rate, goodput, asked in (("50M", 50e6, 50e6), ("300M", 55e6, 300e6))
         for block, value in enumerate(noisy(goodput, 6, 0.002, shared=False))
     ]
-    (one,) = level_changes(made, {path: ("50M", "300M")}, {"tcp": GOODPUT}, RULES)
+    (one,) = level_changes(made, {path: ("50M", "300M")}, {"load": GOODPUT}, RULES)
     assert one.doubt is not None and "sent 18 % of the rate that it was asked for" in one.doubt
+    # What another setting changes there is not in doubt, and the run has a warning.
+    (other,) = level_changes(
+        [
+            trial("guest", n, {"goodput": v, "offered_share": 0.5}, {"workload": "load", MTU: mtu})
+            for mtu, goodput in ((1500, 55e6), (9000, 80e6))
+            for n, v in enumerate(noisy(goodput, 6, 0.002, shared=False))
+        ],
+        {MTU: (1500, 9000)},
+        {"load": GOODPUT},
+        RULES,
+    )
+    assert other.doubt is None and other.verdict == "gains"
+    (text,) = of_rates(series(made))
+    assert "in 1 of 2 settings" in text and "rate 300M), 18 % of it" in text
+    assert not list(of_rates(series(made[:6])))
 
 
 def test_a_level_of_which_nothing_was_begun_is_known() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hypertare.base.level import Level, key
 from hypertare.base.units import parse_of_capacity, parse_rate
 from hypertare.base.words import level_text
-from hypertare.findings.doubt import not_offered
+from hypertare.findings.doubt import not_offered, rate_of
 from hypertare.runs.summary import Curve, Estimate
 from hypertare.stats.overload import LEAST, Offered, shape, unknown_shape
 from hypertare.workloads.sending import OFFERED
@@ -25,17 +25,13 @@ def curves(estimates: Iterable[Estimate]) -> Iterator[Curve]:
     for one in estimates:
         if one.response == OFFERED.name:
             shares[one.platform, key(one.cell)] = one.estimate
-        path = rate_path(one.cell)
+        path = rate_of(one.cell)
         if one.response == RESPONSE and path in one.cell:
             rest = {factor: level for factor, level in one.cell.items() if factor != path}
             groups.setdefault((one.platform, key(rest)), []).append(one)
     for group in sorted(groups.values(), key=lambda group: _place(group[0])):
         if len(group) >= LEAST:
             yield _curve(group, shares)
-
-
-def rate_path(cell: Mapping[str, Level]) -> str:
-    return f"workloads.{cell.get('workload')}.rate"
 
 
 def offered(level: Level) -> float:
@@ -46,7 +42,7 @@ def offered(level: Level) -> float:
 
 def _place(one: Estimate) -> tuple[object, ...]:
     """Sorts by platform and levels, numbers by size."""
-    path = rate_path(one.cell)
+    path = rate_of(one.cell)
     levels = (level for factor, level in sorted(one.cell.items()) if factor != path)
     return (
         one.platform,
@@ -56,7 +52,7 @@ def _place(one: Estimate) -> tuple[object, ...]:
 
 def _curve(group: list[Estimate], shares: Mapping[tuple[str, object], float]) -> Curve:
     first = group[0]
-    path = rate_path(first.cell)
+    path = rate_of(first.cell)
     by_rate = {offered(one.cell[path]): one for one in group}
     missed = {
         rate: why

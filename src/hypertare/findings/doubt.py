@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
+from hypertare.base.level import Level
+from hypertare.base.words import listing, place
 from hypertare.design.trials import FinishedTrial
+from hypertare.findings.series import Series
 from hypertare.workloads.sending import OFFERED
 from hypertare.workloads.streams_at_once import RESPONSES as OF_STREAMS
 
@@ -16,14 +19,10 @@ LEAST_OFFERED = 0.95
 """Of the rate that peers were asked to send. As much as `stats.overload.FOLLOWS` takes for following."""
 
 _OF_GOODPUT = frozenset({"goodput", "line_share", *(one.name for one in OF_STREAMS)} - {"overlap"})
-_OF_RATE = _OF_GOODPUT | {"packet_rate", "loss", "reordered", "capture_drops"}
 
 
 def doubt(response: str, trials: Sequence[FinishedTrial]) -> str | None:
     """Why a mean of these trials decides nothing, whatever its interval says; none where it may."""
-    of_rate = response in _OF_RATE or response.startswith("drops_")
-    if of_rate and (why := not_offered(_offered_share(trials))):
-        return why
     little = [trial for trial in trials if trial.values.get("overlap", 1.0) < LEAST_OVERLAP]
     if response not in _OF_GOODPUT or not little:
         return None
@@ -34,13 +33,34 @@ def doubt(response: str, trials: Sequence[FinishedTrial]) -> str | None:
 
 
 def not_offered(share: float) -> str | None:
-    """Of a rate of which peers sent so much; none where that is near enough."""
+    """Of a rate of which peers sent so much; none where that is near enough.
+
+    It concerns what is said of the rate: its goodput and loss are those of less. What another setting
+    changes at the same rate is not in doubt, for a busy receiver may slow a sender on the same CPUs.
+    """
     if share >= LEAST_OFFERED:
         return None
     sent = f"{100 * share:.0f} %"
     return f"its peer sent {sent} of the rate that it was asked for, so no receiver had this rate"
 
 
-def _offered_share(trials: Sequence[FinishedTrial]) -> float:
+def offered_share(trials: Sequence[FinishedTrial]) -> float:
     """Of the rate that peers were asked to send, the part that they sent; 1 where nothing else is known."""
     return fmean([trial.values.get(OFFERED.name, 1.0) for trial in trials] or [1.0])
+
+
+def rate_of(cell: Mapping[str, Level]) -> str:
+    """The path of the rate that is offered in a cell."""
+    return f"workloads.{cell.get('workload')}.rate"
+
+
+def of_rates(every: Sequence[Series]) -> Iterator[str]:
+    """A warning that names the settings whose rate was not offered."""
+    short = [(one, share) for one in every if (share := offered_share(one.good)) < LEAST_OFFERED]
+    if short:
+        named = (f"{place(one.platform, one.cell)}, {100 * share:.0f} %" for one, share in short)
+        yield (
+            f"A peer sent less than the rate that it was asked for, in {len(short)} of {len(every)} "
+            f"settings ({listing(named, 3)} of it): figures there are of the rate that was sent "
+            "(offered_share), and say nothing of a receiver at more."
+        )

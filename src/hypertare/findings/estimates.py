@@ -152,8 +152,6 @@ def estimate(
             # Nobody reads what stands beside a gain.
             made = made if why is None else made.model_copy(update={"verdict": None})
         made = made.model_copy(update={"doubt": why})
-        if any(doubt(response.name, side.good) for side in (draft.one, draft.base) if side):
-            made = made.model_copy(update={"verdict": None})
         if response.name == GOODPUT:
             made = made.model_copy(update=_of_alone(one, every, rules))
         found.append(made)

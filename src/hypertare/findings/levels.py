@@ -16,7 +16,7 @@ from hypertare.base.level import Level, key, same
 from hypertare.base.response import Response
 from hypertare.base.words import level_text
 from hypertare.design.trials import FinishedTrial
-from hypertare.findings.doubt import doubt
+from hypertare.findings.doubt import doubt, not_offered, offered_share, rate_of
 from hypertare.findings.ruling import Comparison, Rules, ends_of, judged
 from hypertare.findings.series import Series, baseline_of, paired, series
 from hypertare.runs.summary import LevelChange
@@ -217,7 +217,7 @@ def _draft(
         blocks=comparison.blocks,
         confidence=rules.confidence,
         exact=rules.clock == "virtual" and comparison.mean.interval.constant,
-        doubt=_doubt(pairs, response.name),
+        doubt=_doubt(pairs, factor, response.name),
     )
     return _Draft(_with_points(change, pairs, response, costs, rules), comparison, response)
 
@@ -282,9 +282,13 @@ def _common(pairs: Sequence[_Pair], factor: str) -> dict[str, Level]:
     }
 
 
-def _doubt(pairs: Sequence[_Pair], response: str) -> str | None:
-    sides = (side for pair in pairs for side in (pair.reference, pair.other))
-    return next((why for side in sides if (why := doubt(response, side.good))), None)
+def _doubt(pairs: Sequence[_Pair], factor: str, response: str) -> str | None:
+    for side in (side for pair in pairs for side in (pair.reference, pair.other)):
+        if why := doubt(response, side.good):
+            return why
+        if factor == rate_of(side.cell) and (why := not_offered(offered_share(side.good))):
+            return why
+    return None
 
 
 # --- what a level changes of the cost

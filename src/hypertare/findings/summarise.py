@@ -64,6 +64,7 @@ def summarise(
     from hypertare.findings.claims import Conditions, judge
     from hypertare.findings.conditions import disturbances, warning
     from hypertare.findings.curves import curves
+    from hypertare.findings.doubt import of_rates
     from hypertare.findings.estimates import estimate
     from hypertare.findings.levels import level_changes
     from hypertare.findings.nearness import shifts
@@ -150,6 +151,7 @@ def summarise(
                 [
                     *_unmeasured(meta, trials, complete=last.what == "completed"),
                     *_first_executions(of.first_executions),
+                    *of_rates(every),
                     *_warnings(store, complete=last.what == "completed"),
                     *map(warning, disturbed),
                     *_missed(meta, found),
