@@ -25,7 +25,14 @@ from hypertare.study.walk import WalkSettings
 from hypertare.workloads.registry import KINDS
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").glob("*.md"),
+    ]
+)
 PAGE = ROOT / "docs" / "study-files.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
@@ -142,3 +149,10 @@ def test_every_commit_that_a_page_cites_is_in_the_history() -> None:
     assert len(cited) > 20
     unknown = [one for one in cited if not any(known.startswith(one[1]) for known in history)]
     assert unknown == []
+
+
+def test_the_first_study_is_one() -> None:
+    text = (ROOT / "docs" / "first-study.md").read_text()
+    parts = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    made = StudyFile("\n".join(parts), "polls").study()
+    assert (len(parts), len(made.claims), made.name) == (2, 1, "polls")
