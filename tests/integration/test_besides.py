@@ -25,6 +25,15 @@ def test_calls_that_wait_for_a_disk_are_counted_in_the_warmup(lab: Lab) -> None:
         assert ran.status == 0 and "on a disk" not in ran.out, ran
 
 
+def test_with_a_terminal_it_has_one_on_every_platform(lab: Lab) -> None:
+    look = "import os; assert all(map(os.isatty, range(3))); open('/dev/tty').close()"
+    ran = lab.run("weigh", *FEW, "--tty", "--out", "run", "--", lab.python, "-c", look)
+    assert ran.status == 0, ran
+    assert {trial[5] for trial in trials(lab.work / "run")} == {"ok"}
+    ran = lab.run("weigh", *FEW, "--tty", "--input", "f", "--", "cat")
+    assert ran.status == 2 and "--input" in ran.err, ran
+
+
 def test_what_is_left_running_is_killed_and_said(lab: Lab) -> None:
     before = Traces.now()
     ran = lab.run("weigh", *FEW, "--", "sh", "-c", "sleep 1234 & sleep 0.1")

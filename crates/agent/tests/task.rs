@@ -63,6 +63,7 @@ fn command(argv: &[&str]) -> Command {
         in_files: false,
         warmup: false,
         watch_syncs: false,
+        tty: false,
         prepare: None,
         input: None,
     }
@@ -131,6 +132,22 @@ fn what_it_leaves_running_is_named_and_gone() {
     assert_eq!(left.error, None);
     assert_eq!(left.text["left"], "sleep");
     assert!(!run(shell("sleep 0.1 & wait")).text.contains_key("left"));
+}
+
+#[test]
+fn with_a_terminal_it_has_one_of_its_own() {
+    let look =
+        "test -t 0 && test -t 1 && test -t 2 && stty size && : </dev/tty && ps -o tty= $$; exit 0";
+    let seen = run(Command { tty: true, ..shell(look) });
+    assert_eq!(seen.error, None);
+    assert!(seen.text["stdout"].contains("24 80\r\n"), "{:?}", seen.text);
+    assert!(seen.text["stdout"].contains("pts/"), "{:?}", seen.text);
+    assert_eq!(seen.text["stderr"], "");
+    let failed = error(Command { tty: true, ..shell("echo oops; exit 3") });
+    assert!(failed.contains("exit status 3") && failed.contains("oops"), "{failed}");
+    // What is behind a session's terminal hangs up with its leader; another session stays, and is named.
+    let left = run(Command { tty: true, ..shell("setsid sleep 1234 & sleep 0.1") });
+    assert_eq!(left.text["left"], "sleep");
 }
 
 #[test]

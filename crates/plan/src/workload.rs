@@ -104,6 +104,9 @@ pub struct Command {
     /// Count its calls that wait for a disk, which slows these: of a run that is not counted.
     #[serde(default)]
     pub watch_syncs: bool,
+    /// It has a terminal of its own as its standard input, output and error.
+    #[serde(default)]
+    pub tty: bool,
 }
 
 /// A program that others speak with. Says `ready` once it listens; ends when told to, and not before.

@@ -22,6 +22,7 @@ def study_file(
     design: dict[str, object],
     prepare: str | None,
     input: str | None = None,
+    tty: bool = False,
     value: Mapping[str, object] | None = None,
     peer: str | None = None,
     question: str | None = None,
@@ -31,6 +32,7 @@ def study_file(
     Args:
         commands: one, or several that are compared: then they are the levels of a factor.
         input: the file that each run has as standard input.
+        tty: they have a terminal of their own.
         value: how the figure that leads is found in what they print; without one elapsed time leads.
         peer: a server that each of them speaks with, for a shell.
         question: what it asks; without, what virtualisation costs them.
@@ -45,6 +47,8 @@ def study_file(
         workload["prepare"] = prepare
     if input is not None:
         workload["input"] = input
+    if tty:
+        workload["tty"] = True
     if value is not None:
         workload["value"] = value
     if peer is not None:

@@ -106,6 +106,10 @@ def weigh(
         ),
     ] = None,
     input: Input = None,
+    tty: Annotated[
+        bool,
+        typer.Option("--tty", metavar="", help="Give the command a terminal of its own."),
+    ] = False,
     value: Value = None,
     value_json: ValueJson = None,
     value_name: Annotated[
@@ -257,6 +261,11 @@ def weigh(
             "--cleanup has nothing to do: what a command writes is in memory and forgotten.",
             "Leave it out.",
         )
+    if tty and input is not None:
+        raise InputError(
+            "--tty gives the command a terminal as its standard input, and --input a file.",
+            "Leave one of them out.",
+        )
     _refuse_idle_datapath(datapath, peer)
     commands = commands_of(command, context.meta[AS_IT_IS], parameter_list or [])
     file = study_file(
@@ -288,7 +297,8 @@ def weigh(
             **(_quick(context) if quick else {}),
         },
         prepare=" && ".join(filter(None, (setup, prepare))) or None,
-        input=input_of(input),
+        input=None if tty and input is None else input_of(input),
+        tty=tty,
         value=value_of(value, value_json, value_name, value_unit, higher_is_better),
         peer=peer,
     )

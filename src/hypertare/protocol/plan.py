@@ -571,6 +571,8 @@ class Command(Seam):
     """It is not counted: a guest looks on, to have in memory what the next ones use of the share."""
     watch_syncs: bool = False
     """Count its calls that wait for a disk, which slows these: of a run that is not counted."""
+    tty: bool = False
+    """It has a terminal of its own as its standard input, output and error."""
 
 
 class StreamSend(Seam):

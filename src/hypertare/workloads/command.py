@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
 from hypertare.base import paths
 from hypertare.base.quantities import Waiting
@@ -37,6 +37,7 @@ class CommandSettings(LimitedSettings):
     command: str | tuple[str, ...]
     prepare: str | None = None
     input: str | None = None
+    tty: bool = False
     value: Printed | None = None
     peer: str | tuple[str, ...] | None = None
     expected: Waiting | None = None
@@ -47,6 +48,12 @@ class CommandSettings(LimitedSettings):
         if peer is not None and (not peer or not peer[0].strip()):
             raise ValueError("the peer's server is empty: name a program, or leave 'peer' out")
         return peer
+
+    @model_validator(mode="after")
+    def _reads_one_thing(self) -> CommandSettings:
+        if self.tty and self.input is not None:
+            raise ValueError("with 'tty' its standard input is the terminal: leave 'input' out")
+        return self
 
     @field_validator("command")
     @classmethod
@@ -132,6 +139,7 @@ class CommandSettings(LimitedSettings):
             input=None if self.input is None else Path(self.input),
             warmup=inputs.warmup,
             watch_syncs=inputs.watched,
+            tty=self.tty,
         )
         server = () if self.peer is None else (self._server(self.peer, pair, inputs),)
         return [*server, pair.task("command", pair.node, work)]

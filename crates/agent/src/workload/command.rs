@@ -10,6 +10,7 @@
 pub mod alone;
 mod listeners;
 mod serve;
+mod standard;
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -28,6 +29,7 @@ use super::clock::{STOP_NS, now_ns, to_seconds};
 use super::output::{self, Stream};
 use super::{Context, Outcome, WorkloadKind, descendants, syncs, usage};
 use crate::values::Definition;
+use standard::Standard;
 
 /// Searched when the plan gives no PATH.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -95,19 +97,26 @@ fn prepare_and_measure(spec: &Command, context: &Context) -> Result<Outcome> {
     if let Some(prepare) = &spec.prepare {
         let shell = ["/bin/sh", "-c", prepare].map(str::to_owned);
         surroundings
-            .execute(&shell, None, context, |_| ())
+            .execute(&shell, &Given::default(), context, |_| ())
             .and_then(Ended::check)
             .context("prepare command failed")?;
     }
     // Looked for only now: the program may be what was prepared.
-    let input = spec.input.as_deref();
+    let given = Given { input: spec.input.as_deref(), tty: spec.tty };
     let before = syncs::seen();
-    let ended = surroundings.execute(&spec.argv, input, context, |_| context.ready())?;
+    let ended = surroundings.execute(&spec.argv, &given, context, |_| context.ready())?;
     let mut outcome = ended.check()?.outcome();
     if let (Some(before), Some(after)) = (before, syncs::seen()) {
         outcome.set("syncs", (after - before) as f64);
     }
     Ok(outcome)
+}
+
+/// What one program has beside: a file as its standard input, or a terminal.
+#[derive(Default)]
+struct Given<'a> {
+    input: Option<&'a Path>,
+    tty: bool,
 }
 
 /// What every program of a task finds around itself.
@@ -161,31 +170,24 @@ impl Surroundings {
         }
     }
 
-    /// Executes a program to its end, with a file as its standard input or with none; `started` is called
-    /// once it runs.
+    /// Executes a program to its end; `started` is called once it runs.
     fn execute(
         &self,
         argv: &[String],
-        input: Option<&Path>,
+        given: &Given,
         context: &Context,
         started: impl Fn(Pid),
     ) -> Result<Ended> {
         let Some(name) = argv.first() else { bail!("the command is empty") };
         let file = self.find(name)?;
-        let (stdout, stdout_write) = Stream::new()?;
-        let (stderr, stderr_write) = Stream::new()?;
-        let input = self.cwd.join(input.unwrap_or(Path::new("/dev/null")));
-        let stdin = std::fs::File::open(&input).with_context(|| {
-            format!("its standard input {} cannot be opened there", input.display())
-        })?;
+        let (standard, (stdout, stderr)) = match given.tty {
+            true => standard::terminal()?,
+            false => {
+                standard::files(&self.cwd.join(given.input.unwrap_or(Path::new("/dev/null"))))?
+            }
+        };
         let (end_read, end_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        let spawn = Spawn::new(
-            &file,
-            argv,
-            &self.environment,
-            &self.cwd,
-            [stdin.into(), stdout_write, stderr_write],
-        )?;
+        let spawn = Spawn::new(&file, argv, &self.environment, &self.cwd, standard)?;
         let child = Mutex::new(None);
         let mut keeper = Keeper { stdout, stderr, context, child: &child, told_at: None };
         std::thread::scope(|scope| {
@@ -318,8 +320,8 @@ struct Spawn {
     environment_pointers: Vec<*mut libc::c_char>,
     actions: libc::posix_spawn_file_actions_t,
     attributes: libc::posix_spawnattr_t,
-    /// Standard input, output and error of the program; closed here with the rest.
-    _standard: [OwnedFd; 3],
+    /// Closed here with the rest.
+    _standard: Standard,
 }
 
 impl Spawn {
@@ -328,7 +330,7 @@ impl Spawn {
         argv: &[String],
         environment: &[CString],
         cwd: &Path,
-        standard: [OwnedFd; 3],
+        standard: Standard,
     ) -> Result<Self> {
         let file = c_string(file.as_os_str().as_bytes())?;
         let cwd = c_string(cwd.as_os_str().as_bytes())?;
@@ -339,16 +341,9 @@ impl Spawn {
         let (actions, attributes) = unsafe {
             let mut actions = std::mem::zeroed();
             check(libc::posix_spawn_file_actions_init(&raw mut actions))?;
-            for (target, source) in standard.iter().enumerate() {
-                let target = target as libc::c_int;
-                check(libc::posix_spawn_file_actions_adddup2(
-                    &raw mut actions,
-                    source.as_raw_fd(),
-                    target,
-                ))?;
-            }
+            let own_session = give(&raw mut actions, &standard)?;
             check(libc::posix_spawn_file_actions_addchdir_np(&raw mut actions, cwd.as_ptr()))?;
-            (actions, attributes()?)
+            (actions, attributes(own_session)?)
         };
         Ok(Spawn {
             file,
@@ -391,19 +386,51 @@ impl Drop for Spawn {
     }
 }
 
+/// Puts what it has as standard input, output and error into place; whether that is a terminal, which is of
+/// a session: the first that its leader opens is the session's.
+///
+/// # Safety
+/// The actions are initialised.
+unsafe fn give(
+    actions: *mut libc::posix_spawn_file_actions_t,
+    standard: &Standard,
+) -> std::io::Result<bool> {
+    // SAFETY: as above; the name is copied.
+    unsafe {
+        match standard {
+            Standard::Files(files) => {
+                for (target, source) in (0..).zip(files) {
+                    let source = source.as_raw_fd();
+                    check(libc::posix_spawn_file_actions_adddup2(actions, source, target))?;
+                }
+                Ok(false)
+            }
+            Standard::Terminal { name, .. } => {
+                let name = name.as_ptr();
+                check(libc::posix_spawn_file_actions_addopen(actions, 0, name, libc::O_RDWR, 0))?;
+                for target in 1..3 {
+                    check(libc::posix_spawn_file_actions_adddup2(actions, 0, target))?;
+                }
+                Ok(true)
+            }
+        }
+    }
+}
+
 /// A process group of its own, no signal blocked, none ignored: Rust ignores SIGPIPE, and whoever
 /// started us may have ignored others (`nohup`, a shell's `&`). Only those are reset: each one costs
 /// the child a system call of the measured time.
 ///
 /// Not a session of its own: the kernel makes a scheduling group for every session (autogroup),
 /// which took some 80 us of the measured time and put the program in competition with its own
-/// reader. The task's process has the session instead.
+/// reader. The task's process has the session instead, unless the program has a terminal.
 ///
 /// # Safety
 /// The result must be destroyed by `posix_spawnattr_destroy`.
-unsafe fn attributes() -> std::io::Result<libc::posix_spawnattr_t> {
-    let flags =
-        libc::POSIX_SPAWN_SETPGROUP | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
+unsafe fn attributes(own_session: bool) -> std::io::Result<libc::posix_spawnattr_t> {
+    let apart =
+        if own_session { libc::POSIX_SPAWN_SETSID.into() } else { libc::POSIX_SPAWN_SETPGROUP };
+    let flags = apart | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
     // SAFETY: every set and the attributes are initialised before use.
     unsafe {
         let mut attributes = std::mem::zeroed();

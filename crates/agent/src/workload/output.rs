@@ -33,6 +33,17 @@ impl Stream {
         Ok((Stream { pipe: Some(read.into()), tail: Tail::default() }, write))
     }
 
+    /// The stream that comes of a terminal's own end; it ends with the last who has the other one.
+    pub fn of_terminal(own: OwnedFd) -> Result<Self> {
+        rustix::io::ioctl_fionbio(&own, true)?;
+        Ok(Stream { pipe: Some(own.into()), tail: Tail::default() })
+    }
+
+    /// One that nothing comes by.
+    pub fn none() -> Self {
+        Stream { pipe: None, tail: Tail::default() }
+    }
+
     /// Takes in what is there now, but no more than a pipe can hold: who writes endlessly must not
     /// keep the reader here.
     pub fn take_in(&mut self) {

@@ -37,6 +37,7 @@ impl Alone for Arguments {
             in_files: false,
             warmup: false,
             watch_syncs: false,
+            tty: false,
             input: None,
             prepare: self.prepare,
         };
