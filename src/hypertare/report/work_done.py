@@ -161,11 +161,9 @@ def _elapsed(summary: Summary, of: Collection[str]) -> Iterator[Estimate]:
 
 
 def _whole_seconds(one: Estimate) -> int | None:
-    """That its interval is just beyond; none of another one."""
+    """That it takes, and hardly more; none of another time."""
     whole = int(one.estimate + _EARLY_S)
-    ends = (one.estimate, one.low, one.high)
-    beyond = [end - whole for end in ends if end is not None]
-    return whole if whole and all(-_EARLY_S <= s <= _START_S for s in beyond) else None
+    return whole if whole and one.estimate - whole <= _START_S else None
 
 
 class _Cpu:
