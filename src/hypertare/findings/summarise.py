@@ -238,7 +238,8 @@ def _only_warmed_up(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:
     """Workloads of which the time limit, or an interruption, came before anything was measured."""
     kinds: dict[str, set[str]] = {}
     for trial in trials:
-        kinds.setdefault(trial.planned.workload, set()).add(trial.planned.kind)
+        if trial.status == "ok" or trial.planned.kind == "measured":
+            kinds.setdefault(trial.planned.workload, set()).add(trial.planned.kind)
     return tuple(
         name for name, found in kinds.items() if "warmup" in found and "measured" not in found
     )
