@@ -156,6 +156,8 @@ def tune(
             "--prepare": prepare,
             "--input": input,
             "--value": value,
+            "--value-json": value_json,
+            "--higher-is-better": higher_is_better or None,
         }
         if command:
             file = _of_command(
@@ -167,7 +169,7 @@ def tune(
                 huge_pages=allow_huge_pages,
             )
         else:
-            _refuse_without_command(asked_of_command | {"--value-json": value_json})
+            _refuse_without_command(asked_of_command)
             file = asked_study(_only(words or []))
         _override(file, set_ or [], quick, goal, budget)
         if from_ is not None:
@@ -226,7 +228,7 @@ def _of_command(
     platform = str(_OF_COMMAND["platform"])
     file = study_file(
         [command],
-        name="tune",
+        name="command",
         question=f"Which settings of a guest make `{shown(command)}` faster than the defaults?",
         platforms=[BASELINE, platform],
         varied={},

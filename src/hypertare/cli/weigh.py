@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,9 +22,6 @@ from hypertare.cli.options import (
 )
 from hypertare.cli.verb import AS_IT_IS
 from hypertare.stats.practical import THRESHOLD
-
-if TYPE_CHECKING:
-    pass
 
 
 def weigh(

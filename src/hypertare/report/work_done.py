@@ -16,6 +16,8 @@ SHORT_S = 0.005
 """Less is the start of a program and hardly its work."""
 
 _MOST_LETTERS = 200
+_MOST_OF_NAME = 15
+"""Letters that the kernel keeps of a process's name."""
 
 LEFT = "left"
 """Beside the texts that a command printed, the names of processes that it left behind."""
@@ -84,7 +86,8 @@ class Besides:
         for record in records:
             if isinstance(record, TaskResult):
                 if names := record.text.get(LEFT):
-                    self._left.setdefault(workload, set()).update(names.split("\n"))
+                    short = (name[:_MOST_OF_NAME] for name in names.split("\n"))
+                    self._left.setdefault(workload, set()).update(short)
                 if syncs := record.values.get("syncs"):
                     self._syncs[workload] = max(syncs, self._syncs.get(workload, 0.0))
 
