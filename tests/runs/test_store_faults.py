@@ -165,7 +165,7 @@ def test_killed_while_starting_leaves_nothing_in_the_way(tmp_path: Path) -> None
     directory = tmp_path / "run"
     directory.mkdir()
     (directory / RUN_FILE).touch()
-    with pytest.raises(InputError, match="is not a run"):
+    with pytest.raises(InputError, match="is empty: the run was ended"):
         Store.open(directory)
     with Store.create(directory, factory.meta(factory.Script())) as store:
         assert store.next_trial_id == 0
@@ -266,7 +266,9 @@ def test_no_run_there(tmp_path: Path) -> None:
 def test_a_foreign_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "some.sqlite"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"is not a run of hypertare|is damaged"):
+    with pytest.raises(
+        InputError, match=r"is not a run of hypertare|is damaged|is empty: the run was"
+    ):
         Store.open(path)
 
 

@@ -596,6 +596,10 @@ def _existing(path: Path) -> Path:
         raise InputError(
             f"{path} cannot be read: {error.strerror}.", "Check its permissions."
         ) from error
+    if not head:
+        raise InputError(
+            f"{found} is empty: the run was ended before it had begun.", "Start it anew."
+        )
     if head != _MAGIC:
         raise _foreign(found)
     return found
