@@ -110,7 +110,8 @@ def test_one_core_polls_for_two_guests(lab: Lab) -> None:
         [values["datapath_s"] for _, _, values in counted(run, "outside", guest)]
         for guest in ("guest1-1", "guest1-2")
     )
-    assert first == pytest.approx(second, rel=0.01) and min(first) > 0
+    # It is read for one after the other, and polls meanwhile.
+    assert first == pytest.approx(second, rel=0.01, abs=0.02) and min(first) > 0
     lab.assert_nothing_left(before)
 
 
