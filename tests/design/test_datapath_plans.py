@@ -64,13 +64,13 @@ def test_auto_is_what_libvirt_does_and_qemu_on_an_emulated_machine(
 ) -> None:
     there = replace(on(accelerator), has_vhost=has_vhost)
     (guest,) = guests(study_file(sut, machine), there)
-    assert guest.datapath == expected
+    assert guest.settings.datapath == expected
 
 
 def test_levels_are_guests_of_one_bench_and_share_a_baseline() -> None:
     file = study_file(before=FACTOR)
     assert len(make(file.study(), 1).plots) == 1
-    found = [guest.datapath for guest in guests(file, on())]
+    found = [guest.settings.datapath for guest in guests(file, on())]
     assert found == ["qemu", "vhost", "vhost-user", "sidecore"]
     with_paths = {"sut.datapath": "vhost", "sut.queues": 2}
     assert batch.seed_of(1, with_paths, 0) == batch.seed_of(1, {}, 0)
@@ -79,7 +79,7 @@ def test_levels_are_guests_of_one_bench_and_share_a_baseline() -> None:
 def test_settings_reach_the_plan_and_only_our_processes_are_read() -> None:
     sut = 'cpus = 2\nqueues = 2\npoll_us = 50\ndatapath = "vhost"'
     (guest,) = guests(study_file(sut), replace(on(), cpus=(0, 1)))
-    assert (guest.queues, guest.poll_us) == (2, 50)
+    assert (guest.settings.queues, guest.settings.poll_us) == (2, 50)
     for datapath, reads in (("vhost", False), ("vhost-user", True), ("sidecore", True)):
         file = study_file(f'datapath = "{datapath}"')
         plot = make(file.study(), 1).plots[0]

@@ -87,10 +87,8 @@ def guest(name: str, paging: plan.Paging, pages: Literal["4K", "2M"], memory: in
         accelerator="kvm",
         kernel=Path("/") / GUEST_KERNEL,
         initramfs=(Path("/") / GUEST_INITRAMFS,),
-        cpu_model=INNER_CPU,
         boot_limit_s=60,
-        paging=paging,
-        pages=pages,
+        settings=plan.GuestSettings(cpu_model=INNER_CPU, paging=paging, pages=pages),
     )
     return plan.Node(name=name, kind=kind)
 

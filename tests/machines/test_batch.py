@@ -74,8 +74,8 @@ def test_an_emulated_machine_has_defaults_of_its_own() -> None:
         ("[factors]\n'sut.cpus' = [1, 16]", "in virtual time a machine has 1 to 8"),
         ("[emulated]\nquantum = 0", "within 1 ns to 10 ms"),
         ("[emulated]\nquantum = '11ms'", "within 1 ns to 10 ms"),
-        ("[sut]\npaging = 'nested'", "add 'guest' to sut.platforms"),
-        ("[factors]\n'sut.pages' = ['4K', '2M']", "add 'guest' to sut.platforms"),
+        ("[sut]\npaging = 'nested'", "of the platform guest: add it"),
+        ("[factors]\n'sut.pages' = ['4K', '2M']", "of the platform guest: add it"),
         ("[sut]\nplatforms = ['native', 'guest']\npaging = 'both'", "'both' is not allowed"),
         (
             "[sut]\nplatforms = ['native', 'guest']\npages = '2M'\nmemory = '193M'",
@@ -543,11 +543,11 @@ def test_a_guest_s_pc_is_a_kvm_host_and_the_baseline_s_has_no_guest() -> None:
     assert plain.pc.seed == guest.pc.seed and plain.pc.cpu_model == guest.pc.cpu_model
     kind = guest.bench.nodes[1].kind
     assert isinstance(kind, plan.Guest)
-    assert (kind.accelerator, kind.paging, kind.pages) == ("kvm", "nested", "4K")
+    assert (kind.accelerator, kind.settings.paging, kind.settings.pages) == ("kvm", "nested", "4K")
     assert str(kind.kernel) == "/guest/kernel"
     # What it has of chance comes from the seed, and its kernel is told what the study says.
     inner = {"pci=noearly,lastbus=0", "random.trust_cpu=off", "hypertare.seed=7", "quiet"}
-    assert inner <= set(kind.kernel_args)
+    assert inner <= set(kind.settings.kernel_args)
     assert boots_of(KVM, 8)[0].steps != guest.steps == boots_of(KVM)[0].steps
 
 

@@ -22,7 +22,12 @@ from hypertare.study import StudyFile, Sut
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 BOOTS_FROM = Path("/kernel"), Path("/initramfs")
 INPUTS = NodeInputs(
-    cpus=2, memory=1 << 28, boot_limit_s=9.0, accelerator="tcg", boots_from=BOOTS_FROM
+    cpus=2,
+    memory=1 << 28,
+    boot_limit_s=9.0,
+    accelerator="tcg",
+    settings=plan.GuestSettings(),
+    boots_from=BOOTS_FROM,
 )
 NODES = get_args(get_args(plan.NodeKind)[0])
 

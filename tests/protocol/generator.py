@@ -213,6 +213,9 @@ def _default(field: Schema, is_required: bool) -> str:
     if is_required:
         return ""
     default = field.get("default")
+    if isinstance(default, dict):
+        # Rust's `Default` of a type, which the type's own fields say too.
+        return f" = {_annotation(field)}()"
     return " = ()" if default == [] else f" = {default!r}"
 
 

@@ -11,12 +11,13 @@ import pytest
 from pydantic import BaseModel
 
 from hypertare.base.level import Level
-from hypertare.knobs.commands import System
 from hypertare.knobs.registry import HOST_KNOBS, Knobs
+from hypertare.platforms.commands import System
+from hypertare.platforms.registry import find
 from hypertare.tune.commands import step, steps
 from hypertare.tune.space import LEFT
 
-GUEST = System()
+GUEST = System(find("guest"))
 TABLES: dict[str, type[BaseModel]] = {
     name: one
     for name, field in Knobs.model_fields.items()
@@ -41,7 +42,7 @@ def paths() -> list[str]:
 @pytest.mark.parametrize("path", paths())
 def test_every_knob_is_applied_kept_and_undone(path: str, nic: str) -> None:
     level = LEVELS.get(path.split(".")[1], 8192)
-    made = step(path, level, LEFT, System(nic=nic))
+    made = step(path, level, LEFT, System(find("guest"), nic))
     where = "host" if path.split(".")[1] in HOST_KNOBS else "guest"
     assert made.where == where and made.look_first and made.apply and made.undo
     lasting = "modprobe.d" in made.apply[0]
@@ -65,7 +66,7 @@ def test_pages_of_a_guest_are_the_hosts_setting_or_libvirts() -> None:
 def test_merging_is_switched_off_for_good() -> None:
     assert "echo 2 > /sys/kernel/mm/ksm/run" in step("knobs.ksm", False, True, GUEST).apply
     assert "echo 1 > /sys/kernel/mm/ksm/run" in step("knobs.ksm", True, LEFT, GUEST).apply
-    huge = step("knobs.thp", "always", "never", System(platform="container"))
+    huge = step("knobs.thp", "always", "never", System(find("container")))
     assert huge.where == "host"
     assert huge.apply == ("echo always > /sys/kernel/mm/transparent_hugepage/enabled",)
 
@@ -78,10 +79,10 @@ def test_what_a_module_is_told_at_once_it_is_told_when_it_is_loaded_too() -> Non
 
 
 def test_weights_of_a_scheduler_are_the_hypervisor_s() -> None:
-    made = step("knobs.driver_weight", 2048, LEFT, System(platform="xen"))
+    made = step("knobs.driver_weight", 2048, LEFT, System(find("xen")))
     assert made.where == "host" and made.apply == ("xl sched-credit -d Domain-0 -w 2048",)
     assert made.persist and "OLD" in made.undo[0]
-    guests = step("knobs.guest_weights", "256,512", LEFT, System(platform="xen"))
+    guests = step("knobs.guest_weights", "256,512", LEFT, System(find("xen")))
     assert guests.where == "host" and "256,512" in str(guests.note)
 
 
@@ -94,10 +95,10 @@ def test_what_is_hard_to_change_is_for_the_hypervisor() -> None:
     element = ElementTree.fromstring(nic.xml)
     assert element.find("model").attrib == {"type": "e1000"}  # type: ignore[union-attr]
     assert "virtio" in nic.undo[0]
-    native = step("sut.cpus", 2, 1, System(platform="native"))
+    native = step("sut.cpus", 2, 1, System(find("native")))
     assert native.where == "host" and not native.apply and "taskset" in str(native.note)
     # An emulated machine is a guest itself.
-    assert step("sut.cpus", 2, 1, System("emulated", "native")).apply
+    assert step("sut.cpus", 2, 1, System(find("native"), machine_is_virtual=True)).apply
 
 
 def test_sizes_and_switches_are_in_the_tool_s_own_words() -> None:
@@ -185,5 +186,5 @@ def test_queues_and_how_long_vhost_polls() -> None:
     assert "poll-us=50 again" in str(step("sut.poll_us", 0, 50, GUEST).note)
     assert "libvirt has no word for it" in str(polls.note) and not polls.apply
     for path in ("sut.datapath", "sut.queues", "sut.poll_us"):
-        native = step(path, 2, 1, System(platform="native"))
+        native = step(path, 2, 1, System(find("native")))
         assert not native.apply and "no guest" in str(native.note)

@@ -11,8 +11,9 @@ import pytest
 
 from hypertare.base.errors import InputError
 from hypertare.base.level import Level
-from hypertare.knobs.commands import System
 from hypertare.machines import environment
+from hypertare.platforms.commands import System
+from hypertare.platforms.registry import find
 from hypertare.runs.store import Store
 from hypertare.study import StudyFile
 from hypertare.study.tune import PHASE
@@ -192,7 +193,7 @@ def test_another_machine_is_refused(tmp_path: Path) -> None:
 def test_every_network_parameter_has_commands_to_apply_and_undo(tmp_path: Path) -> None:
     space = prepared(run_of(tmp_path / "run")).space
     setting = {knob.path: knob.levels[-1] for knob in space.knobs}
-    made = {one.knob: one for one in steps(setting, space.default, System())}
+    made = {one.knob: one for one in steps(setting, space.default, System(find("guest")))}
     assert {MTU, BUFFER, "knobs.offloads.tso", "knobs.offloads.gso"} < made.keys()
     for path, one in made.items():
         # What a program itself does has no command.

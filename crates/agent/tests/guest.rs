@@ -18,8 +18,8 @@ use agent::vmm::qemu::{Quit, Vmm};
 use agent::vmm::spec::Spec;
 use anyhow::Result;
 use hypertare_plan::{
-    Accelerator, Datapath, Guest, Hello, Interface, MAX_CONSOLE_LINES, NicModel, Node, NodeKind,
-    Record,
+    Accelerator, Guest, GuestSettings, Hello, Interface, MAX_CONSOLE_LINES, NicModel, Node,
+    NodeKind, Record,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -42,14 +42,11 @@ fn guest(kernel_args: &[&str]) -> Guest {
         accelerator: Accelerator::Tcg,
         kernel: path("HYPERTARE_KERNEL"),
         initramfs: vec![path("HYPERTARE_INITRAMFS")],
-        cpu_model: None,
-        kernel_args: kernel_args.iter().map(|&word| word.to_owned()).collect(),
         boot_limit_s: LIMIT.as_secs_f64(),
-        paging: None,
-        pages: None,
-        datapath: Datapath::Qemu,
-        queues: 1,
-        poll_us: None,
+        settings: GuestSettings {
+            kernel_args: kernel_args.iter().map(|&word| word.to_owned()).collect(),
+            ..GuestSettings::default()
+        },
         shared_memory: None,
     }
 }
@@ -243,7 +240,8 @@ fn a_dropped_vmm_is_killed() {
 #[test]
 #[ignore = "starts QEMU: needs HYPERTARE_KERNEL and HYPERTARE_INITRAMFS"]
 fn what_qemu_refuses_is_told_in_its_words() {
-    let wrong = Guest { cpu_model: Some("no-such-cpu".into()), ..guest(&[]) };
+    let mut wrong = guest(&[]);
+    wrong.settings.cpu_model = Some("no-such-cpu".into());
     let mut vmm = start("refused", &wrong).unwrap();
     let error = await_hello(&mut vmm, LIMIT).unwrap_err().to_string();
     assert!(error.starts_with("QEMU ended with exit status: 1: "), "{error}");

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "schema")]
 use crate::path::Path;
-use crate::{Route, Router};
+use crate::{Guest, Route, Router};
 
 /// Nodes and links that the host agent makes, and removes again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -126,101 +126,6 @@ pub struct EngineContainer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Guest {
-    pub cpus: u32,
-    /// Bytes of guest memory.
-    pub memory: u64,
-    pub accelerator: Accelerator,
-    /// Uncompressed kernel (an ELF file with a PVH note boots fastest) or a bzImage.
-    #[cfg_attr(feature = "schema", schemars(with = "Path"))]
-    pub kernel: PathBuf,
-    /// Initramfs archives, loaded one after the other; the agent is their `/init`.
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<Path>"))]
-    pub initramfs: Vec<PathBuf>,
-    /// QEMU's CPU model; `None` means `host` with KVM, and without it `max` less what is slow to
-    /// emulate.
-    #[serde(default)]
-    pub cpu_model: Option<String>,
-    /// Appended to the kernel's command line.
-    #[serde(default)]
-    pub kernel_args: Vec<String>,
-    /// Time from starting the VMM to the agent's first record, in seconds; longer fails the node.
-    pub boot_limit_s: f64,
-    /// How KVM is to translate the guest's addresses; none takes it as it is.
-    #[serde(default)]
-    pub paging: Option<Paging>,
-    /// By which pages the machine is to map the guest's memory; none leaves that to the machine.
-    #[serde(default)]
-    pub pages: Option<Pages>,
-    /// What moves the packets of its virtio-net; those of other models QEMU moves.
-    #[serde(default)]
-    pub datapath: Datapath,
-    /// Pairs of queues of its virtio-net.
-    #[serde(default = "one_queue")]
-    pub queues: u32,
-    /// How long vhost looks for more work before it sleeps, in µs; none leaves it at QEMU's default: not
-    /// at all.
-    #[serde(default)]
-    pub poll_us: Option<u32>,
-    /// Bytes of memory that it shares with the machine, for frames past its card; a power of two.
-    #[serde(default)]
-    pub shared_memory: Option<u64>,
-}
-
-/// What takes a guest's packets from the rings of its card to the machine's kernel, and back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Datapath {
-    /// The VMM's own process.
-    #[default]
-    Qemu,
-    /// The machine's kernel (vhost-net).
-    Vhost,
-    /// A process of the guest's own beside its VMM, which sleeps until it is told.
-    VhostUser,
-    /// One process for all guests of the bench that have this, which never sleeps.
-    Sidecore,
-}
-
-impl Datapath {
-    /// Whether a process of ours does it, which maps the guest's memory.
-    pub fn is_ours(self) -> bool {
-        matches!(self, Datapath::VhostUser | Datapath::Sidecore)
-    }
-}
-
-fn one_queue() -> u32 {
-    1
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Paging {
-    /// The hardware walks the guest's page tables and KVM's (AMD: NPT, Intel: EPT).
-    Nested,
-    /// KVM keeps tables of its own in step with the guest's.
-    Shadow,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub enum Pages {
-    /// Never huge ones.
-    #[serde(rename = "4K")]
-    Small,
-    /// From the machine's pool of huge pages.
-    #[serde(rename = "2M")]
-    Huge,
-    /// Transparent huge pages, where the machine finds room for them.
-    #[serde(rename = "thp")]
-    Transparent,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(deny_unknown_fields)]
 pub struct Domain {
     pub cpus: u32,
     /// Bytes of guest memory.
@@ -239,14 +144,6 @@ pub struct Domain {
     pub kernel_args: Vec<String>,
     /// Time from creating it to the agent's first record, in seconds; longer fails the node.
     pub boot_limit_s: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Accelerator {
-    Kvm,
-    Tcg,
 }
 
 /// An interface of a node on a link.

@@ -12,6 +12,7 @@
 mod assignment;
 mod bench;
 mod constants;
+mod guest;
 mod knob;
 mod line;
 mod order;
@@ -26,6 +27,7 @@ mod workload;
 pub use assignment::*;
 pub use bench::*;
 pub use constants::*;
+pub use guest::*;
 pub use knob::*;
 pub use line::*;
 pub use order::*;

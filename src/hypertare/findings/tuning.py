@@ -7,7 +7,7 @@ from typing import Literal
 
 from hypertare.base.level import Level
 from hypertare.base.response import Better
-from hypertare.knobs.commands import Where
+from hypertare.platforms.commands import Where
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.part import Part
 from hypertare.runs.summary import Clock

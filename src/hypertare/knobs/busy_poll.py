@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypertare.knobs.commands import sysctls
 from hypertare.knobs.knob import KnobKind, Target
+from hypertare.platforms.commands import sysctls
 from hypertare.protocol import plan
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import Field
 
 from hypertare.base.settings import Settings
-from hypertare.knobs.commands import of_interface
 from hypertare.knobs.knob import Count, KnobKind, Target
+from hypertare.platforms.commands import of_interface
 from hypertare.protocol import plan
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.knobs.commands import sysctls
 from hypertare.knobs.knob import KnobKind, Target
+from hypertare.platforms.commands import sysctls
 from hypertare.protocol import plan
 
 BacklogWeight = Annotated[int, Field(ge=1, le=(1 << 31) - 1)]

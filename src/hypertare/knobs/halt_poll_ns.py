@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.knobs.commands import Change, Entry, into, slug
 from hypertare.knobs.knob import KnobKind, Target
+from hypertare.platforms.commands import Change, Entry, into, slug
 from hypertare.protocol import plan
 
 HaltPoll = Annotated[int, Field(ge=0, le=10_000_000)]

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
 from pydantic import Field, model_validator
 
 from hypertare.base.settings import Settings
-from hypertare.knobs.commands import Maker
+from hypertare.platforms.commands import Maker
 from hypertare.protocol import plan
 
 Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]

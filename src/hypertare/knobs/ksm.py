@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from hypertare.base.settings import Settings
-from hypertare.knobs.commands import Change, Entry, of_memory
 from hypertare.knobs.knob import Count, KnobKind, Target
+from hypertare.platforms.commands import Change, Entry, of_memory
 from hypertare.protocol import plan
 
 

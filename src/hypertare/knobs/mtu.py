@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.knobs.commands import Change, Entry, commanded, quoted
 from hypertare.knobs.knob import KnobKind, Target
+from hypertare.platforms.commands import Change, Entry, commanded, quoted
 from hypertare.protocol import plan
 
 LEAST_MTU = 68

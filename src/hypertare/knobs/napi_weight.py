@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.knobs.commands import Change, Entry, commanded, into, slug
 from hypertare.knobs.knob import KnobKind, Target
+from hypertare.platforms.commands import Change, Entry, commanded, into, slug
 from hypertare.protocol import plan
 from hypertare.protocol.constants import NAPI_MODULE, NAPI_WEIGHT_FILE
 

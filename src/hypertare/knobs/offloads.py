@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from hypertare.knobs.commands import Change, Entry, commanded, on_or_off
 from hypertare.knobs.knob import KnobKind, Target
+from hypertare.platforms.commands import Change, Entry, commanded, on_or_off
 from hypertare.protocol import plan
 
 

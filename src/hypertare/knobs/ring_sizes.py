@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hypertare.knobs.commands import Change, Entry, commanded, one_line
 from hypertare.knobs.knob import Count, KnobKind, SomeOf, Target
+from hypertare.platforms.commands import Change, Entry, commanded, one_line
 from hypertare.protocol import plan
 
 Descriptors = Annotated[Count, Field(ge=1)]

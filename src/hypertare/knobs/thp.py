@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from pydantic import model_validator
 
 from hypertare.base.settings import Settings
-from hypertare.knobs.commands import Maker, Where, of_memory
 from hypertare.knobs.knob import Count, KnobKind, Place, Target
+from hypertare.platforms.commands import Maker, Where, of_memory
 from hypertare.protocol import plan
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from hypertare.platforms.guest_settings import OF_HYPERVISOR, ON_ONE_BENCH
 from hypertare.platforms.pc_class import PcClass
 from hypertare.platforms.platform import NodeInputs, Platform
 from hypertare.protocol import plan
@@ -43,15 +44,8 @@ class Guest(Platform):
     name = "guest"
     has_own_kernel = True
     image = "guest"
-    own_settings = frozenset(
-        {
-            *("nic", "kernel", "accelerator", "cpu_model", "kernel_args"),
-            *("datapath", "queues", "poll_us"),
-        }
-    )
-    hypervisor_settings = frozenset(
-        {"datapath", "queues", "poll_us", "paging", "pages", "guest_cpus"}
-    )
+    own_settings = ON_ONE_BENCH | {"nic", "kernel", "accelerator"}
+    hypervisor_settings = OF_HYPERVISOR | {"guest_cpus"}
     uses_accelerator = True
     is_counted_by_kvm = True
     weighted_by = "cgroups"
@@ -70,30 +64,24 @@ class Guest(Platform):
 
     def node(self, inputs: NodeInputs) -> plan.NodeKind:
         """A guest of an emulated machine has that as its KVM host."""
-        accelerator, cpu_model, kernel_args = (
-            inputs.accelerator,
-            inputs.cpu_model,
-            inputs.kernel_args,
-        )
+        accelerator, settings = inputs.accelerator, inputs.settings
         if inputs.inner_seed is not None:
             accelerator = "kvm"
-            cpu_model = INNER_CPU + ("" if inputs.injects_once else UNMENDED)
             of_chance = ("random.trust_cpu=off", f"{SEED_PARAMETER}{inputs.inner_seed}")
-            kernel_args = (_ONE_BUS, *of_chance, *kernel_args)
+            settings = settings.model_copy(
+                update={
+                    "cpu_model": INNER_CPU + ("" if inputs.injects_once else UNMENDED),
+                    "kernel_args": (_ONE_BUS, *of_chance, *settings.kernel_args),
+                }
+            )
         return plan.Guest(
             cpus=inputs.cpus,
             memory=inputs.memory,
             accelerator=accelerator,
             kernel=inputs.kernel,
             initramfs=inputs.initramfs,
-            cpu_model=cpu_model,
-            kernel_args=kernel_args,
             boot_limit_s=inputs.boot_limit_s,
-            paging=inputs.paging,
-            pages=inputs.pages,
-            datapath=inputs.datapath,
-            queues=inputs.queues,
-            poll_us=inputs.poll_us,
+            settings=settings,
             shared_memory=inputs.shared_memory,
         )
 

@@ -35,14 +35,8 @@ class NodeInputs:
     memory: int
     boot_limit_s: float
     accelerator: plan.Accelerator
+    settings: plan.GuestSettings
     boots_from: tuple[Path, Path] | None = None
-    cpu_model: str | None = None
-    kernel_args: tuple[str, ...] = ()
-    paging: plan.Paging | None = None
-    pages: plan.Pages | None = None
-    datapath: plan.Datapath = "qemu"
-    queues: int = 1
-    poll_us: int | None = None
     shared_memory: int | None = None
     inner_seed: int | None = None
     injects_once: bool = False

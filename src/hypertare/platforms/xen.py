@@ -56,7 +56,7 @@ class Xen(Platform):
             memory=inputs.memory,
             kernel=inputs.kernel,
             initramfs=inputs.initramfs,
-            kernel_args=(*_ARGUMENTS, *inputs.kernel_args),
+            kernel_args=(*_ARGUMENTS, *inputs.settings.kernel_args),
             boot_limit_s=inputs.boot_limit_s,
         )
 

@@ -48,6 +48,31 @@ Datapath = Literal["qemu", "vhost", "vhost-user", "sidecore"]
 """
 
 
+class GuestSettings(Seam):
+    """What a study may set of a guest. Python's `platforms/guest_settings.py` takes these fields
+    over by name, with the rules of each and its words for libvirt and QEMU.
+    """
+
+    cpu_model: str | None = None
+    """QEMU's CPU model; `None` means `host` with KVM, and without it `max` less what is slow to
+    emulate.
+    """
+    kernel_args: tuple[str, ...] = ()
+    """Appended to the kernel's command line."""
+    paging: Paging | None = None
+    """How KVM is to translate the guest's addresses; none takes it as it is."""
+    pages: Pages | None = None
+    """By which pages the machine is to map the guest's memory; none leaves that to the machine."""
+    datapath: Datapath = "qemu"
+    """What moves the packets of its virtio-net; those of other models QEMU moves."""
+    queues: int = 1
+    """Pairs of queues of its virtio-net."""
+    poll_us: int | None = None
+    """How long vhost looks for more work before it sleeps, in µs; none leaves it at QEMU's
+    default: not at all.
+    """
+
+
 class Host(Seam):
     """A process in the bench's own network namespace, which owns the bridges: the native baseline."""
 
@@ -76,26 +101,9 @@ class Guest(Seam):
     """Uncompressed kernel (an ELF file with a PVH note boots fastest) or a bzImage."""
     initramfs: tuple[Path, ...]
     """Initramfs archives, loaded one after the other; the agent is their `/init`."""
-    cpu_model: str | None = None
-    """QEMU's CPU model; `None` means `host` with KVM, and without it `max` less what is slow to
-    emulate.
-    """
-    kernel_args: tuple[str, ...] = ()
-    """Appended to the kernel's command line."""
     boot_limit_s: float
     """Time from starting the VMM to the agent's first record, in seconds; longer fails the node."""
-    paging: Paging | None = None
-    """How KVM is to translate the guest's addresses; none takes it as it is."""
-    pages: Pages | None = None
-    """By which pages the machine is to map the guest's memory; none leaves that to the machine."""
-    datapath: Datapath = "qemu"
-    """What moves the packets of its virtio-net; those of other models QEMU moves."""
-    queues: int = 1
-    """Pairs of queues of its virtio-net."""
-    poll_us: int | None = None
-    """How long vhost looks for more work before it sleeps, in µs; none leaves it at QEMU's
-    default: not at all.
-    """
+    settings: GuestSettings = GuestSettings()
     shared_memory: int | None = None
     """Bytes of memory that it shares with the machine, for frames past its card; a power of two."""
 
@@ -139,7 +147,7 @@ class Interface(Seam):
     mac: str | None = None
     nic: NicModel | None = None
     """Model of a guest's NIC, or of the machine's on a hub; other nodes have a veth."""
-    offloads: dict[str, bool] = {}
+    offloads: dict[str, bool] = dict[str, bool]()
     """Offloads to set (ethtool's short names, `tso: false`); absent ones keep their defaults."""
 
 
@@ -558,7 +566,7 @@ class Command(Seam):
 
     type: Literal["command"] = "command"
     argv: tuple[str, ...]
-    env: dict[str, str] = {}
+    env: dict[str, str] = dict[str, str]()
     """The whole environment; a PATH is added if there is none."""
     cwd: Path | None = None
     in_files: bool = False
@@ -771,7 +779,7 @@ class Serve(Seam):
 
     type: Literal["serve"] = "serve"
     argv: tuple[str, ...]
-    env: dict[str, str] = {}
+    env: dict[str, str] = dict[str, str]()
     """The whole environment; a PATH is added if there is none."""
     cwd: Path | None = None
     in_files: bool = False

@@ -192,9 +192,9 @@ class TaskResult(Seam):
     task: str
     error: str | None = None
     """Absent when the task did what it should."""
-    values: dict[str, float] = {}
-    histograms: dict[str, Histogram] = {}
-    text: dict[str, str] = {}
+    values: dict[str, float] = dict[str, float]()
+    histograms: dict[str, Histogram] = dict[str, Histogram]()
+    text: dict[str, str] = dict[str, str]()
     """For example the last part of a command's output."""
     purpose: Purpose | None = None
     """Of the task, as its plan says. Whatever a node says here is replaced."""
@@ -211,10 +211,10 @@ class ProbeValues(Seam):
     elapsed_s: float
     """Seconds between the two readings."""
     values: dict[str, float]
-    histograms: dict[str, Histogram] = {}
+    histograms: dict[str, Histogram] = dict[str, Histogram]()
     unavailable: str | None = None
     """Given when the probe is not available here; `values` is then empty."""
-    absent: dict[str, str] = {}
+    absent: dict[str, str] = dict[str, str]()
     """Values that this machine cannot give, by name (`*` for any text), each with the reason."""
 
 

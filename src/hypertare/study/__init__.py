@@ -10,24 +10,18 @@ from hypertare.study.file import StudyFile, put
 from hypertare.study.rules import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
 from hypertare.study.study import Study
 from hypertare.study.sut import (
-    BESIDE_GUESTS,
     MOST_GUESTS,
     OF_GUESTS,
-    OUR_DATAPATHS,
-    WITH_DATAPATH,
     Network,
     Sut,
 )
 
 __all__ = [
     "BASELINE",
-    "BESIDE_GUESTS",
     "LEAST_DRIVER_DOMAIN",
     "LEAST_EMULATED",
     "MOST_GUESTS",
     "OF_GUESTS",
-    "OUR_DATAPATHS",
-    "WITH_DATAPATH",
     "BenchSettings",
     "DesignSettings",
     "Emulated",

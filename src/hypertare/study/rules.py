@@ -13,24 +13,21 @@ from hypertare.base.units import human_size
 from hypertare.base.words import listing
 from hypertare.knobs.mtu import MOST_OF_NIC
 from hypertare.knobs.registry import HOST_KNOBS
+from hypertare.platforms.guest_settings import GuestFacts
 from hypertare.platforms.platform import Platform
 from hypertare.platforms.registry import BASELINE, has_own
 from hypertare.platforms.registry import KINDS as PLATFORMS
-from hypertare.protocol.constants import HUGE_PAGE
 from hypertare.study.bench import LEAST_IPV6_MTU, LEAST_TCP_MTU
 from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
 from hypertare.study.factors import GUESTS, is_easy
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.size import can_be_carried_out
-from hypertare.study.sut import BESIDE_GUESTS, OUR_DATAPATHS, WITH_DATAPATH, Sut
 from hypertare.workloads.responses import of_workload
 from hypertare.workloads.workload import NodeFacts
 
 if TYPE_CHECKING:
     from hypertare.study.claims import Claim
     from hypertare.study.study import Study
-
-_OF_DATAPATHS = ("datapath", "queues", "poll_us")
 
 LEAST_GUEST = 80 << 20
 """With less Debian's kernel never says a word; from here on it panics by the name of memory if its work
@@ -55,7 +52,6 @@ def fits_the_machine(study: Study) -> None:
             f"the machine '{study.machine}' has no {study.clock} clock: "
             f"it has {' or '.join(machine.clocks)}"
         )
-    _maps_memory(study)
     if not machine.boots_whole_pcs:
         _leaves_this_host_alone(study)
         return
@@ -115,20 +111,6 @@ def frames_fit_the_nics(study: Study) -> None:
                 f"an MTU of {study.largest_mtu} bytes is too much for sut.nic = '{nic}': its driver takes "
                 f"{most} at most: take a smaller one, or virtio-net, which takes any"
             )
-
-
-def _maps_memory(study: Study) -> None:
-    """KVM maps what it is asked to."""
-    if study.sut.paging is not None and study.sut.accelerator == "tcg":
-        raise ValueError(
-            f"sut.paging is {study.sut.paging}, but nested and shadow page tables are KVM's, and "
-            "sut.accelerator is tcg: leave one of them out"
-        )
-    if study.sut.pages == "2M" and study.sut.memory % HUGE_PAGE:
-        raise ValueError(
-            f"sut.memory is {human_size(study.sut.memory)}, which is no whole number of the pages "
-            "of 2 MB that sut.pages asks for"
-        )
 
 
 def _leaves_this_host_alone(study: Study) -> None:
@@ -466,67 +448,26 @@ def _driver_leaves_cpus(study: Study) -> None:
         )
 
 
-def paging_is_a_guests(study: Study) -> None:
-    """Natively nothing translates twice."""
-    if _has_paging_of_guests(study):
-        return
-    for key in ("paging", "pages"):
-        if getattr(study.sut, key) is not None:
-            names = _those(lambda platform: platform.translates_twice, "' or '")
-            raise ValueError(f"sut.{key} is of guests: add '{names}' to sut.platforms")
-
-
-def packets_can_be_moved_so(study: Study) -> None:
-    """What moves a guest's packets is there for its card, its memory and its CPUs."""
+def settings_fit_the_guests(study: Study) -> None:
+    """What is set of guests goes together, and there are guests."""
     sut = study.sut
-    _datapath_is_a_guests(study)
-    chosen = [f"sut.datapath = '{sut.datapath}'"] if sut.datapath not in ("auto", "qemu") else []
-    chosen += [f"sut.queues = {sut.queues}"] if sut.queues > 1 else []
-    if chosen and sut.nic != WITH_DATAPATH:
-        raise ValueError(
-            f"{chosen[0]} is for sut.nic = '{WITH_DATAPATH}', not '{sut.nic}': QEMU itself moves the "
-            "packets of its other cards, by one queue"
-        )
-    own = sut.virtual_cpus(has_driver=False)
-    if sut.queues > own:
-        key = "cpus" if sut.guest_cpus is None else "guest_cpus"
-        raise ValueError(
-            f"sut.queues is {sut.queues}, but the guest has {own} CPUs and uses a queue by each: "
-            f"set sut.{key} = {sut.queues} too"
-        )
-    if sut.poll_us is not None and sut.datapath != "vhost":
-        raise ValueError(
-            f"sut.poll_us is how long vhost looks for more work, but sut.datapath is '{sut.datapath}': "
-            "set sut.datapath = 'vhost', or leave it out"
-        )
-    if sut.datapath in OUR_DATAPATHS and sut.pages == "thp":
-        raise ValueError(
-            f"sut.pages = 'thp' is for memory of QEMU's own, but with sut.datapath = '{sut.datapath}' the "
-            "guest's is shared with what moves its packets: take '2M' or '4K'"
-        )
-    if sut.datapath == "sidecore" and study.machine_kind.boots_whole_pcs:
-        _has_cpu_that_polls(sut)
-
-
-def _has_cpu_that_polls(sut: Sut) -> None:
-    """Whose machine is made for it gets one that fits."""
-    guests = sut.virtual_cpus(has_driver=False)
-    if sut.cpus < guests + BESIDE_GUESTS:
-        fits = max(sut.cpus - BESIDE_GUESTS, 1)
-        raise ValueError(
-            "sut.datapath = 'sidecore' needs a CPU that polls and one for the peers, beside the guest's: "
-            f"the machine has {sut.cpus}, and the guest {guests}. Set sut.cpus = {fits + BESIDE_GUESTS} or "
-            f"more and sut.guest_cpus = {fits}, or take 'vhost-user'"
-        )
-
-
-def _datapath_is_a_guests(study: Study) -> None:
-    """Natively nothing is moved."""
-    usual = type(study.sut)()
-    asked = [key for key in _OF_DATAPATHS if getattr(study.sut, key) != getattr(usual, key)]
-    if asked and not any(has_own(platform, "sut.datapath") for platform in study.platforms):
-        names = _those(lambda platform: has_own(platform, "sut.datapath"))
+    asked = sut.asked_of_hypervisor()
+    if asked and not any(asked[0] in platform.hypervisor_settings for platform in study.platforms):
+        names = _those(lambda platform: asked[0] in platform.hypervisor_settings)
         raise ValueError(f"sut.{asked[0]} is of the platform {names}: add it to sut.platforms")
+    problem = sut.problem(
+        GuestFacts(
+            nic=sut.nic,
+            accelerator=sut.accelerator,
+            memory=sut.memory,
+            cpus=sut.virtual_cpus(has_driver=False),
+            cpus_key="cpus" if sut.guest_cpus is None else "guest_cpus",
+            machine_cpus=sut.cpus,
+            on_emulated=study.machine_kind.boots_whole_pcs,
+        )
+    )
+    if problem is not None:
+        raise ValueError(problem)
 
 
 def _has_paging_of_guests(study: Study) -> bool:
@@ -679,8 +620,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     workloads_fit_the_nodes,
     guests_fit,
     driver_domain_is_a_bridge,
-    paging_is_a_guests,
-    packets_can_be_moved_so,
+    settings_fit_the_guests,
     factors_of_a_workload_are_its_own,
     levels_are_single_values,
     responses_of_a_name_are_alike,

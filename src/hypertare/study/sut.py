@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from hypertare.base.quantities import Limit, Memory
-from hypertare.base.settings import Settings
 from hypertare.base.words import did_you_mean
 from hypertare.machine_kinds.registry import KINDS as MACHINES
 from hypertare.machine_kinds.registry import USUAL
+from hypertare.platforms.guest_settings import OF_HYPERVISOR, GuestSettings
 from hypertare.platforms.registry import BASELINE, PlatformName
-from hypertare.protocol.plan import Datapath, NicModel, Pages, Paging, Scheduler
+from hypertare.protocol.plan import NicModel, Scheduler
 from hypertare.study.programs import SETS as PROGRAM_SETS
 from hypertare.study.programs import is_own
 
@@ -21,25 +21,13 @@ Network = Literal["none", "host"]
 """What commands see of a network: nothing, or this host's."""
 
 MOST_GUESTS = 64
-MOST_QUEUES = 16
-"""Of a card that a process of ours serves (crates/datapath)."""
-MOST_POLL_US = 1000
-WITH_DATAPATH: NicModel = "virtio-net"
-"""The card whose packets others than QEMU can move."""
-OUR_DATAPATHS: frozenset[Datapath] = frozenset({"vhost-user", "sidecore"})
-"""Those that are processes of ours, which have the guest's memory in common with QEMU."""
-BESIDE_GUESTS = 2
-"""CPUs that a core that polls needs beside the guests': its own, and the peers'."""
 OF_GUESTS = frozenset(
-    {
-        *("sut.paging", "sut.pages", "sut.datapath", "sut.queues", "sut.poll_us"),
-        *("sut.guest_cpus", "sut.driver_cpus", "sut.pinning"),
-    }
+    f"sut.{key}" for key in (*OF_HYPERVISOR, "guest_cpus", "driver_cpus", "pinning")
 )
 """What a guest's host is booted with, or gives it, and the baseline's machine knows nothing of."""
 
 
-class Sut(Settings):
+class Sut(GuestSettings):
     """The system under test, on every platform."""
 
     platforms: tuple[PlatformName, ...] = MACHINES[USUAL].usual_platforms
@@ -48,13 +36,6 @@ class Sut(Settings):
     nic: NicModel = "virtio-net"
     kernel: str = "debian"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
-    cpu_model: str | None = None
-    kernel_args: tuple[str, ...] = ()
-    paging: Paging | None = None
-    pages: Pages | None = None
-    datapath: Literal["auto", Datapath] = "auto"
-    queues: Annotated[int, Field(ge=1, le=MOST_QUEUES)] = 1
-    poll_us: Annotated[int, Field(ge=0, le=MOST_POLL_US)] | None = None
     boot_limit: Limit = 60.0
     workdir: Path | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1

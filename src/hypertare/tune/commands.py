@@ -7,27 +7,27 @@ applications.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from hypertare.base.level import Level
 from hypertare.base.words import level_text
 from hypertare.findings.tuning import Step
-from hypertare.knobs.commands import (
+from hypertare.knobs.registry import KINDS
+from hypertare.platforms.commands import (
     OLD,
     Change,
     Entry,
     Maker,
     System,
     at_boot,
+    edited,
     in_bytes,
-    of_memory,
     one_line,
     quoted,
     sysctls,
 )
-from hypertare.knobs.registry import KINDS
-from hypertare.study import OUR_DATAPATHS
+from hypertare.platforms.guest_settings import COMMANDS as GUEST_COMMANDS
 from hypertare.tune.space import LEFT
 
 
@@ -127,24 +127,6 @@ def _memory(change: Change) -> Entry:
     )
 
 
-def _edited(xml: Callable[[str], str], qemu: Callable[[str], str], what: str) -> Maker:
-    """What virsh has no verb for: an element to be changed by hand."""
-
-    def entry(change: Change) -> Entry:
-        was = "what it was" if change.old == OLD else xml(change.old)
-        return Entry(
-            "host",
-            ("virsh dumpxml DOMAIN",),
-            (f"virsh edit DOMAIN  # {what}: as below",),
-            (),
-            (f"virsh edit DOMAIN  # {what}: {was}",),
-            xml(change.new),
-            f"QEMU alone: {qemu(change.new)}. From the guest's next start; it stays.",
-        )
-
-    return entry
-
-
 def _nic_xml(nic: str) -> str:
     model = "virtio" if nic == "virtio-net" else nic
     return f"<interface> <model type={quoted(model)}/> </interface>"
@@ -153,115 +135,6 @@ def _nic_xml(nic: str) -> str:
 def _nic_option(nic: str) -> str:
     device = "virtio-net-pci" if nic == "virtio-net" else nic
     return f"-device {shlex.quote(device)},netdev=... in place of the present one"
-
-
-def _model_xml(model: str) -> str:
-    return f"<cpu mode='custom'> <model>{quoted(model)[1:-1]}</model> </cpu>"
-
-
-def _pages(change: Change) -> Entry:
-    """Pages of the pool are libvirt's word; transparent ones are a setting of the host."""
-    if change.new == "2M":
-        return _edited(_huge_pages_xml, _huge_pages_option, "its memory")(change)
-    # QEMU advises huge pages for a guest's memory, which `madvise` follows and `never` forbids.
-    wanted = "never" if change.new == "4K" else "madvise"
-    made = of_memory("transparent_hugepage/enabled", "host")
-    return replace(
-        made(replace(change, new=wanted, old=OLD)),
-        note="For every program of the host, and for memory that a guest uses from then on: start it anew.",
-    )
-
-
-def _huge_pages_xml(pages: str) -> str:
-    page = f"<page size={quoted(pages[:-1])} unit='M'/>"
-    return f"<memoryBacking> <hugepages> {page} </hugepages> </memoryBacking>"
-
-
-def _huge_pages_option(pages: str) -> str:
-    return (
-        f"-object memory-backend-memfd,id=ram,size=...,hugetlb=on,hugetlbsize={pages} -machine "
-        "memory-backend=ram, and as many in the host's vm.nr_hugepages as it has memory"
-    )
-
-
-# --- what moves a guest's packets
-
-_SOCKET = "/run/hypertare-DOMAIN.sock"
-_SHARED = "<memoryBacking> <source type='memfd'/> <access mode='shared'/> </memoryBacking>"
-_BACK_END = (
-    "It needs a back end that listens there and has the host's network: Open vSwitch with DPDK, VPP, or "
-    "another; hypertare's is for experiments. And the guest's memory shared with it: "
-)
-_OWN_CPU = (
-    " A back end that polls wants a CPU that nobody else has (Open vSwitch: other_config:pmd-cpu-mask; "
-    "<vcpupin> for the guest's)."
-)
-
-
-def _datapath(change: Change) -> Entry:
-    """By libvirt's words; two of them have a back end that is somebody else's."""
-    shared = change.new in OUR_DATAPATHS
-    more = f" {_BACK_END}{_SHARED}." if shared else ""
-    more += _OWN_CPU if change.new == "sidecore" else ""
-    return _of_card(change, _datapath_xml, _datapath_option, "who moves its packets", more)
-
-
-def _datapath_xml(datapath: str) -> str:
-    if datapath in OUR_DATAPATHS:
-        return (
-            f"<interface type='vhostuser'> <source type='unix' path={quoted(_SOCKET)} mode='client'/> "
-            "<model type='virtio'/> </interface>"
-        )
-    if datapath == "auto":
-        return "<interface> <model type='virtio'/> </interface>"
-    return f"<interface> <model type='virtio'/> <driver name={quoted(datapath)}/> </interface>"
-
-
-def _datapath_option(datapath: str) -> str:
-    if datapath in OUR_DATAPATHS:
-        return (
-            f"-chardev socket,id=way0,path={_SOCKET} -netdev vhost-user,id=...,chardev=way0 and "
-            "-object memory-backend-memfd,id=ram,size=...,share=on -machine memory-backend=ram"
-        )
-    # What libvirt takes by itself.
-    return f"-netdev tap,id=...,vhost={'off' if datapath == 'qemu' else 'on'}"
-
-
-def _queues(change: Change) -> Entry:
-    return _of_card(
-        change,
-        lambda queues: (
-            f"<interface> <model type='virtio'/> <driver queues={quoted(queues)}/> </interface>"
-        ),
-        lambda queues: (
-            f"-netdev tap,id=...,queues={queues} -device virtio-net-pci,netdev=...,mq=on,"
-            f"vectors={2 * int(queues) + 2}"
-        ),
-        "its queues",
-        " It uses one by each of its CPUs: `ethtool -l IFACE` in it says how many.",
-    )
-
-
-def _poll_us(change: Change) -> Entry:
-    """libvirt's domain XML has no word for it."""
-    was = "leave poll-us out again" if change.old == OLD else f"poll-us={change.old} again"
-    return Entry(
-        "host",
-        ("virsh dumpxml DOMAIN", "ps -o args -C qemu-system-x86_64"),
-        note=f"QEMU alone: -netdev tap,id=...,vhost=on,poll-us={change.new}; to undo, {was}. From the "
-        "guest's next start. libvirt has no word for it: where libvirt starts QEMU this cannot be set.",
-    )
-
-
-def _of_card(
-    change: Change, xml: Callable[[str], str], qemu: Callable[[str], str], what: str, more: str
-) -> Entry:
-    entry = _edited(xml, qemu, what)(change)
-    return replace(entry, note=f"{entry.note}{more}")
-
-
-def _of_guests(virtual: Maker) -> Maker:
-    return _by_hypervisor(virtual, "There is no guest whose packets somebody moves.")
 
 
 # --- bench and applications
@@ -323,18 +196,14 @@ _TABLE: dict[str, Maker] = {
         "programs have no limit.",
     ),
     "sut.nic": _by_hypervisor(
-        _edited(_nic_xml, _nic_option, "the model of its interface"), "There is no NIC to change."
+        edited(_nic_xml, _nic_option, "the model of its interface"), "There is no NIC to change."
     ),
-    "sut.datapath": _of_guests(_datapath),
-    "sut.pages": _by_hypervisor(_pages, "There is no guest whose memory has pages of its own."),
-    "sut.queues": _of_guests(_queues),
-    "sut.poll_us": _of_guests(_poll_us),
-    "sut.cpu_model": _by_hypervisor(
-        _edited(_model_xml, lambda model: f"-cpu {shlex.quote(model)}", "its CPU"),
-        "There is no CPU model to change.",
-    ),
+    **{
+        f"sut.{key}": _by_hypervisor(maker, f"There is no guest with sut.{key}.")
+        for key, maker in GUEST_COMMANDS.items()
+    },
     "sut.accelerator": _by_hypervisor(
-        _edited(
+        edited(
             lambda name: f"<domain type={quoted('kvm' if name == 'kvm' else 'qemu')}>",
             lambda name: f"-accel {shlex.quote(name)}",
             "its type",

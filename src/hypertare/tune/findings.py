@@ -20,7 +20,9 @@ from hypertare.findings.tuning import (
     Tried,
     Tuning,
 )
-from hypertare.knobs.commands import System
+from hypertare.machine_kinds.registry import find as find_machine
+from hypertare.platforms.commands import System
+from hypertare.platforms.registry import find as find_platform
 from hypertare.runs.machine_state import MachineState
 from hypertare.stats import boots as booting
 from hypertare.stats.interval import Interval
@@ -86,7 +88,11 @@ def document(
         steps=steps(
             setting,
             space.default,
-            System(where.machine.kind, where.platform, str(setting.get("sut.nic", nic))),
+            System(
+                find_platform(where.platform),
+                str(setting.get("sut.nic", nic)),
+                find_machine(where.machine.kind).is_virtual,
+            ),
         ),
         known=None if known is None else known_before(known),
         verdict=_verdict(outcome, aims, setting),

@@ -24,7 +24,7 @@ def guest(name: str = "guest1", **settings: Any) -> plan.Node:
         kernel=Path("/k"),
         initramfs=(Path("/i"),),
         boot_limit_s=1.0,
-        **settings,
+        settings=plan.GuestSettings(**settings),
     )
     return plan.Node(name=name, kind=kind)
 

@@ -234,10 +234,11 @@ impl Local {
             }
             let name = format!("tap{}", self.number());
             let is_choosing = model(interface) == NicModel::VirtioNet;
-            let taps = tap::create_queues(&name, if is_choosing { guest.queues } else { 1 })?;
+            let taps =
+                tap::create_queues(&name, if is_choosing { guest.settings.queues } else { 1 })?;
             self.join(&name, bench, interface)?;
-            let way = match guest.datapath {
-                Datapath::Vhost if is_choosing => over_vhost(taps, guest.poll_us)?,
+            let way = match guest.settings.datapath {
+                Datapath::Vhost if is_choosing => over_vhost(taps, guest.settings.poll_us)?,
                 datapath if is_choosing && datapath.is_ours() => {
                     self.by_mover(bench, datapath, taps, &mut cards)?
                 }
@@ -245,7 +246,7 @@ impl Local {
             };
             ports.push(Port { interface, way });
         }
-        let is_its_own = guest.datapath == Datapath::VhostUser;
+        let is_its_own = guest.settings.datapath == Datapath::VhostUser;
         let datapath =
             (!cards.is_empty()).then(|| CardsServed { cards, is_its_own, ended: Ended::default() });
         let mut warnings = Vec::new();
@@ -467,7 +468,7 @@ fn over_vhost(taps: Vec<OwnedFd>, poll_us: Option<u32>) -> Result<Way> {
 fn lacks_vectors(bench: &Bench) -> bool {
     bench.nodes.iter().any(|node| match &node.kind {
         NodeKind::Guest(guest) => {
-            guest.accelerator == Accelerator::Tcg && guest.datapath != Datapath::Qemu
+            guest.accelerator == Accelerator::Tcg && guest.settings.datapath != Datapath::Qemu
         }
         _ => false,
     })

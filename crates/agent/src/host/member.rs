@@ -276,13 +276,15 @@ impl Member {
         let NodeKind::Guest(guest) = &self.node.kind else { return None };
         let card = self.node.interfaces.iter().find(|one| one.name == state.interface)?;
         let has = (state.rx_queues, state.tx_queues);
-        if model(card) != NicModel::VirtioNet || has == (guest.queues, guest.queues) {
+        if model(card) != NicModel::VirtioNet
+            || has == (guest.settings.queues, guest.settings.queues)
+        {
             return None;
         }
         Some(format!(
             "its {} uses {} queues to receive and {} to send, but sut.queues asks for {}: a guest uses \
              one by each CPU that is online, and needs a kernel that knows several",
-            state.interface, has.0, has.1, guest.queues
+            state.interface, has.0, has.1, guest.settings.queues
         ))
     }
 

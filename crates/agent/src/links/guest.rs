@@ -72,12 +72,12 @@ impl Provisions {
             return Ok(provisions);
         }
         if guest.accelerator == Accelerator::Kvm {
-            provisions.kvm = Some(kvm_module::ensure(guest.paging)?);
+            provisions.kvm = Some(kvm_module::ensure(guest.settings.paging)?);
         }
-        if guest.datapath == plan::Datapath::Vhost {
+        if guest.settings.datapath == plan::Datapath::Vhost {
             vhost::ensure()?;
         }
-        if guest.pages == Some(Pages::Huge) {
+        if guest.settings.pages == Some(Pages::Huge) {
             let pool = Path::new(huge_pages::POOL);
             provisions.memory = Some(huge_pages::reserve(pool, guest.memory)?);
         }
@@ -114,7 +114,7 @@ impl Datapath {
 /// What moves the packets of the cards that can choose.
 fn moved_by(spec: &Spec) -> Option<plan::Datapath> {
     let can_choose = |port: &Port| model(port.interface) == NicModel::VirtioNet;
-    spec.ports.iter().any(can_choose).then_some(spec.guest.datapath)
+    spec.ports.iter().any(can_choose).then_some(spec.guest.settings.datapath)
 }
 
 impl GuestLink {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hypertare_plan::{
-    AGENT_PREFIX, Accelerator, Datapath, Guest, Hello, Line, MAX_LINE, Node, NodeKind, NodeReady,
-    NumberedOrder, Order, PROTOCOL, Record,
+    AGENT_PREFIX, Accelerator, Guest, GuestSettings, Hello, Line, MAX_LINE, Node, NodeKind,
+    NodeReady, NumberedOrder, Order, PROTOCOL, Record,
 };
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
@@ -133,14 +133,12 @@ fn describe(options: &Boot) -> (Node, Guest) {
         },
         kernel: options.kernel.clone(),
         initramfs: options.initramfs.clone(),
-        cpu_model: options.cpu_model.clone(),
-        kernel_args: options.kernel_arg.clone(),
         boot_limit_s: options.limit,
-        paging: None,
-        pages: None,
-        datapath: Datapath::Qemu,
-        queues: 1,
-        poll_us: None,
+        settings: GuestSettings {
+            cpu_model: options.cpu_model.clone(),
+            kernel_args: options.kernel_arg.clone(),
+            ..GuestSettings::default()
+        },
         shared_memory: None,
     };
     let kind = NodeKind::Guest(guest.clone());

@@ -80,14 +80,18 @@ fn machine(line: &mut CommandLine, guest: &Guest) -> Result<()> {
         Accelerator::Tcg => (TCG, TCG_CPU),
     };
     let mut object = Vec::new();
-    if guest.pages == Some(Pages::Huge) {
+    if guest.settings.pages == Some(Pages::Huge) {
         object.push("hugetlb=on,hugetlbsize=2M");
     }
-    if guest.datapath.is_ours() {
+    if guest.settings.datapath.is_ours() {
         object.push("share=on");
     }
     line.pc(if object.is_empty() { "" } else { AN_OBJECT });
-    line.processors(accelerator, guest.cpu_model.as_deref().unwrap_or(default_cpu), guest.cpus);
+    line.processors(
+        accelerator,
+        guest.settings.cpu_model.as_deref().unwrap_or(default_cpu),
+        guest.cpus,
+    );
     line.memory(guest.memory);
     if !object.is_empty() {
         let how = object.join(",");
@@ -169,7 +173,7 @@ fn kernel_arguments(spec: &Spec) -> Result<String> {
     let files: &[&str] =
         if spec.share.is_some() { &["9pnet_virtio", "9p", "overlay"] } else { &[] };
     words.push(command_line::modules(drivers.chain(files.iter().copied())));
-    words.extend(spec.guest.kernel_args.iter().cloned());
+    words.extend(spec.guest.settings.kernel_args.iter().cloned());
     command_line::kernel_arguments(&words)
 }
 
@@ -179,7 +183,7 @@ mod tests {
     use std::fs::File;
     use std::path::PathBuf;
 
-    use hypertare_plan::{Datapath, Node, NodeKind};
+    use hypertare_plan::{Datapath, GuestSettings, Node, NodeKind};
 
     use super::super::port::Way;
     use super::*;
@@ -191,16 +195,19 @@ mod tests {
             accelerator: Accelerator::Tcg,
             kernel: PathBuf::from("/cache/vmlinux"),
             initramfs: vec![PathBuf::from("/cache/base.cpio")],
-            cpu_model: None,
-            kernel_args: vec!["loglevel=7".into()],
             boot_limit_s: 10.0,
-            paging: None,
-            pages: None,
-            datapath: Datapath::Qemu,
-            queues: 1,
-            poll_us: None,
+            settings: GuestSettings {
+                kernel_args: vec!["loglevel=7".into()],
+                ..GuestSettings::default()
+            },
             shared_memory: None,
         }
+    }
+
+    fn set(change: impl FnOnce(&mut GuestSettings)) -> Guest {
+        let mut guest = guest();
+        change(&mut guest.settings);
+        guest
     }
 
     fn interface(model: Option<NicModel>, mac: &str) -> Interface {
@@ -229,14 +236,14 @@ mod tests {
 
     fn line(node: &Node, guest: &Guest, share: Option<&Path>) -> Result<Vec<String>> {
         let some = || vec![File::open("/dev/null").unwrap().into()];
-        let way = || match guest.datapath {
+        let way = || match guest.settings.datapath {
             Datapath::Qemu => Way::Qemu { taps: some() },
             Datapath::Vhost => Way::Vhost { taps: some(), handles: some(), poll_us: None },
             _ => Way::Process { socket: some().remove(0), queues: 2 },
         };
         let ports =
             node.interfaces.iter().map(|interface| Port { interface, way: way() }).collect();
-        let no_vectors = guest.datapath.is_ours();
+        let no_vectors = guest.settings.datapath.is_ours();
         let memory = guest.shared_memory.map(|_| File::open("/dev/null").unwrap());
         let words = words(
             &Spec { node, guest, ports, share, no_vectors, memory, tsc_khz: Some(2_100_123) },
@@ -317,7 +324,7 @@ mod tests {
 
     #[test]
     fn only_pages_of_the_pool_need_an_object() {
-        let with = |pages| line(&node(vec![]), &Guest { pages, ..guest() }, None).unwrap();
+        let with = |pages| line(&node(vec![]), &set(|one| one.pages = pages), None).unwrap();
         let huge = with(Some(Pages::Huge));
         let object = "memory-backend-memfd,id=ram,size=268435456B,hugetlb=on,hugetlbsize=2M";
         assert!(huge.windows(2).any(|pair| pair == ["-object", object]));
@@ -334,7 +341,7 @@ mod tests {
                 interface(Some(NicModel::E1000), "52:54:00:77:00:02"),
             ])
         };
-        let with = |datapath| line(&cards(), &Guest { datapath, ..guest() }, None).unwrap();
+        let with = |datapath| line(&cards(), &set(|one| one.datapath = datapath), None).unwrap();
         let has = |words: &[String], option: &str, value: &str| {
             words.windows(2).any(|pair| pair == [option, value])
         };
@@ -352,8 +359,9 @@ mod tests {
         let card = "virtio-net-pci,netdev=net0,mac=52:54:00:77:00:01,romfile=,mq=on,vectors=0";
         assert!(has(&ours, "-device", card));
         assert!(ours.iter().any(|word| word.starts_with("e1000,") && !word.contains("vectors")));
-        let pages = Some(Pages::Huge);
-        let both = Guest { pages, datapath: Datapath::Sidecore, ..guest() };
+        let both = set(|one| {
+            (one.pages, one.datapath) = (Some(Pages::Huge), Datapath::Sidecore);
+        });
         let both = line(&cards(), &both, None).unwrap();
         assert!(both.iter().any(|word| word.ends_with("hugetlb=on,hugetlbsize=2M,share=on")));
     }
@@ -377,7 +385,7 @@ mod tests {
 
     #[test]
     fn the_cpu_model_may_be_chosen() {
-        let guest = Guest { cpu_model: Some("EPYC,+svm".into()), ..guest() };
+        let guest = set(|one| one.cpu_model = Some("EPYC,+svm".into()));
         let words = line(&node(vec![]), &guest, None).unwrap();
         assert!(words.windows(2).any(|pair| pair == ["-cpu", "EPYC,+svm"]));
     }
@@ -398,7 +406,7 @@ mod tests {
     #[test]
     fn no_cpu_and_a_broken_argument_are_refused() {
         assert!(line(&node(vec![]), &Guest { cpus: 0, ..guest() }, None).is_err());
-        let guest = Guest { kernel_args: vec!["a\nb".into()], ..guest() };
+        let guest = set(|one| one.kernel_args = vec!["a\nb".into()]);
         assert!(line(&node(vec![]), &guest, None).is_err());
     }
 }

@@ -121,14 +121,14 @@ impl Vmm {
         inherited.extend((FIRST_PORT_FD..).zip(behind.chain(memory)));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
-        if spec.guest.pages == Some(Pages::Small) {
+        if spec.guest.settings.pages == Some(Pages::Small) {
             // SAFETY: one system call, between fork and exec.
             unsafe { command.pre_exec(backing::forbid_huge_pages) };
         }
         // SAFETY: system calls only, between fork and exec.
         unsafe { command.pre_exec(move || jail.enter()) };
         let (child, pidfd, printed) = spawn_watched(command, inherited)?;
-        let (memory, pages) = (spec.guest.memory, spec.guest.pages);
+        let (memory, pages) = (spec.guest.memory, spec.guest.settings.pages);
         let ended = None;
         Ok(Vmm { child, pidfd, argv, missing, memory, pages, channel, qmp, printed, ended })
     }
@@ -333,13 +333,13 @@ fn check_files(spec: &Spec) -> Result<()> {
 
 /// What would be found out only from what the guest does.
 fn check_memory(guest: &Guest) -> Result<()> {
-    if let Some(asked) = guest.paging {
+    if let Some(asked) = guest.settings.paging {
         if guest.accelerator == Accelerator::Tcg {
             bail!("nested and shadow page tables are KVM's, but the guest is to be emulated (tcg)");
         }
         paging::check(asked)?;
     }
-    backing::check_machine(guest.pages, guest.memory)
+    backing::check_machine(guest.settings.pages, guest.memory)
 }
 
 fn check_readable(what: &str, path: &Path) -> Result<()> {

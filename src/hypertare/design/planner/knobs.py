@@ -12,8 +12,9 @@ from hypertare.design.planner.pairs import nodes_of
 from hypertare.design.planner.surroundings import Surroundings
 from hypertare.knobs.knob import KnobKind, Place, Target
 from hypertare.knobs.registry import KINDS, Knobs
+from hypertare.platforms.guest_settings import BESIDE_GUESTS
 from hypertare.protocol import plan
-from hypertare.study import BESIDE_GUESTS, Study
+from hypertare.study import Study
 from hypertare.workloads.pair import Pair
 
 _PLACES: tuple[Place, ...] = ("link", "way", "interface", "driver", "guest", "kernel", "below")

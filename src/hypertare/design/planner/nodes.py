@@ -8,11 +8,12 @@ from pathlib import Path
 from hypertare.design.design import Plot, Variant
 from hypertare.design.planner.surroundings import Surroundings, peer_cpus, sut_cpus
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
+from hypertare.platforms.guest_settings import BESIDE_GUESTS, WITH_DATAPATH
 from hypertare.platforms.pc_class import PcClass
 from hypertare.platforms.platform import NodeInputs, Platform
 from hypertare.platforms.registry import has_own
 from hypertare.protocol import plan
-from hypertare.study import BESIDE_GUESTS, WITH_DATAPATH, Study
+from hypertare.study import Study
 
 OF_DATAPATH = "sut.datapath"
 
@@ -74,13 +75,7 @@ def kind_of(platform: Platform, study: Study, on: Surroundings) -> plan.NodeKind
             boot_limit_s=boot_limit_s(study),
             accelerator=accelerator_of(study, on),
             boots_from=_boots_from(platform, study, on),
-            cpu_model=study.sut.cpu_model,
-            kernel_args=study.sut.kernel_args,
-            paging=study.sut.paging,
-            pages=study.sut.pages,
-            datapath=datapath_of(study, on),
-            queues=study.sut.queues,
-            poll_us=study.sut.poll_us,
+            settings=study.sut.in_plan(datapath_of(study, on)),
             shared_memory=study.shared_memory,
             inner_seed=on.chance.seed if study.machine_kind.draws_chance else None,
             injects_once=on.emulator is not None,

@@ -10,11 +10,12 @@ from hypertare.design.planner.addresses import HOST, PEER
 from hypertare.design.planner.nodes import OF_DATAPATH, accelerator_of, datapath_of
 from hypertare.design.planner.pairs import nodes_of
 from hypertare.design.planner.surroundings import Surroundings
+from hypertare.platforms.guest_settings import OUR_DATAPATHS
 from hypertare.platforms.registry import has_own
 from hypertare.probes.probe import Place, ProbeKind
 from hypertare.probes.registry import KINDS
 from hypertare.protocol import plan
-from hypertare.study import OUR_DATAPATHS, Study
+from hypertare.study import Study
 from hypertare.workloads.pair import Pair
 
 

@@ -41,7 +41,7 @@ class Needs:
     @classmethod
     def of(cls, bench: plan.Bench) -> Needs:
         guests = [node.kind for node in bench.nodes if isinstance(node.kind, plan.Guest)]
-        paging = {guest.paging for guest in guests if guest.paging is not None}
+        paging = {guest.settings.paging for guest in guests if guest.settings.paging is not None}
         if len(paging) > 1:
             raise InputError(
                 "guests with nested and with shadow page tables cannot stand on one bench: KVM's "
@@ -50,8 +50,10 @@ class Needs:
             )
         return cls(
             next(iter(paging), None),
-            sum(huge_pages.needed(guest.memory) for guest in guests if guest.pages == "2M"),
-            any(guest.datapath == "vhost" for guest in guests),
+            sum(
+                huge_pages.needed(guest.memory) for guest in guests if guest.settings.pages == "2M"
+            ),
+            any(guest.settings.datapath == "vhost" for guest in guests),
         )
 
 

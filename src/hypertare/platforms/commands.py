@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from hypertare.base.units import parse_size
-from hypertare.machine_kinds.registry import find as find_machine
-from hypertare.platforms.registry import find as find_platform
+from hypertare.platforms.platform import Platform
 
 Where = Literal["host", "guest", "container", "application", "study"]
 """Where a change is made; `study`: only there, for no command does it."""
@@ -31,26 +30,25 @@ OLD = "OLD"
 
 @dataclass(frozen=True)
 class System:
-    """What a setting is for: the platform on which machine, with which NIC."""
+    """What a setting is for: the platform, with which NIC, and whether its machine is a guest itself."""
 
-    machine: str = "local"
-    platform: str = "guest"
+    platform: Platform
     nic: str = "virtio-net"
+    machine_is_virtual: bool = False
 
     @property
     def virtual(self) -> bool:
-        """Whether a hypervisor gives it its hardware; an emulated machine is such a guest itself."""
-        is_guest = find_platform(self.platform).has_own_kernel
-        return is_guest or find_machine(self.machine).is_virtual
+        """Whether a hypervisor gives it its hardware."""
+        return self.platform.has_own_kernel or self.machine_is_virtual
 
     @property
     def name(self) -> Where:
-        return "guest" if self.virtual else find_platform(self.platform).settings_typed_at
+        return "guest" if self.virtual else self.platform.settings_typed_at
 
     @property
     def kernel(self) -> Where:
         """Where its kernel's settings are changed."""
-        return "guest" if self.virtual else find_platform(self.platform).kernel_typed_at
+        return "guest" if self.virtual else self.platform.kernel_typed_at
 
 
 @dataclass(frozen=True)
@@ -205,5 +203,23 @@ def of_memory(file: str, where: Where | None = None, note: str | None = None) ->
             f"cat {path}", lambda _, value: f"echo {shlex.quote(value)} > {path}", note=note
         )(change)
         return replace(made, where=where or change.system.kernel)
+
+    return entry
+
+
+def edited(xml: Callable[[str], str], qemu: Callable[[str], str], what: str) -> Maker:
+    """An element of a domain's XML that virsh has no verb for, to be changed by hand."""
+
+    def entry(change: Change) -> Entry:
+        was = "what it was" if change.old == OLD else xml(change.old)
+        return Entry(
+            "host",
+            ("virsh dumpxml DOMAIN",),
+            (f"virsh edit DOMAIN  # {what}: as below",),
+            (),
+            (f"virsh edit DOMAIN  # {what}: {was}",),
+            xml(change.new),
+            f"QEMU alone: {qemu(change.new)}. From the guest's next start; it stays.",
+        )
 
     return entry

@@ -1,0 +1,126 @@
+//! A virtual machine under QEMU, and the settings that a study may vary of it.
+
+use std::path::PathBuf;
+
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "schema")]
+use crate::path::Path;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Guest {
+    pub cpus: u32,
+    /// Bytes of guest memory.
+    pub memory: u64,
+    pub accelerator: Accelerator,
+    /// Uncompressed kernel (an ELF file with a PVH note boots fastest) or a bzImage.
+    #[cfg_attr(feature = "schema", schemars(with = "Path"))]
+    pub kernel: PathBuf,
+    /// Initramfs archives, loaded one after the other; the agent is their `/init`.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Path>"))]
+    pub initramfs: Vec<PathBuf>,
+    /// Time from starting the VMM to the agent's first record, in seconds; longer fails the node.
+    pub boot_limit_s: f64,
+    #[serde(default)]
+    pub settings: GuestSettings,
+    /// Bytes of memory that it shares with the machine, for frames past its card; a power of two.
+    #[serde(default)]
+    pub shared_memory: Option<u64>,
+}
+
+/// What a study may set of a guest. Python's `platforms/guest_settings.py` takes these fields over by
+/// name, with the rules of each and its words for libvirt and QEMU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct GuestSettings {
+    /// QEMU's CPU model; `None` means `host` with KVM, and without it `max` less what is slow to
+    /// emulate.
+    pub cpu_model: Option<String>,
+    /// Appended to the kernel's command line.
+    pub kernel_args: Vec<String>,
+    /// How KVM is to translate the guest's addresses; none takes it as it is.
+    pub paging: Option<Paging>,
+    /// By which pages the machine is to map the guest's memory; none leaves that to the machine.
+    pub pages: Option<Pages>,
+    /// What moves the packets of its virtio-net; those of other models QEMU moves.
+    pub datapath: Datapath,
+    /// Pairs of queues of its virtio-net.
+    pub queues: u32,
+    /// How long vhost looks for more work before it sleeps, in µs; none leaves it at QEMU's default: not
+    /// at all.
+    pub poll_us: Option<u32>,
+}
+
+impl Default for GuestSettings {
+    fn default() -> Self {
+        GuestSettings {
+            cpu_model: None,
+            kernel_args: Vec::new(),
+            paging: None,
+            pages: None,
+            datapath: Datapath::default(),
+            queues: 1,
+            poll_us: None,
+        }
+    }
+}
+
+/// What takes a guest's packets from the rings of its card to the machine's kernel, and back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Datapath {
+    /// The VMM's own process.
+    #[default]
+    Qemu,
+    /// The machine's kernel (vhost-net).
+    Vhost,
+    /// A process of the guest's own beside its VMM, which sleeps until it is told.
+    VhostUser,
+    /// One process for all guests of the bench that have this, which never sleeps.
+    Sidecore,
+}
+
+impl Datapath {
+    /// Whether a process of ours does it, which maps the guest's memory.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Datapath::VhostUser | Datapath::Sidecore)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Paging {
+    /// The hardware walks the guest's page tables and KVM's (AMD: NPT, Intel: EPT).
+    Nested,
+    /// KVM keeps tables of its own in step with the guest's.
+    Shadow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub enum Pages {
+    /// Never huge ones.
+    #[serde(rename = "4K")]
+    Small,
+    /// From the machine's pool of huge pages.
+    #[serde(rename = "2M")]
+    Huge,
+    /// Transparent huge pages, where the machine finds room for them.
+    #[serde(rename = "thp")]
+    Transparent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Accelerator {
+    Kvm,
+    Tcg,
+}

@@ -1,0 +1,277 @@
+"""What a study may set of a guest under QEMU: keys of `[sut]`, what of them does not go together, and their
+words for libvirt and QEMU.
+
+A setting's name is its field in the plan (`crates/plan/src/guest.rs`), where the agent reads it. A new one
+is that field with its use, a field here with its rule and its command, and a test.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from hypertare.base.settings import Settings
+from hypertare.base.units import human_size
+from hypertare.platforms.commands import OLD, Change, Entry, Maker, edited, of_memory, quoted
+from hypertare.protocol import plan
+from hypertare.protocol.constants import HUGE_PAGE
+
+MOST_QUEUES = 16
+"""Of a card that a process of ours serves (crates/datapath)."""
+MOST_POLL_US = 1000
+WITH_DATAPATH: plan.NicModel = "virtio-net"
+"""The card whose packets others than QEMU can move."""
+OUR_DATAPATHS: frozenset[plan.Datapath] = frozenset({"vhost-user", "sidecore"})
+"""Those that are processes of ours, which have the guest's memory in common with QEMU."""
+BESIDE_GUESTS = 2
+"""CPUs that a core that polls needs beside the guests': its own, and the peers'."""
+
+
+@dataclass(frozen=True)
+class GuestFacts:
+    """What a study's guests are beside their settings.
+
+    `memory` is in bytes; `cpus` are a guest's, which `cpus_key` of `[sut]` sets, and `machine_cpus` those
+    of the machine that they share. `on_emulated` says that this is the emulated one.
+    """
+
+    nic: plan.NicModel
+    accelerator: Literal["auto", "kvm", "tcg"]
+    memory: int
+    cpus: int
+    cpus_key: str
+    machine_cpus: int
+    on_emulated: bool
+
+
+class GuestSettings(Settings):
+    """Keys of `[sut]` that are a guest's."""
+
+    cpu_model: str | None = None
+    kernel_args: tuple[str, ...] = ()
+    paging: plan.Paging | None = None
+    pages: plan.Pages | None = None
+    datapath: Literal["auto", plan.Datapath] = "auto"
+    queues: Annotated[int, Field(ge=1, le=MOST_QUEUES)] = 1
+    poll_us: Annotated[int, Field(ge=0, le=MOST_POLL_US)] | None = None
+
+    def in_plan(self, datapath: plan.Datapath) -> plan.GuestSettings:
+        """The same for the agent, with the datapath that `auto` stands for."""
+        settings: dict[str, Any] = {
+            name: getattr(self, name) for name in GuestSettings.model_fields
+        }
+        return plan.GuestSettings(**{**settings, "datapath": datapath})
+
+    def asked_of_hypervisor(self) -> list[str]:
+        """Keys that only a guest has, of those that are not left as they are."""
+        fields = GuestSettings.model_fields
+        return [
+            key
+            for key in fields
+            if key in OF_HYPERVISOR and getattr(self, key) != fields[key].default
+        ]
+
+    def problem(self, facts: GuestFacts) -> str | None:
+        """What of these settings does not go together, with what to do."""
+        rules = (
+            self._no_paging,
+            self._no_pages,
+            self._no_datapath,
+            self._no_queues,
+            self._no_poll,
+            self._no_cpu_that_polls,
+        )
+        return next(filter(None, (rule(facts) for rule in rules)), None)
+
+    def _no_paging(self, facts: GuestFacts) -> str | None:
+        if self.paging is None or facts.accelerator != "tcg":
+            return None
+        return (
+            f"sut.paging is {self.paging}, but nested and shadow page tables are KVM's, and "
+            "sut.accelerator is tcg: leave one of them out"
+        )
+
+    def _no_pages(self, facts: GuestFacts) -> str | None:
+        if self.pages == "2M" and facts.memory % HUGE_PAGE:
+            return (
+                f"sut.memory is {human_size(facts.memory)}, which is no whole number of the pages "
+                "of 2 MB that sut.pages asks for"
+            )
+        if self.pages == "thp" and self.datapath in OUR_DATAPATHS:
+            return (
+                f"sut.pages = 'thp' is for memory of QEMU's own, but with sut.datapath = '{self.datapath}' "
+                "the guest's is shared with what moves its packets: take '2M' or '4K'"
+            )
+        return None
+
+    def _no_datapath(self, facts: GuestFacts) -> str | None:
+        chosen = [] if self.datapath in ("auto", "qemu") else [f"sut.datapath = '{self.datapath}'"]
+        chosen += [f"sut.queues = {self.queues}"] if self.queues > 1 else []
+        if not chosen or facts.nic == WITH_DATAPATH:
+            return None
+        return (
+            f"{chosen[0]} is for sut.nic = '{WITH_DATAPATH}', not '{facts.nic}': QEMU itself moves the "
+            "packets of its other cards, by one queue"
+        )
+
+    def _no_queues(self, facts: GuestFacts) -> str | None:
+        if self.queues <= facts.cpus:
+            return None
+        return (
+            f"sut.queues is {self.queues}, but the guest has {facts.cpus} CPUs and uses a queue by each: "
+            f"set sut.{facts.cpus_key} = {self.queues} too"
+        )
+
+    def _no_poll(self, _: GuestFacts) -> str | None:
+        if self.poll_us is None or self.datapath == "vhost":
+            return None
+        return (
+            f"sut.poll_us is how long vhost looks for more work, but sut.datapath is '{self.datapath}': "
+            "set sut.datapath = 'vhost', or leave it out"
+        )
+
+    def _no_cpu_that_polls(self, facts: GuestFacts) -> str | None:
+        """An emulated machine has the CPUs that the study gives it, and no others."""
+        if self.datapath != "sidecore" or not facts.on_emulated:
+            return None
+        if facts.machine_cpus >= facts.cpus + BESIDE_GUESTS:
+            return None
+        fits = max(facts.machine_cpus - BESIDE_GUESTS, 1)
+        return (
+            "sut.datapath = 'sidecore' needs a CPU that polls and one for the peers, beside the guest's: "
+            f"the machine has {facts.machine_cpus}, and the guest {facts.cpus}. Set sut.cpus = "
+            f"{fits + BESIDE_GUESTS} or more and sut.guest_cpus = {fits}, or take 'vhost-user'"
+        )
+
+
+_OF_ANY_PC = frozenset({"cpu_model", "kernel_args"})
+"""The emulated machine itself has them too, for every platform."""
+
+_OF_ITS_HOST = frozenset({"paging", "pages"})
+"""Guests that differ in them cannot stand on one bench: KVM's module is loaded with the one or the other,
+and pages come from a pool that is the host's."""
+
+OF_HYPERVISOR = frozenset(GuestSettings.model_fields) - _OF_ANY_PC
+ON_ONE_BENCH = frozenset(GuestSettings.model_fields) - _OF_ITS_HOST
+
+
+# --- their words
+
+
+def _model_xml(model: str) -> str:
+    return f"<cpu mode='custom'> <model>{quoted(model)[1:-1]}</model> </cpu>"
+
+
+def _pages(change: Change) -> Entry:
+    """Pages of the pool are libvirt's word; transparent ones are a setting of the host."""
+    if change.new == "2M":
+        return edited(_huge_pages_xml, _huge_pages_option, "its memory")(change)
+    # QEMU advises huge pages for a guest's memory, which `madvise` follows and `never` forbids.
+    wanted = "never" if change.new == "4K" else "madvise"
+    made = of_memory("transparent_hugepage/enabled", "host")
+    return replace(
+        made(replace(change, new=wanted, old=OLD)),
+        note="For every program of the host, and for memory that a guest uses from then on: start it anew.",
+    )
+
+
+def _huge_pages_xml(pages: str) -> str:
+    page = f"<page size={quoted(pages[:-1])} unit='M'/>"
+    return f"<memoryBacking> <hugepages> {page} </hugepages> </memoryBacking>"
+
+
+def _huge_pages_option(pages: str) -> str:
+    return (
+        f"-object memory-backend-memfd,id=ram,size=...,hugetlb=on,hugetlbsize={pages} -machine "
+        "memory-backend=ram, and as many in the host's vm.nr_hugepages as it has memory"
+    )
+
+
+# --- what moves a guest's packets
+
+_SOCKET = "/run/hypertare-DOMAIN.sock"
+_SHARED = "<memoryBacking> <source type='memfd'/> <access mode='shared'/> </memoryBacking>"
+_BACK_END = (
+    "It needs a back end that listens there and has the host's network: Open vSwitch with DPDK, VPP, or "
+    "another; hypertare's is for experiments. And the guest's memory shared with it: "
+)
+_OWN_CPU = (
+    " A back end that polls wants a CPU that nobody else has (Open vSwitch: other_config:pmd-cpu-mask; "
+    "<vcpupin> for the guest's)."
+)
+
+
+def _datapath(change: Change) -> Entry:
+    """By libvirt's words; two of them have a back end that is somebody else's."""
+    shared = change.new in OUR_DATAPATHS
+    more = f" {_BACK_END}{_SHARED}." if shared else ""
+    more += _OWN_CPU if change.new == "sidecore" else ""
+    return _of_card(change, _datapath_xml, _datapath_option, "who moves its packets", more)
+
+
+def _datapath_xml(datapath: str) -> str:
+    if datapath in OUR_DATAPATHS:
+        return (
+            f"<interface type='vhostuser'> <source type='unix' path={quoted(_SOCKET)} mode='client'/> "
+            "<model type='virtio'/> </interface>"
+        )
+    if datapath == "auto":
+        return "<interface> <model type='virtio'/> </interface>"
+    return f"<interface> <model type='virtio'/> <driver name={quoted(datapath)}/> </interface>"
+
+
+def _datapath_option(datapath: str) -> str:
+    if datapath in OUR_DATAPATHS:
+        return (
+            f"-chardev socket,id=way0,path={_SOCKET} -netdev vhost-user,id=...,chardev=way0 and "
+            "-object memory-backend-memfd,id=ram,size=...,share=on -machine memory-backend=ram"
+        )
+    # What libvirt takes by itself.
+    return f"-netdev tap,id=...,vhost={'off' if datapath == 'qemu' else 'on'}"
+
+
+def _queues(change: Change) -> Entry:
+    return _of_card(
+        change,
+        lambda queues: (
+            f"<interface> <model type='virtio'/> <driver queues={quoted(queues)}/> </interface>"
+        ),
+        lambda queues: (
+            f"-netdev tap,id=...,queues={queues} -device virtio-net-pci,netdev=...,mq=on,"
+            f"vectors={2 * int(queues) + 2}"
+        ),
+        "its queues",
+        " It uses one by each of its CPUs: `ethtool -l IFACE` in it says how many.",
+    )
+
+
+def _poll_us(change: Change) -> Entry:
+    """libvirt's domain XML has no word for it."""
+    was = "leave poll-us out again" if change.old == OLD else f"poll-us={change.old} again"
+    return Entry(
+        "host",
+        ("virsh dumpxml DOMAIN", "ps -o args -C qemu-system-x86_64"),
+        note=f"QEMU alone: -netdev tap,id=...,vhost=on,poll-us={change.new}; to undo, {was}. From the "
+        "guest's next start. libvirt has no word for it: where libvirt starts QEMU this cannot be set.",
+    )
+
+
+def _of_card(
+    change: Change, xml: Callable[[str], str], qemu: Callable[[str], str], what: str, more: str
+) -> Entry:
+    entry = edited(xml, qemu, what)(change)
+    return replace(entry, note=f"{entry.note}{more}")
+
+
+COMMANDS: Mapping[str, Maker] = {
+    "cpu_model": edited(_model_xml, lambda model: f"-cpu {shlex.quote(model)}", "its CPU"),
+    "pages": _pages,
+    "datapath": _datapath,
+    "queues": _queues,
+    "poll_us": _poll_us,
+}
+"""How to set each by hand, where there are words for it."""
