@@ -43,6 +43,8 @@ pub struct GuestSettings {
     pub cpu_model: Option<String>,
     /// Appended to the kernel's command line.
     pub kernel_args: Vec<String>,
+    /// The board that its devices are on.
+    pub machine_type: MachineType,
     /// How KVM is to translate the guest's addresses; none takes it as it is.
     pub paging: Option<Paging>,
     /// By which pages the machine is to map the guest's memory; none leaves that to the machine.
@@ -61,6 +63,7 @@ impl Default for GuestSettings {
         GuestSettings {
             cpu_model: None,
             kernel_args: Vec::new(),
+            machine_type: MachineType::default(),
             paging: None,
             pages: None,
             datapath: Datapath::default(),
@@ -68,6 +71,20 @@ impl Default for GuestSettings {
             poll_us: None,
         }
     }
+}
+
+/// QEMU's boards for x86.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum MachineType {
+    /// PCI Express on Intel's chipset of 2007.
+    #[default]
+    Q35,
+    /// PCI on Intel's chipset of 1996, which QEMU calls i440fx.
+    Pc,
+    /// No PCI: virtio by registers in memory (virtio-mmio).
+    Microvm,
 }
 
 /// What takes a guest's packets from the rings of its card to the machine's kernel, and back.

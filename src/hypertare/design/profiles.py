@@ -48,6 +48,7 @@ GUEST = Profile(
     required=("virtio_pci", "virtio_console"),
     wanted=(
         *("virtio_net", "e1000", "e1000e", "vmxnet3", "8139cp", "8139too", "pcnet32"),
+        "virtio_mmio",
         *("9pnet_virtio", "9p", "overlay"),
         *("af_packet", "veth", "bridge"),
         *("pvpanic", "pvpanic_pci"),

@@ -46,6 +46,8 @@ class GuestFacts:
     cpus_key: str
     machine_cpus: int
     on_emulated: bool
+    needs_network: bool
+    shares_memory: bool
 
 
 class GuestSettings(Settings):
@@ -53,6 +55,7 @@ class GuestSettings(Settings):
 
     cpu_model: str | None = None
     kernel_args: tuple[str, ...] = ()
+    machine_type: plan.MachineType = "q35"
     paging: plan.Paging | None = None
     pages: plan.Pages | None = None
     datapath: Literal["auto", plan.Datapath] = "auto"
@@ -80,6 +83,7 @@ class GuestSettings(Settings):
         rules = (
             self._no_paging,
             self._no_pages,
+            self._no_machine_type,
             self._no_datapath,
             self._no_queues,
             self._no_poll,
@@ -105,6 +109,28 @@ class GuestSettings(Settings):
             return (
                 f"sut.pages = 'thp' is for memory of QEMU's own, but with sut.datapath = '{self.datapath}' "
                 "the guest's is shared with what moves its packets: take '2M' or '4K'"
+            )
+        return None
+
+    def _no_machine_type(self, facts: GuestFacts) -> str | None:
+        """A microvm has no PCI, and QEMU's other cards are PCI's."""
+        if self.machine_type != "microvm":
+            return None
+        is_microvm = "sut.machine_type = 'microvm'"
+        if facts.on_emulated:
+            return (
+                f"{is_microvm} is for guests of this host: the image of the emulated machine has no "
+                "firmware for it. Take 'q35' or 'pc', or machine = 'local'"
+            )
+        if facts.needs_network and facts.nic != WITH_DATAPATH:
+            return (
+                f"{is_microvm} has no PCI, and sut.nic = '{facts.nic}' is a card for PCI: take "
+                f"sut.nic = '{WITH_DATAPATH}', or 'q35' or 'pc'"
+            )
+        if facts.shares_memory:
+            return (
+                f"{is_microvm} has no PCI, which the memory that a workload shares with its peer is a card "
+                "of: take 'q35' or 'pc'"
             )
         return None
 
@@ -160,6 +186,25 @@ ON_ONE_BENCH = frozenset(GuestSettings.model_fields) - _OF_ITS_HOST
 
 
 # --- their words
+
+
+def _machine_type(change: Change) -> Entry:
+    if "microvm" not in (change.new, change.old):
+        return edited(_board_xml, _board_option, "its board")(change)
+    return Entry(
+        "host",
+        ("virsh dumpxml DOMAIN",),
+        note=f"QEMU alone: {_board_option(change.new)}; virtio's cards are -device virtio-net-device, ... "
+        "on a microvm, and virtio-net-pci, ... on others. From the guest's next start.",
+    )
+
+
+def _board_xml(board: str) -> str:
+    return f"<os> <type machine={quoted(board)}>hvm</type> </os>"
+
+
+def _board_option(board: str) -> str:
+    return f"-machine {shlex.quote(board)}"
 
 
 def _model_xml(model: str) -> str:
@@ -269,6 +314,7 @@ def _of_card(
 
 COMMANDS: Mapping[str, Maker] = {
     "cpu_model": edited(_model_xml, lambda model: f"-cpu {shlex.quote(model)}", "its CPU"),
+    "machine_type": _machine_type,
     "pages": _pages,
     "datapath": _datapath,
     "queues": _queues,

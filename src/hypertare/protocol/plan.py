@@ -28,6 +28,13 @@ class EngineContainer(Seam):
 
 Accelerator = Literal["kvm", "tcg"]
 
+MachineType = Literal["q35", "pc", "microvm"]
+"""QEMU's boards for x86.
+`q35`: PCI Express on Intel's chipset of 2007.
+`pc`: PCI on Intel's chipset of 1996, which QEMU calls i440fx.
+`microvm`: No PCI: virtio by registers in memory (virtio-mmio).
+"""
+
 Paging = Literal["nested", "shadow"]
 """`nested`: The hardware walks the guest's page tables and KVM's (AMD: NPT, Intel: EPT).
 `shadow`: KVM keeps tables of its own in step with the guest's.
@@ -59,6 +66,8 @@ class GuestSettings(Seam):
     """
     kernel_args: tuple[str, ...] = ()
     """Appended to the kernel's command line."""
+    machine_type: MachineType = "q35"
+    """The board that its devices are on."""
     paging: Paging | None = None
     """How KVM is to translate the guest's addresses; none takes it as it is."""
     pages: Pages | None = None

@@ -464,6 +464,8 @@ def settings_fit_the_guests(study: Study) -> None:
             cpus_key="cpus" if sut.guest_cpus is None else "guest_cpus",
             machine_cpus=sut.cpus,
             on_emulated=study.machine_kind.boots_whole_pcs,
+            needs_network=study.needs_network,
+            shares_memory=study.shared_memory is not None,
         )
     )
     if problem is not None:

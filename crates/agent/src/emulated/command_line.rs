@@ -10,7 +10,8 @@ use super::options::{Clock, Emulate, Line, Nic, Scheduler};
 use super::{CONSOLE, EMULATOR, RECORDS};
 use crate::boot_contract::LIMIT_PARAMETER;
 use crate::vmm::command_line::{
-    self, CommandLine, KERNEL_ARGUMENTS, PROGRAM, Plugged, TCG, TCG_CPU, TCG_KERNEL_ARGUMENTS, nic,
+    self, CommandLine, KERNEL_ARGUMENTS, PCI_DRIVER, PROGRAM, Plugged, Q35, TCG, TCG_CPU,
+    TCG_KERNEL_ARGUMENTS, nic,
 };
 
 /// What Xen's tools and the guests' interfaces need.
@@ -39,7 +40,7 @@ pub fn words(options: &Emulate) -> Result<Vec<String>> {
     let program = if options.emulator.is_some() { EMULATOR } else { PROGRAM };
     let mut line = CommandLine::of(program, "hypertare", "");
     line.sandbox();
-    line.pc("");
+    line.machine(Q35, "");
     clock_and_processors(&mut line, options);
     line.memory(options.memory);
     outputs(&mut line, options);
@@ -112,7 +113,11 @@ fn outputs(line: &mut CommandLine, options: &Emulate) {
     };
     output("console", CONSOLE);
     output("records", RECORDS);
-    line.console_and_port("records", if is_virtual(options) { ",ioeventfd=off" } else { "" });
+    line.console_and_port(
+        "pci",
+        "records",
+        if is_virtual(options) { ",ioeventfd=off" } else { "" },
+    );
 }
 
 fn network(line: &mut CommandLine, options: &Emulate, index: usize) {
@@ -121,7 +126,7 @@ fn network(line: &mut CommandLine, options: &Emulate, index: usize) {
     line.nic(
         index,
         &Plugged {
-            model: *model,
+            device: nic(*model).device,
             mac,
             netdev: &format!("hubport,hubid={hub}"),
             more: &format!("{}{place}", timing(options, *model)),
@@ -218,7 +223,7 @@ fn modules(options: &Emulate) -> String {
     let of_xen: &[&str] = if options.hypervisor.is_some() { &DRIVER_DOMAIN_MODULES } else { &[] };
     let drivers = options.nic.iter().map(|card| nic(card.model).driver);
     let further = options.module.iter().map(String::as_str);
-    command_line::modules(of_xen.iter().copied().chain(drivers).chain(further))
+    command_line::modules(PCI_DRIVER, of_xen.iter().copied().chain(drivers).chain(further))
 }
 
 #[cfg(test)]

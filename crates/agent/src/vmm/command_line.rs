@@ -47,15 +47,19 @@ pub const TCG_CPU: &str = "max,-erms,-fsrm,-la57";
 pub const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
 /// A PC without the devices that nobody here has a use for.
-const MACHINE: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off";
+pub const Q35: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off";
 
 /// What every kernel here is told; under TCG also [`TCG_KERNEL_ARGUMENTS`].
 pub const KERNEL_ARGUMENTS: [&str; 5] =
     ["console=ttyS0", "quiet", "panic=-1", "reboot=t", "cryptomgr.notests"];
 pub const TCG_KERNEL_ARGUMENTS: [&str; 2] = ["tsc=reliable", "no_timer_check"];
 
-/// What every machine's kernel loads: the way that orders come in and records go out.
-const MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
+/// What drives virtio's cards on PCI.
+pub const PCI_DRIVER: &str = "virtio_pci";
+
+/// What every machine's kernel loads beside what drives its bus: the way that orders come in and records go
+/// out.
+const PORT_DRIVER: &str = "virtio_console";
 
 /// How a model is called, driven and attached.
 pub struct Nic {
@@ -86,7 +90,7 @@ pub fn is_mac(text: &str) -> bool {
 
 /// Where a NIC is plugged in, and what is said of it beside that.
 pub struct Plugged<'a> {
-    pub model: NicModel,
+    pub device: &'a str,
     pub mac: &'a str,
     pub netdev: &'a str,
     pub more: &'a str,
@@ -118,11 +122,11 @@ impl CommandLine {
         self.option("-sandbox", [SANDBOX]);
     }
 
-    /// A PC with nothing on it but what is named; `more` are options of its board.
-    pub fn pc(&mut self, more: &str) {
+    /// A machine with nothing on it but what is named; `more` are further options of its board.
+    pub fn machine(&mut self, board: &str, more: &str) {
         self.0.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
         self.option("-display", ["none"]);
-        self.option("-machine", [MACHINE, more]);
+        self.option("-machine", [board, more]);
     }
 
     pub fn processors(&mut self, accelerator: &str, model: &str, count: u32) {
@@ -141,18 +145,17 @@ impl CommandLine {
     }
 
     /// What the kernel prints goes to the character device `console`, and our own [`PORT`] is on the
-    /// character device that is named; `more` are options of the card with the port.
-    pub fn console_and_port(&mut self, chardev: &str, more: &str) {
+    /// character device that is named; `bus` ends the card's name, and `more` are options of it.
+    pub fn console_and_port(&mut self, bus: &str, chardev: &str, more: &str) {
         self.option("-serial", ["chardev:console"]);
-        self.option("-device", [format!("virtio-serial-pci,max_ports=2{more}")]);
+        self.option("-device", [format!("virtio-serial-{bus},max_ports=2{more}")]);
         self.option("-device", [format!("virtserialport,chardev={chardev},name={PORT}")]);
     }
 
     pub fn nic(&mut self, index: usize, plugged: &Plugged) {
-        let Plugged { model, mac, netdev, more } = plugged;
+        let Plugged { device, mac, netdev, more } = plugged;
         self.option("-netdev", [format!("{netdev},id=net{index}")]);
-        let device = nic(*model).device;
-        self.option("-device", [format!("{device},netdev=net{index},mac={mac},romfile={more}")]);
+        self.option("-device", [format!("{device},netdev=net{index},mac={mac}{more}")]);
     }
 
     pub fn kernel(&mut self, kernel: &str, archives: &str, arguments: &str) {
@@ -166,10 +169,10 @@ impl CommandLine {
     }
 }
 
-/// The parameter that names the modules to load: what this machine needs, and no more, each once. Each
-/// costs milliseconds of its boot, and memory.
-pub fn modules<'a>(needed: impl IntoIterator<Item = &'a str>) -> String {
-    let mut modules: Vec<&str> = MODULES.into();
+/// The parameter that names the modules to load: what drives the bus, and what else this machine needs, each
+/// once. Each costs milliseconds of its boot, and memory.
+pub fn modules<'a>(bus: &'a str, needed: impl IntoIterator<Item = &'a str>) -> String {
+    let mut modules = vec![bus, PORT_DRIVER];
     for module in needed {
         if !modules.contains(&module) {
             modules.push(module);

@@ -5,6 +5,8 @@
 //! - What moves packets is said aloud, `vhost=off` too: QEMU's default is not ours to know.
 //! - A process that moves packets has the guest's memory in common with QEMU, as an object that can be
 //!   shared.
+//! - A microvm has no PCI: its cards are the same models, `-device` instead of `-pci`. Its kernel finds them
+//!   in ACPI's tables.
 //! - Without KVM such a card has one interrupt line and no vectors: QEMU 7.2 ends when the guest takes a
 //!   vector's interrupt from it (docs/kvm-drivers.md). Then so have all of the bench.
 
@@ -12,11 +14,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Guest, Interface, NicModel, Pages};
+use hypertare_plan::{Accelerator, Guest, Interface, MachineType, NicModel, Pages};
 
 use super::command_line::{
-    self, CommandLine, KERNEL_ARGUMENTS, Plugged, TCG, TCG_CPU, TCG_KERNEL_ARGUMENTS, escape,
-    is_mac, nic,
+    self, CommandLine, KERNEL_ARGUMENTS, PCI_DRIVER, Plugged, Q35, TCG, TCG_CPU,
+    TCG_KERNEL_ARGUMENTS, escape, is_mac, nic,
 };
 use super::port::Port;
 use super::spec::Spec;
@@ -51,17 +53,17 @@ pub fn words(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
         line.sandbox();
     }
     machine(&mut line, spec.guest)?;
-    console_and_control(&mut line);
+    console_and_control(&mut line, spec.guest.settings.machine_type);
     let mut number = FIRST_PORT_FD;
     for (index, port) in spec.ports.iter().enumerate() {
-        network(&mut line, index, port, number, spec.no_vectors)?;
+        network(&mut line, index, port, number, spec)?;
         number += i32::try_from(port.way.count())?;
     }
     if let (Some(_), Some(bytes)) = (&spec.memory, spec.guest.shared_memory) {
         shared_memory(&mut line, bytes, number);
     }
     if let Some(root) = spec.share {
-        share(&mut line, root);
+        share(&mut line, root, spec.guest.settings.machine_type);
     }
     line.kernel(
         &format!("/proc/self/fd/{KERNEL_FD}"),
@@ -86,7 +88,8 @@ fn machine(line: &mut CommandLine, guest: &Guest) -> Result<()> {
     if guest.settings.datapath.is_ours() {
         object.push("share=on");
     }
-    line.pc(if object.is_empty() { "" } else { AN_OBJECT });
+    let more = if object.is_empty() { "" } else { AN_OBJECT };
+    line.machine(board(guest.settings.machine_type), more);
     line.processors(
         accelerator,
         guest.settings.cpu_model.as_deref().unwrap_or(default_cpu),
@@ -103,12 +106,30 @@ fn machine(line: &mut CommandLine, guest: &Guest) -> Result<()> {
     Ok(())
 }
 
-fn console_and_control(line: &mut CommandLine) {
+/// Each without the devices that nobody here has a use for.
+fn board(machine_type: MachineType) -> &'static str {
+    match machine_type {
+        MachineType::Q35 => Q35,
+        MachineType::Pc => "pc,usb=off,sata=off,smbus=off,smm=off,vmport=off,hpet=off",
+        // The kernel's command line is ours alone: QEMU would add the devices to it, for kernels without ACPI.
+        MachineType::Microvm => "microvm,usb=off,auto-kernel-cmdline=off",
+    }
+}
+
+/// What the kernel drives virtio's cards through, and how QEMU calls such cards.
+fn bus(machine_type: MachineType) -> (&'static str, &'static str) {
+    match machine_type {
+        MachineType::Q35 | MachineType::Pc => (PCI_DRIVER, "pci"),
+        MachineType::Microvm => ("virtio_mmio", "device"),
+    }
+}
+
+fn console_and_control(line: &mut CommandLine, machine_type: MachineType) {
     line.option("-chardev", ["stdio,id=console,signal=off"]);
     line.option("-chardev", [format!("socket,id=qmp,fd={QMP_FD}")]);
     line.option("-mon", ["chardev=qmp,mode=control"]);
     line.option("-chardev", [format!("socket,id=channel,fd={CHANNEL_FD}")]);
-    line.console_and_port("channel", "");
+    line.console_and_port(bus(machine_type).1, "channel", "");
 }
 
 fn network(
@@ -116,8 +137,9 @@ fn network(
     index: usize,
     port: &Port,
     number: i32,
-    no_vectors: bool,
+    spec: &Spec,
 ) -> Result<()> {
+    let machine_type = spec.guest.settings.machine_type;
     let (before, netdev) = port.way.words(index, number);
     if let Some(socket) = before {
         line.option("-chardev", [socket]);
@@ -127,12 +149,26 @@ fn network(
     if port.way.queues() > 1 {
         more += ",mq=on";
     }
-    if no_vectors && model == NicModel::VirtioNet {
-        more += ",vectors=0";
-    }
+    let device = if machine_type == MachineType::Microvm {
+        microvm_card(model)?
+    } else {
+        more.insert_str(0, ",romfile=");
+        if spec.no_vectors && model == NicModel::VirtioNet {
+            more += ",vectors=0";
+        }
+        nic(model).device
+    };
     let mac = mac(port.interface)?;
-    line.nic(index, &Plugged { model, mac, netdev: &netdev, more: &more });
+    line.nic(index, &Plugged { device, mac, netdev: &netdev, more: &more });
     Ok(())
+}
+
+/// It has no PCI, which all others are cards for.
+fn microvm_card(model: NicModel) -> Result<&'static str> {
+    match model {
+        NicModel::VirtioNet => Ok("virtio-net-device"),
+        _ => bail!("a microvm has no PCI for {}: give it a virtio-net", nic(model).device),
+    }
 }
 
 /// QEMU would give every guest the same addresses, in order, so there is no default.
@@ -156,11 +192,12 @@ fn shared_memory(line: &mut CommandLine, bytes: u64, number: i32) {
 }
 
 /// `remap` keeps files of different file systems apart, should they share an inode number.
-fn share(line: &mut CommandLine, root: &Path) {
+fn share(line: &mut CommandLine, root: &Path, machine_type: MachineType) {
     let path = escape(root);
     let options = ",security_model=none,readonly=on,multidevs=remap";
     line.option("-fsdev", [OsStr::new("local,id=share,path="), &path, OsStr::new(options)]);
-    line.option("-device", [format!("virtio-9p-pci,fsdev=share,mount_tag={SHARE_TAG}")]);
+    let bus = bus(machine_type).1;
+    line.option("-device", [format!("virtio-9p-{bus},fsdev=share,mount_tag={SHARE_TAG}")]);
 }
 
 fn kernel_arguments(spec: &Spec) -> Result<String> {
@@ -172,7 +209,8 @@ fn kernel_arguments(spec: &Spec) -> Result<String> {
     let drivers = spec.ports.iter().map(|port| nic(model(port.interface)).driver);
     let files: &[&str] =
         if spec.share.is_some() { &["9pnet_virtio", "9p", "overlay"] } else { &[] };
-    words.push(command_line::modules(drivers.chain(files.iter().copied())));
+    let (bus, _) = bus(spec.guest.settings.machine_type);
+    words.push(command_line::modules(bus, drivers.chain(files.iter().copied())));
     words.extend(spec.guest.settings.kernel_args.iter().cloned());
     command_line::kernel_arguments(&words)
 }
@@ -320,6 +358,25 @@ mod tests {
         assert!(shape(Accelerator::Tcg, 1).starts_with("cpus=1,maxcpus=2,"));
         assert!(shape(Accelerator::Tcg, 2).starts_with("cpus=2,sockets=1,"));
         assert!(shape(Accelerator::Kvm, 1).starts_with("cpus=1,sockets=1,"));
+    }
+
+    #[test]
+    fn a_microvm_has_no_pci_and_a_pc_the_old_one() {
+        let cards = || node(vec![interface(None, "52:54:00:77:00:01")]);
+        let with = |machine_type, node: &Node| {
+            let guest = set(|one| one.machine_type = machine_type);
+            line(node, &guest, Some(Path::new("/")))
+        };
+        let words = with(MachineType::Microvm, &cards()).unwrap().join(" ");
+        assert!(words.contains("-machine microvm,"), "{words}");
+        assert!(words.contains("-device virtio-net-device,netdev=net0,mac="), "{words}");
+        assert!(words.contains("modules=virtio_mmio,virtio_console,virtio_net,"), "{words}");
+        assert!(!words.contains("pci") && !words.contains("romfile"), "{words}");
+        let words = with(MachineType::Pc, &cards()).unwrap().join(" ");
+        assert!(words.contains("-machine pc,") && words.contains("virtio-net-pci,"), "{words}");
+        let e1000 = node(vec![interface(Some(NicModel::E1000), "52:54:00:77:00:01")]);
+        let error = with(MachineType::Microvm, &e1000).unwrap_err().to_string();
+        assert_eq!(error, "a microvm has no PCI for e1000: give it a virtio-net");
     }
 
     #[test]
