@@ -298,6 +298,7 @@ type = "capture"
 via = "shared"
 [knobs]
 mtu = 1400
+sysctls = {"net/ipv4/tcp_notsent_lowat" = 16384}
 offloads = { tso = false }
 socket_buffers = "1M"
 interrupt_cpus = [0]

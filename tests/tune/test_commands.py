@@ -27,13 +27,15 @@ TABLES: dict[str, type[BaseModel]] = {
 LEVELS: dict[str, Level] = {"offloads": True, "interrupt_cpus": "0-1", "receive_steering": "0,2-3"}
 
 
+OPEN = {"offloads": ("tso",), "sysctls": ("net/ipv4/tcp_notsent_lowat",)}
+"""Knobs whose keys are the kernel's."""
+
+
 def paths() -> list[str]:
     """Every key of [knobs] as a path that can be tuned."""
     found = []
     for name in Knobs.model_fields.keys() - {"driver_weight", "guest_weights"}:
-        keys = (
-            TABLES[name].model_fields if name in TABLES else ["tso"] if name == "offloads" else []
-        )
+        keys = TABLES[name].model_fields if name in TABLES else OPEN.get(name, ())
         found += [f"knobs.{name}.{key}" for key in keys] or [f"knobs.{name}"]
     return sorted(found)
 

@@ -1,5 +1,7 @@
 //! A setting that can be probed, applied and put back.
 
+use std::collections::BTreeMap;
+
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,8 @@ pub enum Knob {
     },
     /// Default and largest socket buffers (net.core.[rw]mem_default/_max, net.ipv4.tcp_[rw]mem).
     SocketBuffers { bytes: u64 },
+    /// Settings of the network by their names below /proc/sys (`net/ipv4/tcp_notsent_lowat`).
+    Sysctls { values: BTreeMap<String, String> },
     /// CPUs that serve an interface's interrupts, counted as the node counts them.
     InterruptCpus { interface: String, cpus: Vec<u32> },
     /// CPUs of receive packet steering of every queue of an interface; none switches it off.

@@ -27,6 +27,7 @@ from hypertare.knobs.offloads import OFFLOADS
 from hypertare.knobs.receive_steering import RECEIVE_STEERING
 from hypertare.knobs.ring_sizes import RING_SIZES, RingSettings
 from hypertare.knobs.socket_buffers import SOCKET_BUFFERS
+from hypertare.knobs.sysctls import SYSCTLS, SysctlName, SysctlValue
 from hypertare.knobs.thp import THP, ThpSettings
 
 KINDS: tuple[KnobKind[Any], ...] = (
@@ -34,6 +35,7 @@ KINDS: tuple[KnobKind[Any], ...] = (
     RING_SIZES,
     OFFLOADS,
     SOCKET_BUFFERS,
+    SYSCTLS,
     RECEIVE_STEERING,
     INTERRUPT_CPUS,
     NAPI_WEIGHT,
@@ -61,6 +63,7 @@ class Knobs(Settings):
     mtu: MtuBytes | None = None
     offloads: dict[str, bool] = {}
     socket_buffers: Annotated[Size, Field(ge=1)] | None = None
+    sysctls: dict[SysctlName, SysctlValue] = {}
     interrupt_cpus: tuple[int, ...] | None = None
     receive_steering: tuple[int, ...] | None = None
     napi_weight: PollWeight | None = None

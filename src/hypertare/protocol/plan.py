@@ -384,6 +384,13 @@ class SocketBuffers(Seam):
     bytes: int
 
 
+class Sysctls(Seam):
+    """Settings of the network by their names below /proc/sys (`net/ipv4/tcp_notsent_lowat`)."""
+
+    type: Literal["sysctls"] = "sysctls"
+    values: dict[str, str]
+
+
 class InterruptCpus(Seam):
     """CPUs that serve an interface's interrupts, counted as the node counts them."""
 
@@ -515,6 +522,7 @@ Knob = Annotated[
     Mtu
     | Offload
     | SocketBuffers
+    | Sysctls
     | InterruptCpus
     | ReceiveSteering
     | NapiWeight

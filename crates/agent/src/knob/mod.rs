@@ -28,6 +28,7 @@ mod receive_steering;
 mod ring_sizes;
 mod scheduler_weight;
 mod socket_buffers;
+mod sysctls;
 mod thp;
 
 use std::path::PathBuf;
@@ -106,6 +107,7 @@ knobs! {
     InterruptCpus => interrupt_cpus,
     ReceiveSteering => receive_steering,
     SocketBuffers => socket_buffers,
+    Sysctls => sysctls,
     NapiWeight => napi_weight,
     NapiBudget => napi_budget,
     DevWeight => dev_weight,
