@@ -16,6 +16,7 @@ from hypertare.study import StudyFile
 from hypertare.study.bill import BillSettings
 from hypertare.study.claims import Claim
 from hypertare.study.effects import EffectsSettings
+from hypertare.study.given import GivenMachine
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
@@ -39,6 +40,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 SECTIONS: dict[str, type[BaseModel]] = {
     "Top level": study.Study,
     "`[sut]`": study.Sut,
+    "`[given]`": GivenMachine,
     "`[emulated]`": study.Emulated,
     "`[bench]`": study.BenchSettings,
     **{f"`{name}`": kind.settings for name, kind in KINDS.items()},
@@ -55,7 +57,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[[plots]]`": Plot,
 }
 TABLES = {
-    *("sut", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
+    *("sut", "given", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
     *("tune", "walk", "published", "predictability", "effects", "bill"),
     *("claims", "plots", "quick"),
 }

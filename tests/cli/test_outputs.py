@@ -157,7 +157,10 @@ def test_a_run_is_no_study(run: Path, tmp_path: Path, verb: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--on", "foo"), "--on: 'foo' is not allowed here.\n  Allowed: native, container, guest."),
+        (
+            ("--on", "foo"),
+            "--on: 'foo' is not allowed here.\n  Allowed: native, container, guest, given.",
+        ),
         (("--on", "xen"), "--on: 'xen' is not allowed here."),
         (("--precision", "0"), "--precision: it must lie within 0.0001% to 100%"),
         (("--memory", "1M"), "--memory: it must lie within 16M to 64T (given: 1M)"),

@@ -15,8 +15,10 @@ from hypertare.platforms.registry import KINDS as PLATFORMS
 SOURCE = Path(hypertare.__file__).parent
 OWN = ("platforms", "machine_kinds")
 NAMES = {*PLATFORMS, *MACHINES}
-OTHER_WORDS = ("('driver', 'guest')", "self.peers != 'driver'")
-"""Where peers are, and where a knob is set: by the driver domain or a guest, whatever is under test."""
+OTHER_WORDS = ("('driver', 'guest')", "self.peers != 'driver'", "{'given': given}")
+"""Where peers are, and where a knob is set: by the driver domain or a guest, whatever is under test; and a
+study's table of that name.
+"""
 
 
 def questions(text: str) -> Iterator[str]:

@@ -20,6 +20,9 @@ from hypertare.protocol import plan
 from hypertare.study import StudyFile, Sut
 
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+MADE = pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS.values() if kind.is_made], ids=lambda kind: kind.name
+)
 BOOTS_FROM = Path("/kernel"), Path("/initramfs")
 INPUTS = NodeInputs(
     cpus=2,
@@ -40,8 +43,10 @@ def study(kind: Platform, machine: str) -> StudyFile:
         "question": "?",
         "machine": machine,
         "sut": {"platforms": platforms},
-        "workloads": {"tcp": {"type": "stream"}},
+        "workloads": {"work": {"type": "stream"}},
     }
+    if not kind.is_made:
+        raw |= {"given": {"vm": {"reach": "ssh vm"}}, "workloads": {"work": {"type": "burn"}}}
     return StudyFile.of(raw, "x")
 
 
@@ -64,21 +69,22 @@ def test_what_is_none_is_said() -> None:
 def test_it_is_a_node_of_a_plan(kind: Platform) -> None:
     node = kind.node(INPUTS)
     assert isinstance(node, NODES)
-    if kind.has_own_kernel:
+    if kind.image:
         assert node.kernel == BOOTS_FROM[0] and node.initramfs == BOOTS_FROM[1:]  # type: ignore[union-attr]
 
 
 @EVERY
 def test_what_it_says_goes_together(kind: Platform) -> None:
-    assert kind.has_own_kernel == (kind.image is not None)
+    # What was there before has a kernel that nobody boots.
+    assert kind.has_own_kernel == (kind.image is not None or not kind.is_made)
     # A driver domain is on the PC of guests, and none of them.
-    assert (kind.has_own_kernel or kind.under_hypervisor) == kind.pc.has_guests
+    assert (kind.image is not None or kind.under_hypervisor) == kind.pc.has_guests
     assert bool(kind.least_memory) == bool(kind.least_memory_of)
     assert not (kind.uses_accelerator and kind.under_hypervisor)
     assert kind.under_hypervisor == kind.pc.has_driver_domain
     assert kind.translates_twice <= kind.has_own_kernel
     assert kind.is_counted_by_kvm <= kind.uses_accelerator
-    assert (kind.nic == "the machine's") == (not kind.has_own_kernel)
+    assert (kind.nic == "the machine's") == (kind.image is None)
     assert kind.own_settings <= set(Sut.model_fields)
     assert all(is_own_setting(f"sut.{key}") for key in kind.own_settings)
 
@@ -100,10 +106,10 @@ def test_it_stands_on_a_bench_of_this_host(kind: Platform) -> None:
     cells = {variant.node: file.cell({}) for variant in plot.variants}
     bench = planner.make_bench(file.study(), plot, cells, on)
     _is_there(kind, plot.variants[-1].node, bench)
-    assert planner.make_trial(1, file.study(), "tcp", plot.variants[-1], plot, on).phases
+    assert planner.make_trial(1, file.study(), "work", plot.variants[-1], plot, on).phases
 
 
-@EVERY
+@MADE
 def test_an_emulated_pc_is_made_for_it(kind: Platform) -> None:
     file = study(kind, "emulated")
     design = make(file.study(), 1)

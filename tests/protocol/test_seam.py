@@ -108,10 +108,17 @@ class Daemon:
 
 
 def started(bench: plan.Bench) -> plan.Bench:
-    """As it is when an engine has started its containers."""
-    engine = plan.EngineContainer(described="podman 4.3.1", pipes=Path("/tmp/pipes"), pid=77)
-    made = plan.Container(memory=1 << 29, engine=engine)
-    kinds = [made if isinstance(node.kind, plan.Container) else node.kind for node in bench.nodes]
+    """As it is when agents run that are not in the sandbox."""
+    agent = plan.RunningAgent(described="podman 4.3.1", pipes=Path("/tmp/pipes"), pid=77)
+    made = plan.Container(memory=1 << 29, engine=agent)
+    kinds = [
+        made
+        if isinstance(node.kind, plan.Container)
+        else node.kind.model_copy(update={"agent": agent})
+        if isinstance(node.kind, plan.Given)
+        else node.kind
+        for node in bench.nodes
+    ]
     nodes = [
         node.model_copy(update={"kind": kind})
         for node, kind in zip(bench.nodes, kinds, strict=True)
@@ -144,7 +151,7 @@ def steps_of(study: StudyFile) -> Iterator[plan.Step]:
         whole = study.cell(plot.levels)
         cells = {v.node: study.cell({**plot.levels, **v.levels}) for v in plot.variants}
         bench = planner.make_bench(whole, plot, cells, on)
-        yield plan.BenchStep(bench=bench if whole.sut.image is None else started(bench))
+        yield plan.BenchStep(bench=started(bench) if whole.sut.image or whole.given else bench)
         for number, cell in enumerate(design.cells):
             levels = {key: level for key, level in cell.levels.items() if key != "workload"}
             for variant in plot.variants:
@@ -228,6 +235,18 @@ question = "What does an engine cost?"
 [sut]
 platforms = ["native", "container"]
 image = "debian:12"
+[workloads.make]
+type = "command"
+command = ["true"]
+"""
+
+GIVEN = """
+name = "given"
+question = "What does a machine of mine cost?"
+[sut]
+platforms = ["native", "given"]
+[given.vm]
+reach = "ssh vm"
 [workloads.make]
 type = "command"
 command = ["true"]
@@ -327,6 +346,7 @@ def test_plans_fit_the_agents_schema() -> None:
         StudyFile(MERGED, "merged"),
         StudyFile(OSPF, "ospf"),
         StudyFile(IMAGE, "image"),
+        StudyFile(GIVEN, "given"),
     ]
     seen: set[str] = set()
     validated: set[str] = set()

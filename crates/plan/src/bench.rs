@@ -94,6 +94,22 @@ pub enum NodeKind {
     Guest(Guest),
     /// A PV guest under Xen, of the driver domain that the host agent runs in.
     Domain(Domain),
+    /// A machine that was there before, and stays as it is.
+    Given(Given),
+}
+
+/// A machine of the user's own. The controller starts its agent, and ends it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    /// The words of the program that reaches it, `ssh` first.
+    pub reach: Vec<String>,
+    /// How many of its CPUs the work may use: the first ones.
+    pub cpus: u32,
+    /// Given when its agent runs.
+    #[serde(default)]
+    pub agent: Option<RunningAgent>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -105,21 +121,21 @@ pub struct Container {
     pub memory: Option<u64>,
     /// Given when the user's own engine made it, and it runs already; else it is made here.
     #[serde(default)]
-    pub engine: Option<EngineContainer>,
+    pub engine: Option<RunningAgent>,
 }
 
-/// A container of podman or docker. Its agent is in it: a container lies outside of the sandbox in which
-/// all else of a bench is made, and only the engine can enter it.
+/// An agent outside of the sandbox in which all else of a bench is made: in a container of podman or docker,
+/// which only the engine can enter, or on a machine that was given. Whoever started it ends it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct EngineContainer {
-    /// The engine and its version.
+pub struct RunningAgent {
+    /// The engine and its version, or how the machine is reached.
     pub described: String,
     /// Directory with the named pipes of its agent: `orders`, `records`, `messages`.
     #[cfg_attr(feature = "schema", schemars(with = "Path"))]
     pub pipes: PathBuf,
-    /// Its first process, as the machine numbers it.
+    /// Its first process, or the one that reaches it, as the machine numbers it.
     pub pid: i32,
 }
 

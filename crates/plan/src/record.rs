@@ -96,6 +96,9 @@ pub struct Hello {
     /// Bytes of memory.
     pub memory: u64,
     pub clocksource: String,
+    /// As its kernel calls it; of a machine that was given, for others have this machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<String>,
     /// Seconds since the node's kernel started.
     pub uptime_s: f64,
 }

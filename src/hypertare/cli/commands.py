@@ -25,6 +25,7 @@ def study_file(
     tty: bool = False,
     value: Mapping[str, object] | None = None,
     peer: str | None = None,
+    given: Mapping[str, object] | None = None,
     question: str | None = None,
 ) -> StudyFile:
     """The study that runs commands.
@@ -35,6 +36,7 @@ def study_file(
         tty: they have a terminal of their own.
         value: how the figure that leads is found in what they print; without one elapsed time leads.
         peer: a server that each of them speaks with, for a shell.
+        given: machines of the user's own, by name.
         question: what it asks; without, what virtualisation costs them.
         varied: settings of `sut`, each a factor where it has several levels; none is left as it is.
     """
@@ -61,6 +63,7 @@ def study_file(
             **{name: levels[0] for name, levels in varied.items() if levels},
             **sut,
         },
+        **({"given": given} if given else {}),
         "workloads": {"command": workload},
         "design": design,
     }

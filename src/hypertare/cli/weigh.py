@@ -39,8 +39,8 @@ def weigh(
         str | None,
         typer.Option(
             metavar="PLATFORMS",
-            help="Of native, container and guest (default: all, with --image the first two); native is "
-            "always in, it is the baseline.",
+            help="Of native, container, guest and given (default: the first three, with --image two, with "
+            "--given it); native is always in, it is the baseline.",
             show_default=False,
         ),
     ] = None,
@@ -135,6 +135,15 @@ def weigh(
         ),
     ] = "none",
     peer: Peer = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]'ssh HOST'",
+            help="A machine of yours that ssh reaches, by the platform given: any virtual machine, any "
+            "hypervisor. May be repeated, with names: a='ssh a' b='ssh b'.",
+            show_default=False,
+        ),
+    ] = None,
     datapath: Annotated[
         str | None,
         typer.Option(
@@ -233,6 +242,8 @@ def weigh(
 
     hypertare weigh --parameter-list threads=1,2,4 'pigz -p {threads} -kc data'
 
+    hypertare weigh --given 'ssh bob@vm' -- make
+
     hypertare weigh --peer 'iperf3 -s' --datapath qemu,vhost 'iperf3 -n 100M -c $HYPERTARE_PEER'
     """
     from hypertare.machines.asked import Asked
@@ -264,15 +275,17 @@ def weigh(
             "Leave one of them out.",
         )
     _refuse_idle_datapath(datapath, peer)
+    machines = given_machines(given or [])
     commands = commands_of(command, context.meta[AS_IT_IS], parameter_list or [])
     file = study_file(
         commands,
-        platforms=_platforms(on, image, network),
+        platforms=_platforms(on, image, network, bool(machines)),
         varied={
             "cpus": _counts(cpus),
             "paging": _words(paging or ""),
             "pages": _words(pages or ""),
             "datapath": _datapaths(datapath),
+            "given": list(machines),
         },
         sut={
             "memory": memory,
@@ -298,6 +311,7 @@ def weigh(
         tty=tty,
         value=value_of(value, value_json, value_name, value_unit, higher_is_better),
         peer=peer,
+        given=machines,
     )
     try:
         prepared = prepared_of(file, seed)
@@ -322,6 +336,28 @@ def weigh(
         with Store.open(folder) as store:
             printed.write(store, folder)
     finish(folder, ended, json=json, html=html)
+
+
+def given_machines(words: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The study's tables of machines, by name; the only one needs none.
+
+    Raises:
+        InputError: two have one name.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for word in words:
+        name, equals, reach = word.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+            name, reach = "machine", word
+        if name in found:
+            from hypertare.base.errors import InputError
+
+            raise InputError(
+                f"--given names two machines '{name}'.",
+                "Give each a name of its own: --given a='ssh bob@a' --given b='ssh bob@b'",
+            )
+        found[name] = {"reach": reach}
+    return found
 
 
 def _datapaths(text: str | None) -> list[str]:
@@ -484,6 +520,7 @@ def _as_options(text: str) -> str:
         flags=re.MULTILINE,
     )
     text = re.sub(r"^(?:weigh: )?(?:the study: )?", "", text)
+    text = re.sub(r"^(?:weigh: )?given\.[\w-]+(?:\.reach)?:", "--given:", text, flags=re.MULTILINE)
     text = text.replace("sut.platforms", "--on")
     text = re.sub(r"^sut\.(\w+) is", r"--\1 is", text)
     return re.sub(
@@ -501,14 +538,18 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _platforms(text: str | None, image: str | None, network: str) -> list[str]:
+def _platforms(text: str | None, image: str | None, network: str, given: bool) -> list[str]:
     """Of those that see this host's files; where none are named, all that can have what was asked for."""
     from hypertare.base.errors import InputError
     from hypertare.base.words import did_you_mean
     from hypertare.platforms.registry import KINDS
 
-    allowed = [kind.name for kind in KINDS.values() if kind.sees_host_files]
+    of_users = [kind.name for kind in KINDS.values() if not kind.is_made]
+    allowed = [kind.name for kind in KINDS.values() if kind.sees_host_files or not kind.is_made]
+    if text is None and given:
+        return of_users
     if text is None:
+        allowed = [name for name in allowed if name not in of_users]
         able = [name for name in allowed if image is None or KINDS[name].runs_images]
         return [name for name in able if network != "host" or not KINDS[name].has_own_kernel]
     words = _words(text)

@@ -82,7 +82,7 @@ class Plot:
     @property
     def boots(self) -> bool:
         """Whether a kernel of its own boots on its bench on this host."""
-        return any(variant.kind.has_own_kernel for variant in self.variants)
+        return any(variant.kind.image is not None for variant in self.variants)
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def on_users_xen(study: Study) -> bool:
 
 
 def _has_guests(study: Study) -> bool:
-    return any(platform.has_own_kernel for platform in study.platforms)
+    return any(platform.image is not None for platform in study.platforms)
 
 
 def _workdir(file: StudyFile, study: Study) -> Path | None:

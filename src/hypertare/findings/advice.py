@@ -14,6 +14,7 @@ from hypertare.base.response import Response
 from hypertare.base.words import listing, percent, place
 from hypertare.findings.series import Series, baseline_of
 from hypertare.findings.setups import unlike_platforms
+from hypertare.platforms.registry import find as find_platform
 from hypertare.runs.summary import Clock, Estimate, PlatformState
 from hypertare.stats.boots import Booted
 from hypertare.stats.drift import trend
@@ -124,10 +125,12 @@ def unlike(platforms: Sequence[PlatformState], baseline: str) -> Iterator[str]:
             # A factor of the bench gives both several states: the likest belong together.
             differ = min((unlike_platforms(state, base) for base in bases), key=len)
             if differ:
-                yield (
-                    f"{state.platform} and {baseline} are not alike: {listing(differ)}. "
-                    "The cost contains this difference."
+                contained = (
+                    "They are two machines: what differs is no cost of virtualisation alone."
+                    if not find_platform(state.platform).is_made
+                    else "The cost contains this difference."
                 )
+                yield f"{state.platform} and {baseline} are not alike: {listing(differ)}. {contained}"
 
 
 def unlike_pages(every: Sequence[Series], baseline: str) -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hypertare.base.level import Level
+from hypertare.base.units import human_size
+from hypertare.platforms.registry import find
 from hypertare.runs.summary import PlatformState, Summary
 
 _UNDER_TEST = ("driver",)
@@ -14,17 +16,26 @@ _UNDER_TEST = ("driver",)
 def unlike_platforms(one: PlatformState, other: PlatformState) -> list[str]:
     """How two platforms of one run differ in what ought to be equal: CPUs, kernel, MTU, offloads.
 
-    Memory is not among it: a guest has less than its host. Interfaces are compared in the order in
-    which they are named, since their names differ.
+    Memory is among it only of a machine that was given: a guest has less than its host. Interfaces are
+    compared in the order in which they are named, since their names differ.
     """
     found = [
         f"{what} {_level(a)} against {_level(b)}"
-        for what, a, b in (("CPUs", one.cpus, other.cpus), ("kernel", one.kernel, other.kernel))
-        if a != b
+        for what, a, b in (
+            ("processor", one.processor, other.processor),
+            ("memory", _memory(one), human_size(other.memory)),
+            ("CPUs", one.cpus, other.cpus),
+            ("kernel", one.kernel, other.kernel),
+        )
+        if a is not None and a != b
     ]
     for mine, its in zip(one.interfaces.values(), other.interfaces.values(), strict=False):
         found += _unlike(mine, its, "", _UNDER_TEST)
     return found
+
+
+def _memory(one: PlatformState) -> str | None:
+    return None if find(one.platform).is_made else human_size(one.memory)
 
 
 JOIN_PACKETS = ("tso", "gso", "gro", "lro", "ufo")

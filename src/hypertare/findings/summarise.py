@@ -451,6 +451,7 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             memory=hello.memory,
             accelerator=ready[node].accelerator if node in ready else None,
             vmm=ready[node].vmm if node in ready else None,
+            processor=hello.processor or _processor(meta),
             paging=ready[node].paging if node in ready else None,
             pages=_pages(ready[node].backing) if node in ready else None,
             datapath=ready[node].datapath if node in ready else None,
@@ -466,6 +467,14 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
                 if isinstance(record, InterfaceState) and record.node == node
             },
         )
+
+
+def _processor(meta: Meta) -> str | None:
+    """Of what runs on this machine; said where another one stands beside it."""
+    from hypertare.platforms.registry import find as find_platform
+
+    beside = any(not find_platform(name).is_made for name in meta.platforms)
+    return meta.machine.cpu if beside else None
 
 
 def _placed(cpus: VirtualCpus | None) -> Placement | None:

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 
 from hypertare.base.errors import HypertareError, MachineError
 from hypertare.machines.host.engine import Engine, EngineImage
+from hypertare.machines.host.given import GivenMachines
 from hypertare.machines.host.loan import Loan, NotPutBackError
 from hypertare.machines.host.needs import NOTHING, Needs
 from hypertare.protocol import plan
@@ -50,7 +51,9 @@ class AgentError(HypertareError):
 def _not_to_be_had(
     bench: plan.Bench, error: HypertareError, blamed: type[plan.NodeKind] = plan.Guest
 ) -> BenchReady:
-    """To blame are guests: nobody else needs anything of the host's settings; or an engine's containers."""
+    """To blame are guests: nobody else needs anything of the host's settings; or those that somebody else
+    made.
+    """
     guest = next((node.name for node in bench.nodes if isinstance(node.kind, blamed)), None)
     text = " ".join(filter(None, (error.what, error.do)))
     return BenchReady(bench=bench.name, seconds_s=0.0, error=text, node=guest)
@@ -69,6 +72,7 @@ class LocalMachine:
         self.agent = agent
         self.network = network
         self.engine = Engine(image, agent) if image is not None else None
+        self.given = GivenMachines(agent)
         self.loan = loan or Loan(NOTHING)
         self.hello: Hello | None = None
         self._allowed = os.sched_getaffinity(0)
@@ -139,6 +143,11 @@ class LocalMachine:
             except HypertareError as error:
                 self.engine.remove()
                 return [_not_to_be_had(bench, error, plan.Container)]
+        try:
+            bench = self.given.start(bench, limit_s)
+        except HypertareError as error:
+            self.given.remove()
+            return [_not_to_be_had(bench, error, plan.Given)]
         self._send(plan.BenchStep(bench=bench))
         return list(self._until(BenchReady, limit_s + _ANSWER_MARGIN_S))
 
@@ -168,6 +177,7 @@ class LocalMachine:
         try:
             return list(self._until(Teardown, _TEARDOWN_LIMIT_S))
         finally:
+            self.given.remove()
             if self.engine is not None:
                 self.engine.remove()
 
@@ -178,6 +188,7 @@ class LocalMachine:
         try:
             self._end()
         finally:
+            self.given.remove()
             if self.engine is not None:
                 self.engine.close()
 

@@ -26,9 +26,9 @@ Typed = Literal["host", "container", "guest"]
 class NodeInputs:
     """What a study and its machine give to a node.
 
-    `boots_from`: a kernel and an initramfs, where one boots. `inner_seed` is that of an emulated machine
-    which the node is a guest of, and `injects_once` says that its processor gives a guest an interrupt
-    once.
+    `boots_from`: a kernel and an initramfs, where one boots; `reach`: the words by which a machine that was
+    there is reached. `inner_seed` is that of an emulated machine which the node is a guest of, and
+    `injects_once` says that its processor gives a guest an interrupt once.
     """
 
     cpus: int
@@ -37,6 +37,7 @@ class NodeInputs:
     accelerator: plan.Accelerator
     settings: plan.GuestSettings
     boots_from: tuple[Path, Path] | None = None
+    reach: tuple[str, ...] = ()
     shared_memory: int | None = None
     inner_seed: int | None = None
     injects_once: bool = False
@@ -59,6 +60,8 @@ class Platform(ABC):
 
     is_baseline: ClassVar[bool] = False
     """All others are compared with it."""
+    is_made: ClassVar[bool] = True
+    """hypertare makes it, and knows what it made. Else it was there before, and may be another machine."""
     is_host: ClassVar[bool] = False
     """It is the node `host` itself, whose one kernel does the work of all guests."""
 

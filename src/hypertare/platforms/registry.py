@@ -7,15 +7,18 @@ from typing import Literal
 from hypertare.base.errors import InputError
 from hypertare.platforms.container import CONTAINER
 from hypertare.platforms.driver import DRIVER
+from hypertare.platforms.given import GIVEN
 from hypertare.platforms.guest import GUEST
 from hypertare.platforms.native import NATIVE
 from hypertare.platforms.platform import Platform
 from hypertare.platforms.xen import XEN
 
-KINDS: dict[str, Platform] = {kind.name: kind for kind in (NATIVE, CONTAINER, GUEST, DRIVER, XEN)}
+KINDS: dict[str, Platform] = {
+    kind.name: kind for kind in (NATIVE, CONTAINER, GUEST, DRIVER, XEN, GIVEN)
+}
 """By name, in the order in which errors name them."""
 
-PlatformName = Literal["native", "container", "guest", "driver", "xen"]
+PlatformName = Literal["native", "container", "guest", "driver", "xen", "given"]
 """As `sut.platforms` of a study has them."""
 
 BASELINE: PlatformName = "native"

@@ -13,17 +13,18 @@ from pydantic import Field
 from hypertare.protocol.seam import Seam
 
 
-class EngineContainer(Seam):
-    """A container of podman or docker. Its agent is in it: a container lies outside of the sandbox
-    in which all else of a bench is made, and only the engine can enter it.
+class RunningAgent(Seam):
+    """An agent outside of the sandbox in which all else of a bench is made: in a container of
+    podman or docker, which only the engine can enter, or on a machine that was given. Whoever
+    started it ends it.
     """
 
     described: str
-    """The engine and its version."""
+    """The engine and its version, or how the machine is reached."""
     pipes: Path
     """Directory with the named pipes of its agent: `orders`, `records`, `messages`."""
     pid: int
-    """Its first process, as the machine numbers it."""
+    """Its first process, or the one that reaches it, as the machine numbers it."""
 
 
 Accelerator = Literal["kvm", "tcg"]
@@ -94,7 +95,7 @@ class Container(Seam):
     type: Literal["container"] = "container"
     memory: int | None = None
     """Limit of the cgroup's memory, in bytes."""
-    engine: EngineContainer | None = None
+    engine: RunningAgent | None = None
     """Given when the user's own engine made it, and it runs already; else it is made here."""
 
 
@@ -136,7 +137,19 @@ class Domain(Seam):
     """Time from creating it to the agent's first record, in seconds; longer fails the node."""
 
 
-NodeKind = Annotated[Host | Container | Guest | Domain, Field(discriminator="type")]
+class Given(Seam):
+    """A machine that was there before, and stays as it is."""
+
+    type: Literal["given"] = "given"
+    reach: tuple[str, ...]
+    """The words of the program that reaches it, `ssh` first."""
+    cpus: int
+    """How many of its CPUs the work may use: the first ones."""
+    agent: RunningAgent | None = None
+    """Given when its agent runs."""
+
+
+NodeKind = Annotated[Host | Container | Guest | Domain | Given, Field(discriminator="type")]
 
 NicModel = Literal["virtio-net", "e1000", "e1000e", "vmxnet3", "rtl8139", "pcnet"]
 

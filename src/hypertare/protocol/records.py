@@ -61,6 +61,8 @@ class Hello(Seam):
     memory: int
     """Bytes of memory."""
     clocksource: str
+    processor: str | None = None
+    """As its kernel calls it; of a machine that was given, for others have this machine's."""
     uptime_s: float
     """Seconds since the node's kernel started."""
 

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from hypertare.platforms.registry import KINDS
 
-_PLATFORMS = dict(zip(KINDS, ("#3f8fd2", "#1f9e89", "#e07b39", "#9467c7", "#c561a6"), strict=True))
+_PLATFORMS = dict(
+    zip(KINDS, ("#3f8fd2", "#1f9e89", "#e07b39", "#9467c7", "#c561a6", "#b8860b"), strict=True)
+)
 _SHADES = (0.0, 0.35, -0.3, 0.6)
 """Of variants of a platform: towards white, or where negative towards black."""
 

@@ -83,6 +83,8 @@ class Wording:
     workloads: int
     clock: Literal["wall", "virtual"]
     accelerators: Mapping[str, str | None]
+    elsewhere: frozenset[str] = frozenset()
+    """Platforms that are a machine with another processor: what they differ by is no cost of being one."""
     threshold: float = THRESHOLD
     in_factors: frozenset[str] = frozenset()
     """Responses of which a change reaches tenfold: all of theirs are told as factors, so that the unit
@@ -121,6 +123,11 @@ class Wording:
             varied=frozenset(key for key, seen in levels.items() if len(seen) > 1),
             workloads=len(shared),
             clock=summary.clock,
+            elsewhere=frozenset(
+                one.platform
+                for one in summary.platforms
+                if one.processor not in (None, summary.machine.cpu)
+            ),
             accelerators={state.platform: state.accelerator for state in summary.platforms},
             threshold=summary.threshold,
             in_factors=frozenset(
@@ -276,6 +283,10 @@ def said_of(one: Estimate, wording: Wording) -> str:
     """A cost or a gain with its verb: `costs 31 times the elapsed time`, `loses 47 % of the goodput`."""
     is_worse = one.verdict == "costs"
     exactly = "exactly " if one.exact else ""
+    if one.platform in wording.elsewhere:
+        return (
+            f"has {exactly}{cost_text(one, wording)[0]} {noun(one.response)}, on another processor"
+        )
     if one.cost is None:
         return f"{one.verdict} {exactly}{cost_text(one, wording)[0]} {noun(one.response)}"
     grows = is_worse == (one.better == "lower")
@@ -403,7 +414,8 @@ def _overall_of(platform: str, judged: Sequence[Estimate], wording: Wording) -> 
         ends = [found[0], found[-1]] if len(found) > 1 else found
         if verdict == "gains":
             ends.reverse()
-        parts.append(f"{verdict} in {of}, " + " to ".join(_end(one, wording) for one in ends))
+        does = "differs" if found[0].platform in wording.elsewhere else verdict
+        parts.append(f"{does} in {of}, " + " to ".join(_end(one, wording) for one in ends))
     if parts:
         return f"{platform} " + ", and ".join(parts)
     wide = sum(one.verdict == "undecided" for one in judged)

@@ -339,6 +339,9 @@ class PlatformState(Part):
         None
     )
     vmm: Annotated[str | None, means("its VMM and version; guests only")] = None
+    processor: Annotated[
+        str | None, means("its processor; of a machine that was given, others have the run's")
+    ] = None
     paging: Annotated[
         str | None,
         means("page tables that KVM gave it: `nested` or `shadow`; guests under KVM only"),

@@ -142,6 +142,58 @@ def line_can_be_had(study: Study) -> None:
         )
 
 
+def given_machines_fit(study: Study) -> None:
+    """A machine that was there before is reached, has no network of a bench, and is left as it is."""
+    given = [one for one in study.platforms if not one.is_made]
+    if not given:
+        if study.given:
+            names = _those(lambda one: not one.is_made)
+            raise ValueError(f"[given] is of the platform {names}: add '{names}' to sut.platforms")
+        return
+    name = given[0].name
+    if not study.machine_kind.is_this_host:
+        raise ValueError(f"the platform {name} is reached from this host: take machine = 'local'")
+    if not study.given:
+        raise ValueError(
+            f"the platform {name} is a machine of yours: say how it is reached, [given.NAME] with "
+            "reach = 'ssh USER@HOST' (weigh: --given 'ssh USER@HOST')"
+        )
+    levels = study.all_factors.get("sut.given", (study.sut.given,))
+    if len(study.given) > 1 and levels == (None,):
+        raise ValueError(
+            f"there are several machines in [given], {', '.join(study.given)}: name the one in sut.given, "
+            f'or compare them, factors."sut.given" = {list(study.given)}'
+        )
+    strange = next((one for one in levels if one is not None and one not in study.given), None)
+    if strange is not None:
+        raise ValueError(
+            f"sut.given: there is no [given.{strange}]; there are: {', '.join(study.given)}"
+        )
+    _is_left_alone(study, name)
+
+
+def _is_left_alone(study: Study, name: str) -> None:
+    for workload, settings in study.workloads.items():
+        if settings.needs_network:
+            raise ValueError(
+                f"workloads.{workload} needs a network between the machines of a bench, and the platform "
+                f"{name} is on none: take work without a peer, or leave {name} out of sut.platforms"
+            )
+    knobs = [kind.name for kind in study.knobs.given() if study.knobs.level(kind) != {}]
+    knobs += [path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")]
+    if knobs:
+        raise ValueError(
+            f"knobs.{knobs[0]} would change a setting, and on the platform {name} nothing is changed: "
+            "leave it out, or set it there yourself"
+        )
+    if study.bench_guests > 1:
+        raise ValueError(f"sut.guests: a machine of the platform {name} is one, and works alone")
+    if study.sut.devices:
+        raise ValueError(
+            f"sut.devices are of this host, and the platform {name} is another machine: leave them out"
+        )
+
+
 def programs_are_of_an_image(study: Study) -> None:
     """Only an emulated machine has an image to put programs in."""
     if study.sut.programs and not study.machine_kind.boots_whole_pcs:
@@ -421,8 +473,8 @@ def cpus_are_shared_out(study: Study) -> None:
         raise ValueError(
             f"sut.{asked[0]} is of Xen's driver domain: add '{names}' to sut.platforms"
         )
-    if not any(platform.has_own_kernel for platform in study.platforms):
-        names = _those(lambda platform: platform.has_own_kernel, "' or '")
+    if not any(platform.image for platform in study.platforms):
+        names = _those(lambda platform: platform.image is not None, "' or '")
         raise ValueError(f"sut.guest_cpus is of guests: add '{names}' to sut.platforms")
     _driver_leaves_cpus(study)
 
@@ -612,6 +664,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     frames_fit_the_line,
     frames_fit_the_nics,
     segments_fit_the_frames,
+    given_machines_fit,
     programs_are_of_an_image,
     devices_are_of_this_host,
     images_can_be_run,

@@ -26,6 +26,7 @@ from hypertare.study.design import DesignSettings
 from hypertare.study.effects import EffectsSettings
 from hypertare.study.emulated import Emulated
 from hypertare.study.factors import GUESTS, is_easy
+from hypertare.study.given import GivenMachine
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
@@ -48,6 +49,10 @@ def _file_name(name: str) -> str:
     return name
 
 
+GivenName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
+MOST_GIVEN = 16
+
+
 class Study(Settings):
     """A validated study: the settings of one cell, or of the whole before its factors are put in."""
 
@@ -59,6 +64,7 @@ class Study(Settings):
     sut: Sut = Sut()
     emulated: Emulated = Emulated()
     bench: BenchSettings = BenchSettings()
+    given: Annotated[dict[GivenName, GivenMachine], Field(max_length=MOST_GIVEN)] = {}
     workloads: Annotated[dict[str, AnyWorkload], Field(min_length=1)]
     knobs: Knobs = Knobs()
     probes: tuple[ChosenProbe, ...] = USUAL
@@ -116,6 +122,13 @@ class Study(Settings):
     def reaches(self, platform: Platform, path: str) -> bool:
         """Whether a setting makes a difference to a platform."""
         return has_own(platform, path) or not self.makes_variants(path)
+
+    @property
+    def given_machine(self) -> GivenMachine | None:
+        """The machine that the platform `given` is here; none where that is not in the study."""
+        if self.sut.given is not None:
+            return self.given.get(self.sut.given)
+        return next(iter(self.given.values()), None)
 
     @property
     def walked(self) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ class Sut(GuestSettings):
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     boot_limit: Limit = 60.0
     workdir: Path | None = None
+    given: str | None = None
     guests: Annotated[int, Field(ge=1, le=MOST_GUESTS)] = 1
     scheduler: Scheduler = "credit"
     driver_memory: Memory = 448 << 20

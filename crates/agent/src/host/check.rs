@@ -58,7 +58,7 @@ pub fn bench(bench: &Bench) -> Result<(), String> {
         match &node.kind {
             NodeKind::Guest(guest) => seconds("boot_limit_s", guest.boot_limit_s)?,
             NodeKind::Domain(domain) => seconds("boot_limit_s", domain.boot_limit_s)?,
-            NodeKind::Host | NodeKind::Container(_) => {}
+            NodeKind::Host | NodeKind::Container(_) | NodeKind::Given(_) => {}
         }
     }
     Ok(())

@@ -10,8 +10,8 @@ use std::time::Duration;
 use ::datapath::serve::Manner;
 use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
-    Accelerator, Bench, Container, Datapath, Domain as DomainPlan, EngineContainer, Guest,
-    Interface, Link, LinkKind, NicModel, Node, NodeKind, Trunk,
+    Accelerator, Bench, Container, Datapath, Domain as DomainPlan, Given, Guest, Interface, Link,
+    LinkKind, NicModel, Node, NodeKind, RunningAgent, Trunk,
 };
 
 use super::machine::{Machine, Started};
@@ -19,8 +19,8 @@ use super::sandbox::Network;
 use crate::datapath::mover::{Ended, Mover, Served};
 use crate::links::Inbox;
 use crate::links::domain::DomainLink;
-use crate::links::engine::EngineLink;
 use crate::links::guest::{Datapath as CardsServed, GuestLink, Held, Port, Provisions, Spec, Way};
+use crate::links::joined::{Carrier, JoinedLink};
 use crate::links::process::{Pipes, ProcessLink};
 use crate::net::link::parse_mac;
 use crate::net::shared::lent::{self, Lent};
@@ -403,9 +403,13 @@ impl Machine for Local {
             bail!("its links differ in their MTU; give all links of a node the same");
         }
         match &node.kind {
-            NodeKind::Container(Container { engine: Some(engine), .. }) => {
-                join_engine(bench, node, engine, inbox)
+            NodeKind::Container(Container { engine: Some(agent), .. }) => {
+                join(bench, node, agent, Carrier::Container, inbox)
             }
+            NodeKind::Given(Given { agent: Some(agent), .. }) => {
+                join(bench, node, agent, Carrier::Connection, inbox)
+            }
+            NodeKind::Given(_) => bail!("nobody has started the agent of this machine"),
             NodeKind::Host | NodeKind::Container(_) => self.start_process(bench, node, inbox),
             NodeKind::Guest(guest) => self.start_guest(bench, node, guest, inbox),
             NodeKind::Domain(domain) => self.start_domain(bench, node, domain, inbox),
@@ -442,17 +446,18 @@ fn fits_hosts_network(bench: &Bench) -> Result<()> {
     bail!("it would stand in this host's own network; take --network own")
 }
 
-/// A container that runs already.
-fn join_engine(
+/// An agent that runs already.
+fn join(
     bench: &Bench,
     node: &Node,
-    engine: &EngineContainer,
+    agent: &RunningAgent,
+    carrier: Carrier,
     inbox: Inbox,
 ) -> Result<Started> {
     if !node.interfaces.is_empty() {
-        bail!("the network of an engine's container does not lead to this bench");
+        bail!("its network does not lead to this bench");
     }
-    let link = EngineLink::join(engine, inbox)?;
+    let link = JoinedLink::join(agent, carrier, inbox)?;
     let (interfaces, mtu) = (Vec::new(), mtu(bench, node));
     Ok(Started { link: Box::new(link), interfaces, mtu, warnings: Vec::new() })
 }

@@ -99,7 +99,7 @@ impl Member {
 
     /// Whether it has CPUs of its own, which its machine may keep waiting.
     pub fn is_guest(&self) -> bool {
-        matches!(self.node.kind, NodeKind::Guest(_) | NodeKind::Domain(_))
+        matches!(self.node.kind, NodeKind::Guest(_) | NodeKind::Domain(_) | NodeKind::Given(_))
     }
 
     /// The cgroup of a node that is no process of this sandbox. No other is asked: a guest's QEMU may not
@@ -298,7 +298,8 @@ impl Member {
                 hello.agent, hello.protocol
             ));
         }
-        if self.clock.is_some() && self.is_guest() {
+        let is_booted = self.is_guest() && !matches!(self.node.kind, NodeKind::Given(_));
+        if self.clock.is_some() && is_booted {
             clock::check_uptime(hello.uptime_s, self.begun)?;
         }
         let first = self.hello.is_none();

@@ -3,13 +3,17 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use hypertare_plan::{Line, MAX_CONSOLE_LINES, NumberedOrder};
 
 /// A line of a console is cut after this many bytes.
 const LONGEST_LINE: u64 = 4096;
+
+/// Three of these in silence end an agent that is elsewhere (`node/given.rs`).
+const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// Orders on their way: written by a thread of their own, so that a node that does not read does not
 /// hold up anybody.
@@ -21,6 +25,24 @@ impl Orders {
         std::thread::spawn(move || {
             for line in lines {
                 // That the node is gone is seen where its records are read.
+                if output.write_all(&line).and_then(|()| output.flush()).is_err() {
+                    return;
+                }
+            }
+        });
+        Orders(sender)
+    }
+
+    /// The same, to somebody who ends after a while without a word: an empty line is no order.
+    pub fn keeping_alive(mut output: impl Write + Send + 'static) -> Self {
+        let (sender, lines) = channel::<Vec<u8>>();
+        std::thread::spawn(move || {
+            loop {
+                let line = match lines.recv_timeout(HEARTBEAT) {
+                    Ok(line) => line,
+                    Err(RecvTimeoutError::Timeout) => b"\n".to_vec(),
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
                 if output.write_all(&line).and_then(|()| output.flush()).is_err() {
                     return;
                 }

@@ -16,10 +16,11 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
-use hypertare_plan::Files;
+use hypertare_plan::{Files, Workload};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::mount::{MountFlags, mount, mount_bind};
 
+use super::given::{self, Home};
 use super::keep::{Keep, Overlay};
 use super::mounts::{bind_read_only, mount_points};
 use super::opened::Watch;
@@ -52,6 +53,8 @@ pub struct View {
     users: Mutex<usize>,
     /// Where the files come from elsewhere.
     keep: Option<Mutex<Keep>>,
+    /// On a machine that was given.
+    home: Option<Home>,
 }
 
 impl View {
@@ -96,23 +99,53 @@ impl View {
         let namespace = Some(own_root::rooted_at(&root)?);
         let users = Mutex::new(0);
         let place = place.to_owned();
-        let view = View { place, pristine, work, temporary, namespace, as_container, users, keep };
+        let home = None;
+        let view =
+            View { place, pristine, work, temporary, namespace, as_container, users, keep, home };
         Ok((view, builder.warnings()))
     }
 
     /// The view in a container of an engine, which has laid out all of it: the work directory and the
     /// one for temporary files are empty and in memory, `pristine` is what belongs into the first.
     pub fn in_engine(files: &Files, place: &Path, pristine: &Path) -> Self {
+        Self::without_namespace(place, pristine, files.workdir.clone())
+    }
+
+    /// The view on a machine that was given: its files are its own, and the work directory is a copy.
+    pub fn given(files: &Files, place: &Path) -> Result<Self> {
+        let home = Home::new(place, &files.workdir);
+        let (work, temporary) = (place.join(given::WORK), home.temporary());
+        for directory in [&work, &temporary] {
+            fs::create_dir_all(directory)
+                .with_context(|| format!("making {}", directory.display()))?;
+        }
+        let pristine = place.join(given::PRISTINE);
+        Ok(View { temporary, home: Some(home), ..Self::without_namespace(place, &pristine, work) })
+    }
+
+    fn without_namespace(place: &Path, pristine: &Path, work: PathBuf) -> Self {
         View {
             place: place.to_owned(),
             pristine: pristine.to_owned(),
-            work: files.workdir.clone(),
+            work,
             temporary: TMPDIR.into(),
             namespace: None,
             as_container: false,
             users: Mutex::new(0),
             keep: None,
+            home: None,
         }
+    }
+
+    /// Has a task find its files where they are here.
+    pub fn take_in(&self, workload: &mut Workload) -> Result<()> {
+        if let Some(home) = &self.home {
+            return home.take_in(workload);
+        }
+        if let Some(env) = workload.env_mut() {
+            env.insert("TMPDIR".to_owned(), TMPDIR.to_owned());
+        }
+        Ok(())
     }
 
     /// What commands work in; none where whoever made the node confines them.

@@ -18,6 +18,7 @@ pub fn hello(node: &str) -> Hello {
         cpus: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
         memory: rustix::system::sysinfo().totalram as u64,
         clocksource: fs::read_to_string(clocksource).unwrap_or_default().trim().to_owned(),
+        processor: None,
         uptime_s: uptime.tv_sec as f64 + uptime.tv_nsec as f64 * 1e-9,
     }
 }

@@ -11,6 +11,7 @@ mod copy;
 mod desk;
 mod devices;
 mod files;
+mod given;
 mod interfaces;
 mod keep;
 mod kernel_files;
@@ -32,7 +33,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result, bail};
-use hypertare_plan::{Assignment, Files, Interface, Line, NumberedOrder, Order, Record, Router};
+use hypertare_plan::{
+    Assignment, Files, Hello, Interface, Line, NumberedOrder, Order, Record, Router,
+};
 
 use crate::emit::Emitter;
 use crate::knob::{Ledger, Schedulers};
@@ -47,6 +50,7 @@ use crate::workload::descendants;
 use bird::Bird;
 use desk::Desk;
 use files::View;
+use given::Heard;
 use hello::hello;
 use spare::Spare;
 use task::Running;
@@ -73,6 +77,9 @@ pub struct Arguments {
     /// In a container of an engine, whose files are shown already: where the work directory's are
     #[arg(long, value_name = "DIR", conflicts_with = "as_container")]
     in_engine: Option<PathBuf>,
+    /// On a machine that was given, of whose CPUs the work may use so many
+    #[arg(long, value_name = "CPUS", conflicts_with_all = ["as_container", "in_engine"])]
+    given: Option<u32>,
     /// Where the groups of guests' CPU weights are
     #[arg(long, value_name = "VERSION:DIR", value_parser = Groups::at)]
     weights: Option<Groups>,
@@ -92,11 +99,12 @@ pub fn main(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn serve(Arguments { place, as_container, in_engine, weights, scope }: Arguments) -> Result<()> {
+fn serve(arguments: Arguments) -> Result<()> {
+    let Arguments { place, as_container, in_engine, given, weights, scope } = arguments;
     use rustix::mount::{MountFlags, mount};
     let mut surroundings = Surroundings::default();
     let machine_proc: OwnedFd;
-    if std::process::id() == 1 && in_engine.is_none() {
+    if std::process::id() == 1 && in_engine.is_none() && given.is_none() {
         // Kernel threads are in the machine's PID namespace only.
         machine_proc = File::open("/proc").context("cannot open /proc")?.into();
         let path = format!("/proc/self/fd/{}", machine_proc.as_raw_fd());
@@ -107,7 +115,16 @@ fn serve(Arguments { place, as_container, in_engine, weights, scope }: Arguments
     }
     let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
-    let origin = in_engine.map_or(Origin::Own, Origin::Engine);
+    let origin = match (in_engine, given) {
+        (Some(pristine), _) => Origin::Engine(pristine),
+        (_, Some(cpus)) => {
+            given::bind_to_first(cpus)?;
+            let heard = Heard::now();
+            heard.or_end(&place);
+            Origin::Given(heard)
+        }
+        _ => Origin::Own,
+    };
     let mut node = Node::new(output, origin, place);
     node.surroundings = surroundings;
     node.as_container = as_container;
@@ -122,6 +139,8 @@ enum Origin {
     Share,
     /// They are shown already; where those of the work directory are.
     Engine(PathBuf),
+    /// They are that machine's own, and the work directory's were brought.
+    Given(Heard),
 }
 
 enum Event {
@@ -174,13 +193,25 @@ impl Node {
 
     fn work(mut self, input: OwnedFd) -> Result<()> {
         descendants::adopt()?;
-        self.emitter.emit(&Record::Hello(hello("")))?;
+        self.emitter.emit(&Record::Hello(self.hello("")))?;
         let (sender, events) = channel();
         let orders = sender.clone();
-        std::thread::spawn(move || read_orders(input, &orders));
+        let heard = match &self.origin {
+            Origin::Given(heard) => Some(heard.clone()),
+            _ => None,
+        };
+        std::thread::spawn(move || read_orders(input, heard.as_ref(), &orders));
         let outcome = self.take_orders(&events, &sender);
         self.leave();
         outcome
+    }
+
+    fn hello(&self, node: &str) -> Hello {
+        let processor = match self.origin {
+            Origin::Given(_) => given::processor(),
+            _ => None,
+        };
+        Hello { processor, ..hello(node) }
     }
 
     fn take_orders(&mut self, events: &Receiver<Event>, sender: &Sender<Event>) -> Result<()> {
@@ -209,11 +240,11 @@ impl Node {
                 bail!("the node was set up already");
             }
             let desk = Arc::new(Desk::new(node, self.emitter.clone()));
-            desk.emit(&Record::Hello(hello(desk.node())));
+            desk.emit(&Record::Hello(self.hello(desk.node())));
             self.desk = Some(desk.clone());
             let outcome = match self.origin {
-                // Its network is the engine's.
-                Origin::Engine(_) => Ok(()),
+                // Its network is the engine's, or that machine's own.
+                Origin::Engine(_) | Origin::Given(_) => Ok(()),
                 _ => interfaces::set_up(&desk, &interfaces, mtu)
                     .and_then(|()| router::set_up(&interfaces, &routes, router.as_ref()))
                     .and_then(|()| self.start_daemon(&interfaces, router.as_ref())),
@@ -292,6 +323,10 @@ impl Node {
                 self.view = Some(Arc::new(View::in_engine(files, &self.place, pristine)));
                 return Ok(());
             }
+            Origin::Given(_) => {
+                self.view = Some(Arc::new(View::given(files, &self.place)?));
+                return Ok(());
+            }
         };
         let (view, warnings) = View::build(files, &self.place, &lower, self.as_container)?;
         warnings.into_iter().for_each(|warning| desk.warn(warning));
@@ -351,10 +386,18 @@ impl Node {
     }
 }
 
-fn read_orders(input: OwnedFd, events: &Sender<Event>) {
+/// Of a machine that was given `heard` notes that somebody is there: an empty line says no more than that.
+fn read_orders(input: OwnedFd, heard: Option<&Heard>, events: &Sender<Event>) {
     let mut lines = Lines::new(File::from(input));
     loop {
-        let event = match lines.read() {
+        let read = lines.read();
+        heard.into_iter().for_each(Heard::again);
+        let event = match read {
+            Ok(Some(line))
+                if heard.is_some() && line.whole && line.bytes.trim_ascii().is_empty() =>
+            {
+                continue;
+            }
             Ok(Some(line)) if line.whole => match NumberedOrder::from_line(&line.bytes) {
                 Ok(order) => Event::Order(Box::new(order)),
                 Err(error) => Event::Bad(format!("a line is not an order: {error}")),

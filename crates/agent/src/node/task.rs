@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::desk::Desk;
-use super::files::{TMPDIR, View};
+use super::files::View;
 use super::opened::Watch;
 use crate::boot_contract::is_own_machine;
 use crate::lines::Lines;
@@ -175,8 +175,8 @@ impl Running {
 
     fn spawn(&self, view: Option<&View>) -> Result<(File, Ready)> {
         let mut assignment = self.assignment.clone();
-        if let (Some(env), Some(_)) = (assignment.task.workload.env_mut(), view) {
-            env.insert("TMPDIR".to_owned(), TMPDIR.to_owned());
+        if let Some(view) = view {
+            view.take_in(&mut assignment.task.workload)?;
         }
         // With the lock held: whoever kills or stops comes either before, and is seen here, or
         // after, and finds the process.

@@ -29,6 +29,8 @@ def cpus_of(
     variant: Variant, study: Study, under: PcClass | None, on: Surroundings
 ) -> tuple[int, ...]:
     """The CPUs that a system under test is bound to."""
+    if not variant.kind.is_made:
+        return ()
     if on.polling is not None:
         return sut_cpus(cpus_under_test(study, under), on)
     if is_placed_by_others(variant, under):
@@ -76,6 +78,7 @@ def kind_of(platform: Platform, study: Study, on: Surroundings) -> plan.NodeKind
             accelerator=accelerator_of(study, on),
             boots_from=_boots_from(platform, study, on),
             settings=study.sut.in_plan(datapath_of(study, on)),
+            reach=machine.words if (machine := study.given_machine) else (),
             shared_memory=study.shared_memory,
             inner_seed=on.chance.seed if study.machine_kind.draws_chance else None,
             injects_once=on.emulator is not None,

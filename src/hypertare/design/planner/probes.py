@@ -73,7 +73,7 @@ def _others(variant: Variant, working: Sequence[Pair]) -> list[str]:
 def _seen_from_outside(
     study: Study, variant: Variant, plot: Plot, nodes: Sequence[str]
 ) -> list[str]:
-    own = [] if variant.kind.is_host else nodes
+    own = nodes if variant.kind.is_seen_from_outside else []
     return [*own, *_domains(study, variant, plot)] if variant.kind.under_hypervisor else [*own]
 
 

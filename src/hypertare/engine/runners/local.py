@@ -26,6 +26,7 @@ from hypertare.machine_kinds import local
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
 from hypertare.machines.host import engine, vhost, xen
+from hypertare.machines.host.given import GivenMachines
 from hypertare.machines.host.loan import Loan, recover
 from hypertare.machines.host.needs import Needs, Permissions, check
 from hypertare.machines.local import LocalMachine
@@ -67,6 +68,7 @@ class Local(Runner):
                 # KVM may be what is missing of it.
                 recover(Host(), tell)
                 accelerator = _accelerator(study, next(iter(images.values())), tell)
+        _look_at_given(study, tell)
         image = None
         if study.sut.image is not None:
             image = engine.find(study.sut.engine, study.sut.image, tell)
@@ -106,6 +108,16 @@ class Local(Runner):
     def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
         with _machine(manner, asking.notes.study, asking.on) as machine:
             yield AskedOnBenches(asking, machine)
+
+
+def _look_at_given(study: Study, tell: Callable[[str], None]) -> None:
+    """What cannot be reached is found before anything is begun."""
+    asked = study.all_factors.get("sut.given", (study.sut.given,))
+    cpus = max(study.all_factors.get("sut.cpus", (study.sut.cpus,)))
+    for name, machine in study.given.items():
+        if name in asked or len(study.given) == 1:
+            tell(f"looking at {' '.join(machine.words)}")
+            GivenMachines(paths.agent_binary()).look(machine.words, cpus)
 
 
 _LIMITS: dict[plan.LimitedResource, int] = {

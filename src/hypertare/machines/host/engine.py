@@ -181,7 +181,7 @@ class Engine:
         self.remove()
         self._guard.close()
 
-    def _started(self, node: plan.Node, limit_s: float) -> plan.EngineContainer:
+    def _started(self, node: plan.Node, limit_s: float) -> plan.RunningAgent:
         self._count += 1
         name = f"{self._guard.scope}.{self._count}"
         pipes = self._pipes / str(self._count)
@@ -202,7 +202,7 @@ class Engine:
             for end in ends:
                 os.close(end)
         self.pids[name] = pid
-        return plan.EngineContainer(described=self.image.described, pipes=pipes, pid=pid)
+        return plan.RunningAgent(described=self.image.described, pipes=pipes, pid=pid)
 
     def _argv(self, name: str, node: plan.Node) -> list[str]:
         assert isinstance(node.kind, plan.Container)

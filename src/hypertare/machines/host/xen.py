@@ -118,7 +118,7 @@ def _check_scheduler(xen: Xen, study: Study) -> None:
 
 
 def _check_memory(xen: Xen, study: Study) -> None:
-    if not any(platform.has_own_kernel for platform in study.platforms):
+    if not any(platform.image for platform in study.platforms):
         return
     memory, count = study.sut.memory, study.bench_guests
     from hypertare.machines.image.xen import P2M_LIMIT

@@ -1,0 +1,371 @@
+"""Machines of the user's own, which ssh reaches: their agents, and the files that are brought to them.
+
+OpenSSH authenticates both sides; no port of ours listens. What is brought is the agent, once, by its
+digest, XX removes when the agent is gone, whatever ended it. What an earlier one left the next removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import select
+import shlex
+import signal
+import subprocess
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hypertare.base.errors import MachineError
+from hypertare.protocol import plan
+from hypertare.runs.store import is_run
+
+SSH = "HYPERTARE_SSH"
+"""In the environment: the program that is run for `ssh`, with further options of the user's own."""
+
+_OPTIONS = (
+    *("-T", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"),
+    *("-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3"),
+)
+_LOOK_S = 30.0
+_BRING_S = 600.0
+_END_S = 6.0
+_AT_ONCE = 1 << 16
+_PIPES = ("orders", "records", "messages")
+_MOST_SAID = 4096
+
+_LOOK = r"""
+umask 077
+echo arch "$(uname -m)"
+echo system "$(uname -s)"
+echo cpus "$(nproc)"
+agent="$HOME/.cache/hypertare/agent-DIGEST"
+if [ -f "$agent" ] && [ "$(sha256sum < "$agent" | cut -c1-64)" = DIGEST ]; then echo agent there; fi
+for base in /dev/shm "${TMPDIR:-/tmp}" "$HOME/.cache/hypertare"; do
+    [ -d "$base" ] && [ -w "$base" ] || continue
+    for old in "$base"/hypertare-given-*; do
+        [ -O "$old" ] || continue
+        pid=${old##*/hypertare-given-}
+        kill -0 "${pid%%-*}" 2>/dev/null || rm -rf "$old"
+    done
+done
+"""
+"""What there is; and what runs left there whose shells are gone is removed."""
+
+_KEEP = r"""
+umask 077
+set -e
+cd "$HOME"
+mkdir -p .cache/hypertare
+cat > ".cache/hypertare/agent-DIGEST.$$"
+trap 'rm -f ".cache/hypertare/agent-DIGEST.$$"' EXIT
+[ "$(sha256sum < ".cache/hypertare/agent-DIGEST.$$" | cut -c1-64)" = DIGEST ]
+chmod 700 ".cache/hypertare/agent-DIGEST.$$"
+mv ".cache/hypertare/agent-DIGEST.$$" ".cache/hypertare/agent-DIGEST"
+"""
+
+_SERVE = r"""
+umask 077
+agent="$HOME/.cache/hypertare/agent-DIGEST"
+place=
+for base in /dev/shm "${TMPDIR:-/tmp}" "$HOME/.cache/hypertare"; do
+    [ -d "$base" ] && [ -w "$base" ] || continue
+    made=$(mktemp -d "$base/hypertare-given-$$-XXXXXX") || continue
+    if printf '#!/bin/sh\n' > "$made/try" && chmod 700 "$made/try" && "$made/try" 2>/dev/null; then
+        place=$made; rm -f "$made/try"; break
+    fi
+    rm -rf "$made"
+done
+[ -n "$place" ] || { echo "there is no directory in which a program may be run" >&2; exit 1; }
+trap 'for n in 1 2 3 4 5; do rm -rf "$place" && break; sleep 0.2; done' EXIT
+trap '' HUP
+trap 'exit 143' INT TERM PIPE
+mkdir "$place/pristine"
+if [ SIZE -gt 0 ]; then
+    head -c SIZE | tar -xf - -C "$place/pristine" || exit 1
+fi
+"$agent" node --place "$place" --given CPUS
+"""
+"""The agent's shell outlives it, to clear up. First come the work directory's files, then orders."""
+
+
+class GivenMachines:
+    """Those of the benches of one run."""
+
+    def __init__(self, agent: Path) -> None:
+        self._agent = agent
+        self._digest = ""
+        self._known: set[tuple[str, ...]] = set()
+        self._connections: list[_Connection] = []
+        self._scratch: _Scratch | None = None
+
+    def start(self, bench: plan.Bench, limit_s: float) -> plan.Bench:
+        """The bench with the agents of its machines running; they have not been heard yet.
+
+        Raises:
+            MachineError: one cannot be reached, or has no use for our agent; it says what to do.
+        """
+        # Of a bench that could not be made.
+        self.remove()
+        nodes = [
+            node.model_copy(update={"kind": self._started(node, node.kind, limit_s)})
+            if isinstance(node.kind, plan.Given)
+            else node
+            for node in bench.nodes
+        ]
+        return bench.model_copy(update={"nodes": tuple(nodes)})
+
+    def remove(self) -> None:
+        """Ends the connections, and with them all that was brought but the agent."""
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+        if self._scratch is not None:
+            self._scratch.close()
+            self._scratch = None
+
+    def _started(self, node: plan.Node, kind: plan.Given, limit_s: float) -> plan.Given:
+        self.look(kind.reach, kind.cpus)
+        self._scratch = self._scratch or _Scratch()
+        pipes = self._scratch.place / node.name
+        pipes.mkdir()
+        files = pipes / "files.tar"
+        size = 0 if node.files is None else _pack(node.files.workdir, files)
+        script = self._of_ours(_SERVE).replace("SIZE", str(size)).replace("CPUS", str(kind.cpus))
+        connection = _Connection(kind.reach, script, pipes)
+        self._connections.append(connection)
+        if size:
+            connection.send(files, limit_s)
+            files.unlink()
+        agent = plan.RunningAgent(
+            described=" ".join(kind.reach), pipes=pipes, pid=connection.process.pid
+        )
+        return kind.model_copy(update={"agent": agent})
+
+    def look(self, reach: tuple[str, ...], cpus: int) -> None:
+        """Whether it can be reached, has so many CPUs, and our agent, which is brought where it is missing.
+
+        Raises:
+            MachineError: something of that is not so; it says what to do.
+        """
+        if reach in self._known:
+            return
+        self._digest = self._digest or hashlib.sha256(self._agent.read_bytes()).hexdigest()
+        said = _asked(reach, self._of_ours(_LOOK), b"", _LOOK_S)
+        found = dict(line.partition(" ")[::2] for line in said.splitlines())
+        kind = f"{found.get('system', '?')} {found.get('arch', '?')}"
+        if kind != "Linux x86_64":
+            raise MachineError(
+                f"{' '.join(reach)}: it is {kind[:100]}, and the agent is a program for Linux x86_64.",
+                "Other systems cannot be weighed.",
+            )
+        has = found.get("cpus", "")
+        if not has.isdecimal() or int(has) < cpus:
+            raise MachineError(
+                f"{' '.join(reach)}: {cpus} CPUs are asked for (sut.cpus, --cpus), and it has {has[:20]}.",
+                "Ask for as many as every platform has.",
+            )
+        if found.get("agent") != "there":
+            _asked(reach, self._of_ours(_KEEP), self._agent.read_bytes(), _BRING_S)
+        self._known.add(reach)
+
+    def _of_ours(self, script: str) -> str:
+        return script.replace("DIGEST", self._digest)
+
+
+class _Connection:
+    """ssh's process. The ends of its pipes here are the host agent's, once that has opened them; until then
+    what comes waits in them.
+    """
+
+    def __init__(self, reach: tuple[str, ...], script: str, pipes: Path) -> None:
+        self._reach = reach
+        for name in _PIPES:
+            os.mkfifo(pipes / name, 0o600)
+        # ssh may hold no end by which orders are written, or it would never see that they end.
+        orders = os.open(pipes / "orders", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._orders = os.open(pipes / "orders", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.set_blocking(orders, True)
+        told = [os.open(pipes / name, os.O_RDWR | os.O_CLOEXEC) for name in _PIPES[1:]]
+        try:
+            self.process = subprocess.Popen(
+                _argv(reach, script),
+                stdin=orders,
+                stdout=told[0],
+                stderr=told[1],
+                start_new_session=True,
+            )
+        finally:
+            for end in (orders, *told):
+                os.close(end)
+        # Who has ended is gone from /proc only then.
+        threading.Thread(target=self.process.wait, daemon=True).start()
+
+    def send(self, files: Path, limit_s: float) -> None:
+        """What its shell reads before the agent has the rest.
+
+        Raises:
+            MachineError: it was not taken in time.
+        """
+        deadline = time.monotonic() + limit_s + _BRING_S
+        with files.open("rb") as source:
+            while part := source.read(_AT_ONCE):
+                self._write(part, deadline)
+
+    def _write(self, part: bytes, deadline: float) -> None:
+        left = memoryview(part)
+        while left:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise MachineError(
+                    f"{' '.join(self._reach)}: the work directory could not be brought there.",
+                    "Is there room for it? A smaller one: --workdir DIR.",
+                )
+            _, ready, _ = select.select((), (self._orders,), (), 0.2)
+            if ready:
+                with contextlib.suppress(BlockingIOError):
+                    left = left[os.write(self._orders, left) :]
+
+    def close(self) -> None:
+        """The end of its input ends the agent, whose shell clears up; a connection that hangs is cut."""
+        os.close(self._orders)
+        for action in (None, signal.SIGTERM, signal.SIGKILL):
+            if action is not None:
+                self.process.send_signal(action)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_END_S)
+                return
+
+
+class _Scratch:
+    """A directory for pipes, which a shell removes when this process is gone, whatever ended it."""
+
+    def __init__(self) -> None:
+        self.place = Path(tempfile.mkdtemp(prefix="hypertare-given-"))
+        self._guard = subprocess.Popen(
+            ("/bin/sh", "-c", 'trap "" INT TERM HUP; cat; rm -rf "$1"', "sh", str(self.place)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def close(self) -> None:
+        assert self._guard.stdin is not None
+        self._guard.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._guard.wait(_END_S)
+
+
+def _argv(reach: Sequence[str], script: str) -> list[str]:
+    """Whatever shell the user has there, another reads the script."""
+    ssh = shlex.split(os.environ.get(SSH) or reach[0])
+    return [*ssh, *_OPTIONS, *reach[1:], f"exec /bin/sh -c {shlex.quote(script)}"]
+
+
+def _asked(reach: Sequence[str], script: str, data: bytes, limit_s: float) -> str:
+    """What a script prints there.
+
+    Raises:
+        MachineError: it could not be run, or failed.
+    """
+    try:
+        done = subprocess.run(
+            _argv(reach, script),
+            input=data,
+            capture_output=True,
+            timeout=limit_s,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise MachineError(
+            "There is no ssh here.", "Install it (Debian, root: apt-get install openssh-client)."
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise MachineError(
+            f"{' '.join(reach)}: it did not answer within {limit_s:g} s.",
+            f"Does `{' '.join(reach)}` work?",
+        ) from None
+    if done.returncode == 0:
+        return done.stdout[:_MOST_SAID].decode(errors="replace")
+    raise _refused(reach, done.stderr[-_MOST_SAID:].decode(errors="replace"))
+
+
+_HINTS = (
+    (
+        "REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "its host key is not the one that is known",
+        "Is it another machine now, or is somebody between? When you know: ssh-keygen -R HOST",
+    ),
+    (
+        "Host key verification failed",
+        "its host key is not known here{keys}",
+        "If that is its key, accept it: {reach} true",
+    ),
+    (
+        "Permission denied",
+        "it lets nobody in without a password",
+        "Bring your key there: ssh-copy-id; it must work without a question: {reach} true",
+    ),
+    (
+        "No space left on device",
+        "it has no room for what is brought there",
+        "Make room in its /dev/shm, /tmp or ~/.cache, or bring less: --workdir DIR",
+    ),
+)
+
+
+def _refused(reach: Sequence[str], said: str) -> MachineError:
+    """ssh's own words, with what to do."""
+    words = " ".join(reach)
+    for sign, what, do in _HINTS:
+        if sign in said:
+            keys = _fingerprints(reach) if "{keys}" in what else ""
+            return MachineError(f"{words}: {what.format(keys=keys)}.", do.format(reach=words))
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = "".join(
+        character for character in (lines or ["no message"])[-1] if character.isprintable()
+    )
+    return MachineError(f"{words}: {last[:300]}", f"Does `{words} true` work?")
+
+
+def _fingerprints(reach: Sequence[str]) -> str:
+    """Of the keys that it shows, for a person to compare."""
+    told = subprocess.run(
+        [*shlex.split(os.environ.get(SSH) or reach[0]), "-G", *reach[1:]],
+        capture_output=True,
+        text=True,
+    ).stdout
+    known = dict(line.partition(" ")[::2] for line in told.splitlines())
+    host, port = known.get("hostname", reach[-1]), known.get("port", "22")
+    keys = subprocess.run(
+        ["ssh-keyscan", "-T", "5", "-p", port, "--", host], capture_output=True, timeout=_LOOK_S
+    ).stdout
+    read = subprocess.run(["ssh-keygen", "-l", "-f", "-"], input=keys, capture_output=True).stdout
+    prints = [
+        line.split()[1] for line in read[:_MOST_SAID].decode(errors="replace").splitlines() if line
+    ]
+    shown = [one for one in prints if one.startswith("SHA256:") and one.isprintable()]
+    return f" ({', '.join(shown)})" if shown else ""
+
+
+def _pack(workdir: Path, file: Path) -> int:
+    """The work directory as a tar, without runs in it and what is no file; how many bytes that has."""
+
+    def wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        inside = workdir / entry.name
+        if entry.isdir() and inside != workdir and is_run(inside):
+            return None
+        return entry if entry.isreg() or entry.isdir() or entry.issym() or entry.islnk() else None
+
+    try:
+        with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as made:
+            made.add(workdir, ".", filter=wanted)
+    except OSError as error:
+        raise MachineError(
+            f"the work directory {workdir} cannot be packed: {error}",
+            "Choose another: --workdir DIR.",
+        ) from None
+    return file.stat().st_size

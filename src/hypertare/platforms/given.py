@@ -1,0 +1,26 @@
+"""`given`: a machine that was there before, reached by ssh. hypertare starts its agent there, and nothing
+else of it is changed.
+"""
+
+from __future__ import annotations
+
+from hypertare.platforms.platform import NodeInputs, Platform
+from hypertare.protocol import plan
+
+
+class Given(Platform):
+    name = "given"
+    is_made = False
+    has_own_kernel = True
+    own_settings = frozenset({"given"})
+    hypervisor_settings = frozenset({"given"})
+    is_seen_from_outside = False
+    sees_host_files = False
+    settings_typed_at = "guest"
+    kernel_typed_at = "guest"
+
+    def node(self, inputs: NodeInputs) -> plan.NodeKind:
+        return plan.Given(reach=inputs.reach, cpus=inputs.cpus)
+
+
+GIVEN = Given()

@@ -1,0 +1,60 @@
+"""`[given.NAME]`: a machine that was there before, and how it is reached."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from hypertare.base.settings import Settings
+
+_WITH_VALUE = ("-p", "-l", "-i", "-J")
+_ALONE = ("-4", "-6", "-C")
+_DESTINATION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*")
+_EXAMPLE = "write for example 'ssh bob@192.0.2.10' or 'ssh -p 2222 vm'"
+
+
+def _reached_by_ssh(text: str) -> str:
+    reach_words(text)
+    return text
+
+
+def reach_words(text: str) -> tuple[str, ...]:
+    """The words of a way to reach a machine.
+
+    A study may be somebody else's: an option by which ssh runs a program here (ProxyCommand) is not taken
+    from it.
+
+    Raises:
+        ValueError: it is no ssh, or has another option or a command.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not to be read ({error}): {_EXAMPLE}") from None
+    if not words or words[0] != "ssh":
+        raise ValueError(f"{text!r} is no ssh: {_EXAMPLE}")
+    rest = words[1:]
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option in _WITH_VALUE and rest and not rest[0].startswith("-"):
+            rest.pop(0)
+        elif option not in _ALONE:
+            raise ValueError(
+                f"{text!r}: of ssh's options {', '.join((*_WITH_VALUE, *_ALONE))} can be given here, and "
+                f"not {option}: put it into your ~/.ssh/config, under a Host of its own"
+            )
+    if len(rest) != 1 or not _DESTINATION.fullmatch(rest[0]):
+        raise ValueError(f"{text!r}: after its options ssh has one word, the machine: {_EXAMPLE}")
+    return tuple(words)
+
+
+class GivenMachine(Settings):
+    reach: Annotated[str, Field(max_length=500), AfterValidator(_reached_by_ssh)]
+    what: Annotated[str, Field(max_length=200)] = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return reach_words(self.reach)

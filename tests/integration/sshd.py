@@ -1,0 +1,122 @@
+"""A machine of the user's own: this one, behind an sshd on loopback with throw-away keys."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.lab import MARK, Lab, until
+
+SSHD = "/usr/sbin/sshd"
+
+_CONFIG = """
+ListenAddress 127.0.0.1
+Port {port}
+HostKey {place}/host
+AuthorizedKeysFile {place}/user.pub
+StrictModes no
+UsePAM {pam}
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+PidFile none
+ForceCommand env HOME={home} PATH={home}/bin:$PATH {mark} /bin/sh -c "$SSH_ORIGINAL_COMMAND"
+"""
+_CLIENT = """
+Host *
+  UserKnownHostsFile {place}/known
+  IdentityFile {place}/user
+  IdentitiesOnly yes
+"""
+
+
+@dataclass
+class Machine:
+    """Where the sshd keeps its keys, the home that its user finds, and its process."""
+
+    place: Path
+    home: Path
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def reach(self) -> str:
+        return f"ssh -p {self.port} {getpass.getuser()}@127.0.0.1"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """With which a user's ssh has these keys."""
+        return {"HYPERTARE_SSH": f"ssh -F {self.place}/client"}
+
+    def sessions(self) -> list[int]:
+        """Its processes that serve somebody."""
+        found, parents = [], [self.process.pid]
+        while parents:
+            parent = parents.pop()
+            children = Path(f"/proc/{parent}/task/{parent}/children")
+            below = (
+                [int(word) for word in children.read_text().split()] if children.exists() else []
+            )
+            mine = [pid for pid in below if _is_sshd(pid)]
+            found += mine
+            parents += mine
+        return found
+
+    def agents(self) -> list[Path]:
+        return sorted((self.home / ".cache" / "hypertare").glob("agent-*"))
+
+    def program(self, name: str, text: str) -> None:
+        """Has the machine find another program of this name."""
+        file = self.home / "bin" / name
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+
+    def places(self) -> list[Path]:
+        """What there is of runs whose shells are gone."""
+        bases = (Path("/dev/shm"), self.home / ".cache" / "hypertare")
+        found = [one for base in bases if base.is_dir() for one in base.glob("hypertare-given-*")]
+        return [one for one in found if not Path(f"/proc/{one.name.split('-')[2]}").exists()]
+
+
+@contextmanager
+def machine(lab: Lab) -> Iterator[Machine]:
+    place, home = lab.home / "sshd", lab.home / "there"
+    place.mkdir()
+    (home / "bin").mkdir(parents=True)
+    for name in ("host", "user"):
+        key = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place / name))
+        subprocess.run(key, check=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    mark = f"{MARK}={lab.mark}"
+    pam = "yes" if os.geteuid() == 0 else "no"
+    (place / "config").write_text(
+        _CONFIG.format(place=place, home=home, port=port, mark=mark, pam=pam)
+    )
+    (place / "client").write_text(_CLIENT.format(place=place))
+    public = (place / "host.pub").read_text().split()
+    (place / "known").write_text(f"[127.0.0.1]:{port} {public[0]} {public[1]}\n")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    log = place / "log"
+    process = subprocess.Popen((SSHD, "-D", "-f", place / "config", "-E", log))
+    try:
+        until(lambda: log.exists() and "listening" in log.read_text(), "sshd to listen", 20)
+        yield Machine(place, home, port, process)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def _is_sshd(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().startswith("sshd")
+    except OSError:
+        return False

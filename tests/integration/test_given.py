@@ -1,0 +1,190 @@
+"""Machines that were there before: what is weighed on them, what is refused, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.lab import Lab, Traces, statuses, summary, trials, until
+from tests.integration.sshd import Machine, machine
+
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(600)]
+
+STUDY = """
+name = "given"
+question = "?"
+[sut]
+platforms = ["native", "given"]
+[given.vm]
+reach = "{reach}"
+what = "a virtual machine"
+[workloads.work]
+type = "command"
+command = "sh -c 'sleep 0.3'"
+[workloads.burn]
+type = "burn"
+duration = "100ms"
+[design]
+warmup = 0
+min_trials = {trials}
+max_trials = {trials}
+blocks_per_boot = {trials}
+min_boots = 1
+"""
+
+
+@pytest.fixture
+def there(lab: Lab) -> Iterator[Machine]:
+    with machine(lab) as one:
+        yield one
+
+
+def begin(lab: Lab, there: Machine, trials: int = 40):  # type: ignore[no-untyped-def]
+    lab.study(STUDY.format(reach=there.reach, trials=trials))
+    return lab.start("run", "study.toml", "--out", "run", **there.env)
+
+
+def test_a_command_runs_in_a_fresh_copy_with_the_environment_of_that_machine(
+    lab: Lab, there: Machine
+) -> None:
+    (lab.work / "data").write_text("seen\n")
+    (lab.work / "sub").mkdir()
+    (lab.work / "link").symlink_to("data")
+    script = (
+        '[ -n "$HYPERTARE_CACHE" ] && exit 0; '  # natively
+        '[ "$HOME" = %s ] && [ -z "$SECRET" ] && [ -d sub ] && [ "$(cat link)" = seen ] && '
+        '[ ! -e mine ] && touch mine && [ -w "$TMPDIR" ] && echo as-it-should'
+    )
+    before = Traces.now()
+    ran = lab.run(
+        *("weigh", "--quick", "--out", "run", "--log"),
+        *("--given", f"a={there.reach}", "--given", f"b={there.reach}"),
+        *("--", "sh", "-c", script % there.home),
+        SECRET="of the controller",
+        **there.env,
+    )
+    assert ran.status == 0, ran
+    found = summary(lab.work / "run")
+    assert found["failed"] == []
+    assert {one["cell"].get("sut.given") for one in found["estimates"]} >= {"a", "b"}
+    states = [one for one in found["platforms"] if one["platform"] == "given"]
+    assert len(states) == 2 and all(one["processor"] == found["machine"]["cpu"] for one in states)
+    printed = [
+        one.read_text()
+        for one in (lab.work / "run").rglob("*")
+        if one.is_file() and "given" in str(one)
+    ]
+    assert any("as-it-should" in text for text in printed)
+    # The agent stays, once and for this user alone; nothing else does.
+    (agent,) = there.agents()
+    assert agent.stat().st_mode & 0o777 == 0o700
+    inode = agent.stat().st_ino
+    lab.assert_nothing_left(before)
+    assert there.places() == []
+    # It is not brought again, but one that was tampered with is.
+    agent.write_bytes(b"tampered with")
+    again = lab.run(
+        "weigh", "--quick", "--given", there.reach, "--json", "-", "--", "true", **there.env
+    )
+    assert again.status == 0 and json.loads(again.out)["failed"] == []
+    assert there.agents() == [agent] and agent.stat().st_size > 1 << 20
+    assert agent.stat().st_ino != inode
+
+
+def test_what_cannot_be_reached_is_said_before_anything_begins(lab: Lab, there: Machine) -> None:
+    def refused(reach: str = there.reach, *more: str, **env: str) -> str:
+        ran = lab.run(
+            "weigh", "--quick", *more, "--given", reach, "--", "true", **(there.env | env)
+        )
+        assert ran.status in (2, 3), ran
+        return ran.said
+
+    assert "Connection refused" in refused(there.reach.replace(str(there.port), "1"))
+    assert "put it into your ~/.ssh/config" in refused("ssh -o ProxyCommand=touch vm")
+    assert "is no ssh" in refused("rsh vm")
+    known = there.place / "known"
+    keys = known.read_text()
+    known.write_text("")
+    said = refused()
+    assert "host key is not known here (SHA256:" in said and f"{there.reach} true" in said
+    known.write_text(keys)
+    user = there.place / "user.pub"
+    key = user.read_text()
+    user.write_text("")
+    assert "lets nobody in without a password" in refused()
+    user.write_text(key)
+    there.program("uname", '[ "$1" = -m ] && echo aarch64 || echo Linux')
+    assert "it is Linux aarch64, and the agent is a program for Linux x86_64" in refused()
+    (there.home / "bin" / "uname").unlink()
+    there.program("nproc", "echo 1")
+    assert "2 CPUs are asked for (sut.cpus, --cpus), and it has 1" in refused(
+        there.reach, "--cpus", "2"
+    )
+    (there.home / "bin" / "nproc").unlink()
+    there.program("mv", "echo 'mv: No space left on device' >&2; exit 1")
+    assert "has no room for what is brought there" in refused()
+    (there.home / "bin" / "mv").unlink()
+    assert there.agents() == [] and there.places() == []
+    assert "needs a network" in refused(there.reach, "--peer", "cat")
+
+
+def test_nothing_is_left_of_a_killed_run_on_either_side(lab: Lab, there: Machine) -> None:
+    before = Traces.now()
+    started = begin(lab, there, trials=8)
+    started.until_trials(lab.work / "run", 3)
+    before.agents.update(started.agents())
+    started.stop(signal.SIGKILL)
+    lab.assert_nothing_left(before)
+    assert there.places() == []
+    ran = lab.run("run", "--resume", "--out", "run", **there.env)
+    assert ran.status == 0, ran
+
+
+def test_an_agent_that_is_killed_there_fails_a_trial_and_the_run_goes_on(
+    lab: Lab, there: Machine
+) -> None:
+    before = Traces.now()
+    started = begin(lab, there, trials=6)
+    run = lab.work / "run"
+    started.until_trials(run, 3)
+    agent = started.until(lambda: lab.find(r"agent-[0-9a-f]{64} node "), "the agent there")
+    lab.kill(agent)
+    ran = started.end()
+    assert ran.status == 0, ran
+    errors = [trial[6] for trial in trials(run) if trial[6]]
+    assert errors and all("the connection to it (ssh -p" in one for one in errors), errors
+    assert statuses(run, "given", "work") >= {"ok"}
+    lab.assert_nothing_left(before)
+    assert there.places() == []
+
+
+def test_a_connection_that_hangs_is_cut_on_both_sides(lab: Lab, there: Machine) -> None:
+    """No word comes through: ssh notices after six seconds, the agent there after fifteen."""
+    before = Traces.now()
+    started = begin(lab, there, trials=4)
+    run = lab.work / "run"
+    started.until_trials(run, 2)
+    sessions = there.sessions()
+    for pid in sessions:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        until(lambda: any(trial[6] for trial in trials(run)), "a trial to fail", 60)
+        until(lambda: _of_session(lab) is None, "the agent there to end", 60)
+    finally:
+        for pid in sessions:
+            if Path(f"/proc/{pid}").exists():
+                os.kill(pid, signal.SIGKILL)
+    ran = started.end()
+    assert ran.status == 0, ran
+    assert any("the connection to it" in trial[6] for trial in trials(run) if trial[6])
+    lab.assert_nothing_left(before)
+    assert there.places() == []
+
+
+def _of_session(lab: Lab) -> int | None:
+    return lab.find(r"agent-[0-9a-f]{64} node ")

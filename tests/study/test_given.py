@@ -1,0 +1,110 @@
+"""Machines that were there before: how they may be reached, and what of a study fits them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypertare.base.errors import InputError
+from hypertare.design import planner
+from hypertare.design.design import make
+from hypertare.protocol import plan
+from hypertare.study import StudyFile
+from hypertare.study.given import reach_words
+
+TEXT = """
+name = "given"
+question = "?"
+{before}
+[sut]
+platforms = ["native", "given"]
+{sut}
+{given}
+[workloads.work]
+{workload}
+{after}
+"""
+A, B = '[given.a]\nreach = "ssh a"\n', '[given.b]\nreach = "ssh -p 2222 b"\n'
+
+
+def study(
+    given: str = A,
+    sut: str = "",
+    workload: str = 'type = "burn"',
+    before: str = "",
+    after: str = "",
+) -> StudyFile:
+    text = TEXT.format(given=given, sut=sut, workload=workload, before=before, after=after)
+    return StudyFile(text, "given.toml")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ssh vm",
+        "ssh bob@192.0.2.10",
+        "ssh -p 2222 -l bob -i '/home/a b/key' -J gate vm.example",
+        "ssh -6 -C 2001:db8::1",
+    ],
+)
+def test_a_way_by_ssh_is_taken_word_by_word(words: str) -> None:
+    assert reach_words(words)[0] == "ssh"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "is no ssh"),
+        ("rsh vm", "is no ssh"),
+        ("/tmp/ssh vm", "is no ssh"),
+        ("ssh", "one word, the machine"),
+        ("ssh vm true", "one word, the machine"),
+        ("ssh vm;reboot", "one word, the machine"),
+        ("ssh -oProxyCommand=x vm", "not -oProxyCommand=x"),
+        ("ssh -o ProxyCommand=x vm", "not -o"),
+        ("ssh -F evil vm", "not -F"),
+        ("ssh -p -oProxyCommand=x vm", "not -p"),
+        ("ssh 'vm", "is not to be read"),
+    ],
+)
+def test_what_would_run_another_program_here_is_no_way(words: str, said: str) -> None:
+    with pytest.raises(ValueError, match="ssh") as refused:
+        reach_words(words)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"given": ""}, r"say how it is reached, \[given.NAME\]"),
+        ({"given": A + B}, "name the one in sut.given, or compare them"),
+        ({"sut": 'given = "c"'}, r"there is no \[given.c\]; there are: a"),
+        ({"workload": 'type = "ping"'}, "workloads.work needs a network between"),
+        ({"sut": "guests = 2"}, "works alone"),
+        ({"after": "[knobs]\nksm = true"}, "knobs.ksm"),
+        ({"before": 'machine = "emulated"'}, "take machine = 'local'"),
+        ({"given": '[given.a]\nreach = "rsh a"'}, "is no ssh"),
+        ({"given": '[given."a b"]\nreach = "ssh a"'}, "given"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_to_do(changed: dict[str, str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        study(**changed).study()
+
+
+def test_a_table_without_its_platform_is_refused() -> None:
+    text = study().text.replace('"native", "given"', '"native"')
+    with pytest.raises(InputError, match="add 'given' to sut"):
+        StudyFile(text, "given.toml").study()
+
+
+def test_several_machines_stand_on_one_bench_and_share_a_baseline() -> None:
+    file = study(A + B, before='factors."sut.given" = ["a", "b"]', sut="cpus = 2")
+    (plot,) = make(file.study(), 1).plots
+    cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
+    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    bench = planner.make_bench(file.cell(plot.levels), plot, cells, on)
+    found = [node.kind for node in bench.nodes if isinstance(node.kind, plan.Given)]
+    assert [one.reach for one in found] == [("ssh", "a"), ("ssh", "-p", "2222", "b")]
+    assert [one.cpus for one in found] == [2, 2]
+    # Which of this host's CPUs a machine elsewhere uses is no matter of a bench.
+    assert [node.cpus for node in bench.nodes if isinstance(node.kind, plan.Given)] == [(), ()]
