@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from hypertare import study
+from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.knobs.registry import Knobs
 from hypertare.study import StudyFile
 from hypertare.study.bill import BillSettings
@@ -52,13 +53,14 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "`[[published]]`": PublishedFile,
     "`[predictability]`": PredictabilitySettings,
     "`[effects]`": EffectsSettings,
+    **{f"`[{name}]`": kind.settings for name, kind in ANALYSES.items()},
     "`[bill]`": BillSettings,
     "`[[claims]]`": Claim,
     "`[[plots]]`": Plot,
 }
 TABLES = {
     *("sut", "given", "emulated", "bench", "workloads", "knobs", "factors", "design", "search"),
-    *("tune", "walk", "published", "predictability", "effects", "bill"),
+    *("tune", "walk", "published", "predictability", "effects", "bill", *ANALYSES),
     *("claims", "plots", "quick"),
 }
 """Keys of the top level that are sections of their own."""

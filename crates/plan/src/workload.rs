@@ -209,6 +209,10 @@ pub struct StreamReceive {
     pub interval_s: f64,
     #[serde(default)]
     pub omit_s: f64,
+    /// Given where gaps between messages and their jitter are to be told, over UDP: one of a flow is sent
+    /// each so many ns.
+    #[serde(default)]
+    pub every_ns: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from hypertare.analyses.analysis import Figure, Observed
+from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.base.errors import InputError
-from hypertare.base.level import Level
+from hypertare.base.level import Level, key
 from hypertare.base.response import Response
 from hypertare.base.words import factor_text, level_text, listing
 from hypertare.design.planner import HOST
@@ -25,6 +27,7 @@ from hypertare.protocol.plan import VirtualCpus
 from hypertare.protocol.records import Backing, Hello, InterfaceState, NodeReady, Record
 from hypertare.runs.store import INTERRUPTED, Meta, Store
 from hypertare.runs.summary import (
+    Analysed,
     Bill,
     Effects,
     Estimate,
@@ -136,6 +139,7 @@ def summarise(
         curves=tuple(curves(found.by_themselves)),
         shifts=tuple(shifts(trials, of.round_trips, _asked(meta)[1])),
         bills=_bills(meta, trials),
+        analyses=tuple(_analyses(meta, found.estimates)),
         predictability=foretold,
         loss_free=searched,
         totals=tuple(totals(file, by_themselves, walked)),
@@ -381,6 +385,28 @@ def _bills(meta: Meta, trials: Sequence[FinishedTrial]) -> tuple[Bill, ...]:
 
     asked = _part(meta, "bill", BillSettings)
     return tuple(bills(trials, asked, responses_of(meta)[asked.response], _asked(meta)[1]))
+
+
+def _analyses(meta: Meta, estimates: Sequence[Estimate]) -> Iterator[Analysed]:
+    """Of each that the study has a table of."""
+    asked = [name for name in ANALYSES if meta.settings.get(name) is not None]
+    observed = _observed(estimates) if asked else []
+    for name in asked:
+        kind = ANALYSES[name]
+        found = kind.analyse(_part(meta, name, kind.settings), observed)
+        yield Analysed(name=name, **asdict(found))
+
+
+def _observed(estimates: Sequence[Estimate]) -> list[Observed]:
+    """By platform and cell."""
+    groups: dict[tuple[str, object], tuple[Estimate, dict[str, Figure]]] = {}
+    for one in estimates:
+        mean, low, high = one.estimate, one.low, one.high
+        if one.geometric is not None:
+            mean, low, high = one.geometric, one.geometric_low, one.geometric_high
+        _, figures = groups.setdefault((one.platform, key(one.cell)), (one, {}))
+        figures[one.response] = Figure(mean, low, high, one.unit)
+    return [Observed(one.platform, one.cell, figures) for one, figures in groups.values()]
 
 
 def _published(meta: Meta, file: StudyFile, estimates: Sequence[Estimate]) -> Iterator[Published]:

@@ -652,6 +652,10 @@ class StreamReceive(Seam):
     batch: int | None = None
     interval_s: float = 0.5
     omit_s: float = 0.0
+    every_ns: float | None = None
+    """Given where gaps between messages and their jitter are to be told, over UDP: one of a flow
+    is sent each so many ns.
+    """
 
 
 class PingRequest(Seam):

@@ -318,6 +318,36 @@ class JudgedClaim(Part):
     evidence: Annotated[str, means("what it rests on")]
 
 
+class AnalysedFigure(Part):
+    """A mean over trials, with its interval."""
+
+    estimate: Annotated[float, means("the mean")]
+    low: Annotated[float | None, means("lower end of its interval; null where it has none")]
+    high: Annotated[float | None, means("upper end of its interval; null where it has none")]
+    unit: Annotated[str, means("unit of all three")]
+
+
+class AnalysedRow(Part):
+    """What an analysis found of a platform in a cell."""
+
+    platform: Annotated[str, means("its platform")]
+    cell: Annotated[dict[str, Level], means("level by factor")]
+    what: Annotated[str, means("what the figures are of")]
+    figures: Annotated[
+        tuple[AnalysedFigure | None, ...], means("one under each column; null where there is none")
+    ]
+
+
+class Analysed(Part):
+    """What an analysis of the study found."""
+
+    name: Annotated[str, means("its table in the study")]
+    title: Annotated[str, means("what it is called")]
+    note: Annotated[str, means("what its columns mean")]
+    columns: Annotated[tuple[str, ...], means("names of its figures")]
+    rows: Annotated[tuple[AnalysedRow, ...], means("a platform in a cell each")]
+
+
 class Placement(Part):
     """Virtual CPUs of a guest or a driver domain, and the machine's that they may run on."""
 
@@ -674,6 +704,10 @@ class Summary(Part):
     curves: Annotated[tuple[Curve, ...], means("what streams do as more is offered to them")] = ()
     shifts: Annotated[tuple[Shift, ...], means("how much later round trips come")] = ()
     bills: Annotated[tuple[Bill, ...], means("what a cost is made of")] = ()
+    analyses: Annotated[
+        tuple[Analysed, ...],
+        means("what the study's further analyses found, `[jitter]` for example"),
+    ] = ()
     predictability: Annotated[
         tuple[Predictability, ...], means("whether simple laws predict what more guests do")
     ] = ()

@@ -20,7 +20,7 @@ from hypertare.base.errors import InputError
 from hypertare.base.words import did_you_mean
 from hypertare.platforms.registry import BASELINE
 from hypertare.study.complaints import explain, key_path, line_with
-from hypertare.study.rules import no_bill, no_effects, unknown
+from hypertare.study.rules import no_analysis, no_bill, no_effects, unknown
 from hypertare.study.study import Study
 
 
@@ -153,12 +153,14 @@ class StudyFile:
                 raise InputError(f"{where}: claims: '{claim.text}': {problem}")
 
     def _check_tables(self, study: Study) -> None:
-        """What `[effects]` and `[bill]` ask for can be had. As with claims, the study as it is written
+        """What the tables of analyses ask for can be had. As with claims, the study as it is written
         counts too.
 
         Raises:
             InputError: it can in neither.
         """
+        if wrong := no_analysis(study):
+            raise self._of_table(*wrong)
         for table, why_not in (("effects", no_effects), ("bill", no_bill)):
             if why_not(study) is None:
                 continue
@@ -167,9 +169,12 @@ class StudyFile:
             except ValidationError:
                 written = study
             if problem := why_not(written):
-                line = line_with(self.text, f"[{table}]")
-                where = f"{self.source}:{line}" if line else self.source
-                raise InputError(f"{where}: {table}: {problem}.")
+                raise self._of_table(table, problem)
+
+    def _of_table(self, table: str, problem: str) -> InputError:
+        line = line_with(self.text, f"[{table}]")
+        where = f"{self.source}:{line}" if line else self.source
+        return InputError(f"{where}: {table}: {problem}.")
 
     def cell(self, levels: Mapping[str, Any]) -> Study:
         """The study with these factors' levels in their places. The last ones are remembered: a trial

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hypertare.analyses.registry import asked as analyses_asked
 from hypertare.base.response import Response
 from hypertare.base.units import human_size
 from hypertare.base.words import listing
@@ -629,6 +630,14 @@ def no_effects(study: Study) -> str | None:
         return None
     asked = _responses(study), _factors(study), study.sut.platforms, BASELINE
     return study.effects.problem(*asked)
+
+
+def no_analysis(study: Study) -> tuple[str, str] | None:
+    """An analysis that asks for what cannot be had, and why. No rule, as `no_effects`."""
+    for kind, settings in analyses_asked(study):
+        if problem := kind.problem(settings, study.workloads):
+            return kind.name, problem
+    return None
 
 
 def no_bill(study: Study) -> str | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from hypertare.base.settings import Settings
+from hypertare.analyses.registry import AnalysisTables
 from hypertare.knobs.registry import Knobs
 from hypertare.machine_kinds.clock import CLOCKS, Clock, ClockName
 from hypertare.machine_kinds.machine_kind import MachineKind
@@ -53,7 +53,7 @@ GivenName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
 MOST_GIVEN = 16
 
 
-class Study(Settings):
+class Study(AnalysisTables):
     """A validated study: the settings of one cell, or of the whole before its factors are put in."""
 
     name: Annotated[str, AfterValidator(_file_name)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -13,6 +14,7 @@ from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats import line_rate
 from hypertare.workloads import packet_work, stream_work, streams_at_once
+from hypertare.workloads.latencies import percentiles, spread
 from hypertare.workloads.line_share import OF_LINE
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import End, Pair
@@ -83,6 +85,10 @@ class StreamSettings(SendingSettings):
     def has_loss_rate(self) -> bool:
         return self.protocol == "udp"
 
+    @property
+    def is_regular(self) -> bool:
+        return self.protocol == "udp" and self.rate is not None
+
     def misfit(self, node: NodeFacts) -> str | None:
         """Routers forward, hosts do not."""
         if node.routed and self.direction not in ("forward", "both"):
@@ -126,7 +132,7 @@ class StreamSettings(SendingSettings):
                 pair.task(
                     "receive",
                     sink.node,
-                    self._receiving(sink, port),
+                    self._receiving(sink, port, inputs),
                     name=f"receive{mark}",
                     direction=way,
                     background=True,
@@ -145,16 +151,20 @@ class StreamSettings(SendingSettings):
             )
         return receivers + senders
 
-    def _receiving(self, sink: End, port: int) -> plan.StreamReceive:
+    def _receiving(self, sink: End, port: int, inputs: TaskInputs) -> plan.StreamReceive:
+        rate_bps = inputs.offered_bps(self.rate)
+        message = self._message(ipv6=sink.is_ipv6)
+        timed = inputs.gaps and self.is_regular and rate_bps
         return plan.StreamReceive(
             protocol=self.protocol,
             on=sink.everywhere(port),
             flows=self.flows,
-            message=self._message(ipv6=sink.is_ipv6),
+            message=message,
             socket_buffer=self.socket_buffer,
             batch=self.batch,
             interval_s=self.interval,
             omit_s=self.omit,
+            every_ns=8e9 * message * self.flows / rate_bps if timed and rate_bps else None,
         )
 
     def _sending(self, sink: End, port: int, inputs: TaskInputs) -> plan.StreamSend:
@@ -188,6 +198,11 @@ class Stream(Sending):
         Response(
             "cpu_per_gigabyte", "s/GB", "lower", "CPU time of the whole machine per 10^9 bytes"
         ),
+        Response("jitter", "s", "lower", "interarrival jitter of datagrams (RFC 3550)", "mean"),
+        Response("gap_p50", "s", "lower", "median gap between datagrams", "mean"),
+        Response("gap_p99", "s", "lower", "99th percentile of the gaps", "most"),
+        Response("gap_p999", "s", "lower", "99.9th percentile of the gaps", "most"),
+        Response("gap_sd", "s", "lower", "standard deviation of the gaps", "mean"),
         OFFERED,
         *OF_LINE,
         *stream_work.RESPONSES,
@@ -207,6 +222,7 @@ class Stream(Sending):
             "reordered": phase.total("receive", "reordered_packets") if of_datagrams else None,
             "retransmits": phase.total("send", "retransmits"),
             "tcp_rtt": None if rtt is None else rtt / flows,
+            **_regularity(phase),
         }
 
     def measure_peers(self, phase: Phase, nodes: Sequence[str]) -> Found:
@@ -220,6 +236,20 @@ class Stream(Sending):
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         received = phase.total("receive", "received_bytes")
         return {"cpu_per_gigabyte": machine_cpu / (received / 1e9)} if received else {}
+
+
+def _regularity(phase: Phase) -> Found:
+    """Of receivers that were asked to note when each datagram came."""
+    noted = [
+        one.values["jitter_ns"] for one in phase.results_of("receive") if "jitter_ns" in one.values
+    ]
+    if not noted:
+        return {}
+    return {
+        "jitter": fmean(noted) / 1e9,
+        **percentiles(phase, "receive", "gap"),
+        **spread(phase, "receive", "gap"),
+    }
 
 
 STREAM = Stream()

@@ -35,7 +35,8 @@ class TaskInputs:
     `port_offset` is added to every port. Commands start in `cwd`, which is in their own view of the
     files where `in_files`, and their servers in `peer_cwd`. `warmup`: the trial is not counted.
     `watched`: its system calls may be looked at, which costs it time. `capacity_bps` is what the workload
-    carries at most in b/s, where the run has measured it.
+    carries at most in b/s, where the run has measured it. `gaps`: an analysis asks for those between
+    messages.
     """
 
     environment: dict[str, str]
@@ -46,6 +47,7 @@ class TaskInputs:
     watched: bool = False
     port_offset: int = 0
     capacity_bps: float | None = None
+    gaps: bool = False
 
     def offered_bps(self, rate: float | OfCapacity | None) -> float | None:
         """In b/s; none for as fast as it goes."""
@@ -186,6 +188,11 @@ class WorkloadSettings(Settings):
     def asked_pages(self) -> plan.Pages | None:
         """The pages that it asks the kernel for."""
         return None
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether its messages are sent at a rate, so that the gaps between them say something."""
+        return False
 
     @property
     def is_share_of_capacity(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hypertare.analyses.registry import asked as analyses_asked
 from hypertare.design.design import Plot
 from hypertare.design.planner.limits import settling_s
 from hypertare.design.planner.nodes import host_of_guests
@@ -47,6 +48,7 @@ def _inputs(study: Study, workload: str, plot: Plot, on: Surroundings) -> TaskIn
         in_files=on.workdir is not None,
         port_offset=on.chance.port(0) if study.machine_kind.draws_chance else 0,
         capacity_bps=_capacity_bps(workload, plot, on),
+        gaps=any(kind.asks_for_gaps for kind, _ in analyses_asked(study)),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hypertare.report.model import Report
 from hypertare.report.tables import (
+    analyses,
     bills,
     curves,
     effects,
@@ -52,6 +53,7 @@ def tables(report: Report) -> Iterator[Table]:
         published.table(summary.published),
         shifts.table(summary),
         bills.table(summary),
+        *analyses.tables(summary),
         curves.table(summary.curves, report.wording),
         loss_free.table(summary.loss_free),
     )

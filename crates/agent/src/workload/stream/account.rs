@@ -57,6 +57,28 @@ impl Account {
         (bytes, packets)
     }
 
+    /// The same, and says which numbers those are.
+    pub fn take_noting<'a>(
+        &mut self,
+        datagrams: impl Iterator<Item = &'a [u8]>,
+        mut note: impl FnMut(u64),
+    ) -> (u64, u64) {
+        let header_at = self.header_at;
+        let number = |datagram: &[u8]| {
+            let (_, mark) = datagram.get(header_at..).and_then(datagram::words)?;
+            datagram::read_mark(mark).map(|(_, number)| number)
+        };
+        let (mut bytes, mut packets) = (0, 0);
+        for datagram in datagrams {
+            if self.counts(datagram) {
+                bytes += datagram.len() as u64;
+                packets += 1;
+                number(datagram).into_iter().for_each(&mut note);
+            }
+        }
+        (bytes, packets)
+    }
+
     #[inline]
     pub fn counts(&mut self, datagram: &[u8]) -> bool {
         let header = datagram.get(self.header_at..).and_then(datagram::words);

@@ -208,6 +208,7 @@ impl Args {
             batch: self.batch,
             interval_s: self.interval,
             omit_s: self.omit,
+            every_ns: None,
         }
     }
 }

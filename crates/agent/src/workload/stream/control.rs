@@ -139,6 +139,7 @@ mod tests {
             batch: None,
             interval_s: 1.0,
             omit_s: 0.0,
+            every_ns: None,
         };
         Request { hypertare_stream: VERSION, receive: Some(receive), send: None }
     }

@@ -14,6 +14,7 @@ pub(super) mod check;
 pub mod cli;
 mod control;
 pub(super) mod datagram;
+mod gaps;
 mod pace;
 pub(super) mod receiver;
 pub(super) mod sender;

@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use hypertare_plan::{StreamProtocol, StreamReceive, Values};
 use socket2::Socket;
 
+use super::gaps::Gaps;
 use super::sequence::Sequence;
 use super::socket::{self, PATIENCE};
 use super::{Context, Outcome};
@@ -42,6 +43,22 @@ pub const VALUES: &[Definition] = &[
          travel as one (UDP_SEGMENT, GRO) may count once; UDP",
     ),
     ("socket_buffer_bytes", "B", "SO_RCVBUF as the kernel set it"),
+    (
+        "jitter_ns",
+        "ns",
+        "interarrival jitter (RFC 3550), mean over the stream; where it is asked for",
+    ),
+    (
+        "gap_min_ns",
+        "ns",
+        "least time from one message of a flow to the next; where it is asked for",
+    ),
+    ("gap_mean_ns", "ns", "mean of those"),
+    ("gap_p50_ns", "ns", "median of those"),
+    ("gap_p90_ns", "ns", "90th percentile of those"),
+    ("gap_p99_ns", "ns", "99th percentile of those"),
+    ("gap_p999_ns", "ns", "99.9th percentile of those"),
+    ("gap_max_ns", "ns", "longest of those"),
     ("user_s", "s", "CPU time in user mode of the receiver"),
     ("system_s", "s", "CPU time in the kernel of the receiver"),
 ];
@@ -189,6 +206,7 @@ pub struct Received {
     /// The same of bytes, and of the calls that asked for them.
     pub all_bytes: u64,
     pub all_calls: u64,
+    pub gaps: Option<Gaps>,
     /// Time and bytes of the first arrival.
     first: Option<(u64, u64)>,
     last: u64,
@@ -273,7 +291,11 @@ where
     let received = all_came(telling.on, &flows, results)?;
     let last = received.iter().map(|flow| flow.last).max().unwrap_or(0);
     intervals.close(arrivals.first_counted.load(Relaxed), last);
-    Ok(outcome(&received, &intervals, socket_buffer))
+    let mut outcome = outcome(&received, &intervals, socket_buffer);
+    if received.iter().any(|flow| flow.gaps.is_some()) {
+        Gaps::tell(received.iter().filter_map(|flow| flow.gaps.as_ref()), &mut outcome)?;
+    }
+    Ok(outcome)
 }
 
 /// Every flow's account, or an error that says which are missing and why.

@@ -134,6 +134,7 @@ fn specs(protocol: StreamProtocol, flows: u32, message: u32) -> (StreamSend, Str
         batch: None,
         interval_s: 0.1,
         omit_s: 0.0,
+        every_ns: None,
     };
     (send, receive)
 }

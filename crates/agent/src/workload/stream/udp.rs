@@ -16,6 +16,7 @@ use super::Context;
 use super::account::{Account, BETWEEN_END_MARKS, END_MARKS};
 use super::check::MAX_DATAGRAM;
 use super::datagram::{self, HEADER, Kind};
+use super::gaps::Gaps;
 use super::receiver::{Arrival, Flow, Received, Stop};
 use super::sender::{SendFlow, Sent};
 use super::socket::{self, Buffer, in_vain};
@@ -272,6 +273,7 @@ pub fn receive(
     let mut intake = Intake::new(socket, spec);
     let mut account = Account::new(flow.index, 0);
     let (mut received, mut stop) = (Received::default(), Stop::default());
+    received.gaps = spec.every_ns.map(Gaps::new).transpose()?;
     loop {
         received.all_calls += 1;
         let filled = match intake.fill(socket) {
@@ -281,7 +283,11 @@ pub fn receive(
         };
         let now = clock::now_ns();
         if filled > 0 {
-            let (bytes, packets) = account.take(intake.datagrams(filled));
+            let datagrams = intake.datagrams(filled);
+            let (bytes, packets) = match &mut received.gaps {
+                None => account.take(datagrams),
+                Some(gaps) => account.take_noting(datagrams, |number| gaps.note(number, now)),
+            };
             if packets > 0 {
                 received.arrival(flow, Arrival { now, bytes, packets });
             }

@@ -1,0 +1,1 @@
+"""What a study may ask of its run's trials beyond comparisons: one file each."""
