@@ -26,7 +26,11 @@ UsePAM {pam}
 PasswordAuthentication no
 PermitRootLogin prohibit-password
 PidFile none
-ForceCommand env HOME={home} PATH={home}/bin:$PATH {mark} /bin/sh -c "$SSH_ORIGINAL_COMMAND"
+ForceCommand {home}/bin/login
+"""
+_LOGIN = """#!/bin/sh
+echo 'Welcome, as a shell of somebody greets even those who do not look'
+exec env HOME={home} PATH={home}/bin:$PATH {mark} /bin/sh -c "$SSH_ORIGINAL_COMMAND"
 """
 _CLIENT = """
 Host *
@@ -89,6 +93,9 @@ def machine(lab: Lab) -> Iterator[Machine]:
     place, home = lab.home / "sshd", lab.home / "there"
     place.mkdir()
     (home / "bin").mkdir(parents=True)
+    (home / "greeting").write_text(
+        "Welcome, as a shell of somebody's greets even those who do not look\n"
+    )
     for name in ("host", "user"):
         key = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place / name))
         subprocess.run(key, check=True)
@@ -97,9 +104,10 @@ def machine(lab: Lab) -> Iterator[Machine]:
         port = free.getsockname()[1]
     mark = f"{MARK}={lab.mark}"
     pam = "yes" if os.geteuid() == 0 else "no"
-    (place / "config").write_text(
-        _CONFIG.format(place=place, home=home, port=port, mark=mark, pam=pam)
-    )
+    (place / "config").write_text(_CONFIG.format(place=place, home=home, port=port, pam=pam))
+    login = home / "bin" / "login"
+    login.write_text(_LOGIN.format(home=home, mark=mark))
+    login.chmod(0o755)
     (place / "client").write_text(_CLIENT.format(place=place))
     public = (place / "host.pub").read_text().split()
     (place / "known").write_text(f"[127.0.0.1]:{port} {public[0]} {public[1]}\n")

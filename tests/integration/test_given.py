@@ -159,6 +159,8 @@ def test_an_agent_that_is_killed_there_fails_a_trial_and_the_run_goes_on(
     errors = [trial[6] for trial in trials(run) if trial[6]]
     assert errors and all("the connection to it (ssh -p" in one for one in errors), errors
     assert statuses(run, "given", "work") >= {"ok"}
+    (state,) = [one for one in summary(run)["platforms"] if one["platform"] == "given"]
+    assert state["vmm"] == f"a virtual machine ({there.reach})"
     lab.assert_nothing_left(before)
     assert there.places() == []
 

@@ -476,7 +476,7 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             cpus=hello.cpus,
             memory=hello.memory,
             accelerator=ready[node].accelerator if node in ready else None,
-            vmm=ready[node].vmm if node in ready else None,
+            vmm=_vmm(ready[node].vmm, meta) if node in ready else None,
             processor=hello.processor or _processor(meta),
             paging=ready[node].paging if node in ready else None,
             pages=_pages(ready[node].backing) if node in ready else None,
@@ -493,6 +493,17 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
                 if isinstance(record, InterfaceState) and record.node == node
             },
         )
+
+
+def _vmm(described: str | None, meta: Meta) -> str | None:
+    """With what the user says of a machine that was given, which is known by how it is reached."""
+    from hypertare.study.given import GivenMachine
+
+    for one in (meta.settings.get("given") or {}).values():
+        machine = GivenMachine.model_validate(one)
+        if machine.what and " ".join(machine.words) == described:
+            return f"{machine.what} ({described})"
+    return described
 
 
 def _processor(meta: Meta) -> str | None:

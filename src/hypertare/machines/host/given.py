@@ -88,9 +88,14 @@ mkdir "$place/pristine"
 if [ SIZE -gt 0 ]; then
     head -c SIZE | tar -xf - -C "$place/pristine" || exit 1
 fi
+echo READY
 "$agent" node --place "$place" --given CPUS
 """
-"""The agent's shell outlives it, to clear up. First come the work directory's files, then orders."""
+"""The agent's shell outlives it, to clear up. First come the work directory's files, then orders. What a
+user's own shell prints before the word is no record.
+"""
+_READY = b"hypertare-ready"
+_MOST_BEFORE = 1 << 16
 
 
 class GivenMachines:
@@ -136,11 +141,13 @@ class GivenMachines:
         files = pipes / "files.tar"
         size = 0 if node.files is None else _pack(node.files.workdir, files)
         script = self._of_ours(_SERVE).replace("SIZE", str(size)).replace("CPUS", str(kind.cpus))
-        connection = _Connection(kind.reach, script, pipes)
+        connection = _Connection(kind.reach, script.replace("READY", _READY.decode()), pipes)
         self._connections.append(connection)
+        deadline = time.monotonic() + limit_s + _BRING_S
         if size:
-            connection.send(files, limit_s)
+            connection.send(files, deadline)
             files.unlink()
+        connection.hand_over(deadline)
         agent = plan.RunningAgent(
             described=" ".join(kind.reach), pipes=pipes, pid=connection.process.pid
         )
@@ -190,28 +197,29 @@ class _Connection:
         orders = os.open(pipes / "orders", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._orders = os.open(pipes / "orders", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         os.set_blocking(orders, True)
-        told = [os.open(pipes / name, os.O_RDWR | os.O_CLOEXEC) for name in _PIPES[1:]]
+        self._told = [os.open(pipes / name, os.O_RDWR | os.O_CLOEXEC) for name in _PIPES[1:]]
         try:
             self.process = subprocess.Popen(
                 _argv(reach, script),
                 stdin=orders,
-                stdout=told[0],
-                stderr=told[1],
+                stdout=self._told[0],
+                stderr=self._told[1],
                 start_new_session=True,
             )
+        except OSError:
+            self._close_told()
+            raise
         finally:
-            for end in (orders, *told):
-                os.close(end)
+            os.close(orders)
         # Who has ended is gone from /proc only then.
         threading.Thread(target=self.process.wait, daemon=True).start()
 
-    def send(self, files: Path, limit_s: float) -> None:
+    def send(self, files: Path, deadline: float) -> None:
         """What its shell reads before the agent has the rest.
 
         Raises:
             MachineError: it was not taken in time.
         """
-        deadline = time.monotonic() + limit_s + _BRING_S
         with files.open("rb") as source:
             while part := source.read(_AT_ONCE):
                 self._write(part, deadline)
@@ -229,8 +237,35 @@ class _Connection:
                 with contextlib.suppress(BlockingIOError):
                     left = left[os.write(self._orders, left) :]
 
+    def hand_over(self, deadline: float) -> None:
+        """Leaves the pipes to the host agent, with the agent's own words next in them.
+
+        Raises:
+            MachineError: the agent was not started; it says what was said there.
+        """
+        seen = bytearray()
+        records, messages = self._told
+        while not seen.endswith(_READY + b"\n"):
+            ready, _, _ = select.select((records,), (), (), 0.2)
+            if ready and len(seen) < _MOST_BEFORE:
+                # One by one: what follows the word is not for us.
+                seen += os.read(records, 1)
+            elif self.process.poll() is not None or time.monotonic() > deadline or ready:
+                os.set_blocking(messages, False)
+                with contextlib.suppress(BlockingIOError):
+                    said = os.read(messages, _MOST_SAID).decode(errors="replace")
+                    raise _refused(self._reach, said)
+                raise _refused(self._reach, "its agent was not started")
+        self._close_told()
+
+    def _close_told(self) -> None:
+        for end in self._told:
+            os.close(end)
+        self._told = []
+
     def close(self) -> None:
         """The end of its input ends the agent, whose shell clears up; a connection that hangs is cut."""
+        self._close_told()
         os.close(self._orders)
         for action in (None, signal.SIGTERM, signal.SIGKILL):
             if action is not None:
