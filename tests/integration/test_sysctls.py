@@ -20,7 +20,7 @@ factors."knobs.sysctls.{name}" = [{levels}]
 platforms = ["native", "container"]
 [workloads.bulk]
 type = "stream"
-duration = "100ms"
+duration = "300ms"
 [design]
 warmup = 0
 min_trials = 2

@@ -52,6 +52,7 @@ def _register() -> None:
     from hypertare.cli import (
         compare,
         doctor,
+        given,
         history,
         image,
         report,
@@ -79,6 +80,7 @@ def _register() -> None:
     app.command(cls=Verb)(history.history)
     app.command(cls=Verb)(doctor.doctor)
     app.add_typer(studies.app, name="studies")
+    app.add_typer(given.app, name="given")
     app.add_typer(image.app, name="image")
 
 
