@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,16 +56,19 @@ def test_a_command_runs_in_a_fresh_copy_with_the_environment_of_that_machine(
     (lab.work / "data").write_text("seen\n")
     (lab.work / "sub").mkdir()
     (lab.work / "link").symlink_to("data")
+    (lab.work / "tool").write_text("#!/bin/sh\nexit 0\n")
+    (lab.work / "tool").chmod(0o777)
     script = (
         '[ -n "$HYPERTARE_CACHE" ] && exit 0; '  # natively
         '[ "$HOME" = %s ] && [ -z "$SECRET" ] && [ -d sub ] && [ "$(cat link)" = seen ] && '
-        '[ ! -e mine ] && touch mine && [ -w "$TMPDIR" ] && echo as-it-should'
+        '[ ! -e mine ] && touch mine && [ -w "$TMPDIR" ] && ./tool && '
+        '[ "$(stat -c %%a tool)" = 777 ] && [ "$(umask)" = %s ] && echo as-it-should'
     )
     before = Traces.now()
     ran = lab.run(
         *("weigh", "--quick", "--out", "run", "--log"),
         *("--given", f"a={there.reach}", "--given", f"b={there.reach}"),
-        *("--", "sh", "-c", script % there.home),
+        *("--", "sh", "-c", script % (there.home, _umask(there))),
         SECRET="of the controller",
         **there.env,
     )
@@ -129,6 +133,9 @@ def test_what_cannot_be_reached_is_said_before_anything_begins(lab: Lab, there: 
     there.program("mv", "echo 'mv: No space left on device' >&2; exit 1")
     assert "has no room for what is brought there" in refused()
     (there.home / "bin" / "mv").unlink()
+    there.program("chmod", "exit 0")
+    assert "no program may be run from its ~/.cache/hypertare" in refused()
+    (there.home / "bin" / "chmod").unlink()
     assert there.agents() == [] and there.places() == []
     assert "needs a network" in refused(there.reach, "--peer", "cat")
 
@@ -190,3 +197,11 @@ def test_a_connection_that_hangs_is_cut_on_both_sides(lab: Lab, there: Machine) 
 
 def _of_session(lab: Lab) -> int | None:
     return lab.find(r"agent-[0-9a-f]{64} node ")
+
+
+def _umask(there: Machine) -> str:
+    """Of whoever comes by ssh."""
+    _, *words = there.reach.split()
+    argv = [*there.env["HYPERTARE_SSH"].split(), *words, "umask"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    return said.splitlines()[-1]

@@ -1,7 +1,8 @@
 """Machines of the user's own, which ssh reaches: their agents, and the files that are brought to them.
 
 OpenSSH authenticates both sides; no port of ours listens. What is brought is the agent, once, by its
-digest, XX removes when the agent is gone, whatever ended it. What an earlier one left the next removes.
+digest, into `~/.cache/hypertare`; and for each bench the work directory, into a directory that a shell
+there removes when the agent is gone, whatever ended it. What an earlier run left the next one removes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ echo arch "$(uname -m)"
 echo system "$(uname -s)"
 echo cpus "$(nproc)"
 agent="$HOME/.cache/hypertare/agent-DIGEST"
-if [ -f "$agent" ] && [ "$(sha256sum < "$agent" | cut -c1-64)" = DIGEST ]; then echo agent there; fi
+if [ -f "$agent" ] && [ "$(sha256sum < "$agent" | cut -c1-64)" = DIGEST ] &&
+    "$agent" --version > /dev/null 2>&1; then echo agent there; fi
 for base in /dev/shm "${TMPDIR:-/tmp}" "$HOME/.cache/hypertare"; do
     [ -d "$base" ] && [ -w "$base" ] || continue
     for old in "$base"/hypertare-given-*; do
@@ -65,10 +67,14 @@ cat > ".cache/hypertare/agent-DIGEST.$$"
 trap 'rm -f ".cache/hypertare/agent-DIGEST.$$"' EXIT
 [ "$(sha256sum < ".cache/hypertare/agent-DIGEST.$$" | cut -c1-64)" = DIGEST ]
 chmod 700 ".cache/hypertare/agent-DIGEST.$$"
+".cache/hypertare/agent-DIGEST.$$" --version > /dev/null 2>&1 || {
+    echo "no program may be run from its ~/.cache/hypertare (a file system without exec?)" >&2; exit 1
+}
 mv ".cache/hypertare/agent-DIGEST.$$" ".cache/hypertare/agent-DIGEST"
 """
 
 _SERVE = r"""
+mask=$(umask)
 umask 077
 agent="$HOME/.cache/hypertare/agent-DIGEST"
 place=
@@ -82,11 +88,11 @@ for base in /dev/shm "${TMPDIR:-/tmp}" "$HOME/.cache/hypertare"; do
 done
 [ -n "$place" ] || { echo "there is no directory in which a program may be run" >&2; exit 1; }
 trap 'for n in 1 2 3 4 5; do rm -rf "$place" && break; sleep 0.2; done' EXIT
-trap '' HUP
-trap 'exit 143' INT TERM PIPE
+trap 'exit 143' HUP INT TERM PIPE
 mkdir "$place/pristine"
+umask "$mask"
 if [ SIZE -gt 0 ]; then
-    head -c SIZE | tar -xf - -C "$place/pristine" || exit 1
+    head -c SIZE | tar -xpf - -C "$place/pristine" || exit 1
 fi
 echo READY
 "$agent" node --place "$place" --given CPUS
@@ -340,7 +346,7 @@ _HINTS = (
         "If that is its key, accept it: {reach} true",
     ),
     (
-        "Permission denied",
+        "Permission denied (",
         "it lets nobody in without a password",
         "Bring your key there: ssh-copy-id; it must work without a question: {reach} true",
     ),
