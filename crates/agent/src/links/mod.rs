@@ -1,6 +1,6 @@
-//! The host agent's ends of nodes, and what is behind each: a [`process`] of this machine, an
-//! agent that was [`joined`] (in a container of the user's own engine, on a machine that was given), a [`guest`]
-//! in a VMM, a [`domain`] of Xen. Whoever holds a [`NodeLink`] need not know which.
+//! The host agent's ends of nodes, and what is behind each: a [`process`] of this machine, an agent that was
+//! [`joined`] (in a container of the user's own engine, on a machine that was given), a [`guest`] in a VMM, a
+//! [`domain`] of Xen. Whoever holds a [`NodeLink`] need not know which.
 
 pub mod domain;
 pub mod guest;

@@ -22,33 +22,37 @@ pub const TEMPORARY: &str = "tmp";
 
 /// The controller says something every five seconds. A cut network says nothing, not even that it is cut.
 const SILENCE: Duration = Duration::from_secs(15);
+/// Before its first word it may be busy with other machines: files are brought to one after the other.
+const PATIENCE: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_secs(1);
 
-/// When the controller was last heard.
-#[derive(Clone)]
+/// When the controller was last heard; 0 before its first word.
+#[derive(Clone, Default)]
 pub struct Heard(Arc<AtomicU64>);
 
 impl Heard {
-    pub fn now() -> Self {
-        Heard(Arc::new(AtomicU64::new(now_ns())))
-    }
-
     pub fn again(&self) {
         self.0.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// Ends this process once nothing was heard for [`SILENCE`]. Its tasks end with it, as their orders do.
+    /// Whether nobody is there any more, of a process that began then.
+    fn is_over(&self, begun_ns: u64, now_ns: u64) -> bool {
+        let (since_ns, most) = match self.0.load(Ordering::Relaxed) {
+            0 => (begun_ns, PATIENCE),
+            heard_ns => (heard_ns, SILENCE),
+        };
+        Duration::from_nanos(now_ns.saturating_sub(since_ns)) > most
+    }
+
+    /// Ends this process once nothing was heard for so long. Its tasks end with it, as their orders do.
     pub fn or_end(&self, place: &Path) {
-        let (heard, place) = (self.0.clone(), place.to_owned());
+        let (heard, place, begun_ns) = (self.clone(), place.to_owned(), now_ns());
         std::thread::spawn(move || {
-            loop {
+            while !heard.is_over(begun_ns, now_ns()) {
                 std::thread::sleep(LOOK);
-                let silent_ns = now_ns().saturating_sub(heard.load(Ordering::Relaxed));
-                if Duration::from_nanos(silent_ns) > SILENCE {
-                    let _ = fs::remove_dir_all(&place);
-                    std::process::exit(1);
-                }
             }
+            let _ = fs::remove_dir_all(&place);
+            std::process::exit(1);
         });
     }
 }
@@ -166,6 +170,15 @@ mod tests {
         let home = Home::new(Path::new("/dev/shm/x"), Path::new("/home/a/project"));
         let error = home.take_in(&mut command("/home/a/project", Some("/etc/hosts"))).unwrap_err();
         assert!(error.to_string().contains("/etc/hosts is not on this machine"), "{error}");
+    }
+
+    #[test]
+    fn silence_is_borne_longer_before_the_first_word() {
+        const S: u64 = 1_000_000_000;
+        let heard = Heard::default();
+        assert!(!heard.is_over(S, 500 * S) && heard.is_over(S, 700 * S));
+        heard.0.store(700 * S, Ordering::Relaxed);
+        assert!(!heard.is_over(S, 714 * S) && heard.is_over(S, 716 * S));
     }
 
     #[test]

@@ -119,7 +119,7 @@ fn serve(arguments: Arguments) -> Result<()> {
         (Some(pristine), _) => Origin::Engine(pristine),
         (_, Some(cpus)) => {
             given::bind_to_first(cpus)?;
-            let heard = Heard::now();
+            let heard = Heard::default();
             heard.or_end(&place);
             Origin::Given(heard)
         }
