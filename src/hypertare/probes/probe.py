@@ -1,7 +1,7 @@
 """What a probe is: who is asked, and which responses are made of what it counts.
 
-Each has one file beside this one, and stands in `registry.py`. Values of probes are named in the agent's
-`values.rs`; a test holds the two together.
+Each has one file beside this one, and stands in `registry.py`. Its values are named in `VALUES` of
+`crates/agent/src/probe/NAME.rs`; `tests/protocol/test_seam.py` holds the two together.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ Place = Literal[
     "shared",
 ]
 """`outside`: what is under test, seen from the machine below. `host`: the machine. `machine`: what is under
-test where that is a machine of its own. `way`: others that its packets pass, where drops are counted.
-`peer`: its peers, there. `kernel`: the machine and its guests. `processor`: the machine's CPUs. `guest`:
-each guest that works, as KVM sees it. `datapath`: each whose packets a process of ours moves. `shared`: the
-machine, where it is one on which others work too.
+test where that is a machine of its own, and nothing where it shares the host's kernel. `way`: others that
+its packets pass, where drops are counted. `peer`: its peers, there. `kernel`: the machine itself and, where
+guests' memory is its own, each guest. `processor`: the machine's CPUs. `guest`: each guest that works, as
+KVM sees it. `datapath`: each whose packets a process of ours moves. `shared`: the machine, where it is one
+on which others work too.
 """
 
 Topic = Literal["polling", "translation"]
-"""What workloads are asked: how packets were taken from NICs, or what translating addresses costs."""
+"""What workloads are asked: how packets were taken from NICs, or what translating addresses costs. A probe
+that fits neither leaves it out, and has values only: a workload may make responses of them.
+"""
 
 
 class ProbeKind:

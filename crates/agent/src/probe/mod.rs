@@ -61,7 +61,7 @@ pub trait ProbeKind: Sync {
         &[]
     }
 
-    /// What those files say.
+    /// What those files say. It cannot say what is absent: [`ProbeKind::sample`] can.
     fn parse(&self, _texts: &[String]) -> Result<Sample> {
         bail!(OTHER_FILES)
     }
