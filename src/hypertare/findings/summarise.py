@@ -500,7 +500,7 @@ def _vmm(described: str | None, meta: Meta) -> str | None:
     from hypertare.study.given import GivenMachine
 
     for one in (meta.settings.get("given") or {}).values():
-        machine = GivenMachine.model_validate(one)
+        machine = _valid(meta, GivenMachine, one)
         if machine.what and " ".join(machine.words) == described:
             return f"{machine.what} ({described})"
     return described

@@ -10,12 +10,14 @@ from __future__ import annotations
 import copy
 import tomllib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.base.errors import InputError
 from hypertare.base.words import did_you_mean
 from hypertare.platforms.registry import BASELINE
@@ -159,9 +161,12 @@ class StudyFile:
         Raises:
             InputError: it can in neither.
         """
-        if wrong := no_analysis(study):
-            raise self._of_table(*wrong)
-        for table, why_not in (("effects", no_effects), ("bill", no_bill)):
+        tables: dict[str, Callable[[Study], str | None]] = {
+            "effects": no_effects,
+            "bill": no_bill,
+            **{name: partial(no_analysis, name) for name in ANALYSES},
+        }
+        for table, why_not in tables.items():
             if why_not(study) is None:
                 continue
             try:
@@ -169,12 +174,9 @@ class StudyFile:
             except ValidationError:
                 written = study
             if problem := why_not(written):
-                raise self._of_table(table, problem)
-
-    def _of_table(self, table: str, problem: str) -> InputError:
-        line = line_with(self.text, f"[{table}]")
-        where = f"{self.source}:{line}" if line else self.source
-        return InputError(f"{where}: {table}: {problem}.")
+                line = line_with(self.text, f"[{table}]")
+                where = f"{self.source}:{line}" if line else self.source
+                raise InputError(f"{where}: {table}: {problem}.")
 
     def cell(self, levels: Mapping[str, Any]) -> Study:
         """The study with these factors' levels in their places. The last ones are remembered: a trial

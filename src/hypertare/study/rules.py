@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hypertare.analyses.registry import asked as analyses_asked
+from hypertare.analyses.registry import KINDS as ANALYSES
 from hypertare.base.response import Response
 from hypertare.base.units import human_size
 from hypertare.base.words import listing
@@ -632,12 +632,10 @@ def no_effects(study: Study) -> str | None:
     return study.effects.problem(*asked)
 
 
-def no_analysis(study: Study) -> tuple[str, str] | None:
-    """An analysis that asks for what cannot be had, and why. No rule, as `no_effects`."""
-    for kind, settings in analyses_asked(study):
-        if problem := kind.problem(settings, study.workloads):
-            return kind.name, problem
-    return None
+def no_analysis(name: str, study: Study) -> str | None:
+    """Why what the table of an analysis asks for cannot be had. No rule, as `no_effects`."""
+    settings = getattr(study, name)
+    return None if settings is None else ANALYSES[name].problem(settings, study.workloads)
 
 
 def no_bill(study: Study) -> str | None:

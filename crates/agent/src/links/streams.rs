@@ -20,29 +20,29 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 pub struct Orders(Sender<Vec<u8>>);
 
 impl Orders {
-    pub fn new(mut output: impl Write + Send + 'static) -> Self {
-        let (sender, lines) = channel::<Vec<u8>>();
-        std::thread::spawn(move || {
-            for line in lines {
-                // That the node is gone is seen where its records are read.
-                if output.write_all(&line).and_then(|()| output.flush()).is_err() {
-                    return;
-                }
-            }
-        });
-        Orders(sender)
+    pub fn new(output: impl Write + Send + 'static) -> Self {
+        Self::write_to(output, None)
     }
 
     /// The same, to somebody who ends after a while without a word: an empty line is no order.
-    pub fn keeping_alive(mut output: impl Write + Send + 'static) -> Self {
+    pub fn keeping_alive(output: impl Write + Send + 'static) -> Self {
+        Self::write_to(output, Some(HEARTBEAT))
+    }
+
+    fn write_to(mut output: impl Write + Send + 'static, heartbeat: Option<Duration>) -> Self {
         let (sender, lines) = channel::<Vec<u8>>();
         std::thread::spawn(move || {
             loop {
-                let line = match lines.recv_timeout(HEARTBEAT) {
+                let next = match heartbeat {
+                    Some(most) => lines.recv_timeout(most),
+                    None => lines.recv().map_err(Into::into),
+                };
+                let line = match next {
                     Ok(line) => line,
                     Err(RecvTimeoutError::Timeout) => b"\n".to_vec(),
                     Err(RecvTimeoutError::Disconnected) => return,
                 };
+                // That the node is gone is seen where its records are read.
                 if output.write_all(&line).and_then(|()| output.flush()).is_err() {
                     return;
                 }

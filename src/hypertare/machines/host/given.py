@@ -144,15 +144,17 @@ class GivenMachines:
         self._scratch = self._scratch or _Scratch()
         pipes = self._scratch.place / node.name
         pipes.mkdir()
-        files = pipes / "files.tar"
-        size = 0 if node.files is None else _pack(node.files.workdir, files)
+        files = self._scratch.place / "files.tar"
+        if node.files is not None and not files.exists():
+            # Once for all machines of the bench.
+            _pack(node.files.workdir, files)
+        size = files.stat().st_size if files.exists() else 0
         script = self._of_ours(_SERVE).replace("SIZE", str(size)).replace("CPUS", str(kind.cpus))
         connection = _Connection(kind.reach, script.replace("READY", _READY.decode()), pipes)
         self._connections.append(connection)
         deadline = time.monotonic() + limit_s + _BRING_S
         if size:
             connection.send(files, deadline)
-            files.unlink()
         connection.hand_over(deadline)
         agent = plan.RunningAgent(
             described=" ".join(kind.reach), pipes=pipes, pid=connection.process.pid
@@ -392,8 +394,8 @@ def _fingerprints(reach: Sequence[str]) -> str:
     return f" ({', '.join(shown)})" if shown else ""
 
 
-def _pack(workdir: Path, file: Path) -> int:
-    """The work directory as a tar, without runs in it and what is no file; how many bytes that has."""
+def _pack(workdir: Path, file: Path) -> None:
+    """The work directory as a tar, without runs in it and what is no file."""
 
     def wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         inside = workdir / entry.name
@@ -409,4 +411,3 @@ def _pack(workdir: Path, file: Path) -> int:
             f"the work directory {workdir} cannot be packed: {error}",
             "Choose another: --workdir DIR.",
         ) from None
-    return file.stat().st_size
