@@ -92,7 +92,7 @@ def test_a_process_of_ours_moves_packets_both_ways_notified_and_polling(lab: Lab
 
 def test_one_core_polls_for_two_guests(lab: Lab) -> None:
     # Long enough that both guests' streams run at once, also on a busy host.
-    study(lab, sut='guests = 2\ndatapath = "sidecore"', duration="3s")
+    study(lab, sut='guests = 2\ndatapath = "sidecore"', duration="6s")
     before = Traces.now()
     ran = lab.run("run", "study.toml", "--out", "run")
     assert ran.status == 0, ran

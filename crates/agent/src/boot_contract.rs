@@ -20,6 +20,12 @@ pub const PROGRAM_PARAMETER: &str = "hypertare.program=";
 /// Parameter: seconds of an emulated machine's own clock after which it ends, whatever it does.
 pub const LIMIT_PARAMETER: &str = "hypertare.limit=";
 
+/// Parameter: the device of the guest's disk.
+pub const DISK_PARAMETER: &str = "hypertare.disk=";
+
+/// Environment variable: where a node's work finds its disk.
+pub const DISK_VARIABLE: &str = "HYPERTARE_DISK";
+
 /// Whether this machine is an experiment's own: one that was booted from an image of ours.
 pub fn is_own_machine() -> bool {
     Path::new(MODULES_DIRECTORY).join("index").exists()

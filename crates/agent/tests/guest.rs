@@ -61,6 +61,7 @@ fn node(name: &str, guest: &Guest, interfaces: Vec<Interface>) -> Node {
         routes: vec![],
         router: None,
         files: None,
+        disk: None,
     }
 }
 

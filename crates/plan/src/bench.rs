@@ -80,6 +80,22 @@ pub struct Node {
     /// Given when the node runs programs of the machine's own root.
     #[serde(default)]
     pub files: Option<Files>,
+    /// Given when its work needs a disk.
+    #[serde(default)]
+    pub disk: Option<Disk>,
+}
+
+/// A disk of a node's own, empty when the bench is made and gone with it. A process has the medium itself, a
+/// guest a device of its VMM that stands on it: so both work on the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    pub bytes: u64,
+    /// Where the machine keeps its blocks: in a file without a name in this directory; in memory when absent.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
+    pub directory: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -56,6 +56,14 @@ pub struct GuestSettings {
     /// How long vhost looks for more work before it sleeps, in µs; none leaves it at QEMU's default: not
     /// at all.
     pub poll_us: Option<u32>,
+    /// What its disk is for it.
+    pub disk_device: DiskDevice,
+    /// By which calls QEMU reads and writes the medium of its disk.
+    pub disk_aio: DiskAio,
+    /// What of its disk the machine's page cache holds, and what QEMU says is written.
+    pub disk_cache: DiskCache,
+    /// A thread of QEMU's own serves its disk; else QEMU's main one, which serves all else too.
+    pub disk_iothread: bool,
 }
 
 impl Default for GuestSettings {
@@ -69,8 +77,59 @@ impl Default for GuestSettings {
             datapath: Datapath::default(),
             queues: 1,
             poll_us: None,
+            disk_device: DiskDevice::default(),
+            disk_aio: DiskAio::default(),
+            disk_cache: DiskCache::default(),
+            disk_iothread: false,
         }
     }
+}
+
+/// A guest's disk, as its kernel sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskDevice {
+    /// A block device of virtio.
+    #[default]
+    VirtioBlk,
+    /// A SCSI disk behind a controller of virtio.
+    VirtioScsi,
+    /// A controller of NVM Express, all of which QEMU emulates.
+    Nvme,
+    /// A SATA disk behind a controller as PCs have them, all of which QEMU emulates.
+    Ahci,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DiskAio {
+    /// pread(2) and pwrite(2), by a pool of threads.
+    #[default]
+    Threads,
+    /// io_submit(2), which needs a medium past the page cache.
+    Native,
+    /// Rings that the kernel and QEMU share.
+    IoUring,
+}
+
+/// The cache modes of QEMU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DiskCache {
+    /// The machine's page cache holds it, and is written out when the guest asks for that.
+    #[default]
+    Writeback,
+    /// The same, written out after every write.
+    Writethrough,
+    /// Past the machine's page cache.
+    None,
+    /// Past it, and written out after every write.
+    Directsync,
+    /// The machine's page cache holds it, and is not written out when the guest asks for that.
+    Unsafe,
 }
 
 /// QEMU's boards for x86.

@@ -74,6 +74,7 @@ pub enum Workload {
     FrameFeed(FrameFeed),
     Cpuid(Cpuid),
     Serve(Serve),
+    Io(Io),
 }
 
 /// A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured.
@@ -331,6 +332,65 @@ pub struct Sleep {
 #[serde(deny_unknown_fields)]
 pub struct Cpuid {
     pub count: u64,
+}
+
+/// Reads and writes blocks of its node's disk. Every block says which one it is and which writing of it, so
+/// that a block that is not what was written last is an error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Io {
+    pub pattern: IoPattern,
+    #[serde(default)]
+    pub engine: IoEngine,
+    /// Bytes that one operation reads or writes: a multiple of 512.
+    pub block: u32,
+    /// Bytes of the disk that are worked on, from its beginning: a multiple of `block`.
+    pub span: u64,
+    /// Operations under way at once, of each job.
+    pub depth: u32,
+    /// Threads, each with a part of the span for itself.
+    #[serde(default = "one")]
+    pub jobs: u32,
+    /// Of the operations, 0 to 1, that read; the others write.
+    pub read_share: f64,
+    /// Past the page cache of the node's kernel (O_DIRECT).
+    #[serde(default = "yes")]
+    pub direct: bool,
+    /// What was written is made durable (fdatasync) after so many writes of a job; none: never.
+    #[serde(default)]
+    pub sync_every: Option<u32>,
+    /// Operations a second that are begun, over all jobs; none: as fast as it goes.
+    #[serde(default)]
+    pub rate: Option<f64>,
+    /// Ends after so many operations of all jobs, or after `duration_s`, whichever is first.
+    #[serde(default)]
+    pub count: Option<u64>,
+    pub duration_s: f64,
+    /// Of the random order of blocks.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// The order in which blocks are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum IoPattern {
+    Random,
+    Sequential,
+}
+
+/// By which system calls blocks are read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum IoEngine {
+    /// Rings that the kernel and the program share.
+    #[default]
+    IoUring,
+    /// pread(2) and pwrite(2): one operation at a time.
+    Pread,
 }
 
 /// How frames come to a program, or from it.

@@ -25,6 +25,7 @@ def study_file(
     tty: bool = False,
     value: Mapping[str, object] | None = None,
     peer: str | None = None,
+    disk: str | None = None,
     given: Mapping[str, object] | None = None,
     question: str | None = None,
 ) -> StudyFile:
@@ -35,6 +36,7 @@ def study_file(
         input: the file that each run has as standard input.
         tty: they have a terminal of their own.
         value: how the figure that leads is found in what they print; without one elapsed time leads.
+        disk: the size of a disk that each of them finds in HYPERTARE_DISK.
         peer: a server that each of them speaks with, for a shell.
         given: machines of the user's own, by name.
         question: what it asks; without, what virtualisation costs them.
@@ -55,6 +57,8 @@ def study_file(
         workload["value"] = value
     if peer is not None:
         workload["peer"] = peer
+    if disk is not None:
+        workload["disk"] = disk
     raw: dict[str, object] = {
         "name": name,
         "question": question or _question(commands, peer),

@@ -144,6 +144,16 @@ def weigh(
             show_default=False,
         ),
     ] = None,
+    disk: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|memory",
+            help="Give the command a disk of its own, whose blocks are in a file without a name in DIR, or in "
+            "memory. It is at $HYPERTARE_DISK, on every platform, and forgotten in the end.",
+            show_default=False,
+        ),
+    ] = None,
+    disk_size: Annotated[str, typer.Option(metavar="BYTES", help="Of that disk.")] = "256M",
     datapath: Annotated[
         str | None,
         typer.Option(
@@ -244,6 +254,8 @@ def weigh(
 
     hypertare weigh --given 'ssh bob@vm' -- make
 
+    hypertare weigh --disk . 'fio --name=r --rw=randread --size=64M --filename=$HYPERTARE_DISK'
+
     hypertare weigh --peer 'iperf3 -s' --datapath qemu,vhost 'iperf3 -n 100M -c $HYPERTARE_PEER'
     """
     from hypertare.machines.asked import Asked
@@ -296,6 +308,7 @@ def weigh(
             "network": network,
             **({"image": image} if image is not None else {}),
             "engine": engine,
+            **({} if disk in (None, IN_MEMORY) else {"disk_directory": str(Path(disk).absolute())}),
         },
         design={
             "warmup": warmup,
@@ -311,6 +324,7 @@ def weigh(
         tty=tty,
         value=value_of(value, value_json, value_name, value_unit, higher_is_better),
         peer=peer,
+        disk=None if disk is None else disk_size,
         given=machines,
     )
     try:
@@ -495,7 +509,12 @@ def _quick(context: typer.Context) -> dict[str, object]:
     return {name: value for name, value in _QUICK.items() if not is_said(name)}
 
 
+IN_MEMORY = "memory"
+"""In place of a directory for `--disk`."""
+
 _OPTIONS = {
+    "disk_directory": "disk",
+    "disk": "disk-size",
     "platforms": "on",
     "devices": "device",
     "value.find": "value",

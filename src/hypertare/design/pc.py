@@ -147,7 +147,8 @@ def memory(study: Study, programs: int = 0) -> int:
     `programs` is what those in its image take, in bytes: a host of guests has the archive of them.
     """
     needs = [_needed(platform, study, programs) for platform in study.platforms]
-    return max(study.sut.memory, *needs)
+    # Media of disks are in the machine's memory.
+    return max(study.sut.memory, *needs) + study.bench_guests * study.disk_bytes
 
 
 def _needed(platform: Platform, study: Study, programs: int) -> int:

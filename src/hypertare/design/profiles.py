@@ -43,6 +43,9 @@ class Profile:
     directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
 
 
+DISKS = ("virtio_blk", "virtio_scsi", "sd_mod", "nvme", "ahci")
+"""Drivers of the disks that a guest may have."""
+
 GUEST = Profile(
     name="guest",
     required=("virtio_pci", "virtio_console"),
@@ -52,6 +55,7 @@ GUEST = Profile(
         *("9pnet_virtio", "9p", "overlay"),
         *("af_packet", "veth", "bridge"),
         *("pvpanic", "pvpanic_pci"),
+        *DISKS,
     ),
     own=(NAPI_MODULE,),
 )
@@ -92,7 +96,7 @@ XEN = Profile(
 INNER = Profile(
     name="inner",
     required=("virtio_pci", "virtio_console"),
-    wanted=EMULATED.wanted,
+    wanted=(*EMULATED.wanted, *DISKS),
 )
 """A guest of an emulated machine: it sees nothing of the host's files."""
 

@@ -61,6 +61,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         sut_cpus(cell.sut.cpus, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
+        _check_room(cell, sum(len(variant.nodes) for variant in plot.variants))
     if boots_pcs:
         _check_pcs(file, design, on)
     _check_devices(study)
@@ -142,6 +143,29 @@ def _workdir(file: StudyFile, study: Study) -> Path | None:
     if not workdir.is_dir():
         raise InputError(f"the work directory {workdir} is not there", "Choose one: --workdir DIR.")
     return workdir
+
+
+def _check_room(study: Study, nodes: int) -> None:
+    """Each node under test has a disk of its own, in a directory or in this host's memory."""
+    directory, needed = study.sut.disk_directory, nodes * study.disk_bytes
+    if not needed or study.machine_kind.boots_whole_pcs:
+        return
+    if directory is None:
+        room, place = Host().memory.get("MemAvailable", needed), "this host's memory"
+    elif not directory.is_dir():
+        raise InputError(
+            f"sut.disk_directory: {directory} is no directory of this host",
+            "Name one that is, or leave it out: then disks are in memory.",
+        )
+    else:
+        space = os.statvfs(directory)
+        room, place = space.f_bavail * space.f_frsize, str(directory)
+    if needed > room:
+        raise InputError(
+            f"{nodes} disks of {human_size(study.disk_bytes)} need {human_size(needed)}, and {place} has "
+            f"{human_size(room)}.",
+            "Ask for a smaller 'span', or for another place with sut.disk_directory.",
+        )
 
 
 _BLOCK = 512

@@ -16,6 +16,7 @@ class Given(Platform):
     hypervisor_settings = frozenset({"given"})
     is_seen_from_outside = False
     sees_host_files = False
+    has_disk = False
     settings_typed_at = "guest"
     kernel_typed_at = "guest"
 

@@ -31,12 +31,17 @@ BESIDE_GUESTS = 2
 """CPUs that a core that polls needs beside the guests': its own, and the peers'."""
 
 
+_DISKS_OF_VIRTIO = frozenset({"virtio-blk", "virtio-scsi"})
+_PAST_THE_CACHE = frozenset({"none", "directsync"})
+
+
 @dataclass(frozen=True)
 class GuestFacts:
     """What a study's guests are beside their settings.
 
     `memory` is in bytes; `cpus` are a guest's, which `cpus_key` of `[sut]` sets, and `machine_cpus` those
-    of the machine that they share. `on_emulated` says that this is the emulated one.
+    of the machine that they share. `on_emulated` says that this is the emulated one, `needs_disk` that a workload works on a
+    disk, and `disk_in_memory` that the disk's blocks are in the machine's memory.
     """
 
     nic: plan.NicModel
@@ -48,6 +53,8 @@ class GuestFacts:
     on_emulated: bool
     needs_network: bool
     shares_memory: bool
+    needs_disk: bool = False
+    disk_in_memory: bool = True
 
 
 class GuestSettings(Settings):
@@ -61,6 +68,10 @@ class GuestSettings(Settings):
     datapath: Literal["auto", plan.Datapath] = "auto"
     queues: Annotated[int, Field(ge=1, le=MOST_QUEUES)] = 1
     poll_us: Annotated[int, Field(ge=0, le=MOST_POLL_US)] | None = None
+    disk_device: plan.DiskDevice = "virtio-blk"
+    disk_aio: plan.DiskAio = "threads"
+    disk_cache: plan.DiskCache = "writeback"
+    disk_iothread: bool = False
 
     def in_plan(self, datapath: plan.Datapath) -> plan.GuestSettings:
         """The same for the agent, with the datapath that `auto` stands for."""
@@ -88,6 +99,9 @@ class GuestSettings(Settings):
             self._no_queues,
             self._no_poll,
             self._no_cpu_that_polls,
+            self._no_disk,
+            self._no_disk_device,
+            self._no_way_past_the_cache,
         )
         return next(filter(None, (rule(facts) for rule in rules)), None)
 
@@ -172,6 +186,43 @@ class GuestSettings(Settings):
             f"the machine has {facts.machine_cpus}, and the guest {facts.cpus}. Set sut.cpus = "
             f"{fits + BESIDE_GUESTS} or more and sut.guest_cpus = {fits}, or take 'vhost-user'"
         )
+
+
+    def _no_disk(self, facts: GuestFacts) -> str | None:
+        asked = [key for key in self.asked_of_hypervisor() if key.startswith("disk_")]
+        if not asked or facts.needs_disk:
+            return None
+        return f"sut.{asked[0]} is for the disk that workloads of the type 'io' have, and there is none"
+
+    def _no_disk_device(self, facts: GuestFacts) -> str | None:
+        """Each needs a bus, and a thread of its own a device that can have one."""
+        if self.machine_type == "microvm" and self.disk_device not in _DISKS_OF_VIRTIO:
+            return (
+                f"sut.machine_type = 'microvm' has no PCI, and sut.disk_device = '{self.disk_device}' is "
+                "behind a controller for PCI: take 'virtio-blk' or 'virtio-scsi', or 'q35' or 'pc'"
+            )
+        if self.disk_iothread and self.disk_device not in _DISKS_OF_VIRTIO:
+            return (
+                f"sut.disk_iothread is for disks of virtio, and sut.disk_device is '{self.disk_device}': "
+                "QEMU's main thread serves its others"
+            )
+        return None
+
+    def _no_way_past_the_cache(self, facts: GuestFacts) -> str | None:
+        """A file in memory is in the page cache and nowhere else."""
+        direct = self.disk_cache in _PAST_THE_CACHE
+        if self.disk_aio == "native" and not direct:
+            return (
+                f"sut.disk_aio = 'native' works past the host's page cache, and sut.disk_cache is "
+                f"'{self.disk_cache}': take sut.disk_cache = 'none' or 'directsync', or another disk_aio"
+            )
+        if direct and facts.disk_in_memory:
+            return (
+                f"sut.disk_cache = '{self.disk_cache}' goes past the host's page cache, and the disk is in "
+                "memory, which is nothing else: name a directory of a real disk (sut.disk_directory), or "
+                "take 'writeback'"
+            )
+        return None
 
 
 _OF_ANY_PC = frozenset({"cpu_model", "kernel_args"})
@@ -305,6 +356,41 @@ def _poll_us(change: Change) -> Entry:
     )
 
 
+def _disk_device(change: Change) -> Entry:
+    bus = {"virtio-blk": "virtio", "virtio-scsi": "scsi", "nvme": "nvme", "ahci": "sata"}
+    device = {
+        "virtio-blk": "virtio-blk-pci",
+        "virtio-scsi": "virtio-scsi-pci and scsi-hd",
+        "nvme": "nvme,serial=...",
+        "ahci": "ide-hd",
+    }
+    entry = edited(
+        lambda kind: f"<disk> <target dev='...' bus={quoted(bus[kind])}/> </disk>",
+        lambda kind: f"-device {device[kind]},drive=...",
+        "its disk",
+    )(change)
+    if "nvme" not in (change.new, change.old):
+        return entry
+    return replace(entry, note=f"{entry.note} libvirt has no word for QEMU's emulated NVMe: QEMU alone.")
+
+
+def _disk_driver(attribute: str, option: str) -> Maker:
+    """An attribute of the disk's `<driver>`."""
+    return edited(
+        lambda value: f"<disk> <driver name='qemu' {attribute}={quoted(value)}/> </disk>",
+        lambda value: f"-drive ...,{option}={value}",
+        "its disk",
+    )
+
+
+def _disk_iothread(change: Change) -> Entry:
+    return edited(
+        lambda _: "<iothreads>1</iothreads> <disk> <driver name='qemu' iothread='1'/> </disk>",
+        lambda _: "-object iothread,id=disk-thread -device ...,iothread=disk-thread",
+        "its disk",
+    )(change)
+
+
 def _of_card(
     change: Change, xml: Callable[[str], str], qemu: Callable[[str], str], what: str, more: str
 ) -> Entry:
@@ -319,5 +405,9 @@ COMMANDS: Mapping[str, Maker] = {
     "datapath": _datapath,
     "queues": _queues,
     "poll_us": _poll_us,
+    "disk_device": _disk_device,
+    "disk_aio": _disk_driver("io", "aio"),
+    "disk_cache": _disk_driver("cache", "cache"),
+    "disk_iothread": _disk_iothread,
 }
 """How to set each by hand, where there are words for it."""

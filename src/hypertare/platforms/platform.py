@@ -118,6 +118,8 @@ class Platform(ABC):
     """The same of its kernel's settings."""
     shares_memory: ClassVar[bool] = False
     """Its node can have memory in common with the machine that it is on, for frames past its card."""
+    has_disk: ClassVar[bool] = True
+    """Its node can have a disk of its own."""
     unlike_by_datapath: ClassVar[Mapping[plan.Datapath, str]] = {}
     """How its network on this host differs from what people have, by what moves its packets."""
     caveat_of_baseline: ClassVar[str | None] = None

@@ -55,6 +55,31 @@ Datapath = Literal["qemu", "vhost", "vhost-user", "sidecore"]
 `sidecore`: One process for all guests of the bench that have this, which never sleeps.
 """
 
+DiskDevice = Literal["virtio-blk", "virtio-scsi", "nvme", "ahci"]
+"""A guest's disk, as its kernel sees it.
+`virtio-blk`: A block device of virtio.
+`virtio-scsi`: A SCSI disk behind a controller of virtio.
+`nvme`: A controller of NVM Express, all of which QEMU emulates.
+`ahci`: A SATA disk behind a controller as PCs have them, all of which QEMU emulates.
+"""
+
+DiskAio = Literal["threads", "native", "io_uring"]
+"""`threads`: pread(2) and pwrite(2), by a pool of threads.
+`native`: io_submit(2), which needs a medium past the page cache.
+`io_uring`: Rings that the kernel and QEMU share.
+"""
+
+DiskCache = Literal["writeback", "writethrough", "none", "directsync", "unsafe"]
+"""The cache modes of QEMU.
+`writeback`: The machine's page cache holds it, and is written out when the guest asks for
+that.
+`writethrough`: The same, written out after every write.
+`none`: Past the machine's page cache.
+`directsync`: Past it, and written out after every write.
+`unsafe`: The machine's page cache holds it, and is not written out when the guest asks for
+that.
+"""
+
 
 class GuestSettings(Seam):
     """What a study may set of a guest. Python's `platforms/guest_settings.py` takes these fields
@@ -81,6 +106,14 @@ class GuestSettings(Seam):
     """How long vhost looks for more work before it sleeps, in µs; none leaves it at QEMU's
     default: not at all.
     """
+    disk_device: DiskDevice = "virtio-blk"
+    """What its disk is for it."""
+    disk_aio: DiskAio = "threads"
+    """By which calls QEMU reads and writes the medium of its disk."""
+    disk_cache: DiskCache = "writeback"
+    """What of its disk the machine's page cache holds, and what QEMU says is written."""
+    disk_iothread: bool = False
+    """A thread of QEMU's own serves its disk; else QEMU's main one, which serves all else too."""
 
 
 class Host(Seam):
@@ -255,6 +288,18 @@ class Files(Seam):
     """Of the machine's commands, for a node whose own are others."""
 
 
+class Disk(Seam):
+    """A disk of a node's own, empty when the bench is made and gone with it. A process has the
+    medium itself, a guest a device of its VMM that stands on it: so both work on the same.
+    """
+
+    bytes: int
+    directory: Path | None = None
+    """Where the machine keeps its blocks: in a file without a name in this directory; in memory
+    when absent.
+    """
+
+
 class Node(Seam):
     """One endpoint. Its name is unique on the bench."""
 
@@ -272,6 +317,8 @@ class Node(Seam):
     """Given when the node forwards between its interfaces; else it does not."""
     files: Files | None = None
     """Given when the node runs programs of the machine's own root."""
+    disk: Disk | None = None
+    """Given when its work needs a disk."""
 
 
 LinkKind = Literal["bridge", "route", "hub"]
@@ -590,6 +637,15 @@ FrameVia = Literal["socket", "packet", "xdp", "shared"]
 guest's card.
 """
 
+IoPattern = Literal["random", "sequential"]
+"""The order in which blocks are read and written."""
+
+IoEngine = Literal["io_uring", "pread"]
+"""By which system calls blocks are read and written.
+`io_uring`: Rings that the kernel and the program share.
+`pread`: pread(2) and pwrite(2): one operation at a time.
+"""
+
 
 class Command(Seam):
     """A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured."""
@@ -820,6 +876,37 @@ class Serve(Seam):
     """Run in the node's view of the machine's files, with the work directory laid afresh first."""
 
 
+class Io(Seam):
+    """Reads and writes blocks of its node's disk. Every block says which one it is and which
+    writing of it, so that a block that is not what was written last is an error.
+    """
+
+    type: Literal["io"] = "io"
+    pattern: IoPattern
+    engine: IoEngine = "io_uring"
+    block: int
+    """Bytes that one operation reads or writes: a multiple of 512."""
+    span: int
+    """Bytes of the disk that are worked on, from its beginning: a multiple of `block`."""
+    depth: int
+    """Operations under way at once, of each job."""
+    jobs: int = 1
+    """Threads, each with a part of the span for itself."""
+    read_share: float
+    """Of the operations, 0 to 1, that read; the others write."""
+    direct: bool = True
+    """Past the page cache of the node's kernel (O_DIRECT)."""
+    sync_every: int | None = None
+    """What was written is made durable (fdatasync) after so many writes of a job; none: never."""
+    rate: float | None = None
+    """Operations a second that are begun, over all jobs; none: as fast as it goes."""
+    count: int | None = None
+    """Ends after so many operations of all jobs, or after `duration_s`, whichever is first."""
+    duration_s: float
+    seed: int = 0
+    """Of the random order of blocks."""
+
+
 Workload = Annotated[
     Command
     | StreamSend
@@ -834,7 +921,8 @@ Workload = Annotated[
     | FrameCapture
     | FrameFeed
     | Cpuid
-    | Serve,
+    | Serve
+    | Io,
     Field(discriminator="type"),
 ]
 

@@ -344,7 +344,13 @@ def workloads_fit_the_nodes(study: Study) -> None:
     # Programs are in the image of a guest, not of its host.
     hosts_guests = any(one.pc.has_guests for one in study.platforms)
     has_programs = not (study.machine_kind.boots_whole_pcs and hosts_guests)
-    facts = NodeFacts(routed, cpus, mtu, sandboxed, shares_memory, has_programs)
+    if study.sut.disk_directory is not None and not sandboxed:
+        raise ValueError(
+            "sut.disk_directory is a directory of this host, and the emulated machine sees none of those: "
+            "leave it out, or take machine = 'local'"
+        )
+    has_disks = all(one.has_disk for one in study.platforms) and study.sut.image is None
+    facts = NodeFacts(routed, cpus, mtu, sandboxed, shares_memory, has_programs, has_disks)
     for name, workload in study.workloads.items():
         misfit = workload.misfit(facts)
         if misfit is not None:
@@ -519,6 +525,8 @@ def settings_fit_the_guests(study: Study) -> None:
             on_emulated=study.machine_kind.boots_whole_pcs,
             needs_network=study.needs_network,
             shares_memory=study.shared_memory is not None,
+            needs_disk=study.disk_bytes > 0,
+            disk_in_memory=sut.disk_directory is None,
         )
     )
     if problem is not None:

@@ -205,6 +205,11 @@ class Study(AnalysisTables):
         sizes = [one.shared_memory for one in self._all_settings()]
         return max((size for size in sizes if size is not None), default=None)
 
+    @property
+    def disk_bytes(self) -> int:
+        """Of the disk that each system under test has, whichever levels its workloads take; 0: none."""
+        return max(one.disk_bytes for one in self._all_settings())
+
     def _all_settings(self) -> Iterator[AnyWorkload]:
         """Of every workload, whichever levels it takes: a bench is made for all of them."""
         for name, settings in self.workloads.items():

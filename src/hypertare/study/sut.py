@@ -47,6 +47,7 @@ class Sut(GuestSettings):
     pinning: Literal["none", "apart"] = "none"
     programs: tuple[str, ...] = ()
     devices: tuple[Path, ...] = ()
+    disk_directory: Path | None = None
     network: Network = "none"
     image: str | None = None
     engine: Literal["auto", "podman", "docker"] = "auto"
@@ -73,6 +74,13 @@ class Sut(GuestSettings):
                     f"'{device}' names no device: write /dev/NAME, for example /dev/fuse"
                 )
         return devices
+
+    @field_validator("disk_directory")
+    @classmethod
+    def _from_the_root(cls, directory: Path | None) -> Path | None:
+        if directory is not None and not directory.is_absolute():
+            raise ValueError(f"'{directory}' is no path from the root: write it with a / in front")
+        return directory
 
     @field_validator("platforms")
     @classmethod

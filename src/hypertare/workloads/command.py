@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from hypertare.base import paths
-from hypertare.base.quantities import Waiting
+from hypertare.base.quantities import Size, Waiting
 from hypertare.base.response import ELAPSED, Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
@@ -21,6 +21,7 @@ from hypertare.workloads.workload import (
     NodeFacts,
     TaskInputs,
     Workload,
+    disk_misfit,
 )
 
 _SHELL = "/bin/sh"
@@ -39,6 +40,7 @@ class CommandSettings(LimitedSettings):
     input: str | None = None
     tty: bool = False
     value: Printed | None = None
+    disk: Annotated[Size, Field(ge=1 << 20, le=1 << 44)] | None = None
     peer: str | tuple[str, ...] | None = None
     expected: Waiting | None = None
 
@@ -105,6 +107,10 @@ class CommandSettings(LimitedSettings):
         return self.input
 
     @property
+    def disk_bytes(self) -> int:
+        return self.disk or 0
+
+    @property
     def needs_network(self) -> bool:
         return self.peer is not None
 
@@ -113,6 +119,8 @@ class CommandSettings(LimitedSettings):
         return self.peer is not None
 
     def misfit(self, node: NodeFacts) -> str | None:
+        if self.disk is not None and (no_disk := disk_misfit(node)) is not None:
+            return no_disk
         if self.peer is None:
             return None
         if node.routed:

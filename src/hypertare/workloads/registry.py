@@ -11,6 +11,7 @@ from hypertare.workloads.capture import CAPTURE, CaptureSettings
 from hypertare.workloads.command import COMMAND, CommandSettings
 from hypertare.workloads.cpuid import CPUID, CpuidSettings
 from hypertare.workloads.fork import FORK, ForkSettings
+from hypertare.workloads.io import IO, IoSettings
 from hypertare.workloads.ping import PING, PingSettings
 from hypertare.workloads.sleep import SLEEP, SleepSettings
 from hypertare.workloads.stream import STREAM, StreamSettings
@@ -18,7 +19,8 @@ from hypertare.workloads.touch import TOUCH, TouchSettings
 from hypertare.workloads.workload import Workload
 
 KINDS: dict[str, Workload] = {
-    kind.name: kind for kind in (COMMAND, STREAM, PING, CAPTURE, BURN, FORK, TOUCH, SLEEP, CPUID)
+    kind.name: kind
+    for kind in (COMMAND, STREAM, PING, CAPTURE, IO, BURN, FORK, TOUCH, SLEEP, CPUID)
 }
 """By the name that a study's `type` gives, in the order in which errors name them."""
 
@@ -27,6 +29,7 @@ AnyWorkload = Annotated[
     | StreamSettings
     | PingSettings
     | CaptureSettings
+    | IoSettings
     | BurnSettings
     | ForkSettings
     | TouchSettings

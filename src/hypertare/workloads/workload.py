@@ -76,8 +76,8 @@ class Line:
 class NodeFacts:
     """What all nodes of a bench have: whether they are joined by routers, at least so many CPUs, the
     largest packet of their links in bytes, whether some are on this host, in a sandbox without the
-    rights of its root, whether its guests can share memory with their machine, and whether peers have
-    the programs that what is under test has.
+    rights of its root, whether its guests can share memory with their machine, whether peers have the
+    programs that what is under test has, and whether all of what is under test can have a disk.
     """
 
     routed: bool
@@ -86,6 +86,17 @@ class NodeFacts:
     sandboxed: bool = False
     shares_memory: bool = False
     peers_have_programs: bool = True
+    has_disks: bool = True
+
+
+def disk_misfit(node: NodeFacts) -> str | None:
+    """Why work on a disk cannot be done on such nodes."""
+    if node.has_disks:
+        return None
+    return (
+        "it works on a disk of its own, and the platforms xen and given have none here, nor has an image "
+        "of an engine: leave them out"
+    )
 
 
 @dataclass(frozen=True)
@@ -139,6 +150,11 @@ class WorkloadSettings(Settings):
     def shared_memory(self) -> int | None:
         """Bytes that a guest has to share with its machine for it."""
         return None
+
+    @property
+    def disk_bytes(self) -> int:
+        """Bytes that the disk of its node must have; 0: it needs none."""
+        return 0
 
     @property
     @abstractmethod

@@ -329,6 +329,7 @@ fn bench(nodes: &[&str]) -> Bench {
         routes: vec![],
         router: None,
         files: None,
+        disk: None,
     };
     Bench {
         name: "bench".to_owned(),

@@ -2,7 +2,7 @@
 //! in namespaces, and VMs.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use hypertare_plan::{
     LinkKind, NicModel, Node, NodeKind, RunningAgent, Trunk,
 };
 
+use super::disk;
 use super::machine::{Machine, Started};
 use super::sandbox::Network;
 use crate::datapath::mover::{Ended, Mover, Served};
@@ -124,8 +125,13 @@ impl Local {
         if let (None, Ok(Some(scope))) = (memory, self.xen.as_ref().map(Kit::scope)) {
             arguments.extend(["--scope".into(), scope.name().to_owned()]);
         }
-        let spawn =
-            Spawn { arguments, namespaces, descriptors: vec![&theirs[0], &theirs[1], &theirs[2]] };
+        let disk = node.disk.as_ref().map(disk::make).transpose()?;
+        let mut descriptors: Vec<&dyn AsRawFd> = vec![&theirs[0], &theirs[1], &theirs[2]];
+        if let Some(disk) = &disk {
+            descriptors.push(disk);
+            arguments.push("--disk".into());
+        }
+        let spawn = Spawn { arguments, namespaces, descriptors };
         let child = spawn.start(|pid| {
             cpus::bind(pid, &node.cpus)?;
             if let Some(cgroup) = &cgroup {
@@ -259,7 +265,8 @@ impl Local {
         let no_vectors = lacks_vectors(bench);
         let emulated = guest.accelerator == Accelerator::Tcg;
         let tsc_khz = if emulated { tsc::khz() } else { None };
-        let spec = Spec { node, guest, ports, share, no_vectors, memory, tsc_khz };
+        let disk = node.disk.as_ref().map(disk::make).transpose()?;
+        let spec = Spec { node, guest, ports, share, no_vectors, memory, disk, tsc_khz };
         let (link, missing) = GuestLink::start(spec, held, inbox)?;
         warnings.extend(missing);
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
@@ -313,8 +320,8 @@ impl Local {
         plan: &DomainPlan,
         inbox: Inbox,
     ) -> Result<Started> {
-        if node.files.is_some() {
-            bail!("a guest of Xen cannot see this machine's files");
+        if node.files.is_some() || node.disk.is_some() {
+            bail!("a guest of Xen has neither this machine's files nor a disk of its own");
         }
         let kit = self.xen.clone().map_err(Error::msg)?;
         let interfaces: Vec<Interface> =

@@ -7,6 +7,7 @@
 
 mod check;
 mod clock;
+mod disk;
 mod event;
 mod executor;
 mod local;

@@ -5,26 +5,30 @@
 
 mod port;
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::{CONSOLE_PREFIX, MODULES_DIRECTORY, PLAN_FILE, SEED_PARAMETER};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
 
-use crate::boot_contract::{LIMIT_PARAMETER, PROGRAM_PARAMETER};
+use crate::boot_contract::{DISK_PARAMETER, DISK_VARIABLE, LIMIT_PARAMETER, PROGRAM_PARAMETER};
 use crate::own_machine::modules::{self, Index};
 use crate::process::shortage::spare_this_process;
 use crate::{host, node, xen};
+
+const DISK_LIMIT: Duration = Duration::from_secs(30);
+const DISK_LOOK: Duration = Duration::from_millis(1);
 
 /// How the kernel calls the init of an initramfs.
 const PATH: &str = "/init";
@@ -65,6 +69,7 @@ fn run() -> Result<()> {
     bring_loopback_up().context("setting up the loopback interface")?;
     let command_line = fs::read_to_string("/proc/cmdline")?;
     load_modules(&command_line)?;
+    name_disk(&command_line)?;
     seed_random_numbers(&command_line)?;
     offer_program()?;
     let port = match xen::role() {
@@ -151,6 +156,20 @@ fn load_modules(command_line: &str) -> Result<()> {
     modules::wanted(command_line)
         .into_iter()
         .try_for_each(|name| index.load(directory, name, command_line))
+}
+
+/// Commands may be another user's. Some drivers look for their disks after they have been loaded.
+fn name_disk(command_line: &str) -> Result<()> {
+    let Some(device) = word(command_line, DISK_PARAMETER) else { return Ok(()) };
+    let limit = Instant::now() + DISK_LIMIT;
+    while !Path::new(device).exists() {
+        ensure!(Instant::now() < limit, "the kernel finds no disk {device}");
+        thread::sleep(DISK_LOOK);
+    }
+    fs::set_permissions(device, Permissions::from_mode(0o666))?;
+    // SAFETY: there is one thread.
+    unsafe { std::env::set_var(DISK_VARIABLE, device) };
+    Ok(())
 }
 
 /// Only an emulated machine has a plan. Without cgroups its containers are not accounted for.

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use rustix::mount::{MountFlags, mount, mount_bind};
 
+use crate::boot_contract::DISK_VARIABLE;
+
 use super::mounts::INERT;
 
 /// They hold nothing that outlives their reader; a terminal is the reader's own, if it has any.
@@ -45,6 +47,12 @@ pub fn show(to: &Path, more: &[PathBuf]) -> Result<()> {
     }
     for device in more {
         show_asked(device, to)?;
+    }
+    // A process's disk is a descriptor, which commands inherit.
+    if let Some(disk) = std::env::var_os(DISK_VARIABLE).map(PathBuf::from)
+        && disk.starts_with(HOME)
+    {
+        show_asked(&disk, to)?;
     }
     for (name, target) in LINKS {
         symlink(target, to.join(name))?;

@@ -37,6 +37,7 @@ use hypertare_plan::{
     Assignment, Files, Hello, Interface, Line, NumberedOrder, Order, Record, Router,
 };
 
+use crate::boot_contract::DISK_VARIABLE;
 use crate::emit::Emitter;
 use crate::knob::{Ledger, Schedulers};
 use crate::lines::Lines;
@@ -54,6 +55,9 @@ use given::Heard;
 use hello::hello;
 use spare::Spare;
 use task::Running;
+
+/// Of the disk of a process's node.
+const DISK_FD: i32 = 3;
 
 /// Where a guest keeps its view of the files: its root is in memory already.
 const GUEST_PLACE: &str = "/run/hypertare";
@@ -80,6 +84,9 @@ pub struct Arguments {
     /// On a machine that was given, of whose CPUs the work may use so many
     #[arg(long, value_name = "CPUS", conflicts_with_all = ["as_container", "in_engine"])]
     given: Option<u32>,
+    /// Its disk is the descriptor after those of standard input, output and error
+    #[arg(long)]
+    disk: bool,
     /// Where the groups of guests' CPU weights are
     #[arg(long, value_name = "VERSION:DIR", value_parser = Groups::at)]
     weights: Option<Groups>,
@@ -100,8 +107,13 @@ pub fn main(arguments: Arguments) -> ExitCode {
 }
 
 fn serve(arguments: Arguments) -> Result<()> {
-    let Arguments { place, as_container, in_engine, given, weights, scope } = arguments;
+    let Arguments { place, as_container, in_engine, given, disk, weights, scope } = arguments;
     use rustix::mount::{MountFlags, mount};
+    if disk {
+        // Tasks inherit the descriptor, and what they start.
+        // SAFETY: there is one thread.
+        unsafe { std::env::set_var(DISK_VARIABLE, format!("/proc/self/fd/{DISK_FD}")) };
+    }
     let mut surroundings = Surroundings::default();
     let machine_proc: OwnedFd;
     if std::process::id() == 1 && in_engine.is_none() && given.is_none() {

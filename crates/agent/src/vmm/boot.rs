@@ -150,6 +150,7 @@ fn describe(options: &Boot) -> (Node, Guest) {
         routes: vec![],
         router: None,
         files: None,
+        disk: None,
     };
     (node, guest)
 }

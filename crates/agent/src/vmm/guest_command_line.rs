@@ -13,8 +13,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use hypertare_plan::{Accelerator, Guest, Interface, MachineType, NicModel, Pages};
+use anyhow::{Context, Result, bail, ensure};
+use hypertare_plan::{
+    Accelerator, DiskAio, DiskCache, DiskDevice, Guest, GuestSettings, Interface, MachineType, NicModel, Pages,
+};
 
 use super::command_line::{
     self, CommandLine, KERNEL_ARGUMENTS, PCI_DRIVER, Plugged, Q35, TCG, TCG_CPU,
@@ -22,7 +24,7 @@ use super::command_line::{
 };
 use super::port::Port;
 use super::spec::Spec;
-use crate::boot_contract::SHARE_TAG;
+use crate::boot_contract::{DISK_PARAMETER, SHARE_TAG};
 
 /// Numbers of the descriptors that QEMU inherits; those of what is behind its cards follow.
 pub const QMP_FD: i32 = 3;
@@ -61,6 +63,10 @@ pub fn words(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
     }
     if let (Some(_), Some(bytes)) = (&spec.memory, spec.guest.shared_memory) {
         shared_memory(&mut line, bytes, number);
+        number += 1;
+    }
+    if spec.disk.is_some() {
+        disk(&mut line, &spec.guest.settings, number)?;
     }
     if let Some(root) = spec.share {
         share(&mut line, root, spec.guest.settings.machine_type);
@@ -191,6 +197,71 @@ fn shared_memory(line: &mut CommandLine, bytes: u64, number: i32) {
     line.option("-device", ["ivshmem-plain,memdev=shared"]);
 }
 
+/// How a guest's kernel finds its disk: QEMU's words for the device on a bus, the kernel's drivers, and the
+/// name that it gives to it.
+fn disk_device(
+    device: DiskDevice,
+    machine_type: MachineType,
+) -> Result<(Vec<String>, &'static [&'static str], &'static str)> {
+    let bus = bus(machine_type).1;
+    if machine_type == MachineType::Microvm && matches!(device, DiskDevice::Nvme | DiskDevice::Ahci) {
+        bail!("a microvm has no PCI for its disk: give it one of virtio");
+    }
+    Ok(match device {
+        DiskDevice::VirtioBlk => {
+            (vec![format!("virtio-blk-{bus},drive=disk")], &["virtio_blk"], "/dev/vda")
+        }
+        DiskDevice::VirtioScsi => (
+            vec![format!("virtio-scsi-{bus},id=scsi"), "scsi-hd,bus=scsi.0,drive=disk".to_owned()],
+            &["virtio_scsi", "sd_mod"],
+            "/dev/sda",
+        ),
+        DiskDevice::Nvme => (vec!["nvme,serial=disk,drive=disk".to_owned()], &["nvme"], "/dev/nvme0n1"),
+        DiskDevice::Ahci => (
+            vec!["ich9-ahci,id=ahci".to_owned(), "ide-hd,bus=ahci.0,drive=disk".to_owned()],
+            &["ahci", "sd_mod"],
+            "/dev/sda",
+        ),
+    })
+}
+
+/// A disk that stands on a file of the machine, which QEMU has as this descriptor. Its lock is for files that
+/// several VMMs find by a name, which this has not.
+fn disk(line: &mut CommandLine, settings: &GuestSettings, number: i32) -> Result<()> {
+    let (direct, no_flush, write_cache) = match settings.disk_cache {
+        DiskCache::Writeback => ("off", "off", "on"),
+        DiskCache::Writethrough => ("off", "off", "off"),
+        DiskCache::None => ("on", "off", "on"),
+        DiskCache::Directsync => ("on", "off", "off"),
+        DiskCache::Unsafe => ("off", "on", "on"),
+    };
+    let aio = match settings.disk_aio {
+        DiskAio::Threads => "threads",
+        DiskAio::Native => "native",
+        DiskAio::IoUring => "io_uring",
+    };
+    let cache = format!("cache.direct={direct},cache.no-flush={no_flush}");
+    let file = format!("driver=file,node-name=medium,filename=/proc/self/fd/{number},locking=off");
+    line.option("-blockdev", [format!("{file},aio={aio},{cache}")]);
+    line.option("-blockdev", [format!("driver=raw,node-name=disk,file=medium,{cache}")]);
+    let (mut devices, _, _) = disk_device(settings.disk_device, settings.machine_type)?;
+    if let Some(device) = devices.last_mut() {
+        *device += &format!(",write-cache={write_cache}");
+    }
+    if settings.disk_iothread {
+        ensure!(
+            matches!(settings.disk_device, DiskDevice::VirtioBlk | DiskDevice::VirtioScsi),
+            "a thread of its own is for disks of virtio"
+        );
+        line.option("-object", ["iothread,id=disk-thread"]);
+        devices[0] += ",iothread=disk-thread";
+    }
+    for device in devices {
+        line.option("-device", [device]);
+    }
+    Ok(())
+}
+
 /// `remap` keeps files of different file systems apart, should they share an inode number.
 fn share(line: &mut CommandLine, root: &Path, machine_type: MachineType) {
     let path = escape(root);
@@ -209,8 +280,16 @@ fn kernel_arguments(spec: &Spec) -> Result<String> {
     let drivers = spec.ports.iter().map(|port| nic(model(port.interface)).driver);
     let files: &[&str] =
         if spec.share.is_some() { &["9pnet_virtio", "9p", "overlay"] } else { &[] };
-    let (bus, _) = bus(spec.guest.settings.machine_type);
-    words.push(command_line::modules(bus, drivers.chain(files.iter().copied())));
+    let settings = &spec.guest.settings;
+    let (bus, _) = bus(settings.machine_type);
+    let mut of_disk: &[&str] = &[];
+    if spec.disk.is_some() {
+        let (_, drivers, name) = disk_device(settings.disk_device, settings.machine_type)?;
+        of_disk = drivers;
+        words.push(format!("{DISK_PARAMETER}{name}"));
+    }
+    let drivers = drivers.chain(files.iter().chain(of_disk).copied());
+    words.push(command_line::modules(bus, drivers));
     words.extend(spec.guest.settings.kernel_args.iter().cloned());
     command_line::kernel_arguments(&words)
 }
@@ -221,7 +300,7 @@ mod tests {
     use std::fs::File;
     use std::path::PathBuf;
 
-    use hypertare_plan::{Datapath, GuestSettings, Node, NodeKind};
+    use hypertare_plan::{Datapath, Disk, Node, NodeKind};
 
     use super::super::port::Way;
     use super::*;
@@ -269,6 +348,7 @@ mod tests {
             routes: vec![],
             router: None,
             files: None,
+            disk: None,
         }
     }
 
@@ -283,10 +363,10 @@ mod tests {
             node.interfaces.iter().map(|interface| Port { interface, way: way() }).collect();
         let no_vectors = guest.settings.datapath.is_ours();
         let memory = guest.shared_memory.map(|_| File::open("/dev/null").unwrap());
-        let words = words(
-            &Spec { node, guest, ports, share, no_vectors, memory, tsc_khz: Some(2_100_123) },
-            true,
-        )?;
+        let disk = node.disk.as_ref().map(|_| File::open("/dev/null").unwrap());
+        let tsc_khz = Some(2_100_123);
+        let words =
+            words(&Spec { node, guest, ports, share, no_vectors, memory, disk, tsc_khz }, true)?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
     }
 
@@ -334,6 +414,51 @@ mod tests {
             }
         }
         assert_eq!(got, lines);
+    }
+
+    #[test]
+    fn a_disk_is_what_the_settings_say() {
+        let node = Node {
+            disk: Some(Disk { bytes: 1 << 20, directory: None }),
+            ..node(vec![interface(None, "52:54:00:77:00:01")])
+        };
+        let with = |change: fn(&mut GuestSettings)| {
+            line(&node, &set(change), None).map(|words| words.join(" "))
+        };
+        let words = with(|_| ()).unwrap();
+        assert!(
+            words.contains(
+                "-blockdev driver=file,node-name=medium,filename=/proc/self/fd/8,locking=off,aio=threads,\
+                 cache.direct=off,cache.no-flush=off -blockdev driver=raw,node-name=disk,file=medium,\
+                 cache.direct=off,cache.no-flush=off -device virtio-blk-pci,drive=disk,write-cache=on"
+            ),
+            "{words}"
+        );
+        assert!(words.contains("hypertare.disk=/dev/vda "), "{words}");
+        assert!(words.contains("virtio_net,virtio_blk "), "{words}");
+        let words = with(|one| {
+            one.disk_device = DiskDevice::VirtioScsi;
+            one.disk_aio = DiskAio::IoUring;
+            one.disk_cache = DiskCache::Directsync;
+            one.disk_iothread = true;
+        })
+        .unwrap();
+        assert!(words.contains("aio=io_uring,cache.direct=on,"), "{words}");
+        assert!(
+            words.contains(
+                "-object iothread,id=disk-thread -device virtio-scsi-pci,id=scsi,iothread=disk-thread \
+                 -device scsi-hd,bus=scsi.0,drive=disk,write-cache=off"
+            ),
+            "{words}"
+        );
+        assert!(words.contains("hypertare.disk=/dev/sda "), "{words}");
+        let words = with(|one| one.disk_cache = DiskCache::Unsafe).unwrap();
+        assert!(words.contains("cache.direct=off,cache.no-flush=on"), "{words}");
+        let refused = with(|one| {
+            one.disk_device = DiskDevice::Nvme;
+            one.machine_type = MachineType::Microvm;
+        });
+        assert!(refused.unwrap_err().to_string().contains("no PCI"));
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Spec<'a> {
     pub no_vectors: bool,
     /// What it shares with the machine, where the guest asks for it.
     pub memory: Option<File>,
+    /// The medium of its disk, where it has one.
+    pub disk: Option<File>,
     /// The rate of the TSC that it emulates, where that is known.
     pub tsc_khz: Option<u64>,
 }
@@ -33,6 +35,7 @@ impl<'a> Spec<'a> {
             share: None,
             no_vectors: false,
             memory: None,
+            disk: None,
             tsc_khz: None,
         }
     }

@@ -15,6 +15,7 @@ pub mod cpuid;
 pub mod descendants;
 pub mod fork;
 pub mod frames;
+pub mod io;
 mod latencies;
 mod mark;
 pub mod orders;
@@ -104,6 +105,7 @@ workloads! {
     Generate(frames::generate::Arguments): FrameSend;
     Capture(frames::capture::Arguments): FrameCapture, FrameFeed;
     Cpuid(cpuid::Arguments): Cpuid;
+    Io(io::alone::Arguments): Io;
     Command(command::alone::Arguments): Command, Serve;
 }
 

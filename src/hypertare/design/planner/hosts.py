@@ -23,6 +23,7 @@ from hypertare.design.planner.links import is_switched, make_links, routes_guest
 from hypertare.design.planner.nodes import (
     cpus_of,
     cpus_of_peer,
+    disk_of,
     host_of_guests,
     kind_of,
     peer_kind,
@@ -45,6 +46,7 @@ def hosts(
             cpus=cpus_of(variant, study, under, on),
             interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, rank, on),
             files=files,
+            disk=disk_of(study),
         )
         for variant in plot.variants
         for rank, node in enumerate(variant.nodes)

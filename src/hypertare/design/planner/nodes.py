@@ -86,6 +86,13 @@ def kind_of(platform: Platform, study: Study, on: Surroundings) -> plan.NodeKind
     )
 
 
+def disk_of(study: Study) -> plan.Disk | None:
+    """What a system under test has for work on a disk: of the same size on every platform."""
+    if not study.disk_bytes:
+        return None
+    return plan.Disk(bytes=study.disk_bytes, directory=study.sut.disk_directory)
+
+
 def accelerator_of(study: Study, on: Surroundings) -> plan.Accelerator:
     """What runs guests of this host."""
     return on.accelerator if study.sut.accelerator == "auto" else study.sut.accelerator

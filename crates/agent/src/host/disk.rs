@@ -1,0 +1,75 @@
+//! The medium of a node's disk: a file without a name, so that nothing of it is left however its users end.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use hypertare_plan::Disk;
+use rustix::fs::{FallocateFlags, MemfdFlags, OFlags, fallocate, memfd_create};
+
+/// Makes it, for processes that may be another user's: a VMM is.
+///
+/// # Errors
+/// The directory is not there, has no room, or is of a file system that has no files without names.
+pub fn make(disk: &Disk) -> Result<File> {
+    let file = match &disk.directory {
+        None => memfd_create("disk", MemfdFlags::CLOEXEC).map(File::from).context("a disk in memory")?,
+        Some(directory) => without_name(directory)
+            .with_context(|| format!("the file of a disk cannot be made in {}", directory.display()))?,
+    };
+    file.set_permissions(Permissions::from_mode(0o666))?;
+    file.set_len(disk.bytes)?;
+    // Room for all of it now, and not an error in mid trial; of memory that would be all of it at once.
+    if let Some(directory) = &disk.directory {
+        fallocate(&file, FallocateFlags::empty(), 0, disk.bytes).with_context(|| {
+            format!("{} has no room for a disk of {} bytes", directory.display(), disk.bytes)
+        })?;
+    }
+    Ok(file)
+}
+
+fn without_name(directory: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE.bits() as i32;
+    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+
+    use tempfile::tempdir;
+
+    use super::*;
+
+    #[test]
+    fn it_has_its_size_and_no_name_and_is_found_by_its_descriptor() {
+        let directory = tempdir().unwrap();
+        for place in [None, Some(directory.path().to_owned())] {
+            let file = make(&Disk { bytes: 1 << 20, directory: place }).unwrap();
+            assert_eq!(file.metadata().unwrap().len(), 1 << 20);
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let mut again = OpenOptions::new().read(true).write(true).open(path).unwrap();
+            again.write_all(b"there").unwrap();
+            let mut found = [0; 5];
+            (&file).read_exact(&mut found).unwrap();
+            assert_eq!(&found, b"there");
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn no_room_and_no_directory_are_said() {
+        let directory = tempdir().unwrap();
+        let make = |bytes, place: &Path| {
+            let disk = Disk { bytes, directory: Some(place.to_owned()) };
+            format!("{:#}", make(&disk).unwrap_err())
+        };
+        assert!(make(1 << 20, &directory.path().join("none")).contains("cannot be made in"));
+        let why = make(1 << 50, directory.path());
+        assert!(why.contains("has no room for a disk") || why.contains("File too large"), "{why}");
+    }
+}

@@ -1,0 +1,385 @@
+//! Reads and writes blocks of a disk, and checks each one that it reads.
+//!
+//! The questions of fio(1): operations a second, latencies, CPU time. Before the time that counts, every block
+//! is written once, so that a read never finds a hole that no medium was asked about; then each job works on
+//! blocks of its own ([`job`]), and what a block holds says which writing of which block it is ([`block`]).
+
+pub mod alone;
+mod block;
+mod buffers;
+mod calls;
+mod job;
+mod ring;
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use hypertare_plan::{Io, IoEngine};
+use rustix::fs::{OFlags, fdatasync};
+use rustix::io::Errno;
+
+use super::clock::{from_seconds, now_ns, to_seconds};
+use super::usage::Usage;
+use super::{Context, Outcome, WorkloadKind};
+use crate::boot_contract::DISK_VARIABLE;
+use crate::values::Definition;
+use block::{Label, SECTOR};
+use buffers::Buffers;
+use job::{Done, Job, Part};
+use ring::Ring;
+
+/// Bytes that are written at once before the time that counts, at most.
+const FILLED_AT_ONCE: u64 = 256 << 10;
+const MOST_DEPTH: u32 = 4096;
+const MOST_JOBS: u32 = 256;
+
+const VALUES: &[Definition] = &[
+    ("elapsed_s", "s", "time over which was counted"),
+    ("operations", "operations", "reads and writes that ended"),
+    ("reads", "operations", "reads that ended, each with the data that were written last"),
+    ("writes", "operations", "writes that ended"),
+    ("fdatasyncs", "calls", "times that what was written was made durable (fdatasync)"),
+    ("bytes", "B", "bytes that were read and written"),
+    ("user_s", "s", "CPU time of the task in user mode"),
+    ("system_s", "s", "CPU time of the task in its kernel"),
+    ("setup_s", "s", "time of writing every block once before, not in elapsed_s"),
+    ("read_min_ns", "ns", "least latency of a read"),
+    ("read_mean_ns", "ns", "mean latency of the reads"),
+    ("read_p50_ns", "ns", "median latency of the reads"),
+    ("read_p90_ns", "ns", "90th percentile of the latency of the reads"),
+    ("read_p99_ns", "ns", "99th percentile of the latency of the reads"),
+    ("read_p999_ns", "ns", "99.9th percentile of the latency of the reads"),
+    ("read_max_ns", "ns", "greatest latency of a read"),
+    ("write_min_ns", "ns", "least latency of a write"),
+    ("write_mean_ns", "ns", "mean latency of the writes"),
+    ("write_p50_ns", "ns", "median latency of the writes"),
+    ("write_p90_ns", "ns", "90th percentile of the latency of the writes"),
+    ("write_p99_ns", "ns", "99th percentile of the latency of the writes"),
+    ("write_p999_ns", "ns", "99.9th percentile of the latency of the writes"),
+    ("write_max_ns", "ns", "greatest latency of a write"),
+    ("sync_min_ns", "ns", "least latency of an fdatasync"),
+    ("sync_mean_ns", "ns", "mean latency of fdatasync"),
+    ("sync_p50_ns", "ns", "median latency of fdatasync"),
+    ("sync_p90_ns", "ns", "90th percentile of the latency of fdatasync"),
+    ("sync_p99_ns", "ns", "99th percentile of the latency of fdatasync"),
+    ("sync_p999_ns", "ns", "99.9th percentile of the latency of fdatasync"),
+    ("sync_max_ns", "ns", "greatest latency of an fdatasync"),
+];
+
+impl WorkloadKind for Io {
+    const VALUES: &'static [Definition] = VALUES;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        check(self)?;
+        let path = std::env::var_os(DISK_VARIABLE).context("the node has no disk")?;
+        let path = Path::new(&path);
+        let disk = open(path, self.direct)
+            .with_context(|| format!("the node's disk ({}) cannot be opened", path.display()))?;
+        run(self, &disk, context)
+    }
+}
+
+/// Opens a disk to read and write.
+///
+/// A file in memory is its own page cache: where the kernel refuses to go past that, there is nothing to go past.
+fn open(path: &Path, direct: bool) -> Result<File> {
+    let open = |flags: OFlags| {
+        OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path)
+    };
+    if !direct {
+        return Ok(open(OFlags::empty())?);
+    }
+    match open(OFlags::DIRECT) {
+        Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+            let file = open(OFlags::empty())?;
+            ensure!(
+                rustix::fs::fstatfs(&file)?.f_type == libc::TMPFS_MAGIC,
+                "its file system refuses O_DIRECT: take another directory, or direct = false"
+            );
+            Ok(file)
+        }
+        other => Ok(other?),
+    }
+}
+
+fn check(spec: &Io) -> Result<()> {
+    let &Io { block, span, depth, jobs, .. } = spec;
+    ensure!(
+        block > 0 && block.is_multiple_of(SECTOR),
+        "block is {block} bytes: it must be a multiple of {SECTOR}"
+    );
+    ensure!(
+        span > 0 && span.is_multiple_of(u64::from(block)),
+        "span is {span} bytes: it must be a multiple of block, {block}"
+    );
+    ensure!((1..=MOST_DEPTH).contains(&depth), "depth is {depth}: it must be 1 to {MOST_DEPTH}");
+    ensure!((1..=MOST_JOBS).contains(&jobs), "jobs is {jobs}: it must be 1 to {MOST_JOBS}");
+    ensure!(
+        span / u64::from(block) / u64::from(jobs) >= 2 * u64::from(depth),
+        "a job has {} blocks of the span, and depth is {depth}: it needs two for each operation under way, so \
+         raise span",
+        span / u64::from(block) / u64::from(jobs)
+    );
+    ensure!((0.0..=1.0).contains(&spec.read_share), "read_share is {}: 0 to 1", spec.read_share);
+    ensure!(
+        spec.engine == IoEngine::IoUring || depth == 1,
+        "depth is {depth}: by pread there is one operation of a job at a time"
+    );
+    ensure!(spec.sync_every != Some(0), "sync_every is 0: it is a number of writes");
+    ensure!(spec.count != Some(0), "count is 0: nothing would be measured");
+    ensure!(
+        spec.rate.is_none_or(|rate| rate > 0.0 && rate <= 1e9),
+        "rate is {:?}: it must be above 0 and at most 1e9 operations a second",
+        spec.rate
+    );
+    ensure!(
+        spec.duration_s > 0.0 && spec.duration_s <= 86_400.0,
+        "duration_s is {}: it must be above 0 and at most 86400 seconds",
+        spec.duration_s
+    );
+    Ok(())
+}
+
+/// Writes every block once, and then works on them until the time or the count is over.
+fn run(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
+    let size = (&*disk).seek(SeekFrom::End(0)).context("how large the disk is")?;
+    ensure!(spec.span <= size, "the disk has {size} bytes, and span is {}", spec.span);
+    let begin = now_ns();
+    fill(spec, disk, context)?;
+    let setup_s = to_seconds(now_ns() - begin);
+    let jobs = parts(spec).map(|(number, part)| Job::new(spec, number, part));
+    let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
+    context.ready();
+    let before = Usage::now();
+    let begin = now_ns();
+    work(spec, disk, context, &mut jobs)?;
+    let elapsed_s = to_seconds(now_ns() - begin);
+    let used = Usage::now().since(&before);
+    let mut done = Done::new()?;
+    jobs.iter().try_for_each(|job| done.add(&job.done))?;
+    let mut outcome = outcome(&done, spec.block);
+    outcome
+        .set("elapsed_s", elapsed_s)
+        .set("setup_s", setup_s)
+        .set("user_s", used.user_s())
+        .set("system_s", used.system_s());
+    Ok(outcome)
+}
+
+/// The blocks of each job, by its number: the first ones have one more where they cannot be shared evenly.
+fn parts(spec: &Io) -> impl Iterator<Item = (u32, Part)> {
+    let blocks = spec.span / u64::from(spec.block);
+    let jobs = u64::from(spec.jobs);
+    (0..spec.jobs).map(move |number| {
+        let before = |number: u64| blocks / jobs * number + number.min(blocks % jobs);
+        let first = before(number.into());
+        (number, Part { first, count: before(u64::from(number) + 1) - first })
+    })
+}
+
+fn fill(spec: &Io, disk: &File, context: &Context) -> Result<()> {
+    let blocks = spec.span / u64::from(spec.block);
+    let at_once = (FILLED_AT_ONCE / u64::from(spec.block)).clamp(1, blocks);
+    let mut buffers = Buffers::new(1, usize::try_from(at_once * u64::from(spec.block))?)?;
+    for first in (0..blocks).step_by(usize::try_from(at_once)?) {
+        ensure!(!context.stopped(), "it was stopped before every block was written");
+        let count = at_once.min(blocks - first);
+        let filled = &mut buffers.block_mut(0)[..usize::try_from(count * u64::from(spec.block))?];
+        for (number, block) in (first..).zip(filled.chunks_exact_mut(spec.block as usize)) {
+            Label { seed: spec.seed, number, generation: 0 }.fill(block);
+        }
+        let offset = first * u64::from(spec.block);
+        disk.write_all_at(filled, offset)
+            .with_context(|| format!("writing {} bytes at offset {offset}", filled.len()))?;
+    }
+    fdatasync(disk).context("what was written before the time that counts cannot be made durable")
+}
+
+fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<()> {
+    let failed = AtomicBool::new(false);
+    let stopped = || context.stopped() || failed.load(Ordering::Relaxed);
+    let begin = now_ns();
+    jobs.iter_mut().for_each(|job| job.begin(begin, from_seconds(spec.duration_s)));
+    let one = |job: &mut Job| {
+        let worked = match spec.engine {
+            IoEngine::IoUring => {
+                Ring::new(disk, spec.depth, spec.block).and_then(|ring| ring.work(job, stopped))
+            }
+            IoEngine::Pread => calls::work(disk, spec.block, job, stopped),
+        };
+        failed.fetch_or(worked.is_err(), Ordering::Relaxed);
+        worked
+    };
+    if let [alone] = jobs {
+        return one(alone);
+    }
+    std::thread::scope(|scope| {
+        let start = |job| std::thread::Builder::new().spawn_scoped(scope, || one(job));
+        let threads = jobs.iter_mut().map(start).collect::<std::io::Result<Vec<_>>>()?;
+        let lost = |_| bail!("a job's thread has failed");
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).fold(Ok(()), Result::and)
+    })
+    .map_err(|error| anyhow!("{error:#}"))
+}
+
+fn outcome(done: &Done, block: u32) -> Outcome {
+    let mut outcome = Outcome::default();
+    let [reads, writes, syncs] = [&done.reads, &done.writes, &done.syncs].map(|one| one.count() as f64);
+    outcome
+        .set("operations", reads + writes)
+        .set("reads", reads)
+        .set("writes", writes)
+        .set("fdatasyncs", syncs)
+        .set("bytes", (reads + writes) * f64::from(block));
+    done.reads.tell(&mut outcome, "read");
+    done.writes.tell(&mut outcome, "write");
+    done.syncs.tell(&mut outcome, "sync");
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use hypertare_plan::IoPattern;
+    use tempfile::{NamedTempFile, tempfile};
+
+    use super::*;
+    use crate::emit::Emitter;
+
+    fn context(stop: &Arc<AtomicBool>) -> Context {
+        let emitter = Arc::new(Emitter::new(io::sink()));
+        Context::new(("node", 1, "phase", "task"), emitter, stop.clone(), || {})
+    }
+
+    fn spec() -> Io {
+        Io {
+            pattern: IoPattern::Random,
+            engine: IoEngine::IoUring,
+            block: 4096,
+            span: 1 << 20,
+            depth: 8,
+            jobs: 1,
+            read_share: 0.5,
+            direct: false,
+            sync_every: None,
+            rate: None,
+            count: Some(5000),
+            duration_s: 30.0,
+            seed: 1,
+        }
+    }
+
+    fn disk() -> File {
+        let file = tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        file
+    }
+
+    #[test]
+    fn every_block_that_is_read_is_the_one_that_was_written() {
+        for engine in [IoEngine::IoUring, IoEngine::Pread] {
+            for pattern in [IoPattern::Random, IoPattern::Sequential] {
+                for jobs in [1, 3] {
+                    let depth = if engine == IoEngine::Pread { 1 } else { 8 };
+                    let spec = Io { engine, pattern, jobs, depth, sync_every: Some(100), ..spec() };
+                    let values = run(&spec, &disk(), &context(&Arc::default())).unwrap().values;
+                    assert_eq!(values["operations"], 5000.0, "{values:?}");
+                    assert_eq!(values["reads"] + values["writes"], 5000.0);
+                    assert_eq!(values["bytes"], 5000.0 * 4096.0);
+                    let syncs = (values["writes"] / 100.0).floor();
+                    assert!((syncs - 2.0..=syncs).contains(&values["fdatasyncs"]), "{values:?}");
+                    assert!(values["read_min_ns"] > 0.0 && values["read_p50_ns"] <= values["read_p99_ns"]);
+                    assert!(values["write_p999_ns"] <= values["write_max_ns"]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_disk_that_lies_is_found_out() {
+        // Another writer puts an old block in a place that is read: what a disk does that loses a write.
+        for engine in [IoEngine::IoUring, IoEngine::Pread] {
+            let file = NamedTempFile::new().unwrap();
+            file.as_file().set_len(1 << 20).unwrap();
+            let other = file.reopen().unwrap();
+            let stop = Arc::new(AtomicBool::new(false));
+            let depth = if engine == IoEngine::Pread { 1 } else { 8 };
+            let spec = Io { engine, depth, read_share: 1.0, count: None, ..spec() };
+            let context = context(&stop);
+            let reader = std::thread::spawn(move || run(&spec, file.as_file(), &context));
+            std::thread::sleep(Duration::from_millis(200));
+            let mut old = vec![0; 4096];
+            Label { seed: 1, number: 6, generation: 0 }.fill(&mut old);
+            other.write_all_at(&old, 5 * 4096).unwrap();
+            let why = reader.join().unwrap().unwrap_err().to_string();
+            assert!(why.contains("at offset 20480, block 5 should be its writing 0"), "{why}");
+            assert!(why.contains("is writing 0 of block 6"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_ends_early_names_the_offset() {
+        let file = NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let other = file.reopen().unwrap();
+        let spec = Io { read_share: 1.0, pattern: IoPattern::Sequential, count: None, ..spec() };
+        let context = context(&Arc::default());
+        let reader = std::thread::spawn(move || run(&spec, file.as_file(), &context));
+        std::thread::sleep(Duration::from_millis(200));
+        other.set_len(9 * 4096).unwrap();
+        let why = reader.join().unwrap().unwrap_err().to_string();
+        assert!(why.starts_with("reading 4096 bytes at offset ") && why.contains("ended after 0"), "{why}");
+    }
+
+    #[test]
+    fn operations_of_a_rate_begin_by_the_clock() {
+        let spec = Io { rate: Some(1000.0), count: None, duration_s: 0.3, ..spec() };
+        let values = run(&spec, &disk(), &context(&Arc::default())).unwrap().values;
+        // All that were due, however late: that is in their latency.
+        assert!((250.0..=301.0).contains(&values["operations"]), "{values:?}");
+        assert!((0.29..5.0).contains(&values["elapsed_s"]), "{values:?}");
+    }
+
+    #[test]
+    fn a_stop_is_a_good_end() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let context = context(&stop);
+        let spec = Io { count: None, duration_s: 3600.0, ..spec() };
+        let worker = std::thread::spawn(move || run(&spec, &disk(), &context));
+        std::thread::sleep(Duration::from_millis(100));
+        stop.store(true, Ordering::Relaxed);
+        let values = worker.join().unwrap().unwrap().values;
+        assert!(values["operations"] > 0.0 && values["elapsed_s"] < 5.0, "{values:?}");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for (spec, word) in [
+            (Io { block: 0, ..spec() }, "block"),
+            (Io { block: 1000, ..spec() }, "block"),
+            (Io { span: 4096 + 512, ..spec() }, "span"),
+            (Io { span: 8 * 4096, ..spec() }, "raise span"),
+            (Io { depth: 0, ..spec() }, "depth"),
+            (Io { jobs: 0, ..spec() }, "jobs"),
+            (Io { engine: IoEngine::Pread, ..spec() }, "pread"),
+            (Io { read_share: 1.5, ..spec() }, "read_share"),
+            (Io { sync_every: Some(0), ..spec() }, "sync_every"),
+            (Io { count: Some(0), ..spec() }, "count"),
+            (Io { rate: Some(0.0), ..spec() }, "rate"),
+            (Io { duration_s: f64::NAN, ..spec() }, "duration_s"),
+        ] {
+            let error = check(&spec).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+        let larger = Io { span: 2 << 20, ..spec() };
+        let error = run(&larger, &disk(), &context(&Arc::default())).unwrap_err().to_string();
+        assert!(error.starts_with("the disk has 1048576 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,160 @@
+"""`io`: blocks of a disk are read and written, and each one that is read is checked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from hypertare.base.quantities import Share, Size, Working
+from hypertare.base.response import Found, Response, Values
+from hypertare.base.units import human_size
+from hypertare.protocol import plan
+from hypertare.protocol.phase import Phase
+from hypertare.workloads.latencies import percentiles
+from hypertare.workloads.pair import Pair
+from hypertare.workloads.workload import (
+    SETTLE_S,
+    NodeFacts,
+    TaskInputs,
+    Workload,
+    WorkloadSettings,
+    disk_misfit,
+)
+
+SECTOR = 512
+_SETUP_BPS = 2 << 20
+"""Bytes a second with which a disk is written before the time that counts, at the least."""
+_KINDS = ("read", "write", "sync")
+
+
+class IoSettings(WorkloadSettings):
+    type: Literal["io"]
+    pattern: plan.IoPattern = "random"
+    engine: plan.IoEngine = "io_uring"
+    read: Share = 1.0
+    block: Annotated[Size, Field(ge=SECTOR, le=64 << 20)] = 4096
+    span: Annotated[Size, Field(ge=SECTOR, le=1 << 44)] = 64 << 20
+    depth: Annotated[int, Field(ge=1, le=4096)] = 1
+    jobs: Annotated[int, Field(ge=1, le=256)] = 1
+    direct: bool = True
+    sync_every: Annotated[int, Field(ge=1, lt=1 << 32)] | None = None
+    rate: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    count: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
+    duration: Working = 2.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> IoSettings:
+        if self.block % SECTOR:
+            raise ValueError(
+                f"'block' is {self.block} bytes: it must be a multiple of {SECTOR}, a disk's sector"
+            )
+        if self.span % self.block:
+            raise ValueError(
+                f"'span' is {human_size(self.span)}, which is no multiple of 'block', "
+                f"{human_size(self.block)}"
+            )
+        if self.engine == "pread" and self.depth > 1:
+            raise ValueError(
+                f"'depth' is {self.depth}, but by engine = 'pread' a job has one operation at a time: take "
+                "engine = 'io_uring', or raise 'jobs'"
+            )
+        blocks = self.span // self.block // self.jobs
+        if blocks < 2 * self.depth:
+            raise ValueError(
+                f"'depth' is {self.depth}, but a job has {blocks} blocks of the 'span', and needs two for each "
+                "operation under way: raise 'span'"
+            )
+        return self
+
+    @property
+    def kind(self) -> Workload:
+        return IO
+
+    @property
+    def disk_bytes(self) -> int:
+        return self.span
+
+    @property
+    def expected_s(self) -> float | None:
+        return self.duration
+
+    @property
+    def limit_s(self) -> float:
+        return self.duration + SETTLE_S + self.span / _SETUP_BPS
+
+    def misfit(self, node: NodeFacts) -> str | None:
+        return disk_misfit(node)
+
+    def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
+        work = plan.Io(
+            pattern=self.pattern,
+            engine=self.engine,
+            block=self.block,
+            span=self.span,
+            depth=self.depth,
+            jobs=self.jobs,
+            read_share=self.read,
+            direct=self.direct,
+            sync_every=self.sync_every,
+            rate=self.rate,
+            count=self.count,
+            duration_s=self.duration,
+            # The same order of blocks in every trial and on every platform.
+            seed=1,
+        )
+        return [pair.task("io", pair.node, work)]
+
+
+class Io(Workload):
+    name = "io"
+    settings = IoSettings
+    own_responses = (
+        Response("iops", "operations/s", "higher", "reads and writes over time"),
+        Response("throughput", "B/s", "higher", "bytes read and written over time"),
+        Response("read_p50", "s", "lower", "median latency of a read", "mean"),
+        Response("read_p99", "s", "lower", "99th percentile of the latency of a read", "most"),
+        Response("read_p999", "s", "lower", "99.9th percentile of the latency of a read", "most"),
+        Response("write_p50", "s", "lower", "median latency of a write", "mean"),
+        Response("write_p99", "s", "lower", "99th percentile of the latency of a write", "most"),
+        Response("write_p999", "s", "lower", "99.9th percentile of the latency of a write", "most"),
+        Response("sync_p50", "s", "lower", "median latency of making writes durable", "mean"),
+        Response(
+            "sync_p99", "s", "lower", "99th percentile of the latency of making writes durable", "most"
+        ),
+        Response(
+            "cpu_per_operation",
+            "s/operation",
+            "lower",
+            "CPU time of the whole machine for a read or write",
+            "mean",
+        ),
+    )
+    headline = "iops"
+    is_timed = True
+
+    def measure(self, phase: Phase) -> Found:
+        latencies = {
+            f"{kind}_{name}": None if found is None else found / 1e9
+            for kind in _KINDS
+            for name in ("p50", "p99", "p999")
+            if (kind, name) != ("sync", "p999")
+            for found in [phase.total("io", f"{kind}_{name}_ns")]
+        }
+        return {
+            "iops": phase.task_rate("io", "operations"),
+            "throughput": phase.task_rate("io", "bytes"),
+            **latencies,
+        }
+
+    def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
+        """Percentiles come from one histogram of all operations of all guests."""
+        found = {name: value for kind in _KINDS for name, value in percentiles(phase, "io", kind).items()}
+        return {name: value for name, value in found.items() if name != "sync_p999"}
+
+    def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
+        operations = phase.total("io", "operations")
+        return {"cpu_per_operation": machine_cpu / operations} if operations else {}
+
+
+IO = Io()
