@@ -75,6 +75,7 @@ pub enum Workload {
     Cpuid(Cpuid),
     Serve(Serve),
     Io(Io),
+    IoFill(IoFill),
 }
 
 /// A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured.
@@ -334,8 +335,22 @@ pub struct Cpuid {
     pub count: u64,
 }
 
-/// Reads and writes blocks of its node's disk. Every block says which one it is and which writing of it, so
-/// that a block that is not what was written last is an error.
+/// Writes every block of a span of its node's disk, makes that durable, says `ready`; ends when told to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct IoFill {
+    /// The same as those of who works on them.
+    pub block: u32,
+    pub span: u64,
+    #[serde(default = "yes")]
+    pub direct: bool,
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// Reads and writes blocks of its node's disk, which [`IoFill`] has filled. Every block says which one it is
+/// and which writing of it, so that a block that is not what was written last is an error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -66,6 +66,7 @@ EMULATED = Profile(
     wanted=(
         *("virtio_net", "e1000", "e1000e", "vmxnet3", "8139cp", "pcnet32"),
         *("af_packet", "veth", "bridge"),
+        "null_blk",
     ),
     own=(NAPI_MODULE,),
     programs=("hypertare-agent",),

@@ -216,7 +216,7 @@ class GuestSettings(Settings):
                 f"sut.disk_aio = 'native' works past the host's page cache, and sut.disk_cache is "
                 f"'{self.disk_cache}': take sut.disk_cache = 'none' or 'directsync', or another disk_aio"
             )
-        if direct and facts.disk_in_memory:
+        if direct and facts.disk_in_memory and not facts.on_emulated:
             return (
                 f"sut.disk_cache = '{self.disk_cache}' goes past the host's page cache, and the disk is in "
                 "memory, which is nothing else: name a directory of a real disk (sut.disk_directory), or "

@@ -877,8 +877,9 @@ class Serve(Seam):
 
 
 class Io(Seam):
-    """Reads and writes blocks of its node's disk. Every block says which one it is and which
-    writing of it, so that a block that is not what was written last is an error.
+    """Reads and writes blocks of its node's disk, which [`IoFill`] has filled. Every block says
+    which one it is and which writing of it, so that a block that is not what was written last
+    is an error.
     """
 
     type: Literal["io"] = "io"
@@ -907,6 +908,19 @@ class Io(Seam):
     """Of the random order of blocks."""
 
 
+class IoFill(Seam):
+    """Writes every block of a span of its node's disk, makes that durable, says `ready`; ends when
+    told to.
+    """
+
+    type: Literal["io_fill"] = "io_fill"
+    block: int
+    """The same as those of who works on them."""
+    span: int
+    direct: bool = True
+    seed: int = 0
+
+
 Workload = Annotated[
     Command
     | StreamSend
@@ -922,7 +936,8 @@ Workload = Annotated[
     | FrameFeed
     | Cpuid
     | Serve
-    | Io,
+    | Io
+    | IoFill,
     Field(discriminator="type"),
 ]
 

@@ -104,7 +104,7 @@ class Besides:
                 "unknown",
                 f"{workload} wants its data on a disk ({counted} of fsync and its like, or of files that "
                 "are opened with O_DIRECT or O_SYNC): its files are in memory on every platform, where "
-                "that takes hardly any time",
+                "that takes hardly any time. With --disk DIR it has a disk, at $HYPERTARE_DISK",
             )
 
 

@@ -146,7 +146,8 @@ class CommandSettings(LimitedSettings):
             prepare=self.prepare,
             input=None if self.input is None else Path(self.input),
             warmup=inputs.warmup,
-            watch_syncs=inputs.watched,
+            # Those are for what has no disk.
+            watch_syncs=inputs.watched and self.disk is None,
             tty=self.tty,
         )
         server = () if self.peer is None else (self._server(self.peer, pair, inputs),)

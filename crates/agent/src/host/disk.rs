@@ -1,4 +1,5 @@
-//! The medium of a node's disk: a file without a name, so that nothing of it is left however its users end.
+//! The medium of a node's disk. Nothing of it is left however its users end: on this host it is a file without
+//! a name, on an experiment's own machine a device that ends with that.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -9,11 +10,22 @@ use anyhow::{Context, Result};
 use hypertare_plan::Disk;
 use rustix::fs::{FallocateFlags, MemfdFlags, OFlags, fallocate, memfd_create};
 
+use crate::boot_contract::is_own_machine;
+use crate::own_machine::null_blk;
+use crate::vmm::spec::Medium;
+
 /// Makes it, for processes that may be another user's: a VMM is.
 ///
 /// # Errors
 /// The directory is not there, has no room, or is of a file system that has no files without names.
-pub fn make(disk: &Disk) -> Result<File> {
+pub fn make(disk: &Disk) -> Result<Medium> {
+    if is_own_machine() {
+        return Ok(Medium { file: null_blk::make(disk.bytes)?, is_device: true });
+    }
+    Ok(Medium { file: make_file(disk)?, is_device: false })
+}
+
+fn make_file(disk: &Disk) -> Result<File> {
     let file = match &disk.directory {
         None => memfd_create("disk", MemfdFlags::CLOEXEC).map(File::from).context("a disk in memory")?,
         Some(directory) => without_name(directory)
@@ -49,7 +61,7 @@ mod tests {
     fn it_has_its_size_and_no_name_and_is_found_by_its_descriptor() {
         let directory = tempdir().unwrap();
         for place in [None, Some(directory.path().to_owned())] {
-            let file = make(&Disk { bytes: 1 << 20, directory: place }).unwrap();
+            let file = make_file(&Disk { bytes: 1 << 20, directory: place }).unwrap();
             assert_eq!(file.metadata().unwrap().len(), 1 << 20);
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             let mut again = OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -66,7 +78,7 @@ mod tests {
         let directory = tempdir().unwrap();
         let make = |bytes, place: &Path| {
             let disk = Disk { bytes, directory: Some(place.to_owned()) };
-            format!("{:#}", make(&disk).unwrap_err())
+            format!("{:#}", make_file(&disk).unwrap_err())
         };
         assert!(make(1 << 20, &directory.path().join("none")).contains("cannot be made in"));
         let why = make(1 << 50, directory.path());

@@ -128,7 +128,7 @@ impl Local {
         let disk = node.disk.as_ref().map(disk::make).transpose()?;
         let mut descriptors: Vec<&dyn AsRawFd> = vec![&theirs[0], &theirs[1], &theirs[2]];
         if let Some(disk) = &disk {
-            descriptors.push(disk);
+            descriptors.push(&disk.file);
             arguments.push("--disk".into());
         }
         let spawn = Spawn { arguments, namespaces, descriptors };

@@ -23,7 +23,7 @@ use super::command_line::{
     TCG_KERNEL_ARGUMENTS, escape, is_mac, nic,
 };
 use super::port::Port;
-use super::spec::Spec;
+use super::spec::{Medium, Spec};
 use crate::boot_contract::{DISK_PARAMETER, SHARE_TAG};
 
 /// Numbers of the descriptors that QEMU inherits; those of what is behind its cards follow.
@@ -65,8 +65,8 @@ pub fn words(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
         shared_memory(&mut line, bytes, number);
         number += 1;
     }
-    if spec.disk.is_some() {
-        disk(&mut line, &spec.guest.settings, number)?;
+    if let Some(medium) = &spec.disk {
+        disk(&mut line, &spec.guest.settings, medium, number)?;
     }
     if let Some(root) = spec.share {
         share(&mut line, root, spec.guest.settings.machine_type);
@@ -227,7 +227,12 @@ fn disk_device(
 
 /// A disk that stands on a file of the machine, which QEMU has as this descriptor. Its lock is for files that
 /// several VMMs find by a name, which this has not.
-fn disk(line: &mut CommandLine, settings: &GuestSettings, number: i32) -> Result<()> {
+fn disk(
+    line: &mut CommandLine,
+    settings: &GuestSettings,
+    medium: &Medium,
+    number: i32,
+) -> Result<()> {
     let (direct, no_flush, write_cache) = match settings.disk_cache {
         DiskCache::Writeback => ("off", "off", "on"),
         DiskCache::Writethrough => ("off", "off", "off"),
@@ -241,7 +246,8 @@ fn disk(line: &mut CommandLine, settings: &GuestSettings, number: i32) -> Result
         DiskAio::IoUring => "io_uring",
     };
     let cache = format!("cache.direct={direct},cache.no-flush={no_flush}");
-    let file = format!("driver=file,node-name=medium,filename=/proc/self/fd/{number},locking=off");
+    let driver = if medium.is_device { "host_device" } else { "file" };
+    let file = format!("driver={driver},node-name=medium,filename=/proc/self/fd/{number},locking=off");
     line.option("-blockdev", [format!("{file},aio={aio},{cache}")]);
     line.option("-blockdev", [format!("driver=raw,node-name=disk,file=medium,{cache}")]);
     let (mut devices, _, _) = disk_device(settings.disk_device, settings.machine_type)?;
@@ -363,7 +369,10 @@ mod tests {
             node.interfaces.iter().map(|interface| Port { interface, way: way() }).collect();
         let no_vectors = guest.settings.datapath.is_ours();
         let memory = guest.shared_memory.map(|_| File::open("/dev/null").unwrap());
-        let disk = node.disk.as_ref().map(|_| File::open("/dev/null").unwrap());
+        let disk = node.disk.as_ref().map(|_| Medium {
+            file: File::open("/dev/null").unwrap(),
+            is_device: false,
+        });
         let tsc_khz = Some(2_100_123);
         let words =
             words(&Spec { node, guest, ports, share, no_vectors, memory, disk, tsc_khz }, true)?;

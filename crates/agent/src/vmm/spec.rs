@@ -7,6 +7,14 @@ use hypertare_plan::{Guest, Node};
 
 use super::port::Port;
 
+/// What a guest's disk stands on.
+#[derive(Debug)]
+pub struct Medium {
+    pub file: File,
+    /// A block device; else a regular file.
+    pub is_device: bool,
+}
+
 /// What to start.
 pub struct Spec<'a> {
     pub node: &'a Node,
@@ -20,7 +28,7 @@ pub struct Spec<'a> {
     /// What it shares with the machine, where the guest asks for it.
     pub memory: Option<File>,
     /// The medium of its disk, where it has one.
-    pub disk: Option<File>,
+    pub disk: Option<Medium>,
     /// The rate of the TSC that it emulates, where that is known.
     pub tsc_khz: Option<u64>,
 }

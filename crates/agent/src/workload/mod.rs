@@ -105,7 +105,7 @@ workloads! {
     Generate(frames::generate::Arguments): FrameSend;
     Capture(frames::capture::Arguments): FrameCapture, FrameFeed;
     Cpuid(cpuid::Arguments): Cpuid;
-    Io(io::alone::Arguments): Io;
+    Io(io::alone::Arguments): Io, IoFill;
     Command(command::alone::Arguments): Command, Serve;
 }
 

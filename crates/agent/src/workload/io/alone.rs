@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use hypertare_plan::{Io, IoEngine, IoPattern};
 use rustix::fs::OFlags;
 
-use super::{check, run};
+use super::{check, fill, filling, run};
 use crate::units;
 use crate::workload::{Alone, alone};
 
@@ -82,6 +82,7 @@ impl Alone for Arguments {
         check(&spec)?;
         let (file, _removed) = open(&self.on, self.write_to.as_deref(), &spec)?;
         let context = alone::context("io", alone::stop_by_signal()?, || ());
+        fill(&filling(&spec), &file, &context)?;
         let outcome = run(&spec, &file, &context)?;
         if self.json {
             return alone::print_record(&context, outcome);

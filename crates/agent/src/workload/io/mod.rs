@@ -1,8 +1,9 @@
 //! Reads and writes blocks of a disk, and checks each one that it reads.
 //!
-//! The questions of fio(1): operations a second, latencies, CPU time. Before the time that counts, every block
-//! is written once, so that a read never finds a hole that no medium was asked about; then each job works on
-//! blocks of its own ([`job`]), and what a block holds says which writing of which block it is ([`block`]).
+//! The questions of fio(1): operations a second, latencies, CPU time. Before the time that counts, a task of its
+//! own writes every block once, so that a read never finds a hole that no medium was asked about; then each job
+//! works on blocks of its own ([`job`]), and what a block holds says which writing of which block it is
+//! ([`block`]).
 
 pub mod alone;
 mod block;
@@ -18,11 +19,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use hypertare_plan::{Io, IoEngine};
+use hypertare_plan::{Io, IoEngine, IoFill};
 use rustix::fs::{OFlags, fdatasync};
 use rustix::io::Errno;
 
-use super::clock::{from_seconds, now_ns, to_seconds};
+use super::clock::{STOP_NS, from_seconds, now_ns, sleep_until, to_seconds};
 use super::usage::Usage;
 use super::{Context, Outcome, WorkloadKind};
 use crate::boot_contract::DISK_VARIABLE;
@@ -46,7 +47,6 @@ const VALUES: &[Definition] = &[
     ("bytes", "B", "bytes that were read and written"),
     ("user_s", "s", "CPU time of the task in user mode"),
     ("system_s", "s", "CPU time of the task in its kernel"),
-    ("setup_s", "s", "time of writing every block once before, not in elapsed_s"),
     ("read_min_ns", "ns", "least latency of a read"),
     ("read_mean_ns", "ns", "mean latency of the reads"),
     ("read_p50_ns", "ns", "median latency of the reads"),
@@ -75,12 +75,31 @@ impl WorkloadKind for Io {
 
     fn run(&self, context: &Context) -> Result<Outcome> {
         check(self)?;
-        let path = std::env::var_os(DISK_VARIABLE).context("the node has no disk")?;
-        let path = Path::new(&path);
-        let disk = open(path, self.direct)
-            .with_context(|| format!("the node's disk ({}) cannot be opened", path.display()))?;
-        run(self, &disk, context)
+        run(self, &own_disk(self.direct)?, context)
     }
+}
+
+impl WorkloadKind for IoFill {
+    const VALUES: &'static [Definition] =
+        &[("setup_s", "s", "time of writing every block once, and of making that durable")];
+    const LISTENS: bool = true;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        let disk = own_disk(self.direct)?;
+        let begin = now_ns();
+        fill(self, &disk, context)?;
+        let mut outcome = Outcome::default();
+        outcome.set("setup_s", to_seconds(now_ns() - begin));
+        context.ready();
+        while sleep_until(now_ns() + STOP_NS, context) {}
+        Ok(outcome)
+    }
+}
+
+fn own_disk(direct: bool) -> Result<File> {
+    let path = std::env::var_os(DISK_VARIABLE).context("the node has no disk")?;
+    let path = Path::new(&path);
+    open(path, direct).with_context(|| format!("the node's disk ({}) cannot be opened", path.display()))
 }
 
 /// Opens a disk to read and write.
@@ -144,16 +163,10 @@ fn check(spec: &Io) -> Result<()> {
     Ok(())
 }
 
-/// Writes every block once, and then works on them until the time or the count is over.
+/// Works on blocks that were filled, until the time or the count is over.
 fn run(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
-    let size = (&*disk).seek(SeekFrom::End(0)).context("how large the disk is")?;
-    ensure!(spec.span <= size, "the disk has {size} bytes, and span is {}", spec.span);
-    let begin = now_ns();
-    fill(spec, disk, context)?;
-    let setup_s = to_seconds(now_ns() - begin);
     let jobs = parts(spec).map(|(number, part)| Job::new(spec, number, part));
     let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
-    context.ready();
     let before = Usage::now();
     let begin = now_ns();
     work(spec, disk, context, &mut jobs)?;
@@ -164,7 +177,6 @@ fn run(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
     let mut outcome = outcome(&done, spec.block);
     outcome
         .set("elapsed_s", elapsed_s)
-        .set("setup_s", setup_s)
         .set("user_s", used.user_s())
         .set("system_s", used.system_s());
     Ok(outcome)
@@ -181,7 +193,10 @@ fn parts(spec: &Io) -> impl Iterator<Item = (u32, Part)> {
     })
 }
 
-fn fill(spec: &Io, disk: &File, context: &Context) -> Result<()> {
+fn fill(spec: &IoFill, disk: &File, context: &Context) -> Result<()> {
+    let mut seen = disk;
+    let size = seen.seek(SeekFrom::End(0)).context("how large the disk is")?;
+    ensure!(spec.span <= size, "the disk has {size} bytes, and span is {}", spec.span);
     let blocks = spec.span / u64::from(spec.block);
     let at_once = (FILLED_AT_ONCE / u64::from(spec.block)).clamp(1, blocks);
     let mut buffers = Buffers::new(1, usize::try_from(at_once * u64::from(spec.block))?)?;
@@ -197,6 +212,11 @@ fn fill(spec: &Io, disk: &File, context: &Context) -> Result<()> {
             .with_context(|| format!("writing {} bytes at offset {offset}", filled.len()))?;
     }
     fdatasync(disk).context("what was written before the time that counts cannot be made durable")
+}
+
+/// What fills the blocks of this work.
+fn filling(spec: &Io) -> IoFill {
+    IoFill { block: spec.block, span: spec.span, direct: spec.direct, seed: spec.seed }
 }
 
 fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<()> {
@@ -276,6 +296,11 @@ mod tests {
         }
     }
 
+    fn filled(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
+        fill(&filling(spec), disk, context)?;
+        run(spec, disk, context)
+    }
+
     fn disk() -> File {
         let file = tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
@@ -289,7 +314,7 @@ mod tests {
                 for jobs in [1, 3] {
                     let depth = if engine == IoEngine::Pread { 1 } else { 8 };
                     let spec = Io { engine, pattern, jobs, depth, sync_every: Some(100), ..spec() };
-                    let values = run(&spec, &disk(), &context(&Arc::default())).unwrap().values;
+                    let values = filled(&spec, &disk(), &context(&Arc::default())).unwrap().values;
                     assert_eq!(values["operations"], 5000.0, "{values:?}");
                     assert_eq!(values["reads"] + values["writes"], 5000.0);
                     assert_eq!(values["bytes"], 5000.0 * 4096.0);
@@ -313,7 +338,7 @@ mod tests {
             let depth = if engine == IoEngine::Pread { 1 } else { 8 };
             let spec = Io { engine, depth, read_share: 1.0, count: None, ..spec() };
             let context = context(&stop);
-            let reader = std::thread::spawn(move || run(&spec, file.as_file(), &context));
+            let reader = std::thread::spawn(move || filled(&spec, file.as_file(), &context));
             std::thread::sleep(Duration::from_millis(200));
             let mut old = vec![0; 4096];
             Label { seed: 1, number: 6, generation: 0 }.fill(&mut old);
@@ -331,7 +356,7 @@ mod tests {
         let other = file.reopen().unwrap();
         let spec = Io { read_share: 1.0, pattern: IoPattern::Sequential, count: None, ..spec() };
         let context = context(&Arc::default());
-        let reader = std::thread::spawn(move || run(&spec, file.as_file(), &context));
+        let reader = std::thread::spawn(move || filled(&spec, file.as_file(), &context));
         std::thread::sleep(Duration::from_millis(200));
         other.set_len(9 * 4096).unwrap();
         let why = reader.join().unwrap().unwrap_err().to_string();
@@ -341,7 +366,7 @@ mod tests {
     #[test]
     fn operations_of_a_rate_begin_by_the_clock() {
         let spec = Io { rate: Some(1000.0), count: None, duration_s: 0.3, ..spec() };
-        let values = run(&spec, &disk(), &context(&Arc::default())).unwrap().values;
+        let values = filled(&spec, &disk(), &context(&Arc::default())).unwrap().values;
         // All that were due, however late: that is in their latency.
         assert!((250.0..=301.0).contains(&values["operations"]), "{values:?}");
         assert!((0.29..5.0).contains(&values["elapsed_s"]), "{values:?}");
@@ -352,7 +377,7 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(false));
         let context = context(&stop);
         let spec = Io { count: None, duration_s: 3600.0, ..spec() };
-        let worker = std::thread::spawn(move || run(&spec, &disk(), &context));
+        let worker = std::thread::spawn(move || filled(&spec, &disk(), &context));
         std::thread::sleep(Duration::from_millis(100));
         stop.store(true, Ordering::Relaxed);
         let values = worker.join().unwrap().unwrap().values;
@@ -379,7 +404,7 @@ mod tests {
             assert!(error.contains(word), "{error}");
         }
         let larger = Io { span: 2 << 20, ..spec() };
-        let error = run(&larger, &disk(), &context(&Arc::default())).unwrap_err().to_string();
+        let error = filled(&larger, &disk(), &context(&Arc::default())).unwrap_err().to_string();
         assert!(error.starts_with("the disk has 1048576 bytes"), "{error}");
     }
 }
