@@ -36,7 +36,9 @@ min_boots = 1
 
 
 def check(lab: Lab, *platforms: str, least: int, duration: str = "400ms") -> None:
-    text = STUDY.format(least=least, duration=duration, platforms=str(list(platforms)).replace("'", '"'))
+    text = STUDY.format(
+        least=least, duration=duration, platforms=str(list(platforms)).replace("'", '"')
+    )
     ran = lab.run("run", lab.study(text), "--out", "run", patience_s=300)
     assert ran.status == 0, ran.said
     found = summary(lab.work / "run")

@@ -82,6 +82,14 @@ _VALUES: dict[str, dict[str, float]] = {
         "setup_faults": 25000.0,
         "minor_faults": 3.0,
     },
+    "io": {
+        "elapsed_s": 1.0,
+        "operations": 9000.0,
+        "bytes": 36864000.0,
+        "read_p50_ns": 50000.0,
+        "read_p99_ns": 90000.0,
+        "read_p999_ns": 90000.0,
+    },
     "sleep": {
         "elapsed_s": 1.0,
         "wakeups": 9000.0,
@@ -139,9 +147,10 @@ _ROLES = {
     "fork": ("fork",),
     "touch": ("touch",),
     "sleep": ("sleep",),
+    "io": ("io",),
 }
 
-_HISTOGRAM = {"request": "rtt", "sleep": "wakeup"}
+_HISTOGRAM = {"request": "rtt", "sleep": "wakeup", "io": "read"}
 """What a role tells one of."""
 
 

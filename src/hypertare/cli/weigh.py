@@ -148,8 +148,8 @@ def weigh(
         str | None,
         typer.Option(
             metavar="DIR|memory",
-            help="Give the command a disk of its own, whose blocks are in a file without a name in DIR, or in "
-            "memory. It is at $HYPERTARE_DISK, on every platform, and forgotten in the end.",
+            help="Give the command a disk of its own: at $HYPERTARE_DISK, in a file without a name in DIR "
+            "or in memory, forgotten in the end.",
             show_default=False,
         ),
     ] = None,

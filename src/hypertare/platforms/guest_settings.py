@@ -40,8 +40,8 @@ class GuestFacts:
     """What a study's guests are beside their settings.
 
     `memory` is in bytes; `cpus` are a guest's, which `cpus_key` of `[sut]` sets, and `machine_cpus` those
-    of the machine that they share. `on_emulated` says that this is the emulated one, `needs_disk` that a workload works on a
-    disk, and `disk_in_memory` that the disk's blocks are in the machine's memory.
+    of the machine that they share. `on_emulated` says that this is the emulated one, `needs_disk` that a
+    workload works on a disk, and `disk_in_memory` that the disk's blocks are in the machine's memory.
     """
 
     nic: plan.NicModel
@@ -186,7 +186,6 @@ class GuestSettings(Settings):
             f"the machine has {facts.machine_cpus}, and the guest {facts.cpus}. Set sut.cpus = "
             f"{fits + BESIDE_GUESTS} or more and sut.guest_cpus = {fits}, or take 'vhost-user'"
         )
-
 
     def _no_disk(self, facts: GuestFacts) -> str | None:
         asked = [key for key in self.asked_of_hypervisor() if key.startswith("disk_")]
@@ -371,7 +370,9 @@ def _disk_device(change: Change) -> Entry:
     )(change)
     if "nvme" not in (change.new, change.old):
         return entry
-    return replace(entry, note=f"{entry.note} libvirt has no word for QEMU's emulated NVMe: QEMU alone.")
+    return replace(
+        entry, note=f"{entry.note} libvirt has no word for QEMU's emulated NVMe: QEMU alone."
+    )
 
 
 def _disk_driver(attribute: str, option: str) -> Maker:

@@ -221,7 +221,8 @@ class Study(AnalysisTables):
         for path, levels in self.all_factors.items():
             key = path.removeprefix(f"workloads.{name}.")
             if key in type(settings).model_fields:
-                yield from (settings.model_copy(update={key: level}) for level in levels)
+                given = {name: getattr(settings, name) for name in settings.model_fields_set}
+                yield from (settings.model_validate({**given, key: level}) for level in levels)
 
     @property
     def needs_files(self) -> bool:

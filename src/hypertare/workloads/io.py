@@ -62,8 +62,8 @@ class IoSettings(WorkloadSettings):
         blocks = self.span // self.block // self.jobs
         if blocks < 2 * self.depth:
             raise ValueError(
-                f"'depth' is {self.depth}, but a job has {blocks} blocks of the 'span', and needs two for each "
-                "operation under way: raise 'span'"
+                f"'depth' is {self.depth}, but a job has {blocks} blocks of the 'span', and needs two for "
+                "each operation under way: raise 'span'"
             )
         return self
 
@@ -125,14 +125,17 @@ class Io(Workload):
         Response("write_p999", "s", "lower", "99.9th percentile of the latency of a write", "most"),
         Response("sync_p50", "s", "lower", "median latency of making writes durable", "mean"),
         Response(
-            "sync_p99", "s", "lower", "99th percentile of the latency of making writes durable", "most"
+            "sync_p99",
+            "s",
+            "lower",
+            "99th percentile of the latency of making writes durable",
+            "most",
         ),
         Response(
             "cpu_per_operation",
-            "s/operation",
+            "s",
             "lower",
             "CPU time of the whole machine for a read or write",
-            "mean",
         ),
     )
     headline = "iops"
@@ -154,7 +157,9 @@ class Io(Workload):
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
         """Percentiles come from one histogram of all operations of all guests."""
-        found = {name: value for kind in _KINDS for name, value in percentiles(phase, "io", kind).items()}
+        found = {
+            name: value for kind in _KINDS for name, value in percentiles(phase, "io", kind).items()
+        }
         return {name: value for name, value in found.items() if name != "sync_p999"}
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:

@@ -84,7 +84,8 @@ fn compare(before: &Reading, now: &Reading) -> Result<(), String> {
 }
 
 fn seconds_from(begin: Instant, end: Instant) -> f64 {
-    end.saturating_duration_since(begin).as_secs_f64() - begin.saturating_duration_since(end).as_secs_f64()
+    end.saturating_duration_since(begin).as_secs_f64()
+        - begin.saturating_duration_since(end).as_secs_f64()
 }
 
 fn tolerated(seconds: f64) -> f64 {

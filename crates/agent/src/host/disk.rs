@@ -27,9 +27,12 @@ pub fn make(disk: &Disk) -> Result<Medium> {
 
 fn make_file(disk: &Disk) -> Result<File> {
     let file = match &disk.directory {
-        None => memfd_create("disk", MemfdFlags::CLOEXEC).map(File::from).context("a disk in memory")?,
-        Some(directory) => without_name(directory)
-            .with_context(|| format!("the file of a disk cannot be made in {}", directory.display()))?,
+        None => {
+            memfd_create("disk", MemfdFlags::CLOEXEC).map(File::from).context("a disk in memory")?
+        }
+        Some(directory) => without_name(directory).with_context(|| {
+            format!("the file of a disk cannot be made in {}", directory.display())
+        })?,
     };
     file.set_permissions(Permissions::from_mode(0o666))?;
     file.set_len(disk.bytes)?;

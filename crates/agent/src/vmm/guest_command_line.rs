@@ -15,7 +15,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::{
-    Accelerator, DiskAio, DiskCache, DiskDevice, Guest, GuestSettings, Interface, MachineType, NicModel, Pages,
+    Accelerator, DiskAio, DiskCache, DiskDevice, Guest, GuestSettings, Interface, MachineType,
+    NicModel, Pages,
 };
 
 use super::command_line::{
@@ -204,7 +205,8 @@ fn disk_device(
     machine_type: MachineType,
 ) -> Result<(Vec<String>, &'static [&'static str], &'static str)> {
     let bus = bus(machine_type).1;
-    if machine_type == MachineType::Microvm && matches!(device, DiskDevice::Nvme | DiskDevice::Ahci) {
+    if machine_type == MachineType::Microvm && matches!(device, DiskDevice::Nvme | DiskDevice::Ahci)
+    {
         bail!("a microvm has no PCI for its disk: give it one of virtio");
     }
     Ok(match device {
@@ -216,7 +218,9 @@ fn disk_device(
             &["virtio_scsi", "sd_mod"],
             "/dev/sda",
         ),
-        DiskDevice::Nvme => (vec!["nvme,serial=disk,drive=disk".to_owned()], &["nvme"], "/dev/nvme0n1"),
+        DiskDevice::Nvme => {
+            (vec!["nvme,serial=disk,drive=disk".to_owned()], &["nvme"], "/dev/nvme0n1")
+        }
         DiskDevice::Ahci => (
             vec!["ich9-ahci,id=ahci".to_owned(), "ide-hd,bus=ahci.0,drive=disk".to_owned()],
             &["ahci", "sd_mod"],
@@ -247,7 +251,8 @@ fn disk(
     };
     let cache = format!("cache.direct={direct},cache.no-flush={no_flush}");
     let driver = if medium.is_device { "host_device" } else { "file" };
-    let file = format!("driver={driver},node-name=medium,filename=/proc/self/fd/{number},locking=off");
+    let file =
+        format!("driver={driver},node-name=medium,filename=/proc/self/fd/{number},locking=off");
     line.option("-blockdev", [format!("{file},aio={aio},{cache}")]);
     line.option("-blockdev", [format!("driver=raw,node-name=disk,file=medium,{cache}")]);
     let (mut devices, _, _) = disk_device(settings.disk_device, settings.machine_type)?;
@@ -369,10 +374,10 @@ mod tests {
             node.interfaces.iter().map(|interface| Port { interface, way: way() }).collect();
         let no_vectors = guest.settings.datapath.is_ours();
         let memory = guest.shared_memory.map(|_| File::open("/dev/null").unwrap());
-        let disk = node.disk.as_ref().map(|_| Medium {
-            file: File::open("/dev/null").unwrap(),
-            is_device: false,
-        });
+        let disk = node
+            .disk
+            .as_ref()
+            .map(|_| Medium { file: File::open("/dev/null").unwrap(), is_device: false });
         let tsc_khz = Some(2_100_123);
         let words =
             words(&Spec { node, guest, ports, share, no_vectors, memory, disk, tsc_khz }, true)?;

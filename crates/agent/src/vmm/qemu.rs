@@ -117,7 +117,8 @@ impl Vmm {
             (INITRAMFS_FD, initramfs.into()),
         ];
         let behind = spec.ports.into_iter().flat_map(|port| port.way.into_descriptors());
-        let beside = spec.memory.into_iter().chain(spec.disk.map(|disk| disk.file)).map(OwnedFd::from);
+        let beside =
+            spec.memory.into_iter().chain(spec.disk.map(|disk| disk.file)).map(OwnedFd::from);
         inherited.extend((FIRST_PORT_FD..).zip(behind.chain(beside)));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);

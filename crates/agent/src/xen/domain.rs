@@ -289,7 +289,7 @@ mod tests {
             routes: vec![],
             router: None,
             files: None,
-        disk: None,
+            disk: None,
         }
     }
 

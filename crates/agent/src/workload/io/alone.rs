@@ -102,7 +102,10 @@ impl Alone for Arguments {
             let Some(_) = values.get(&format!("{kind}_p50_ns")) else { continue };
             text += &format!("  {kind:<6}");
             for name in ["min", "mean", "p50", "p90", "p99", "p999", "max"] {
-                text += &format!("  {name} {}", units::three_digits(values[&format!("{kind}_{name}_ns")]));
+                text += &format!(
+                    "  {name} {}",
+                    units::three_digits(values[&format!("{kind}_{name}_ns")])
+                );
             }
             text.push('\n');
         }
@@ -169,7 +172,8 @@ fn open<'a>(on: &'a Path, write_to: Option<&Path>, spec: &Io) -> Result<(File, O
             let file = options.write(true).create_new(true).mode(0o600).open(on);
             let file = file.with_context(|| format!("{name} cannot be made"))?;
             let made = Made(on);
-            file.set_len(spec.span).with_context(|| format!("{name} cannot have {} bytes", spec.span))?;
+            file.set_len(spec.span)
+                .with_context(|| format!("{name} cannot have {} bytes", spec.span))?;
             Ok((super::open(on, spec.direct)?, Some(made)))
         }
     }

@@ -67,11 +67,8 @@ impl Label {
         self.fill(&mut right);
         let at = block.iter().zip(&right).position(|(found, right)| found != right).unwrap_or(0);
         let (words, _) = block.as_chunks::<WORD>();
-        let found = Label {
-            number: le(&words[0]),
-            generation: le(&words[1]) as u32,
-            seed: le(&words[2]),
-        };
+        let found =
+            Label { number: le(&words[0]), generation: le(&words[1]) as u32, seed: le(&words[2]) };
         found.fill(&mut right);
         let is_whole = found.seed == self.seed && right == block;
         Mismatch {
@@ -109,7 +106,9 @@ impl fmt::Display for Mismatch {
             expected.number, expected.generation
         )?;
         match found {
-            Some(found) => write!(to, ", and is writing {} of block {}", found.generation, found.number),
+            Some(found) => {
+                write!(to, ", and is writing {} of block {}", found.generation, found.number)
+            }
             None => write!(to, ", and differs from byte {at} on"),
         }
     }

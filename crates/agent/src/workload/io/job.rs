@@ -96,7 +96,10 @@ impl Job {
     pub fn new(spec: &Io, number: u32, part: Part) -> Result<Self> {
         let jobs = f64::from(spec.jobs);
         // Of a fixed count, the first jobs have one more where it cannot be shared evenly.
-        let share = |count| count / u64::from(spec.jobs) + u64::from(u64::from(number) < count % u64::from(spec.jobs));
+        let share = |count| {
+            count / u64::from(spec.jobs)
+                + u64::from(u64::from(number) < count % u64::from(spec.jobs))
+        };
         let mut random = SplitMix(spec.seed ^ (u64::from(number) << 32));
         let cursor = match spec.pattern {
             IoPattern::Random => random.below(part.count),
@@ -168,8 +171,12 @@ impl Job {
                 return Ok(());
             }
             (Kind::Sync, Err(error)) => bail!("fdatasync failed: {error}"),
-            (Kind::Read, Err(error)) => bail!("reading {} bytes at offset {offset} failed: {error}", self.block),
-            (Kind::Write, Err(error)) => bail!("writing {} bytes at offset {offset} failed: {error}", self.block),
+            (Kind::Read, Err(error)) => {
+                bail!("reading {} bytes at offset {offset} failed: {error}", self.block)
+            }
+            (Kind::Write, Err(error)) => {
+                bail!("writing {} bytes at offset {offset} failed: {error}", self.block)
+            }
             (_, Ok(moved)) => moved as u64,
         };
         let verb = if kind == Kind::Read { "reading" } else { "writing" };

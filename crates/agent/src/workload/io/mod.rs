@@ -99,7 +99,8 @@ impl WorkloadKind for IoFill {
 fn own_disk(direct: bool) -> Result<File> {
     let path = std::env::var_os(DISK_VARIABLE).context("the node has no disk")?;
     let path = Path::new(&path);
-    open(path, direct).with_context(|| format!("the node's disk ({}) cannot be opened", path.display()))
+    open(path, direct)
+        .with_context(|| format!("the node's disk ({}) cannot be opened", path.display()))
 }
 
 /// Opens a disk to read and write.
@@ -241,14 +242,18 @@ fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<(
         let start = |job| std::thread::Builder::new().spawn_scoped(scope, || one(job));
         let threads = jobs.iter_mut().map(start).collect::<std::io::Result<Vec<_>>>()?;
         let lost = |_| bail!("a job's thread has failed");
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(lost)).fold(Ok(()), Result::and)
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(lost))
+            .fold(Ok(()), Result::and)
     })
     .map_err(|error| anyhow!("{error:#}"))
 }
 
 fn outcome(done: &Done, block: u32) -> Outcome {
     let mut outcome = Outcome::default();
-    let [reads, writes, syncs] = [&done.reads, &done.writes, &done.syncs].map(|one| one.count() as f64);
+    let [reads, writes, syncs] =
+        [&done.reads, &done.writes, &done.syncs].map(|one| one.count() as f64);
     outcome
         .set("operations", reads + writes)
         .set("reads", reads)
@@ -320,7 +325,10 @@ mod tests {
                     assert_eq!(values["bytes"], 5000.0 * 4096.0);
                     let syncs = (values["writes"] / 100.0).floor();
                     assert!((syncs - 2.0..=syncs).contains(&values["fdatasyncs"]), "{values:?}");
-                    assert!(values["read_min_ns"] > 0.0 && values["read_p50_ns"] <= values["read_p99_ns"]);
+                    assert!(
+                        values["read_min_ns"] > 0.0
+                            && values["read_p50_ns"] <= values["read_p99_ns"]
+                    );
                     assert!(values["write_p999_ns"] <= values["write_max_ns"]);
                 }
             }
@@ -360,7 +368,10 @@ mod tests {
         std::thread::sleep(Duration::from_millis(200));
         other.set_len(9 * 4096).unwrap();
         let why = reader.join().unwrap().unwrap_err().to_string();
-        assert!(why.starts_with("reading 4096 bytes at offset ") && why.contains("ended after 0"), "{why}");
+        assert!(
+            why.starts_with("reading 4096 bytes at offset ") && why.contains("ended after 0"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -170,7 +170,9 @@ impl Ring {
         let (_, _, completion) = self.ring.split();
         for entry in completion {
             let buffer = entry.user_data() as usize;
-            let Some(Slot { operation, begin_ns }) = self.under_way[buffer].take() else { continue };
+            let Some(Slot { operation, begin_ns }) = self.under_way[buffer].take() else {
+                continue;
+            };
             let result = match entry.result() {
                 moved @ 0.. => Ok(moved as usize),
                 error => Err(Errno::from_raw_os_error(-error)),

@@ -1,0 +1,118 @@
+"""Disks of guests: each device gives back what was written, as the workload itself checks; a command of the
+user's own finds its disk on every platform; and none of it is left.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hypertare.protocol.records import NodeReady, TaskResult
+from hypertare.runs.store import Store
+from tests.integration.lab import Lab, Traces, summary
+
+pytestmark = [pytest.mark.guest, pytest.mark.timeout(900)]
+
+STUDY = """
+name = "disks"
+question = "What does a disk cost?"
+factors."sut.disk_device" = ["virtio-blk", "virtio-scsi", "nvme", "ahci"]
+[sut]
+memory = "160M"
+accelerator = "tcg"
+platforms = ["native", "container", "guest"]
+disk_directory = "{directory}"
+disk_cache = "none"
+disk_aio = "native"
+[workloads.mixed]
+type = "io"
+span = "2M"
+depth = 8
+jobs = 2
+read = "60%"
+sync_every = 20
+count = 400
+duration = "20s"
+[workloads.calls]
+type = "io"
+engine = "pread"
+span = "1M"
+block = "8K"
+pattern = "sequential"
+rate = 100
+duration = "500ms"
+[design]
+warmup = 0
+min_trials = 2
+max_trials = 2
+blocks_per_boot = 2
+min_boots = 1
+"""
+
+
+def test_each_device_gives_back_what_was_written(lab: Lab, tmp_path: Path) -> None:
+    directory = tmp_path / "medium"
+    directory.mkdir()
+    lab.study(STUDY.format(directory=directory))
+    before = Traces.now()
+    ran = lab.run("run", "study.toml", "--out", "run", patience_s=600)
+    assert ran.status == 0, ran
+    run = lab.work / "run"
+    found = summary(run)
+    assert found["failed"] == []
+    assert list(directory.iterdir()) == []
+    with Store.open(run) as store:
+        argv = {
+            one.node: " ".join(one.vmm_argv)
+            for _, bench in store.benches()
+            for one in bench
+            if isinstance(one, NodeReady) and one.vmm
+        }
+        results = [
+            (trial.planned.workload, record)
+            for trial in store.trials()
+            for record in store.records(trial.planned.id)
+            if isinstance(record, TaskResult) and record.purpose.role == "io"
+        ]
+    devices = ("virtio-blk-pci", "scsi-hd", "nvme", "ide-hd")
+    assert [sum(f"-device {one}," in words for words in argv.values()) for one in devices] == [
+        1
+    ] * 4
+    assert all("aio=native,cache.direct=on,cache.no-flush=off" in words for words in argv.values())
+    # Natively, in a container, and in the four guests.
+    assert len(results) == 2 * 2 * 6
+    for workload, one in results:
+        values = one.values
+        if workload == "mixed":
+            assert values["operations"] == 400 and values["fdatasyncs"] >= 5, values
+            assert values["reads"] > 150 and values["writes"] > 80, values
+            assert values["sync_p50_ns"] > 0
+        else:
+            # Half a second at 100 a second; a late one is begun all the same.
+            assert 1 <= values["reads"] <= 51 and values["writes"] == 0, values
+    responses = {one["response"] for one in found["estimates"] if one["platform"] == "guest"}
+    assert {
+        "iops",
+        "throughput",
+        "read_p99",
+        "write_p50",
+        "sync_p50",
+        "cpu_per_operation",
+    } <= responses
+    lab.assert_nothing_left(before)
+
+
+def test_a_command_finds_the_disk_on_every_platform(lab: Lab) -> None:
+    script = (
+        "printf weighed | dd of=$HYPERTARE_DISK bs=4096 seek=3 conv=notrunc 2>/dev/null && "
+        "dd if=$HYPERTARE_DISK bs=4096 skip=3 count=1 2>/dev/null | head -c 7 | grep -q weighed"
+    )
+    before = Traces.now()
+    ran = lab.run(
+        "weigh", "--min-trials", "2", "--max-trials", "2", "--warmup", "0", "--disk", "memory",
+        "--disk-size", "2M", "--accelerator", "tcg", "--memory", "192M", "--out", "run", script,
+    )  # fmt: skip
+    assert ran.status == 0, ran
+    assert summary(lab.work / "run")["failed"] == []
+    lab.assert_nothing_left(before)

@@ -1,0 +1,109 @@
+"""Work on disks: what is refused before anything starts, and what trials say of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hypertare.base.errors import InputError
+from hypertare.design import planner
+from hypertare.design.design import make
+from hypertare.protocol import plan
+from hypertare.protocol.phase import PHASE, Phase
+from hypertare.protocol.records import TaskResult
+from hypertare.study import StudyFile
+from hypertare.workloads.io import IO
+
+TEXT = """
+name = "disk"
+question = "?"
+machine = "{machine}"
+[sut]
+platforms = {platforms}
+{sut}
+[workloads.work]
+type = "io"
+{keys}
+"""
+
+
+def study(
+    keys: str = "", sut: str = "", machine: str = "local", platforms: str = '["native", "guest"]'
+) -> StudyFile:
+    text = TEXT.format(keys=keys, sut=sut, machine=machine, platforms=platforms)
+    return StudyFile(text, "disk.toml")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("block = 1000", "a multiple of 512"),
+        ('block = "4K"\nspan = "6K"', "no multiple of 'block'"),
+        ('engine = "pread"\ndepth = 2', "one operation at a time"),
+        ('span = "64K"\ndepth = 9', "needs two for each"),
+        ('span = "64K"\njobs = 16', "raise 'span'"),
+        ("depth = 0", "depth"),
+        ("read = 2", "percent"),
+        ("rate = 0", "rate"),
+        ("sync_every = 0", "sync_every"),
+    ],
+)
+def test_nonsense_is_refused(keys: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        study(keys).study()
+
+
+@pytest.mark.parametrize(
+    ("sut", "said"),
+    [
+        ('disk_directory = "here"', "no path from the root"),
+        ('disk_cache = "none"', "the disk is in memory"),
+        ('disk_aio = "native"', "past the host's page cache"),
+        ('disk_device = "nvme"\nmachine_type = "microvm"', "no PCI"),
+        ('disk_device = "ahci"\ndisk_iothread = true', "disks of virtio"),
+        ('disk_cache = "fast"', "disk_cache"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(sut: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        study(sut=sut).study()
+
+
+def test_who_has_no_disk_is_refused() -> None:
+    with pytest.raises(InputError, match="leave them out"):
+        study(machine="emulated", platforms='["native", "xen"]').study()
+    with pytest.raises(InputError, match="the emulated machine sees none of those"):
+        study(machine="emulated", sut='disk_directory = "/tmp"', platforms='["native"]').study()
+    burning = study(sut='disk_device = "nvme"').text.replace('"io"', '"burn"')
+    with pytest.raises(InputError, match="for the disk that workloads of the type 'io' have"):
+        StudyFile(burning, "disk.toml").study()
+
+
+def test_every_system_under_test_has_a_disk_of_the_largest_span() -> None:
+    keys = 'span = "1M"\nfactors = { "workloads.work.span" = ["1M", "8M"] }'
+    file = study(keys, sut='disk_directory = "/tmp"', platforms='["native", "container"]')
+    (plot, *_) = make(file.study(), 1).plots
+    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    cells = {variant.node: file.cell(variant.levels) for variant in plot.variants}
+    bench = planner.make_bench(file.study(), plot, cells, on)
+    assert [node.disk for node in bench.nodes] == 2 * [plan.Disk(bytes=8 << 20, directory=Path("/tmp"))]
+
+
+def test_figures_come_from_what_the_task_counted() -> None:
+    values = {
+        "elapsed_s": 0.5,
+        "operations": 1000.0,
+        "bytes": 4096000.0,
+        "read_p50_ns": 90_000.0,
+        "read_p99_ns": 120_000.0,
+    }
+    purpose = plan.Purpose(role="io")
+    result = TaskResult(
+        node="host", trial=1, phase=PHASE, task="io", values=values, purpose=purpose
+    )
+    phase = Phase.of([result])
+    found = IO.measure(phase)
+    assert found["iops"] == 2000.0 and found["throughput"] == 8_192_000.0
+    assert found["read_p50"] == pytest.approx(90e-6) and found["write_p50"] is None
+    assert IO.measure_machine(phase, 0.25) == {"cpu_per_operation": 0.25e-3}
