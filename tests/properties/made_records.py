@@ -86,6 +86,8 @@ _VALUES: dict[str, dict[str, float]] = {
         "elapsed_s": 1.0,
         "operations": 9000.0,
         "bytes": 36864000.0,
+        "user_s": 0.1,
+        "system_s": 0.6,
         "read_p50_ns": 50000.0,
         "read_p99_ns": 90000.0,
         "read_p999_ns": 90000.0,
