@@ -14,6 +14,7 @@ from tests.integration.lab import until
 
 _KEPT = ("PATH", "LANG", "PYTHONPATH", "HYPERTARE_AGENT")
 _PATIENCE_S = 60.0
+_DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 class MadeCluster:
@@ -80,13 +81,28 @@ class MadeCluster:
         self.workers[name].send_signal(signal.SIGKILL)
         self.workers[name].wait()
 
+    def end(self) -> None:
+        """The scheduler, as if its host had gone."""
+        assert self._scheduler is not None
+        self._scheduler.send_signal(signal.SIGKILL)
+        self._scheduler.wait()
+
     def _start(self, kind: str, *options: str, name: str | None = None) -> subprocess.Popen[bytes]:
         home = self.home(name or kind)
         home.mkdir()
         kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
         with (self.place / f"{name or kind}.log").open("wb") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.dask_{kind}", *options],
+                # A test that is killed leaves none of them.
+                [
+                    "setpriv",
+                    "--pdeathsig",
+                    "KILL",
+                    sys.executable,
+                    "-m",
+                    f"distributed.cli.dask_{kind}",
+                    *options,
+                ],
                 cwd=home,
                 env={**kept, "HOME": str(home), "TMPDIR": str(home), **self._mark},
                 stdin=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ import uuid
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,13 +87,12 @@ def connected(address: str, tell: Callable[[str], None]) -> Iterator[Cluster]:
     with warnings.catch_warnings():
         # Of versions that differ, which are checked below, and of plans that are large.
         warnings.simplefilter("ignore")
-        try:
-            client = client_of(address, timeout=_PATIENCE_S, set_as_default=False)
-        except (OSError, ValueError, RuntimeError) as error:
+        client = _answering(lambda: client_of(address, timeout=_PATIENCE_S, set_as_default=False))
+        if isinstance(client, BaseException):
             raise MachineError(
-                f"No Dask scheduler answers at {address} ({_first_line(error)}).",
+                f"No Dask scheduler answers at {address} ({_first_line(client)}).",
                 "Start one there (`dask scheduler`), or correct --cluster.",
-            ) from None
+            )
         try:
             cluster = Cluster(client, address, tell)
             try:
@@ -103,6 +102,22 @@ def connected(address: str, tell: Callable[[str], None]) -> Iterator[Cluster]:
         finally:
             with suppress(Exception):
                 client.close(timeout=_PATIENCE_S)
+
+
+def _answering(connect: Callable[[], Any]) -> Any:
+    """What it gives or raises. It may wait for ever for somebody who has listened and says nothing."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(connect())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="cluster-connect")
+    thread.start()
+    thread.join(_PATIENCE_S + 1)
+    return found[0] if found else TimeoutError(f"no answer in {_PATIENCE_S} s")
 
 
 @dataclass
@@ -133,7 +148,8 @@ class Cluster:
         self._keys = itertools.count()
         self._numbers = itertools.count()
         self._checks = Checks()
-        self._tasks: set[Any] = set()
+        self._tasks: dict[Any, tuple[_Asked, str | None]] = {}
+        """Those under way, for whom, and the worker that each is meant for."""
         self._turn = 0
         """What an earlier turn asked for was ended."""
         self._lock = threading.Lock()
@@ -164,7 +180,7 @@ class Cluster:
         """The scheduler has the workers drop what runs, and they kill it within a second."""
         with self._lock:
             self._turn += 1
-            tasks, self._tasks = list(self._tasks), set()
+            tasks, self._tasks = list(self._tasks), {}
         if tasks:
             with suppress(Exception):
                 self._client.cancel(tasks, force=True)
@@ -220,6 +236,19 @@ class Cluster:
             if waits and not was_told and not self._is_over.is_set():
                 self._tell(f"{self._address} has no worker: waiting for one (Ctrl-C ends the run)")
             was_told = waits
+            self._send_elsewhere()
+
+    def _send_elsewhere(self) -> None:
+        """What was meant for a worker that is lost: the engine would wait for its return, although it may
+        give it to others.
+        """
+        with self._lock:
+            tasks = [(task, *of) for task, of in self._tasks.items()]
+        for task, asked, worker in tasks:
+            if worker is not None and worker not in self._workers and self._take_out(task):
+                with suppress(Exception):
+                    self._client.cancel([task], force=True)
+                self._send(asked, None)
 
     def _introduction(self) -> str:
         count, text = len(self._workers), f"cluster: {self._address}"
@@ -250,7 +279,7 @@ class Cluster:
                 allow_other_workers=worker is not None,
                 pure=False,
             )
-            self._tasks.add(task)
+            self._tasks[task] = asked, worker
         task.add_done_callback(lambda task: self._hand_on(asked, task))
 
     def _hand_on(self, asked: _Asked, task: Any) -> None:
@@ -259,14 +288,15 @@ class Cluster:
             self._pool.submit(self._take_in, asked, task)
 
     def _take_in(self, asked: _Asked, task: Any) -> None:
+        if not self._take_out(task):
+            return
         try:
             answer = self._answer(task)
-            self._drop(task)
             if answer.versions:
                 raise _unlike(f"Worker {answer.worker}", answer.versions)
             if answer.booted is None:
                 self._bring(asked, answer)
-                self._send(asked, answer.worker.address)
+                self._send(asked, answer.worker.address if asked.copies > 1 else None)
                 return
             with self._lock:
                 asked.answers.append(answer)
@@ -274,14 +304,18 @@ class Cluster:
             if is_last:
                 asked.future.set_result(self._compared(asked))
         except BaseException as error:
-            self._drop(task)
-            with self._lock:
-                if not asked.future.done():
-                    asked.future.set_exception(error)
+            self._fail(asked, error)
 
-    def _drop(self, task: Any) -> None:
+    def _take_out(self, task: Any) -> bool:
+        """Whether it was under way until now."""
         with self._lock:
-            self._tasks.discard(task)
+            return self._tasks.pop(task, None) is not None
+
+    def _fail(self, asked: _Asked, error: BaseException) -> None:
+        """Of two copies the first that fails is heard; of what was ended anyway it is no matter why."""
+        is_over = asked.turn != self._turn
+        with suppress(InvalidStateError):
+            asked.future.set_exception(HypertareError("the run was ended") if is_over else error)
 
     def _answer(self, task: Any) -> Answer:
         """Raises:
@@ -340,7 +374,8 @@ class Cluster:
 
     def _gone(self, error: BaseException) -> HypertareError:
         return HypertareError(
-            f"The scheduler at {self._address} is gone ({_first_line(error)}).", _GOES_ON
+            f"The scheduler at {self._address} is gone ({getattr(error, 'reason', _first_line(error))}).",
+            _GOES_ON,
         )
 
     # --- files
