@@ -52,6 +52,11 @@ class Forging(executor.Processes):
 
 worker._processes = lambda made=Forging(): made
 """
+DYING = """
+import os
+from hypertare.machines.cluster import worker
+worker._processes = lambda: os._exit(1)
+"""
 OLDER = """
 import importlib.metadata
 import distributed.versions
@@ -213,6 +218,18 @@ def test_a_lost_worker_is_waited_for_and_its_batch_run_again(far: Far, own: Made
         own.add("next")
         thread.join(60)
     assert [one.error for one in found] == [None, None]
+
+
+def test_a_boot_that_workers_die_of_is_given_up(far: Far, tmp_path: Path) -> None:
+    allowed = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+    with MadeCluster(tmp_path / "dying", allowed) as dying:
+        dying.add("dying", preload=DYING)
+        far.cluster = dying
+        with pytest.raises(
+            HypertareError, match="lost with 1 worker, the last at tcp://"
+        ) as caught:
+            far.far(1)
+    assert "too little memory" in str(caught.value.do)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import uuid
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,7 +154,7 @@ class Cluster:
         """What an earlier turn asked for was ended."""
         self._lock = threading.Lock()
         self._sending: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._pool = ThreadPoolExecutor(_AT_ONCE, "cluster")
+        self._may_bring = threading.Semaphore(_AT_ONCE)
         self._is_over = threading.Event()
         self._workers: dict[str, int] = {}
         self._checked = 0
@@ -188,7 +188,6 @@ class Cluster:
     def close(self) -> None:
         self._is_over.set()
         self.end()
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     # --- workers
 
@@ -283,9 +282,10 @@ class Cluster:
         task.add_done_callback(lambda task: self._hand_on(asked, task))
 
     def _hand_on(self, asked: _Asked, task: Any) -> None:
-        """To threads that may wait: the one that hears of ends is one for all."""
-        with suppress(RuntimeError):
-            self._pool.submit(self._take_in, asked, task)
+        """To a thread that may wait, and that nobody waits for at the end: the one that hears of ends is
+        one for all.
+        """
+        threading.Thread(target=self._take_in, args=(asked, task), daemon=True).start()
 
     def _take_in(self, asked: _Asked, task: Any) -> None:
         if not self._take_out(task):
@@ -331,9 +331,11 @@ class Cluster:
         except FutureCancelledError as error:
             raise self._gone(error) from None
         except KilledWorker as error:
+            count = error.allowed_failures + 1
+            lost = f"{count} workers, one after the other" if count > 1 else "1 worker"
+            last = getattr(error.last_worker, "address", error.last_worker)
             raise HypertareError(
-                f"A boot was lost with {error.allowed_failures + 1} workers, one after the other, the last "
-                f"at {getattr(error.last_worker, 'address', error.last_worker)}.",
+                f"A boot was lost with {lost}, the last at {last}.",
                 f"Their logs say why they ended; often a host has too little memory. {_GOES_ON}",
             ) from None
         except Exception as error:
@@ -428,7 +430,7 @@ class Cluster:
         asked.sent[worker.address] += 1
         if asked.sent[worker.address] > _MOST_SENT:
             raise HypertareError(f"Worker {worker} does not keep the files that it is sent.")
-        with self._sending[worker.address], self._losing(worker):
+        with self._sending[worker.address], self._may_bring, self._losing(worker):
             # Another boot may have brought them meanwhile.
             for digest in self._call(worker, there.missing, list(answer.missing)):
                 self._bring_one(worker, digest)
