@@ -94,15 +94,7 @@ class MadeCluster:
         with (self.place / f"{name or kind}.log").open("wb") as log:
             return subprocess.Popen(
                 # A test that is killed leaves none of them.
-                [
-                    "setpriv",
-                    "--pdeathsig",
-                    "KILL",
-                    sys.executable,
-                    "-m",
-                    f"distributed.cli.dask_{kind}",
-                    *options,
-                ],
+                [*_DIES_WITH_US, sys.executable, "-m", f"distributed.cli.dask_{kind}", *options],
                 cwd=home,
                 env={**kept, "HOME": str(home), "TMPDIR": str(home), **self._mark},
                 stdin=subprocess.DEVNULL,
