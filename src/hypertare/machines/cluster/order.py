@@ -10,6 +10,8 @@ from hypertare.machines.executor import Booted
 
 PACKAGES = ("hypertare", "distributed")
 """Of one version everywhere."""
+PART = 8 << 20
+"""Bytes of a file in one message, before they are compressed."""
 
 
 @dataclass(frozen=True)

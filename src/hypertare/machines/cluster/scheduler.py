@@ -21,10 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import zstandard
+
 from hypertare.base.digests import Digests
 from hypertare.base.errors import DiffersError, HypertareError, InputError, MachineError
 from hypertare.machines.cluster.checks import Checks
-from hypertare.machines.cluster.order import PACKAGES, Answer, Order, Worker, versions
+from hypertare.machines.cluster.order import PACKAGES, PART, Answer, Order, Worker, versions
 from hypertare.machines.emulated import first_difference
 from hypertare.machines.executor import Boot, Booted
 from hypertare.machines.qemu_files import firmware, libraries
@@ -33,8 +35,6 @@ _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\]]+):([0-9]{1
 _LOOPBACK = re.compile(r"127\.[0-9.]+|localhost|\[::1\]")
 _PATIENCE_S = 10
 _LOOK_S = 1.0
-_PART = 8 << 20
-"""Bytes of a file in one message."""
 _AT_ONCE = 8
 """Workers that are sent files at the same time."""
 _MOST_SENT = 3
@@ -438,12 +438,13 @@ class Cluster:
     def _bring_one(self, worker: Worker, digest: str) -> None:
         from hypertare.machines.cluster import worker as there
 
-        path = self._places[digest]
+        path, compressor = self._places[digest], zstandard.ZstdCompressor()
         with path.open("rb") as file:
-            part, first = file.read(_PART), True
+            part, first = file.read(PART), True
             while True:
-                following = file.read(_PART)
-                self._call(worker, there.take, digest, part, first, not following)
+                following = file.read(PART)
+                packed = compressor.compress(part)
+                self._call(worker, there.take, digest, packed, first, not following)
                 if not following:
                     return
                 part, first = following, False

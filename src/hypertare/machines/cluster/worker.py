@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
+import zstandard
 from distributed import get_worker
 
 from hypertare.base.errors import MachineError
 from hypertare.machines.cluster.brought import Brought
-from hypertare.machines.cluster.order import Answer, Order, Worker, versions
+from hypertare.machines.cluster.order import PART, Answer, Order, Worker, versions
 from hypertare.machines.executor import Boot, BootFiles, Processes
 
 _UNWANTED = ("cancelled", "resumed", "released", "forgotten")
@@ -64,8 +65,9 @@ def missing(digests: Sequence[str]) -> list[str]:
     return _brought().look(digests)[0]
 
 
-def take(digest: str, part: bytes, first: bool, last: bool) -> None:
-    """The next part of a file."""
+def take(digest: str, packed: bytes, first: bool, last: bool) -> None:
+    """The next part of a file, compressed."""
+    part = zstandard.ZstdDecompressor().decompress(packed, max_output_size=PART)
     _brought().take(digest, part, first=first, last=last)
 
 
