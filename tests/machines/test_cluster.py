@@ -70,7 +70,7 @@ worker.versions = lambda: {"hypertare": "0.0.9", "distributed": None}
 
 
 class Far(Made):
-    """A machine whose boots a cluster carries out; `said` is what a person was told."""
+    """A machine whose boots a cluster carries out; `said` is what a person reads."""
 
     def __init__(self, place: Path, cluster: MadeCluster) -> None:
         super().__init__(place)
@@ -124,7 +124,7 @@ def far(tmp_path: Path, cluster: MadeCluster) -> Far:
     return Far(tmp_path, cluster)
 
 
-def told(outputs: list[Output]) -> list[Any]:
+def seen(outputs: list[Output]) -> list[Any]:
     return [(one.records, one.error, one.fingerprint) for one in outputs]
 
 
@@ -146,7 +146,7 @@ def test_it_is_as_on_this_host_and_some_boots_run_twice(far: Far) -> None:
     with connected(far.cluster.address, far.said.append) as there:
         outputs = far.on(there, *range(8))
         checked = there._checked
-    assert told(outputs) == told(far.on(None, *range(8)))
+    assert seen(outputs) == seen(far.on(None, *range(8)))
     assert far.runs == 8 + checked + 8 and checked >= 1
     assert [one.error for one in outputs] == [None] * 8
     (said,) = far.said

@@ -32,7 +32,7 @@ _NOISE = "is not connected to host network"
 
 @dataclass(frozen=True)
 class BootFiles:
-    """The files of one boot. Without `emulator` it is the distribution's QEMU. `beside` is a directory
+    """The files of one boot. Without `emulator` it is the distribution's QEMU. `runtime` is a directory
     with the emulator's libraries and firmware, for a host that may lack them.
     """
 
@@ -41,7 +41,7 @@ class BootFiles:
     initramfs: tuple[Path, ...]
     hypervisor: Path | None = None
     emulator: Path | None = None
-    beside: Path | None = None
+    runtime: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Processes:
             process = self._start(boot, files, errors)
             self._await(process, boot.limit_s, records, is_wanted)
             said = _content(errors).decode(errors="replace")
-        if process.returncode == 0 or _has_told_all(records):
+        if process.returncode == 0 or _has_last_record(records):
             return None
         if process.returncode < 0:
             return (
@@ -172,7 +172,7 @@ class Processes:
         records: BinaryIO,
         is_wanted: Callable[[], bool],
     ) -> None:
-        """Until it ends, or has told everything: not every kernel then finds its way down, for a
+        """Until it ends, or has reported everything: not every kernel then finds its way down, for a
         NIC's driver may wait for ever for its last poll.
         """
         deadline = time.monotonic() + limit_s
@@ -181,7 +181,7 @@ class Processes:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(min(left, _LOOK_S))
                     return
-                if _has_told_all(records):
+                if _has_last_record(records):
                     process.wait(min(left, _GOING_DOWN_S))
                     return
         except subprocess.TimeoutExpired:
@@ -207,7 +207,7 @@ class Processes:
             f"--records={_path(records)}",
             f"--console={_path(printed)}",
             *([f"--emulator={of.emulator}"] if of.emulator else []),
-            *([f"--beside={of.beside}"] if of.beside else []),
+            *([f"--runtime={of.runtime}"] if of.runtime else []),
         ]
         with self._lock:
             if self._closed:
@@ -235,7 +235,7 @@ def is_complete(raw: bytes) -> bool:
     return bool(lines) and lines[-1].startswith(b'{"record":"teardown"')
 
 
-def _has_told_all(records: BinaryIO) -> bool:
+def _has_last_record(records: BinaryIO) -> bool:
     size = os.fstat(records.fileno()).st_size
     tail = os.pread(records.fileno(), _MOST_TEARDOWN, max(0, size - _MOST_TEARDOWN))
     return tail.endswith(b"\n") and is_complete(tail)
@@ -264,5 +264,5 @@ def _tail(printed: bytes) -> tuple[str, ...]:
     """The last lines that the kernel and init printed, printable characters only."""
     text = printed[-65536:].decode(errors="replace")
     lines = ["".join(c for c in line if c.isprintable())[:400] for line in text.splitlines()]
-    told = (line for line in lines if line.strip() and not line.endswith(_END))
-    return tuple(told)[-MAX_CONSOLE_LINES:]
+    kept = (line for line in lines if line.strip() and not line.endswith(_END))
+    return tuple(kept)[-MAX_CONSOLE_LINES:]

@@ -1,4 +1,4 @@
-"""The files that a QEMU needs beside itself: firmware of a PC, and shared libraries."""
+"""The runtime of a QEMU: firmware of a PC, and shared libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypertare.base.errors import MachineError
 FIRMWARE = ("bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 """What runs on a PC before its kernel does; Debian's comes in a package of its own."""
 LOADER = "ld-linux-x86-64.so.2"
-"""As the agent starts it (`emulate --beside`)."""
+"""As the agent starts it (`emulate --runtime`)."""
 _LOADER_AT = Path("/lib64") / LOADER
 _LIBRARY = re.compile(r"^\s*(\S+) => (/\S+) \(0x[0-9a-f]+\)$")
 

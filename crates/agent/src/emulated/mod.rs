@@ -86,13 +86,13 @@ fn emulate(options: &Emulate) -> Result<u8> {
         return Ok(0);
     }
     let files = files(options)?;
-    let beside = options.beside.as_deref();
-    let mut ended = run(line.clone(), beside, &files)?;
+    let runtime = options.runtime.as_deref();
+    let mut ended = run(line.clone(), runtime, &files)?;
     // Asked for only then, because it takes a process.
     let has_sandbox = || options.emulator.is_some() || jail::has_sandbox();
     if ended == Some(Ended::Exited(1)) && !has_sandbox() {
         eprintln!("warning: {NO_SANDBOX}");
-        ended = run(without_sandbox(line), beside, &files)?;
+        ended = run(without_sandbox(line), runtime, &files)?;
     }
     match ended {
         None => Ok(REFUSED as u8),
@@ -102,9 +102,9 @@ fn emulate(options: &Emulate) -> Result<u8> {
 }
 
 /// How the machine ended, unless it may not be started here, which it then has said.
-fn run(line: Vec<String>, beside: Option<&Path>, files: &[File; 6]) -> Result<Option<Ended>> {
+fn run(line: Vec<String>, runtime: Option<&Path>, files: &[File; 6]) -> Result<Option<Ended>> {
     let (lifeline, _held) = std::io::pipe()?;
-    let mut machine = match start(line, beside, &lifeline, files) {
+    let mut machine = match start(line, runtime, &lifeline, files) {
         Ok(machine) => machine,
         Err(error) => {
             eprintln!("{AGENT_PREFIX}{:#}", explain_refusal(&error));
@@ -148,15 +148,15 @@ fn files(options: &Emulate) -> Result<[File; 6]> {
 /// Own namespaces: QEMU sees no network, and with it dies whatever it starts.
 fn start(
     line: Vec<String>,
-    beside: Option<&Path>,
+    runtime: Option<&Path>,
     lifeline: &impl AsRawFd,
     files: &[File; 6],
 ) -> Result<Child> {
     let nothing = File::open("/dev/null")?;
     let mut arguments = vec![INSIDE.to_owned()];
-    if let Some(beside) = beside {
-        let place = beside.to_str().with_context(|| format!("{beside:?} is no UTF-8"))?;
-        arguments.extend(["--beside".to_owned(), place.to_owned()]);
+    if let Some(runtime) = runtime {
+        let place = runtime.to_str().with_context(|| format!("{runtime:?} is no UTF-8"))?;
+        arguments.extend(["--runtime".to_owned(), place.to_owned()]);
     }
     arguments.push("--".to_owned());
     arguments.extend(line);
@@ -197,7 +197,7 @@ fn await_end(machine: &mut Child) -> Result<Ended> {
 #[derive(Args)]
 pub struct Inside {
     #[arg(long)]
-    beside: Option<PathBuf>,
+    runtime: Option<PathBuf>,
     #[arg(last = true, required = true)]
     line: Vec<String>,
 }
@@ -213,7 +213,7 @@ pub fn inside(arguments: &Inside) -> ExitCode {
     }
 }
 
-fn become_qemu(Inside { beside, line }: &Inside) -> Result<std::convert::Infallible> {
+fn become_qemu(Inside { runtime, line }: &Inside) -> Result<std::convert::Infallible> {
     // SAFETY: the outside has put it there; nobody else owns this number.
     let lifeline = unsafe { OwnedFd::from_raw_fd(LIFELINE) };
     rustix::io::fcntl_setfd(&lifeline, rustix::io::FdFlags::CLOEXEC)
@@ -221,8 +221,8 @@ fn become_qemu(Inside { beside, line }: &Inside) -> Result<std::convert::Infalli
     // Ctrl-C in a terminal is the controller's to hear.
     let _ = rustix::process::setsid();
     enter_directory()?;
-    if let Some(beside) = beside {
-        bring(beside).with_context(|| format!("what lies in {beside:?} for the emulator"))?;
+    if let Some(runtime) = runtime {
+        bring(runtime).with_context(|| format!("what lies in {runtime:?} for the emulator"))?;
     }
     let most = rustix::process::Rlimit { current: Some(MOST_OUTPUT), maximum: Some(MOST_OUTPUT) };
     rustix::process::setrlimit(rustix::process::Resource::Fsize, most)?;
@@ -236,8 +236,8 @@ fn become_qemu(Inside { beside, line }: &Inside) -> Result<std::convert::Infalli
         bail!("whoever started this has ended");
     }
     let (program, rest) = line.split_first().context("no program is given")?;
-    let mut command = Command::new(if beside.is_some() { LOADER } else { program.as_str() });
-    if beside.is_some() {
+    let mut command = Command::new(if runtime.is_some() { LOADER } else { program.as_str() });
+    if runtime.is_some() {
         command.args(["--inhibit-cache", "--library-path", LIBRARIES, "--argv0", PROGRAM, program]);
     }
     // Both are found under the same name, in lists of processes and in what they say.
@@ -258,13 +258,13 @@ fn enter_directory() -> Result<()> {
 
 /// Binds libraries and firmware to places where QEMU's user may look: the directories above them may be
 /// closed to it.
-fn bring(beside: &Path) -> Result<()> {
+fn bring(runtime: &Path) -> Result<()> {
     std::fs::create_dir(LIBRARIES)?;
-    mount_bind(beside.join(LIBRARIES), LIBRARIES).context(LIBRARIES)?;
+    mount_bind(runtime.join(LIBRARIES), LIBRARIES).context(LIBRARIES)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", SHARED, "tmpfs", flags, c"mode=0755").context(SHARED)?;
     std::fs::create_dir(OF_QEMU)?;
-    mount_bind(beside.join(FIRMWARE), OF_QEMU).context(FIRMWARE)
+    mount_bind(runtime.join(FIRMWARE), OF_QEMU).context(FIRMWARE)
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub struct Emulate {
     /// Directory with the libraries (lib) and the firmware (firmware) that the emulator is to use in
     /// place of this host's
     #[arg(long, requires = "emulator")]
-    pub beside: Option<PathBuf>,
+    pub runtime: Option<PathBuf>,
     /// Nanoseconds of virtual time that its CPUs may be apart
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=MOST_QUANTUM))]
     pub quantum: u64,

@@ -16,7 +16,7 @@ PART = 8 << 20
 
 @dataclass(frozen=True)
 class Order:
-    """One boot (`executor.Boot`). `beside`: libraries and firmware by their names."""
+    """One boot (`executor.Boot`). `runtime`: the emulator's libraries and firmware by their names."""
 
     options: tuple[str, ...]
     limit_s: float
@@ -26,13 +26,13 @@ class Order:
     initramfs: tuple[str, ...]
     hypervisor: str | None
     emulator: str
-    beside: Mapping[str, str]
+    runtime: Mapping[str, str]
 
     def digests(self) -> Iterator[str]:
         yield from (self.agent, self.kernel, *self.initramfs, self.emulator)
         if self.hypervisor is not None:
             yield self.hypervisor
-        yield from self.beside.values()
+        yield from self.runtime.values()
 
 
 @dataclass(frozen=True)

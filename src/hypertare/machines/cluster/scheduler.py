@@ -143,7 +143,7 @@ class Cluster:
         self._tell = tell
         self._digests = Digests()
         self._places: dict[str, Path] = {}
-        self._beside: dict[Path, dict[str, Path]] = {}
+        self._runtimes: dict[Path, dict[str, Path]] = {}
         self._name = f"hypertare-{uuid.uuid4().hex}"
         self._keys = itertools.count()
         self._numbers = itertools.count()
@@ -226,15 +226,15 @@ class Cluster:
                 )
 
     def _watch(self) -> None:
-        was_told = False
+        was_said = False
         while not self._is_over.wait(_LOOK_S):
             with suppress(Exception):
                 # Whom a worker does not fit hears of it when a boot meets it.
                 self._workers = dict(self._client.nthreads())
             waits = not self._workers and bool(self._tasks)
-            if waits and not was_told and not self._is_over.is_set():
+            if waits and not was_said and not self._is_over.is_set():
                 self._tell(f"{self._address} has no worker: waiting for one (Ctrl-C ends the run)")
-            was_told = waits
+            was_said = waits
             self._send_elsewhere()
 
     def _send_elsewhere(self) -> None:
@@ -392,10 +392,10 @@ class Cluster:
                 "--cluster brings hypertare's own emulator to the workers, and it cannot be had here.",
                 "Why: hypertare image build emulator",
             )
-        beside = self._beside.get(files.emulator)
-        if beside is None:
-            beside = _beside(files.emulator)
-            self._beside[files.emulator] = beside
+        runtime = self._runtimes.get(files.emulator)
+        if runtime is None:
+            runtime = _runtime(files.emulator)
+            self._runtimes[files.emulator] = runtime
         return Order(
             boot.options,
             boot.limit_s,
@@ -405,7 +405,7 @@ class Cluster:
             tuple(map(self._named, files.initramfs)),
             self._named(files.hypervisor) if files.hypervisor else None,
             self._named(files.emulator),
-            {name: self._named(path) for name, path in beside.items()},
+            {name: self._named(path) for name, path in runtime.items()},
         )
 
     def _named(self, path: Path) -> str:
@@ -471,7 +471,7 @@ class Cluster:
             raise HypertareError(f"Worker {worker} takes no files: {_first_line(error)}") from None
 
 
-def _beside(emulator: Path) -> dict[str, Path]:
+def _runtime(emulator: Path) -> dict[str, Path]:
     found = {f"lib/{name}": path for name, path in libraries(emulator).items()}
     return found | {f"firmware/{n}": path for n, path in firmware(emulator).items() if path}
 

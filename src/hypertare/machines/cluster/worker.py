@@ -51,7 +51,7 @@ def boot(order: Order, wanted: Mapping[str, str | None]) -> Answer:
             tuple(map(brought.path, order.initramfs)),
             brought.path(order.hypervisor) if order.hypervisor else None,
             brought.path(order.emulator),
-            brought.folder(order.beside),
+            brought.folder(order.runtime),
         )
         made = Boot(order.options, order.limit_s, order.steps, files)
         booted = _processes().boot(made, partial(_is_wanted, me, me.get_current_task()))
