@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -39,10 +38,14 @@ class MadeCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in (*self.workers.values(), self._scheduler):
-            if process is not None:
-                process.kill()
-                process.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Ends all of it."""
+        self.end()
+        for process in self.workers.values():
+            process.kill()
+            process.wait()
 
     @property
     def _file(self) -> Path:
@@ -78,13 +81,13 @@ class MadeCluster:
         until(lambda: "Registered to" in self.log(name), f"worker {name}", _PATIENCE_S)
 
     def kill(self, name: str) -> None:
-        self.workers[name].send_signal(signal.SIGKILL)
+        self.workers[name].kill()
         self.workers[name].wait()
 
     def end(self) -> None:
-        """The scheduler, as if its host had gone."""
+        """Of the scheduler, as if its host had gone."""
         assert self._scheduler is not None
-        self._scheduler.send_signal(signal.SIGKILL)
+        self._scheduler.kill()
         self._scheduler.wait()
 
     def _start(self, kind: str, *options: str, name: str | None = None) -> subprocess.Popen[bytes]:

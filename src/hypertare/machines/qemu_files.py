@@ -41,7 +41,8 @@ def libraries(program: Path) -> dict[str, Path]:
         MachineError: the loader does not say.
     """
     found = {LOADER: _LOADER_AT}
-    for line in lines_of(_LOADER_AT, "--list", str(program)):
+    # None of those for processors like this host's: another host may have an older one.
+    for line in lines_of(_LOADER_AT, "--glibc-hwcaps-mask", "none", "--list", str(program)):
         if match := _LIBRARY.match(line):
             found.setdefault(match[1], Path(match[2]))
     return found
