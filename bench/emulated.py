@@ -30,6 +30,7 @@ from common import NotMeasured, Row
 
 from hypertare.machines.batch import Batch, Pc
 from hypertare.machines.emulated import EmulatedMachine
+from hypertare.machines.executor import Threads
 from hypertare.machines.image import cpio, emulator
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.cache import Cache
@@ -139,7 +140,7 @@ def boots_s(image: Image, count: int, at_once: int) -> float:
         machine = EmulatedMachine(
             common.agent(),
             {NOTHING.pc.image: image},
-            jobs=at_once,
+            executor=Threads(at_once),
             cache=Cache(Path(place)),
             emulator=emulator.build(),
         )

@@ -24,6 +24,7 @@ from hypertare.engine.open_cells import place_of
 from hypertare.machines import batch
 from hypertare.machines.batch import Batch
 from hypertare.machines.emulated import EmulatedMachine
+from hypertare.machines.executor import Threads
 from hypertare.machines.image import emulator
 from hypertare.machines.image.build import build
 from hypertare.machines.image.cache import Cache
@@ -90,7 +91,11 @@ def lost_of(boots: Sequence[Batch], on: Surroundings, ours: Emulator | None) -> 
     lost = 0
     with tempfile.TemporaryDirectory() as place:
         machine = EmulatedMachine(
-            common.agent(), on.images, jobs=JOBS, cache=Cache(Path(place)), emulator=ours
+            common.agent(),
+            on.images,
+            executor=Threads(JOBS),
+            cache=Cache(Path(place)),
+            emulator=ours,
         )
         with machine:
             for number, (boot, output) in enumerate(

@@ -23,6 +23,7 @@ from elftools.elf.elffile import ELFFile
 from hypertare.base import paths
 from hypertare.machines.batch import Batch, Pc
 from hypertare.machines.emulated import EmulatedMachine
+from hypertare.machines.executor import Threads
 from hypertare.machines.image import cpio, emulator
 from hypertare.machines.image.build import build
 from hypertare.machines.image.cache import Cache
@@ -191,7 +192,7 @@ def test_a_seed_moves_address_spaces_and_random_numbers_and_repeats_them(tmp_pat
     machine = EmulatedMachine(
         paths.agent_binary(),
         images,
-        jobs=3,
+        executor=Threads(3),
         cache=Cache(tmp_path / "cache"),
         emulator=emulator.build(),
     )

@@ -12,6 +12,7 @@ from hypertare.design.pc import Pc
 from hypertare.design.profiles import GUEST_INITRAMFS, GUEST_KERNEL
 from hypertare.machines.batch import Batch
 from hypertare.machines.emulated import EmulatedMachine, Output
+from hypertare.machines.executor import Threads
 from hypertare.machines.image import emulator
 from hypertare.machines.image.build import build
 from hypertare.machines.image.cache import Cache
@@ -158,7 +159,7 @@ def test_what_a_kvm_host_cannot_give_is_said(tmp_path: Path) -> None:
     machine = EmulatedMachine(
         paths.agent_binary(),
         images,
-        jobs=3,
+        executor=Threads(3),
         cache=Cache(tmp_path / "cache"),
         emulator=emulator.build(),
     )

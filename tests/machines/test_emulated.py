@@ -14,6 +14,7 @@ import pytest
 from hypertare.base.errors import DiffersError
 from hypertare.machines.batch import Batch, Pc
 from hypertare.machines.emulated import EmulatedMachine, _digest_of, first_difference
+from hypertare.machines.executor import Threads
 from hypertare.machines.image.cache import Cache
 from hypertare.protocol import plan
 
@@ -61,10 +62,9 @@ class Made:
         self.agent.chmod(0o755)
 
     def machine(self, **options: object) -> EmulatedMachine:
-        cache = Cache(self.place / "cache")
-        return EmulatedMachine(
-            self.agent, {("debian", "emulated"): self.image}, cache=cache, **options
-        )  # type: ignore[arg-type, dict-item]
+        options = {"cache": Cache(self.place / "cache"), **options}
+        images = {("debian", "emulated"): self.image}
+        return EmulatedMachine(self.agent, images, **options)  # type: ignore[arg-type]
 
     def run(self, *batches: Batch, **options: object) -> list:
         with self.machine(**options) as machine:
@@ -101,7 +101,7 @@ def test_the_wall_clock_repeats_nothing(made: Made) -> None:
 
 def test_equal_machines_are_booted_once(made: Made) -> None:
     made.write("time.sleep(0.2)" + TELL)
-    outputs = made.run(batch(1), batch(2), batch(1), batch(1), jobs=4)
+    outputs = made.run(batch(1), batch(2), batch(1), batch(1), executor=Threads(4))
     assert made.runs == 2
     assert [one.reused for one in outputs] == [False, False, True, True]
     assert [one.records[0].text for one in outputs] == [f"--seed={n}" for n in (1, 2, 1, 1)]
@@ -109,13 +109,13 @@ def test_equal_machines_are_booted_once(made: Made) -> None:
 
 
 def test_by_the_wall_clock_equal_machines_are_two(made: Made) -> None:
-    made.run(batch(clock="wall"), batch(clock="wall"), jobs=2)
+    made.run(batch(clock="wall"), batch(clock="wall"), executor=Threads(2))
     assert made.runs == 2
 
 
 def test_outputs_come_in_the_order_of_the_batches(made: Made) -> None:
     made.write("time.sleep(0.3 if '--seed=0' in sys.argv else 0)" + TELL)
-    outputs = made.run(*[batch(seed) for seed in range(6)], jobs=4)
+    outputs = made.run(*[batch(seed) for seed in range(6)], executor=Threads(4))
     assert [one.records[0].text for one in outputs] == [f"--seed={n}" for n in range(6)]
 
 
@@ -240,7 +240,7 @@ def test_a_failed_machine_says_why_and_is_not_kept(made: Made, body: str, said: 
 def test_a_caller_that_has_enough_ends_what_runs(made: Made) -> None:
     made.write("time.sleep(0 if '--seed=0' in sys.argv else 60)" + TELL)
     began = time.monotonic()
-    with made.machine(jobs=3) as machine:
+    with made.machine(executor=Threads(3)) as machine:
         outputs = machine.run([batch(seed) for seed in range(8)])
         next(outputs)
         outputs.close()

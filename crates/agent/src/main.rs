@@ -29,7 +29,7 @@ enum Verb {
     Task(process::Arguments),
     /// Boot one guest, print the records that tell how it went, and end it
     Guest(vmm::boot::Boot),
-    Emulate(emulated::Emulate),
+    Emulate(Box<emulated::Emulate>),
     #[command(name = emulated::INSIDE, hide = true)]
     EmulateInside(emulated::Inside),
     #[command(hide = true)]

@@ -58,6 +58,14 @@ Jobs = Annotated[
         show_default=False,
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="In virtual time, boot the machines on the workers of a Dask scheduler: tcp://HOST:8786.",
+        show_default=False,
+    ),
+]
 RunDirectory = Annotated[
     Path | None,
     typer.Option(

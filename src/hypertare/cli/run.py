@@ -13,6 +13,7 @@ import typer
 from hypertare.base.units import human_duration
 from hypertare.cli.options import (
     AskedStudy,
+    Cluster,
     Fresh,
     HugePages,
     Jobs,
@@ -58,6 +59,7 @@ def run(
     ] = None,
     out: RunDirectory = None,
     jobs: Jobs = None,
+    cluster: Cluster = None,
     fresh: Fresh = False,
     allow_module_reload: ModuleReload = False,
     allow_huge_pages: HugePages = False,
@@ -106,18 +108,22 @@ def run(
         file.override(set_ or [], quick)
     prepared = prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
-    manner = Manner(jobs, fresh, allow).checked(prepared)
+    manner = Manner(jobs, fresh, allow, cluster).checked(prepared)
     if out is not None and not resume:
         Store.check_vacant(out)
     if dry_run:
         show_design(prepared, json, manner)
         return
-    with Watch(prepared.study) as watch:
+    with manner.connected(_say) as manner, Watch(prepared.study) as watch:
         on = surroundings(prepared, watch.tell, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
         loading.later(*FINISHED_WITH)
         ended = carry_out(prepared, on, folder, watch, resume=resume, manner=manner, asked=asked)
     finish(folder, ended, json=outputs.STDOUT if json else None)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def asked_study(study: str | None) -> StudyFile:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from hypertare.base.errors import InputError
 from hypertare.engine.prepare import Prepared
 from hypertare.machines.host.needs import NOTHING, Permissions, require_root
+
+if TYPE_CHECKING:
+    from hypertare.machines.executor import Executor
 
 
 @dataclass(frozen=True)
@@ -15,13 +21,16 @@ class Manner:
     """How a run goes about its machine; it changes no result.
 
     Of an emulated machine's batches `jobs`: how many at once, by default one a CPU in virtual time and
-    one in all by the wall clock; `fresh`: run what is known already, and compare. Of this host
+    one in all by the wall clock; `fresh`: run what is known already, and compare; `cluster`: the address
+    of a Dask scheduler whose workers boot them, and once it is connected `executor`. Of this host
     `allow`: what may be changed for the run.
     """
 
     jobs: int | None = None
     fresh: bool = False
     allow: Permissions = NOTHING
+    cluster: str | None = None
+    executor: Executor | None = None
 
     def checked(self, prepared: Prepared) -> Manner:
         """With the number of jobs filled in.
@@ -36,6 +45,8 @@ class Manner:
                 "same time disturb each other, and none repeats.",
                 "Leave them out, or set machine = 'emulated' and clock = 'virtual'.",
             )
+        if self.cluster is not None:
+            self._check_cluster(self.cluster, prepared)
         for option, allowed, wanted in (
             ("--allow-module-reload", self.allow.module_reload, "sut.paging"),
             ("--allow-huge-pages", self.allow.huge_pages, 'sut.pages = "2M"'),
@@ -44,6 +55,39 @@ class Manner:
                 _check_allowed(option, wanted, prepared)
         jobs = self.jobs or (1 if alone else len(os.sched_getaffinity(0)))
         return replace(self, jobs=jobs)
+
+    def _check_cluster(self, address: str, prepared: Prepared) -> None:
+        from hypertare.machines.cluster.scheduler import check_address
+
+        check_address(address)
+        if not prepared.study.clock_kind.repeats:
+            raise InputError(
+                "--cluster is for virtual time: by the wall clock a figure is one host's, and boots on "
+                "several hosts are not replicates of each other.",
+                "Leave it out, or set machine = 'emulated' and clock = 'virtual'.",
+            )
+        if self.jobs is not None and self.executor is None:
+            raise InputError(
+                "--jobs says how many boots this host carries out at a time; with --cluster its workers "
+                "do, each as many as it has threads.",
+                "Leave --jobs out, and start workers with --nthreads N.",
+            )
+
+    @contextmanager
+    def connected(self, tell: Callable[[str], None]) -> Iterator[Manner]:
+        """With the workers of its cluster, where it names one; `tell` hears of them.
+
+        Raises:
+            InputError: Dask's `distributed` is not installed.
+            MachineError: the scheduler does not answer, or a worker does not fit.
+        """
+        if self.cluster is None:
+            yield self
+            return
+        from hypertare.machines.cluster.scheduler import connected
+
+        with connected(self.cluster, tell) as cluster:
+            yield replace(self, executor=cluster)
 
 
 def _check_allowed(option: str, wanted: str, prepared: Prepared) -> None:

@@ -25,13 +25,14 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hypertare_plan::{AGENT_PREFIX, Accelerator, REFUSED};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::mount::{MountFlags, mount, mount_bind};
 
 use crate::process::namespaces::{SCRATCH, make_private, map_ids, mount_scratch};
 use crate::process::spawn::{Child, Ended, Spawn, explain_refusal};
@@ -57,6 +58,14 @@ const CONSOLE: RawFd = 9;
 /// How the emulator is started: by its name in the directory, for where it lies QEMU's user may not look.
 const EMULATOR: &str = "./qemu-system-x86_64";
 
+/// What comes with an emulator from elsewhere: its loader and libraries, and the firmware that it looks for
+/// in the distribution's places, which a host without QEMU does not have.
+const LIBRARIES: &str = "lib";
+const LOADER: &str = "./lib/ld-linux-x86-64.so.2";
+const FIRMWARE: &str = "firmware";
+const SHARED: &str = "/usr/share";
+const OF_QEMU: &str = "/usr/share/qemu";
+
 /// Bytes of records, and of what is printed, beyond which the kernel ends QEMU.
 const MOST_OUTPUT: u64 = 256 << 20;
 
@@ -77,12 +86,13 @@ fn emulate(options: &Emulate) -> Result<u8> {
         return Ok(0);
     }
     let files = files(options)?;
-    let mut ended = run(line.clone(), &files)?;
+    let runtime = options.runtime.as_deref();
+    let mut ended = run(line.clone(), runtime, &files)?;
     // Asked for only then, because it takes a process.
     let has_sandbox = || options.emulator.is_some() || jail::has_sandbox();
     if ended == Some(Ended::Exited(1)) && !has_sandbox() {
         eprintln!("warning: {NO_SANDBOX}");
-        ended = run(without_sandbox(line), &files)?;
+        ended = run(without_sandbox(line), runtime, &files)?;
     }
     match ended {
         None => Ok(REFUSED as u8),
@@ -92,9 +102,9 @@ fn emulate(options: &Emulate) -> Result<u8> {
 }
 
 /// How the machine ended, unless it may not be started here, which it then has said.
-fn run(line: Vec<String>, files: &[File; 6]) -> Result<Option<Ended>> {
+fn run(line: Vec<String>, runtime: Option<&Path>, files: &[File; 6]) -> Result<Option<Ended>> {
     let (lifeline, _held) = std::io::pipe()?;
-    let mut machine = match start(line, &lifeline, files) {
+    let mut machine = match start(line, runtime, &lifeline, files) {
         Ok(machine) => machine,
         Err(error) => {
             eprintln!("{AGENT_PREFIX}{:#}", explain_refusal(&error));
@@ -136,9 +146,20 @@ fn files(options: &Emulate) -> Result<[File; 6]> {
 }
 
 /// Own namespaces: QEMU sees no network, and with it dies whatever it starts.
-fn start(line: Vec<String>, lifeline: &impl AsRawFd, files: &[File; 6]) -> Result<Child> {
+fn start(
+    line: Vec<String>,
+    runtime: Option<&Path>,
+    lifeline: &impl AsRawFd,
+    files: &[File; 6],
+) -> Result<Child> {
     let nothing = File::open("/dev/null")?;
-    let arguments = [INSIDE.to_owned(), "--".to_owned()].into_iter().chain(line).collect();
+    let mut arguments = vec![INSIDE.to_owned()];
+    if let Some(runtime) = runtime {
+        let place = runtime.to_str().with_context(|| format!("{runtime:?} is no UTF-8"))?;
+        arguments.extend(["--runtime".to_owned(), place.to_owned()]);
+    }
+    arguments.push("--".to_owned());
+    arguments.extend(line);
     let namespaces = libc::CLONE_NEWUSER
         | libc::CLONE_NEWPID
         | libc::CLONE_NEWNS
@@ -175,13 +196,15 @@ fn await_end(machine: &mut Child) -> Result<Ended> {
 
 #[derive(Args)]
 pub struct Inside {
+    #[arg(long)]
+    runtime: Option<PathBuf>,
     #[arg(last = true, required = true)]
     line: Vec<String>,
 }
 
 /// Becomes QEMU, which the kernel then kills when the outside ends, however that ends.
 pub fn inside(arguments: &Inside) -> ExitCode {
-    match become_qemu(&arguments.line) {
+    match become_qemu(arguments) {
         Ok(never) => match never {},
         Err(error) => {
             eprintln!("{AGENT_PREFIX}{error:#}");
@@ -190,7 +213,7 @@ pub fn inside(arguments: &Inside) -> ExitCode {
     }
 }
 
-fn become_qemu(line: &[String]) -> Result<std::convert::Infallible> {
+fn become_qemu(Inside { runtime, line }: &Inside) -> Result<std::convert::Infallible> {
     // SAFETY: the outside has put it there; nobody else owns this number.
     let lifeline = unsafe { OwnedFd::from_raw_fd(LIFELINE) };
     rustix::io::fcntl_setfd(&lifeline, rustix::io::FdFlags::CLOEXEC)
@@ -198,6 +221,9 @@ fn become_qemu(line: &[String]) -> Result<std::convert::Infallible> {
     // Ctrl-C in a terminal is the controller's to hear.
     let _ = rustix::process::setsid();
     enter_directory()?;
+    if let Some(runtime) = runtime {
+        bring(runtime).with_context(|| format!("what lies in {runtime:?} for the emulator"))?;
+    }
     let most = rustix::process::Rlimit { current: Some(MOST_OUTPUT), maximum: Some(MOST_OUTPUT) };
     rustix::process::setrlimit(rustix::process::Resource::Fsize, most)?;
     jail()?.enter().context("keeping QEMU from this host")?;
@@ -210,8 +236,12 @@ fn become_qemu(line: &[String]) -> Result<std::convert::Infallible> {
         bail!("whoever started this has ended");
     }
     let (program, rest) = line.split_first().context("no program is given")?;
+    let mut command = Command::new(if runtime.is_some() { LOADER } else { program.as_str() });
+    if runtime.is_some() {
+        command.args(["--inhibit-cache", "--library-path", LIBRARIES, "--argv0", PROGRAM, program]);
+    }
     // Both are found under the same name, in lists of processes and in what they say.
-    let error = Command::new(program).arg0(PROGRAM).args(rest).exec();
+    let error = command.arg0(PROGRAM).args(rest).exec();
     Err(error).with_context(|| format!("{program} cannot be started; is QEMU installed?"))
 }
 
@@ -224,6 +254,17 @@ fn enter_directory() -> Result<()> {
         std::os::unix::fs::symlink(format!("/proc/self/fd/{descriptor}"), name)?;
     }
     Ok(())
+}
+
+/// Binds libraries and firmware to places where QEMU's user may look: the directories above them may be
+/// closed to it.
+fn bring(runtime: &Path) -> Result<()> {
+    std::fs::create_dir(LIBRARIES)?;
+    mount_bind(runtime.join(LIBRARIES), LIBRARIES).context(LIBRARIES)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", SHARED, "tmpfs", flags, c"mode=0755").context(SHARED)?;
+    std::fs::create_dir(OF_QEMU)?;
+    mount_bind(runtime.join(FIRMWARE), OF_QEMU).context(FIRMWARE)
 }
 
 #[cfg(test)]

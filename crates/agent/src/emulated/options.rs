@@ -60,6 +60,10 @@ pub struct Emulate {
     /// The emulator of virtual time, to start in place of the distribution's QEMU, which has one CPU
     #[arg(long)]
     pub emulator: Option<PathBuf>,
+    /// Directory with the libraries (lib) and the firmware (firmware) that the emulator is to use in
+    /// place of this host's
+    #[arg(long, requires = "emulator")]
+    pub runtime: Option<PathBuf>,
     /// Nanoseconds of virtual time that its CPUs may be apart
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=MOST_QUANTUM))]
     pub quantum: u64,

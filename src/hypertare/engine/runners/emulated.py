@@ -23,6 +23,7 @@ from hypertare.engine.waves import Waves
 from hypertare.machine_kinds.emulated import EMULATED as KIND
 from hypertare.machines.accelerator import require_qemu
 from hypertare.machines.emulated import EmulatedMachine
+from hypertare.machines.executor import Threads
 from hypertare.machines.host.needs import Permissions
 from hypertare.machines.image import bird, emulator
 from hypertare.machines.image import programs as real
@@ -112,7 +113,7 @@ def _machine(on: Surroundings, manner: Manner) -> EmulatedMachine:
     return EmulatedMachine(
         paths.agent_binary(),
         images,
-        jobs=manner.jobs or 1,
+        executor=manner.executor or Threads(manner.jobs or 1),
         fresh=manner.fresh,
         emulator=on.emulator,
     )

@@ -1,5 +1,5 @@
 """Things made once and kept: packages, sources, kernels, initramfs archives, the emulator, records of
-virtual time, modelled page walks.
+virtual time, modelled page walks, files that a worker of a cluster was sent.
 
 An entry is a directory that appears whole, by a rename, or not at all. It holds `entry.json` with
 what it is and the SHA-256 of every file in it; a file is checked when it is opened, so a damaged
@@ -39,6 +39,7 @@ Kind = Literal[
     "virtual",
     "walks",
     "roots",
+    "brought",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Progress = Callable[[str], None]

@@ -1,0 +1,1 @@
+"""Boots of emulated machines on the workers of a Dask cluster."""

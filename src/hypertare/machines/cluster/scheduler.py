@@ -1,0 +1,494 @@
+"""The controller's side: boots as tasks of a Dask scheduler.
+
+A task goes to any worker. One that lacks a file answers which, is sent it, and has the task again. The
+engine runs the task of a lost worker elsewhere; some tasks run on two workers, whose records must be
+equal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import threading
+import uuid
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from hypertare.base.digests import Digests
+from hypertare.base.errors import DiffersError, HypertareError, InputError, MachineError
+from hypertare.machines.cluster.checks import Checks
+from hypertare.machines.cluster.order import PACKAGES, PART, Answer, Order, Worker, versions
+from hypertare.machines.emulated import first_difference
+from hypertare.machines.executor import Boot, Booted
+from hypertare.machines.qemu_files import firmware, libraries
+
+_ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\]]+):([0-9]{1,5})")
+_LOOPBACK = re.compile(r"127\.[0-9.]+|localhost|\[::1\]")
+_PATIENCE_S = 10
+_LOOK_S = 1.0
+_AT_ONCE = 8
+"""Workers that are sent files at the same time."""
+_MOST_SENT = 3
+"""Times that one worker is sent files for one boot."""
+_GOES_ON = "What was written down is kept, and --resume goes on with it."
+
+
+def check_address(address: str) -> None:
+    """Raises:
+    InputError: it is none of a scheduler.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match[3]) < 1 << 16:
+        raise InputError(
+            f"--cluster: {address!r} is no address of a Dask scheduler.",
+            "Write it as the scheduler prints it: tcp://HOST:8786, or with TLS tls://HOST:8786.",
+        )
+
+
+@contextmanager
+def connected(address: str, tell: Callable[[str], None]) -> Iterator[Cluster]:
+    """The cluster of a scheduler; nothing of ours runs there afterwards.
+
+    Args:
+        address: the scheduler's.
+        tell: hears what a person should know.
+
+    Raises:
+        InputError: Dask's `distributed` is not installed.
+        MachineError: nothing answers there, or something that is no scheduler of the same version.
+    """
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(
+            "--cluster needs Dask's `distributed`, which is not installed beside hypertare.",
+            "pip install 'hypertare[cluster]'",
+        ) from None
+    for name in ("distributed", "tornado", "asyncio"):
+        # All that they log is an error that is raised here as well.
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    match = _ADDRESS.fullmatch(address)
+    if match and match[1] == "tcp" and not _LOOPBACK.fullmatch(match[2]):
+        tell(
+            f"warning: nothing proves who is behind {address}, and whoever reaches it can run programs on "
+            "its workers: give the scheduler TLS (tls://) where others use the network"
+        )
+    # It is written with few types.
+    client_of: Any = distributed.Client
+    with warnings.catch_warnings():
+        # Of versions that differ, which are checked below, and of plans that are large.
+        warnings.simplefilter("ignore")
+        client = _answering(lambda: client_of(address, timeout=_PATIENCE_S, set_as_default=False))
+        if isinstance(client, BaseException):
+            raise MachineError(
+                f"No Dask scheduler answers at {address} ({_first_line(client)}).",
+                "Start one there (`dask scheduler`), or correct --cluster.",
+            )
+        try:
+            cluster = Cluster(client, address, tell)
+            try:
+                yield cluster
+            finally:
+                cluster.close()
+        finally:
+            with suppress(Exception):
+                client.close(timeout=_PATIENCE_S)
+
+
+def _answering(connect: Callable[[], Any]) -> Any:
+    """What it gives or raises. It may wait for ever for somebody who has listened and says nothing."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(connect())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="cluster-connect")
+    thread.start()
+    thread.join(_PATIENCE_S + 1)
+    return found[0] if found else TimeoutError(f"no answer in {_PATIENCE_S} s")
+
+
+@dataclass
+class _Asked:
+    """A boot that was submitted, in one copy or two, and the answers so far."""
+
+    boot: Boot
+    order: Order
+    number: int
+    copies: int
+    turn: int
+    future: Future[Booted] = field(default_factory=Future)
+    answers: list[Answer] = field(default_factory=list)
+    sent: Counter[str] = field(default_factory=Counter)
+
+
+class Cluster:
+    """The executor of boots on the workers of a scheduler."""
+
+    def __init__(self, client: Any, address: str, tell: Callable[[str], None]) -> None:
+        self._client = client
+        self._address = address
+        self._tell = tell
+        self._digests = Digests()
+        self._places: dict[str, Path] = {}
+        self._runtimes: dict[Path, dict[str, Path]] = {}
+        self._name = f"hypertare-{uuid.uuid4().hex}"
+        self._keys = itertools.count()
+        self._numbers = itertools.count()
+        self._checks = Checks()
+        self._tasks: dict[Any, tuple[_Asked, str | None]] = {}
+        """Those under way, for whom, and the worker that each is meant for."""
+        self._turn = 0
+        """What an earlier turn asked for was ended."""
+        self._lock = threading.Lock()
+        self._sending: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._may_bring = threading.Semaphore(_AT_ONCE)
+        self._is_over = threading.Event()
+        self._workers: dict[str, int] = {}
+        self._checked = 0
+        self._look()
+        tell(self._introduction())
+        threading.Thread(target=self._watch, daemon=True, name="cluster-workers").start()
+
+    @property
+    def jobs(self) -> int:
+        return max(1, sum(self._workers.values()))
+
+    def submit(self, boot: Boot) -> Future[Booted]:
+        with self._lock:
+            pair = self._checks.pair(sorted(self._workers))
+        asked = _Asked(
+            boot, self._order(boot), next(self._numbers), len(pair or (None,)), self._turn
+        )
+        for worker in pair or (None,):
+            self._send(asked, worker)
+        return asked.future
+
+    def end(self) -> None:
+        """The scheduler has the workers drop what runs, and they kill it within a second."""
+        with self._lock:
+            self._turn += 1
+            tasks, self._tasks = list(self._tasks), {}
+        if tasks:
+            with suppress(Exception):
+                self._client.cancel(tasks, force=True)
+
+    def close(self) -> None:
+        self._is_over.set()
+        self.end()
+
+    # --- workers
+
+    def _look(self) -> None:
+        """Which there are now; of new ones whether they fit.
+
+        Raises:
+            MachineError: one does not, or the scheduler is gone.
+        """
+        try:
+            found = dict(self._client.nthreads())
+            if found.keys() - self._workers.keys():
+                self._check_versions()
+        except HypertareError:
+            raise
+        except Exception as error:
+            raise self._gone(error) from None
+        self._workers = found
+
+    def _check_versions(self) -> None:
+        """Raises:
+        MachineError: a worker, or the scheduler, is of other versions or no Linux on x86-64.
+        """
+        found = self._client.get_versions(packages=list(PACKAGES))
+        machines = {"The scheduler": found["scheduler"]}
+        machines |= {f"Worker {address}": one for address, one in found["workers"].items()}
+        for who, one in machines.items():
+            host, theirs = one["host"], {name: one["packages"].get(name) for name in PACKAGES}
+            if theirs != versions():
+                raise _unlike(who, theirs)
+            if who != "The scheduler" and (host["OS"], host["machine"]) != ("Linux", "x86_64"):
+                raise MachineError(
+                    f"{who} is {host['OS']} on {host['machine']}, and the emulator that is brought there "
+                    "needs Linux on x86-64.",
+                    "Take it out of the cluster.",
+                )
+
+    def _watch(self) -> None:
+        was_said = False
+        while not self._is_over.wait(_LOOK_S):
+            with suppress(Exception):
+                # Whom a worker does not fit hears of it when a boot meets it.
+                self._workers = dict(self._client.nthreads())
+            waits = not self._workers and bool(self._tasks)
+            if waits and not was_said and not self._is_over.is_set():
+                self._tell(f"{self._address} has no worker: waiting for one (Ctrl-C ends the run)")
+            was_said = waits
+            self._send_elsewhere()
+
+    def _send_elsewhere(self) -> None:
+        """What was meant for a worker that is lost: the engine would wait for its return, although it may
+        give it to others.
+        """
+        with self._lock:
+            tasks = [(task, *of) for task, of in self._tasks.items()]
+        for task, asked, worker in tasks:
+            if worker is not None and worker not in self._workers and self._take_out(task):
+                with suppress(Exception):
+                    self._client.cancel([task], force=True)
+                self._send(asked, None)
+
+    def _introduction(self) -> str:
+        count, text = len(self._workers), f"cluster: {self._address}"
+        text += (
+            f", {count} worker{'s' * (count != 1)}, {sum(self._workers.values())} boots at a time"
+        )
+        with suppress(Exception):
+            if link := self._client.dashboard_link:
+                text += f"; dashboard: {link}"
+        return text
+
+    # --- tasks
+
+    def _send(self, asked: _Asked, worker: str | None) -> None:
+        from hypertare.machines.cluster import worker as there
+
+        with self._lock:
+            if asked.turn != self._turn:
+                return
+            task = self._client.submit(
+                there.boot,
+                asked.order,
+                versions(),
+                # Tasks of one name are one group, which the scheduler hands out as workers get free.
+                key=(self._name, next(self._keys)),
+                priority=-asked.number,
+                workers=[worker] if worker else None,
+                allow_other_workers=worker is not None,
+                pure=False,
+            )
+            self._tasks[task] = asked, worker
+        task.add_done_callback(lambda task: self._hand_on(asked, task))
+
+    def _hand_on(self, asked: _Asked, task: Any) -> None:
+        """To a thread that may wait, and that nobody waits for at the end: the one that hears of ends is
+        one for all.
+        """
+        threading.Thread(target=self._take_in, args=(asked, task), daemon=True).start()
+
+    def _take_in(self, asked: _Asked, task: Any) -> None:
+        if not self._take_out(task):
+            return
+        try:
+            answer = self._answer(task)
+            if answer.versions:
+                raise _unlike(f"Worker {answer.worker}", answer.versions)
+            if answer.booted is None:
+                self._bring(asked, answer)
+                self._send(asked, answer.worker.address if asked.copies > 1 else None)
+                return
+            with self._lock:
+                asked.answers.append(answer)
+                is_last = len(asked.answers) == asked.copies
+            if is_last:
+                asked.future.set_result(self._compared(asked))
+        except BaseException as error:
+            self._fail(asked, error)
+
+    def _take_out(self, task: Any) -> bool:
+        """Whether it was under way until now."""
+        with self._lock:
+            return self._tasks.pop(task, None) is not None
+
+    def _fail(self, asked: _Asked, error: BaseException) -> None:
+        """Of two copies the first that fails is heard; of what was ended anyway it is no matter why."""
+        is_over = asked.turn != self._turn
+        with suppress(InvalidStateError):
+            asked.future.set_exception(HypertareError("the run was ended") if is_over else error)
+
+    def _answer(self, task: Any) -> Answer:
+        """Raises:
+        HypertareError: the task failed.
+        """
+        from distributed.client import FutureCancelledError
+        from distributed.scheduler import KilledWorker
+
+        try:
+            answer = task.result()
+        except HypertareError:
+            raise
+        except FutureCancelledError as error:
+            raise self._gone(error) from None
+        except KilledWorker as error:
+            count = error.allowed_failures + 1
+            lost = f"{count} workers, one after the other" if count > 1 else "1 worker"
+            last = getattr(error.last_worker, "address", error.last_worker)
+            raise HypertareError(
+                f"A boot was lost with {lost}, the last at {last}.",
+                f"Their logs say why they ended; often a host has too little memory. {_GOES_ON}",
+            ) from None
+        except Exception as error:
+            self._check_versions()
+            raise HypertareError(
+                f"A boot failed on a worker of {self._address}: {_first_line(error)}", _GOES_ON
+            ) from None
+        if not isinstance(answer, Answer):
+            raise HypertareError(f"A worker of {self._address} answered with {type(answer)}.")
+        return answer
+
+    def _compared(self, asked: _Asked) -> Booted:
+        """The first of two that are the same.
+
+        Raises:
+            DiffersError: they are not.
+        """
+        whole = [answer for answer in asked.answers if answer.booted and answer.booted.is_whole]
+        chosen = (whole or asked.answers)[0].booted
+        assert chosen is not None
+        if len(whole) == 2 and whole[0].booted and whole[1].booted:
+            one, other = sorted(whole, key=lambda answer: answer.worker.address)
+            if one.worker.address == other.worker.address:
+                # One of the two chosen workers was lost.
+                return chosen
+            assert one.booted is not None and other.booted is not None
+            where = (f"on {one.worker.address}", f"on {other.worker.address}")
+            difference = first_difference(one.booted.raw, other.booted.raw, where)
+            if difference is not None:
+                raise DiffersError(
+                    f"The records of fingerprint {(asked.boot.fingerprint or '')[:16]} differ between "
+                    f"two workers, {one.worker} and {other.worker}, first in {difference}",
+                    "Virtual time did not repeat there: `--fresh --jobs 1` says which is wrong. Please "
+                    "report it, with both records.",
+                )
+            self._checked += 1
+        return chosen
+
+    def _gone(self, error: BaseException) -> HypertareError:
+        return HypertareError(
+            f"The scheduler at {self._address} is gone ({getattr(error, 'reason', _first_line(error))}).",
+            _GOES_ON,
+        )
+
+    # --- files
+
+    def _order(self, boot: Boot) -> Order:
+        """Raises:
+        MachineError: there is no emulator to bring.
+        """
+        files = boot.files
+        if files.emulator is None:
+            raise MachineError(
+                "--cluster brings hypertare's own emulator to the workers, and it cannot be had here.",
+                "Why: hypertare image build emulator",
+            )
+        runtime = self._runtimes.get(files.emulator)
+        if runtime is None:
+            runtime = _runtime(files.emulator)
+            self._runtimes[files.emulator] = runtime
+        return Order(
+            boot.options,
+            boot.limit_s,
+            boot.steps,
+            self._named(files.agent),
+            self._named(files.kernel),
+            tuple(map(self._named, files.initramfs)),
+            self._named(files.hypervisor) if files.hypervisor else None,
+            self._named(files.emulator),
+            {name: self._named(path) for name, path in runtime.items()},
+        )
+
+    def _named(self, path: Path) -> str:
+        digest = self._digests.of(path)
+        self._places[digest] = path
+        return digest
+
+    def _bring(self, asked: _Asked, answer: Answer) -> None:
+        """Sends a worker what it lacks.
+
+        Raises:
+            HypertareError: it does not keep what it is sent, or a file has changed here.
+        """
+        from hypertare.machines.cluster import worker as there
+
+        worker = answer.worker
+        for digest in answer.damaged:
+            self._tell(
+                f"warning: worker {worker} had a damaged copy of {self._places[digest].name}; "
+                "it is sent anew"
+            )
+        asked.sent[worker.address] += 1
+        if asked.sent[worker.address] > _MOST_SENT:
+            raise HypertareError(f"Worker {worker} does not keep the files that it is sent.")
+        with self._sending[worker.address], self._may_bring, self._losing(worker):
+            # Another boot may have brought them meanwhile.
+            for digest in self._call(worker, there.missing, list(answer.missing)):
+                self._bring_one(worker, digest)
+
+    def _bring_one(self, worker: Worker, digest: str) -> None:
+        from hypertare.machines.cluster import worker as there
+
+        path, compressor = self._places[digest], zstandard.ZstdCompressor()
+        with path.open("rb") as file:
+            part, first = file.read(PART), True
+            while True:
+                following = file.read(PART)
+                packed = compressor.compress(part)
+                self._call(worker, there.take, digest, packed, first, not following)
+                if not following:
+                    return
+                part, first = following, False
+
+    def _call(self, worker: Worker, function: Callable[..., Any], *arguments: Any) -> Any:
+        """In the worker's process, outside of its tasks."""
+        return self._client.run(function, *arguments, workers=[worker.address])[worker.address]
+
+    @contextmanager
+    def _losing(self, worker: Worker) -> Iterator[None]:
+        """What a worker does not take because it is lost is no error: another has the boot then.
+
+        Raises:
+            HypertareError: it is there, and does not take it.
+        """
+        try:
+            yield
+        except MachineError as error:
+            raise MachineError(f"Worker {worker}: {error.what}", error.do) from None
+        except Exception as error:
+            with suppress(Exception):
+                if worker.address not in self._client.nthreads():
+                    return
+            raise HypertareError(f"Worker {worker} takes no files: {_first_line(error)}") from None
+
+
+def _runtime(emulator: Path) -> dict[str, Path]:
+    found = {f"lib/{name}": path for name, path in libraries(emulator).items()}
+    return found | {f"firmware/{n}": path for n, path in firmware(emulator).items() if path}
+
+
+def _unlike(who: str, theirs: Mapping[str, str | None]) -> MachineError:
+    here = versions()
+    unlike = [name for name in PACKAGES if theirs.get(name) != here[name]]
+    named = " and ".join(
+        f"{name} {theirs.get(name)}" if theirs.get(name) else f"no {name}" for name in unlike
+    )
+    own = " and ".join(f"{name} {here[name]}" for name in unlike)
+    wanted = " ".join(f"{name}=={here[name]}" for name in unlike)
+    return MachineError(
+        f"{who} has {named}, and here is {own}: they must be the same.",
+        f"Install {wanted} there, or take it out of the cluster.",
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

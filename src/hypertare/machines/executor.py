@@ -1,0 +1,268 @@
+"""Boots of emulated machines: what one needs, what comes out of it, and who carries several out.
+
+The agent starts QEMU in namespaces without a network, and it dies with this process. The plan goes
+in, and records come out, through files in memory that have no name: nothing can be left of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from hypertare.base.errors import HypertareError, MachineError
+from hypertare.machines.image import cpio
+from hypertare.protocol.constants import AGENT_PREFIX, MAX_CONSOLE_LINES, PLAN_FILE, REFUSED
+
+QEMU = "qemu-system-x86_64"
+_MOST_TEARDOWN = 4096
+_LOOK_S = 1.0
+_GOING_DOWN_S = 3.0
+_SPEAKERS = (AGENT_PREFIX, QEMU)
+_NOISE = "is not connected to host network"
+"""QEMU warns of a hub that nothing of the host is on, which is what it is for."""
+
+
+@dataclass(frozen=True)
+class BootFiles:
+    """The files of one boot. Without `emulator` it is the distribution's QEMU. `runtime` is a directory
+    with the emulator's libraries and firmware, for a host that may lack them.
+    """
+
+    agent: Path
+    kernel: Path
+    initramfs: tuple[Path, ...]
+    hypervisor: Path | None = None
+    emulator: Path | None = None
+    runtime: Path | None = None
+
+
+@dataclass(frozen=True)
+class Boot:
+    """One boot: options of `hypertare-agent emulate`, the most seconds of the host, the plan."""
+
+    options: tuple[str, ...]
+    limit_s: float
+    steps: bytes
+    files: BootFiles
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True)
+class Booted:
+    """The records as they came out. `failure` says why the machine did not end by itself."""
+
+    raw: bytes
+    console: tuple[str, ...]
+    failure: str | None
+    seconds: float
+
+    @property
+    def is_whole(self) -> bool:
+        return self.failure is None and is_complete(self.raw)
+
+
+class Executor(Protocol):
+    """Carries boots out, `jobs` of them at once."""
+
+    @property
+    def jobs(self) -> int: ...
+    def submit(self, boot: Boot) -> Future[Booted]:
+        """Raises through the future:
+        MachineError: QEMU cannot be started.
+        """
+        ...
+
+    def end(self) -> None:
+        """Ends every boot that was submitted; others may be submitted afterwards."""
+        ...
+
+
+class Threads:
+    """Boots on this host, each waited for by a thread."""
+
+    def __init__(self, jobs: int = 1) -> None:
+        self.jobs = jobs
+        self._processes = Processes()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def submit(self, boot: Boot) -> Future[Booted]:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(max_workers=self.jobs)
+        return self._pool.submit(self._processes.boot, boot)
+
+    def end(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            with self._processes.ending():
+                pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Processes:
+    """The QEMU processes of this process."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """Kills all; while this lasts, none is started."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        for process in running:
+            with contextlib.suppress(OSError):
+                process.kill()
+        try:
+            yield
+        finally:
+            self._closed = False
+
+    def boot(self, boot: Boot, is_wanted: Callable[[], bool] = lambda: True) -> Booted:
+        """Boots a machine and waits for its end. It is killed once it `is_wanted` no more.
+
+        Raises:
+            MachineError: QEMU cannot be started.
+        """
+        began = time.monotonic()
+        with _memory("plan") as plan, _memory("records") as records, _memory("console") as printed:
+            plan.write(cpio.archive([cpio.file(PLAN_FILE.lstrip("/"), boot.steps)]))
+            plan.flush()
+            failure = self._qemu(boot, (plan, records, printed), is_wanted)
+            raw, console = _content(records), _tail(_content(printed))
+        return Booted(raw, console, failure, time.monotonic() - began)
+
+    def _qemu(
+        self, boot: Boot, files: tuple[BinaryIO, BinaryIO, BinaryIO], is_wanted: Callable[[], bool]
+    ) -> str | None:
+        """Runs the machine to its end; why it did not come there by itself."""
+        _, records, _ = files
+        with _memory("errors") as errors:
+            process = self._start(boot, files, errors)
+            self._await(process, boot.limit_s, records, is_wanted)
+            said = _content(errors).decode(errors="replace")
+        if process.returncode == 0 or _has_last_record(records):
+            return None
+        if process.returncode < 0:
+            return (
+                f"the machine was stopped: it took longer than {boot.limit_s:g} s of this host "
+                "(emulated.host_limit)"
+            )
+        lines = [line for line in said.splitlines() if line and _NOISE not in line]
+        # What QEMU prints when it is killed is a page of registers.
+        lines = [line for line in lines if line.startswith(_SPEAKERS)] or lines
+        text = " ".join(lines[-3:]) or f"exit status {process.returncode}"
+        if process.returncode == REFUSED:
+            raise MachineError(text)
+        return f"the machine could not run: {text.removeprefix(AGENT_PREFIX)}"
+
+    def _await(
+        self,
+        process: subprocess.Popen[bytes],
+        limit_s: float,
+        records: BinaryIO,
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """Until it ends, or has reported everything: not every kernel then finds its way down, for a
+        NIC's driver may wait for ever for its last poll.
+        """
+        deadline = time.monotonic() + limit_s
+        try:
+            while (left := deadline - time.monotonic()) > 0 and is_wanted():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(min(left, _LOOK_S))
+                    return
+                if _has_last_record(records):
+                    process.wait(min(left, _GOING_DOWN_S))
+                    return
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
+            with self._lock:
+                self._running.discard(process)
+
+    def _start(
+        self, boot: Boot, files: tuple[BinaryIO, BinaryIO, BinaryIO], errors: BinaryIO
+    ) -> subprocess.Popen[bytes]:
+        plan, records, printed = files
+        of = boot.files
+        options = [
+            *([f"--hypervisor={of.hypervisor}"] if of.hypervisor else []),
+            f"--kernel={of.kernel}",
+            *(f"--initramfs={archive}" for archive in of.initramfs),
+            f"--initramfs={_path(plan)}",
+            f"--records={_path(records)}",
+            f"--console={_path(printed)}",
+            *([f"--emulator={of.emulator}"] if of.emulator else []),
+            *([f"--runtime={of.runtime}"] if of.runtime else []),
+        ]
+        with self._lock:
+            if self._closed:
+                raise HypertareError("the run was ended")
+            try:
+                # Its input is held open and never written to: when we end, it ends.
+                # A session of its own: Ctrl-C is heard here alone.
+                process = subprocess.Popen(
+                    [of.agent, "emulate", *options, *boot.options],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    pass_fds=[file.fileno() for file in files],
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise MachineError(f"the agent {of.agent} cannot be started: {error}") from None
+            self._running.add(process)
+        return process
+
+
+def is_complete(raw: bytes) -> bool:
+    """Whether the last record is there and whole."""
+    lines = raw.splitlines()
+    return bool(lines) and lines[-1].startswith(b'{"record":"teardown"')
+
+
+def _has_last_record(records: BinaryIO) -> bool:
+    size = os.fstat(records.fileno()).st_size
+    tail = os.pread(records.fileno(), _MOST_TEARDOWN, max(0, size - _MOST_TEARDOWN))
+    return tail.endswith(b"\n") and is_complete(tail)
+
+
+def _memory(name: str) -> BinaryIO:
+    """A file without a name: whatever happens, it ends with those who have it open."""
+    return os.fdopen(os.memfd_create(name), "w+b")
+
+
+def _path(file: BinaryIO) -> str:
+    """By which a child that inherits the file can open it."""
+    return f"/proc/self/fd/{file.fileno()}"
+
+
+def _content(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+_END = "sysrq: Resetting"
+"""What the kernel prints at every end, also a good one."""
+
+
+def _tail(printed: bytes) -> tuple[str, ...]:
+    """The last lines that the kernel and init printed, printable characters only."""
+    text = printed[-65536:].decode(errors="replace")
+    lines = ["".join(c for c in line if c.isprintable())[:400] for line in text.splitlines()]
+    kept = (line for line in lines if line.strip() and not line.endswith(_END))
+    return tuple(kept)[-MAX_CONSOLE_LINES:]
