@@ -166,7 +166,7 @@ class Io(Workload):
 
 
 def _cpu_per_operation(phase: Phase) -> float | None:
-    """The machine's CPU time would hold the start of the task, too, which is not little in a short trial."""
+    """The machine's CPU time would hold the start of the task, which is not little in a short trial."""
     operations = phase.total("io", "operations")
     used = [phase.total("io", name) for name in ("user_s", "system_s")]
     return sum(s for s in used if s is not None) / operations if operations else None

@@ -40,11 +40,11 @@ impl Label {
     pub fn check(self, block: &[u8]) -> Result<(), Mismatch> {
         let (words, _) = block.as_chunks::<WORD>();
         let header = words.iter().zip(self.header());
-        let mut difference = header.fold(0, |all, (word, value)| all | (le(word) ^ value));
+        let mut difference = header.fold(0, |all, (word, value)| all | (le(*word) ^ value));
         let mut value = self.key();
         // Without a branch, so that several words are compared at once.
         for word in &words[HEADER..] {
-            difference |= le(word) ^ value;
+            difference |= le(*word) ^ value;
             value = value.wrapping_add(STEP);
         }
         if difference == 0 { Ok(()) } else { Err(self.mismatch(block)) }
@@ -68,7 +68,7 @@ impl Label {
         let at = block.iter().zip(&right).position(|(found, right)| found != right).unwrap_or(0);
         let (words, _) = block.as_chunks::<WORD>();
         let found =
-            Label { number: le(&words[0]), generation: le(&words[1]) as u32, seed: le(&words[2]) };
+            Label { number: le(words[0]), generation: le(words[1]) as u32, seed: le(words[2]) };
         found.fill(&mut right);
         let is_whole = found.seed == self.seed && right == block;
         Mismatch {
@@ -80,8 +80,8 @@ impl Label {
     }
 }
 
-fn le(word: &[u8; WORD]) -> u64 {
-    u64::from_le_bytes(*word)
+fn le(word: [u8; WORD]) -> u64 {
+    u64::from_le_bytes(word)
 }
 
 /// A block that is not what was written there last.

@@ -230,7 +230,8 @@ impl Job {
     }
 
     fn index(&self, number: u64) -> usize {
-        usize::try_from(number - self.part.first).expect("a block of this part")
+        // Of this part, whose blocks are in memory one by one.
+        (number - self.part.first) as usize
     }
 }
 
