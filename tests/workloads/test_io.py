@@ -87,7 +87,9 @@ def test_every_system_under_test_has_a_disk_of_the_largest_span() -> None:
     on = planner.Surroundings((0, 1), "tcg", {}, {})
     cells = {variant.node: file.cell(variant.levels) for variant in plot.variants}
     bench = planner.make_bench(file.study(), plot, cells, on)
-    assert [node.disk for node in bench.nodes] == 2 * [plan.Disk(bytes=8 << 20, directory=Path("/tmp"))]
+    assert [node.disk for node in bench.nodes] == 2 * [
+        plan.Disk(bytes=8 << 20, directory=Path("/tmp"))
+    ]
 
 
 def test_figures_come_from_what_the_task_counted() -> None:
