@@ -15,9 +15,9 @@ from hypertare.findings.series import Series, baseline_of, series
 from hypertare.protocol.records import Histogram
 from hypertare.runs.summary import Shift
 from hypertare.stats import boots
-from hypertare.stats.nearness import SHIFTED, near_share, shift
+from hypertare.stats.nearness import SHIFTED, near_share, near_time, shift
 from hypertare.stats.percentile import merge
-from hypertare.workloads.ping import NEAR_SHARE
+from hypertare.workloads.ping import NEAR_SHARE, NEAR_TIME
 
 Histograms = Mapping[int, Histogram]
 """By trial, of all its round trips; of those that had any."""
@@ -32,17 +32,20 @@ def of_trials(told: Mapping[int, Sequence[Histogram]]) -> Histograms:
     }
 
 
-def with_near_share(
+def with_nearness(
     trials: Sequence[FinishedTrial], told: Histograms, baseline: str
 ) -> list[FinishedTrial]:
-    """The same trials, those of other platforms with how many of their round trips are near."""
+    """The same trials, those of other platforms with how many of their round trips are near, and for how long."""
     near = {
-        trial.planned.id: near_share(its, told[trial.planned.id])
+        trial.planned.id: {
+            NEAR_SHARE: near_share(its, told[trial.planned.id]),
+            NEAR_TIME: near_time(its, told[trial.planned.id]),
+        }
         for one, base in _pairs(trials, baseline)
         for trial, its in _compared(one, base, told)
     }
     return [
-        replace(trial, values={**trial.values, NEAR_SHARE: near[trial.planned.id]})
+        replace(trial, values={**trial.values, **near[trial.planned.id]})
         if trial.planned.id in near
         else trial
         for trial in trials

@@ -227,7 +227,7 @@ class Measured:
 
 def measured(store: Store) -> Measured:
     """Reads all trials of a run."""
-    from hypertare.findings.nearness import of_trials, with_near_share
+    from hypertare.findings.nearness import of_trials, with_nearness
 
     meta = store.meta
     asked = any(one.name == NEAR_SHARE for some in meta.responses.values() for one in some)
@@ -235,7 +235,7 @@ def measured(store: Store) -> Measured:
     trials = tuple(store.trials())
     first = _only_warmed_up(trials)
     counted = _counting(trials, first) if first else trials
-    return Measured(tuple(with_near_share(counted, told, meta.baseline)), told, first)
+    return Measured(tuple(with_nearness(counted, told, meta.baseline)), told, first)
 
 
 def _only_warmed_up(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:

@@ -49,6 +49,16 @@ class PastCard:
     cpu_s: float
 
 
+def past_card(phase: Phase) -> PastCard | None:
+    """Those that a machine wrote into the memory that it shares with its guest, or took from there."""
+    for role, names in (("feed", ("fed_packets",)), ("relay", ("fed_packets", "taken_packets"))):
+        packets = whole([phase.total(role, name) for name in names])
+        cpu_s = whole([phase.total(role, name) for name in ("user_s", "system_s")])
+        if packets is not None and cpu_s is not None:
+            return PastCard(packets, cpu_s)
+    return None
+
+
 def measure(phase: Phase, node: str, past_card: PastCard | None = None) -> Found:
     """Of a guest; nothing of a node that its machine has no view of from outside."""
     packets = NET_DEV.packets(phase, node)

@@ -102,7 +102,7 @@ workloads! {
     Touch(touch::alone::Arguments): Touch;
     Sleep(sleep::Arguments): Sleep;
     Generate(frames::generate::Arguments): FrameSend;
-    Capture(frames::capture::Arguments): FrameCapture, FrameFeed;
+    Capture(frames::capture::Arguments): FrameCapture, FrameFeed, FrameRelay;
     Cpuid(cpuid::Arguments): Cpuid;
     Command(command::alone::Arguments): Command, Serve;
 }
