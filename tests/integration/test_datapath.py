@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hypertare.protocol.records import InterfaceState, NodeReady, ProbeValues
+from hypertare.protocol.records import InterfaceState, NodeReady, ProbeValues, TaskResult
 from hypertare.runs.store import Store
 from tests.integration.lab import Lab, Traces, assert_repeats, own_cache, summary, trials
 
@@ -46,6 +46,18 @@ def study(
     lab: Lab, before: str = "", sut: str = "", duration: str = "400ms", trials: int = 2
 ) -> None:
     lab.study(LOCAL.format(before=before, sut=sut, duration=duration, trials=trials))
+
+
+def values_of(run: Path, role: str) -> list[tuple[str, dict[str, float]]]:
+    """Of every trial of a guest: its datapath, and what the task of this role told."""
+    with Store.open(run) as store:
+        return [
+            (trial.planned.cell["sut.datapath"], dict(one.values))
+            for trial in store.trials()
+            if trial.planned.platform == "guest"
+            for one in store.records(trial.planned.id)
+            if isinstance(one, TaskResult) and one.purpose is not None and one.purpose.role == role
+        ]
 
 
 def counted(run: Path, probe: str, node: str = "guest") -> list[tuple[str, str, dict[str, float]]]:
@@ -236,6 +248,13 @@ RTT = """
 type = "ping"
 duration = "40ms"
 """
+PAST_CARD = """
+[workloads.past-card]
+type = "ping"
+protocol = "frame"
+via = "shared"
+duration = "40ms"
+"""
 
 
 def several(
@@ -314,12 +333,19 @@ def test_a_core_that_polls_has_a_cpu_for_itself_and_that_repeats(lab: Lab) -> No
             "What does a core that polls buy?",
             f'"sut.datapath" = {levels}',
             "cpus = 3\nguest_cpus = 1",
-            RTT + BULK,
+            RTT + BULK + PAST_CARD,
             name,
         )
         for name, levels in (("one", ["sidecore", "vhost-user"]), ("two", ["sidecore"]))
     )
     assert_repeats(one, two)
+    # Past the card it is the same core that polls, and with another path the machine itself.
+    relayed = values_of(one, "relay")
+    assert {path for path, _ in relayed} == {"sidecore", "vhost-user"}
+    for path, values in relayed:
+        assert values["polled"] == (path == "sidecore"), (path, values)
+        assert values["taken_packets"] == values["fed_packets"] > 20
+        assert (values["user_s"] + values["system_s"] < 0.01) == (path == "sidecore"), (path, values)
     guests = {ready.datapath: ready for ready in bench_records(one, NodeReady) if ready.vmm}
     assert {path: ready.sidecore for path, ready in guests.items()} == {
         "vhost-user": (),

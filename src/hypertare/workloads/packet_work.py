@@ -9,6 +9,7 @@ interrupts are theirs, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hypertare.base.response import Found, Response, whole
@@ -49,14 +50,13 @@ class PastCard:
     cpu_s: float
 
 
-def past_card(phase: Phase) -> PastCard | None:
-    """Those that a machine wrote into the memory that it shares with its guest, or took from there."""
-    for role, names in (("feed", ("fed_packets",)), ("relay", ("fed_packets", "taken_packets"))):
-        packets = whole([phase.total(role, name) for name in names])
-        cpu_s = whole([phase.total(role, name) for name in ("user_s", "system_s")])
-        if packets is not None and cpu_s is not None:
-            return PastCard(packets, cpu_s)
-    return None
+def past_card(phase: Phase, role: str, counts: Sequence[str]) -> PastCard | None:
+    """What tasks of this role moved between a machine and the memory that it shares with its guest."""
+    packets, cpu_s = (
+        whole([phase.total(role, name) for name in names])
+        for names in (counts, ("user_s", "system_s"))
+    )
+    return None if packets is None or cpu_s is None else PastCard(packets, cpu_s)
 
 
 def measure(phase: Phase, node: str, past_card: PastCard | None = None) -> Found:

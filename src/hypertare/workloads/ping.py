@@ -144,7 +144,7 @@ class Ping(Workload):
             NEAR_TIME,
             "share",
             "higher",
-            "of the time of all round trips, that of those within the baseline's slowest in the same block",
+            "time in round trips within the mean and a standard deviation of the baseline in the same block",
             "mean",
         ),
         Response("loss", "share", "lower", "messages that never came back or through", "mean"),
@@ -167,7 +167,8 @@ class Ping(Workload):
         return of_all | _means(phase) | _loss(phase)
 
     def measure_node(self, phase: Phase, node: str) -> Found:
-        return packet_work.measure(phase, node, packet_work.past_card(phase))
+        past_card = packet_work.past_card(phase, "relay", ("fed_packets", "taken_packets"))
+        return packet_work.measure(phase, node, past_card)
 
 
 def _loss(phase: Phase) -> Found:
