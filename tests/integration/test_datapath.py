@@ -345,7 +345,10 @@ def test_a_core_that_polls_has_a_cpu_for_itself_and_that_repeats(lab: Lab) -> No
     for path, values in relayed:
         assert values["polled"] == (path == "sidecore"), (path, values)
         assert values["taken_packets"] == values["fed_packets"] > 20
-        assert (values["user_s"] + values["system_s"] < 0.01) == (path == "sidecore"), (path, values)
+        assert (values["user_s"] + values["system_s"] < 0.01) == (path == "sidecore"), (
+            path,
+            values,
+        )
     guests = {ready.datapath: ready for ready in bench_records(one, NodeReady) if ready.vmm}
     assert {path: ready.sidecore for path, ready in guests.items()} == {
         "vhost-user": (),

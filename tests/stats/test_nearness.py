@@ -50,7 +50,7 @@ def test_near_in_time_by_hand() -> None:
 def test_near_in_time_of_any_two(a: object, b: object) -> None:
     base, other = made(a), made(b)
     share = near_time(base, other)
-    # Those that are left out are slower than any that counts, so they take more of the time than of the number.
+    # Those that are left out are slower than any that counts: their part of the time is the greater one.
     limit = near_limit(base)
     near = sum(value <= limit for value in expanded(other)) / len(expanded(other))
     assert 0 <= share <= near + 1e-9 or sum(expanded(other)) == 0

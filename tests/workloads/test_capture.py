@@ -120,7 +120,13 @@ def test_a_ping_of_frames_has_no_ports_and_says_how_they_come_in() -> None:
 @pytest.mark.parametrize("direction", ["transmit", "receive"])
 def test_a_ping_past_a_guest_s_card_has_its_machine_move_frames_both_ways(direction: str) -> None:
     settings = PingSettings.model_validate(
-        {"type": "ping", "protocol": "frame", "via": "shared", "message": 50, "direction": direction}
+        {
+            "type": "ping",
+            "protocol": "frame",
+            "via": "shared",
+            "message": 50,
+            "direction": direction,
+        }
     )
     pair, inputs = dataclasses.replace(PAIR, machine="host"), TaskInputs(environment={})
     relay, reply, request = settings.tasks(pair, inputs)

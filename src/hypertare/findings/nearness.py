@@ -35,7 +35,7 @@ def of_trials(told: Mapping[int, Sequence[Histogram]]) -> Histograms:
 def with_nearness(
     trials: Sequence[FinishedTrial], told: Histograms, baseline: str
 ) -> list[FinishedTrial]:
-    """The same trials, those of other platforms with how many of their round trips are near, and for how long."""
+    """The same trials; those of other platforms say how many of their round trips are near, how long."""
     near = {
         trial.planned.id: {
             NEAR_SHARE: near_share(its, told[trial.planned.id]),

@@ -5,11 +5,11 @@ would be without virtualisation, and by how much the others are slower, each for
 shift function.
 
 Sources: Doksum (1974), The Annals of Statistics 2, 267-277 (the shift function); Rousselet, Pernet & Wilcox
-(2017), European Journal of Neuroscience 46, 1738-1748 (deciles of it as a picture of two groups). Rodrigues &
-Sadok report of capture programs in guests that they were "near the baseline 78 % of the time", and do not say
-what is near. They give means with standard deviations, so `near_time` is the share of time within that spread
-of the baseline's. Where the baseline has a few slow ones among others that hardly differ, a deviation says
-little of most of them; `near_share` is by its 95 % quantile.
+(2017), European Journal of Neuroscience 46, 1738-1748 (deciles of it as a picture of two groups). Rodrigues
+& Sadok report of capture programs in guests that they were "near the baseline 78 % of the time", and not
+what is near. They give means and standard deviations, so `near_time` is the share of time within that
+spread of the baseline's. Where the baseline has a few slow ones among others that hardly differ, that
+says little of most of them; `near_share` is by its 95 % quantile.
 """
 
 from __future__ import annotations

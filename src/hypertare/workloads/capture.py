@@ -156,7 +156,9 @@ class Capture(Sending):
         }
 
     def measure_node(self, phase: Phase, node: str) -> Found:
-        return packet_work.measure(phase, node, packet_work.past_card(phase, "feed", ("fed_packets",)))
+        return packet_work.measure(
+            phase, node, packet_work.past_card(phase, "feed", ("fed_packets",))
+        )
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         """Both count the whole phase, with what is omitted."""

@@ -144,7 +144,7 @@ class Ping(Workload):
             NEAR_TIME,
             "share",
             "higher",
-            "time in round trips within the mean and a standard deviation of the baseline in the same block",
+            "time in round trips within the mean and a deviation of the baseline in the same block",
             "mean",
         ),
         Response("loss", "share", "lower", "messages that never came back or through", "mean"),

@@ -18,9 +18,9 @@ FORM = Form(
     "shifts",
     "Against the baseline's round trips",
     "Near: the share of round trips within the 95 % quantile of the baseline's in the same block, so 95 % "
-    "of the baseline's own. Near in time: of the time that round trips took, the share in those no longer than "
-    "the baseline's mean and a standard deviation. Then how much later they are (the shift function): the "
-    "10 % quantile against the baseline's, the median, and so on, with intervals over blocks.",
+    "of the baseline's own. Near in time: of the time that round trips took, the share in those no longer "
+    "than the baseline's mean and a standard deviation. Then how much later they are (the shift function): "
+    "the 10 % quantile against the baseline's, the median, and so on, with intervals over blocks.",
     (
         text("setting"),
         Column("near"),
