@@ -6,7 +6,7 @@ A trial alone does not know the baseline, so this is found of finished ones.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hypertare.design.trials import FinishedTrial
@@ -33,9 +33,12 @@ def of_trials(told: Mapping[int, Sequence[Histogram]]) -> Histograms:
 
 
 def with_nearness(
-    trials: Sequence[FinishedTrial], told: Histograms, baseline: str
+    trials: Sequence[FinishedTrial], told: Histograms, baseline: str, asked: Collection[str]
 ) -> list[FinishedTrial]:
-    """The same trials; those of other platforms say how many of their round trips are near, how long."""
+    """The same trials; those of other platforms say how many of their round trips are near, how long.
+
+    `asked` are the names of responses: an older run has not all of them.
+    """
     near = {
         trial.planned.id: {
             NEAR_SHARE: near_share(its, told[trial.planned.id]),
@@ -45,11 +48,15 @@ def with_nearness(
         for trial, its in _compared(one, base, told)
     }
     return [
-        replace(trial, values={**trial.values, **near[trial.planned.id]})
+        replace(trial, values=trial.values | _only(near[trial.planned.id], asked))
         if trial.planned.id in near
         else trial
         for trial in trials
     ]
+
+
+def _only(values: Mapping[str, float], asked: Collection[str]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if name in asked}
 
 
 def shifts(trials: Sequence[FinishedTrial], told: Histograms, rules: Rules) -> Iterator[Shift]:
