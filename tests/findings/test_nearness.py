@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hypertare.design.trials import FinishedTrial, PlannedTrial
-from hypertare.findings.nearness import of_trials, shifts, with_near_share
+from hypertare.findings.nearness import of_trials, shifts, with_nearness
 from hypertare.findings.ruling import Rules
 from hypertare.protocol.records import Histogram
 from hypertare.stats.nearness import SHIFTED
 from hypertare.stats.practical import THRESHOLD
 
+BOTH = ("near_share", "near_time")
 RULES = Rules("native", 0.95, THRESHOLD, "wall")
 
 
@@ -47,11 +48,22 @@ TOLD = {
 def test_each_block_has_its_own_limit() -> None:
     told = of_trials(TOLD)
     assert 7 not in told
-    found = {one.planned.id: one.values for one in with_near_share(TRIALS, told, "native")}
+    found = {one.planned.id: one.values for one in with_nearness(TRIALS, told, "native", BOTH)}
     # 1094 and 2094 are the baselines' 95 % quantiles.
-    assert found[1] == {"rtt_p50": 1.0, "near_share": pytest.approx(0.45)}
+    # Of 1000 to 1099 the mean is 1049.5 and the deviation 28.866: 1050 to 1078 are near, of 1050 to 1149.
+    near_time = sum(range(1050, 1079)) / sum(range(1050, 1150))
+    assert found[1] == {
+        "rtt_p50": 1.0,
+        "near_share": pytest.approx(0.45),
+        "near_time": pytest.approx(near_time),
+    }
     assert found[2]["near_share"] == pytest.approx(0.15)
     assert all("near_share" not in found[number] for number in (0, 3, 4, 5, 6, 7))
+
+
+def test_a_run_that_was_asked_for_one_has_that_alone() -> None:
+    found = with_nearness(TRIALS, of_trials(TOLD), "native", ("near_share",))
+    assert found[1].values.keys() == {"rtt_p50", "near_share"}
 
 
 def test_the_shift_is_the_mean_over_blocks() -> None:
@@ -68,5 +80,5 @@ def test_the_shift_is_the_mean_over_blocks() -> None:
 
 
 def test_without_histograms_there_is_nothing() -> None:
-    assert with_near_share(TRIALS, {}, "native") == TRIALS
+    assert with_nearness(TRIALS, {}, "native", BOTH) == TRIALS
     assert list(shifts(TRIALS, {}, RULES)) == []

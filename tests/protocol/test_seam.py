@@ -315,6 +315,10 @@ rate = "10M"
 [workloads.past-card]
 type = "capture"
 via = "shared"
+[workloads.past-card-rtt]
+type = "ping"
+protocol = "frame"
+via = "shared"
 [knobs]
 mtu = 1400
 sysctls = {"net/ipv4/tcp_notsent_lowat" = 16384}
@@ -434,7 +438,11 @@ def test_unknown_keys_are_refused_on_pythons_side() -> None:
 # --- values
 
 
-OTHER_WAYS = {"capture": ({"via": "shared"},), "command": ({"peer": "serve"},)}
+OTHER_WAYS: dict[str, tuple[dict[str, str], ...]] = {
+    "capture": ({"via": "shared"},),
+    "ping": ({"protocol": "frame", "via": "shared"},),
+    "command": ({"peer": "serve"},),
+}
 """Settings with which a kind has tasks more."""
 
 

@@ -68,7 +68,7 @@ def test_markdown_holds_verdicts_and_tables_and_escapes(tmp_path: Path, report: 
     assert "guest (kvm) costs in " in text
     widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
     # Comparisons with their bars, how much later round trips are, and the tables of all responses.
-    assert widths == {6, 7, 10}
+    assert widths == {6, 8, 10}
     assert "●" in text
     told = text.partition("## How")[2]
     assert f"{report.summary.started:%d %B %Y}, seed {report.summary.seed}, " in told

@@ -81,7 +81,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_chart_is_drawn_without_a_word_or_a_request(page: Page, file: Path) -> None:
     page.open(file)
-    assert page.drawn() == 22
+    assert page.drawn() == 23
     marks = page.run(
         "return [...document.querySelectorAll('[data-chart]')].map((chart) =>"
         " chart.querySelectorAll('svg .mark-symbol path, svg .mark-line path, svg .mark-rect path')"
@@ -367,7 +367,7 @@ def test_without_scripts_there_are_tables(page: Page, file: Path) -> None:
 def test_paper_has_what_is_unfolded_on_white(page: Page, file: Path, dark: bool) -> None:
     """Also what was never in view. The screen keeps its colours."""
     page.open(file, dark=dark)
-    assert page.drawn() == 22
+    assert page.drawn() == 23
     # Looked at when all that the page does before printing is done.
     page.run(
         "addEventListener('beforeprint', () => (window.printed = "
@@ -376,7 +376,7 @@ def test_paper_has_what_is_unfolded_on_white(page: Page, file: Path, dark: bool)
     )
     page.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
     labels = page.run("return window.printed")
-    assert len(labels) == 22
+    assert len(labels) == 23
     assert all(sum(map(int, re.findall(r"\d+", label)[:3])) / 3 < 60 for label in labels)
     WebDriverWait(page.driver, 30).until(lambda _: (_brightness(page)["label"] > 128) == dark)
     assert page.messages() == []
@@ -434,7 +434,7 @@ def test_charts_are_drawn_in_a_frame_in_which_nobody_scrolls(page: Page, file: P
     page.open(file, unfolded=False)
     page._size(400, 200)
     page.driver.refresh()
-    assert page.drawn() == 22
+    assert page.drawn() == 23
     assert page.drawn_now() == 1, "the others are folded away"
     page.run("document.querySelectorAll('#cells, #cells details').forEach((d) => (d.open = true))")
     page.drawn()

@@ -37,13 +37,15 @@ def test_a_row_for_each_platform_that_was_compared(run: Path) -> None:
             for one in summary.shifts
         )
     )
-    assert all(cell.endswith("s") for row in table.rows for cell in row.cells[2:])
+    assert all(cell.endswith("s") for row in table.rows for cell in row.cells[3:])
     near = {one.platform: one for one in summary.estimates if one.response == "near_share"}
     assert "native" not in near and near["guest"].baseline is None
     # Slower on the whole is slower at the middle, and less of it is near.
     middle = {one.platform: one.difference for one in summary.shifts if one.share == 0.5}
     assert middle["guest"] > middle["container"]
     assert near["guest"].estimate < near["container"].estimate
+    in_time = {one.platform: one for one in summary.estimates if one.response == "near_time"}
+    assert in_time["guest"].estimate < in_time["container"].estimate
 
 
 def made(share: float, difference: float, low: float | None, high: float | None) -> Shift:
@@ -72,15 +74,16 @@ def test_figures_by_hand(run: Path) -> None:
             "high": 1.02,
         }
     )
+    in_time = told.model_copy(update={"response": "near_time", "estimate": 0.5, "low": None})
     summary = whole.model_copy(
         update={
-            "estimates": (told,),
+            "estimates": (told, in_time),
             "shifts": (made(0.1, 5e-6, 4e-6, 6e-6), made(0.5, -2.5e-3, None, None)),
         }
     )
     (row,) = shifts.table(summary).rows
     assert row.cells == (
-        *("guest e1000", "78 % (70 to 100)"),
+        *("guest e1000", "78 % (70 to 100)", "50 %"),
         *("+5.00 (+4.00 to +6.00) µs", "−2.50 ms", "–", "–"),
     )
 

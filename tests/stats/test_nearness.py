@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hypertare.base.errors import HypertareError
 from hypertare.protocol.records import Histogram
-from hypertare.stats.nearness import NEAR, SHIFTED, near_share, shift
+from hypertare.stats.nearness import NEAR, SHIFTED, near_limit, near_share, near_time, shift
 from tests.stats.test_percentile import BUCKETS, expanded, made
 
 FACTORS = st.integers(1, 1000)
@@ -29,6 +29,33 @@ def test_by_hand() -> None:
     slow_tail = made(tuple((value if value <= 90 else 10 * value, 1) for value in range(1, 101)))
     assert near_share(hundred, slow_tail) == 0.9
     assert shift(hundred, slow_tail, (0.5, 0.9, 0.99)) == (0.0, 0.0, 891.0)
+
+
+def test_near_in_time_by_hand() -> None:
+    """Of 8 and 12, as often, the mean is 10 and the deviation 2: within 12 are 6 and 12 of 6, 12 and 22."""
+    base = made(((8, 5), (12, 5)))
+    assert near_limit(base) == 12.0
+    assert near_time(base, made(((6, 1), (12, 1), (22, 1)))) == 18 / 40
+    assert near_time(base, made(((6, 2), (12, 2), (22, 2)))) == 18 / 40
+    assert near_time(base, made(((13, 9),))) == 0.0
+    assert near_time(base, base) == 1.0
+    # One slow one widens the spread: mean 19, deviation 27, and all up to 46 are near.
+    slow = made(((10, 9), (100, 1)))
+    assert near_limit(slow) == 46.0
+    assert near_time(slow, slow) == 90 / 190
+    assert near_time(made(((0, 1),)), made(((0, 3),))) == 1.0
+
+
+@given(BUCKETS, BUCKETS)
+def test_near_in_time_of_any_two(a: object, b: object) -> None:
+    base, other = made(a), made(b)
+    share = near_time(base, other)
+    # Those that are left out are slower than any that counts: their part of the time is the greater one.
+    limit = near_limit(base)
+    near = sum(value <= limit for value in expanded(other)) / len(expanded(other))
+    assert 0 <= share <= near + 1e-9 or sum(expanded(other)) == 0
+    again = made(tuple(reversed(other.buckets)) + other.buckets)
+    assert near_time(base, again) == pytest.approx(share)
 
 
 @given(BUCKETS)
@@ -68,5 +95,7 @@ def test_what_cannot_be() -> None:
         near_share(made(()), one)
     with pytest.raises(HypertareError, match="empty"):
         near_share(one, made(()))
+    with pytest.raises(HypertareError, match="empty"):
+        near_time(made(()), one)
     with pytest.raises(ValueError, match="cannot be compared"):
         shift(one, Histogram(unit="us", buckets=((5, 1),)))

@@ -117,6 +117,33 @@ def test_a_ping_of_frames_has_no_ports_and_says_how_they_come_in() -> None:
     assert reply.via == request.via == "packet"
 
 
+@pytest.mark.parametrize("direction", ["transmit", "receive"])
+def test_a_ping_past_a_guest_s_card_has_its_machine_move_frames_both_ways(direction: str) -> None:
+    settings = PingSettings.model_validate(
+        {
+            "type": "ping",
+            "protocol": "frame",
+            "via": "shared",
+            "message": 50,
+            "direction": direction,
+        }
+    )
+    pair, inputs = dataclasses.replace(PAIR, machine="host"), TaskInputs(environment={})
+    relay, reply, request = settings.tasks(pair, inputs)
+    assert (relay.node, relay.background, relay.purpose.role) == ("host", True, "relay")
+    assert relay.workload == plan.FrameRelay(guest="guest1", frame=64)
+    assert isinstance(reply.workload, plan.PingReply)
+    assert isinstance(request.workload, plan.PingRequest)
+    ways = {one.node: one.workload.via for one in (reply, request)}
+    assert ways == {"guest1": "shared", "peer1": "packet"}
+    # Only the peer has to be told of the address beside the card: the guest knows its own.
+    assert request.workload.past_card == (direction == "receive")
+    # What has no machine beneath it has its kernel's own ring.
+    natively = [task.workload for task in settings.tasks(PAIR, inputs)]
+    assert [one.via for one in natively] == ["packet", "packet"]
+    assert not natively[1].past_card
+
+
 def test_a_line_carries_preamble_and_gap_beside_a_frame() -> None:
     settings = CaptureSettings(type="capture", frame=60)
     # 64 bytes with its FCS, 20 more on the wire: 1,488,095 frames a second of 1 Gb/s.

@@ -88,6 +88,20 @@ def test_pings_and_streams_have_them_and_a_baseline_has_not(kind: str) -> None:
     assert not any(name.endswith("_per_packet") for name in values)
 
 
+def test_round_trips_past_a_card_are_packets_too_each_guest_s_its_own() -> None:
+    told = [
+        *(task(f"request.{n}", f"guest{n}", rtt_p50_ns=5e4, requests=1.0) for n in (1, 2)),
+        task("relay.1", "host", fed_packets=20.0, taken_packets=30.0, user_s=0.1, system_s=0.05),
+        task("relay.2", "host", fed_packets=0.0, taken_packets=0.0, user_s=0.0, system_s=0.0),
+    ]
+    records = [*told, *counted(), *counted("guest2")]
+    one, two = responses.of_guests("ping", "guest", ("guest1", "guest2"), records)
+    assert one["exits_per_packet"] == 500 / 250
+    assert one["backend_cpu_per_packet"] == pytest.approx(0.25 / 250)
+    assert two["exits_per_packet"] == FOUND["exits_per_packet"]
+    assert two["backend_cpu_per_packet"] == pytest.approx(FOUND["backend_cpu_per_packet"])
+
+
 def test_guests_at_once_have_the_mean() -> None:
     told = [task(f"request.{n}", f"guest{n}", rtt_p50_ns=5e4, requests=1.0) for n in (1, 2)]
     records = [*told, *counted(), *counted("guest2", exits=100.0)]

@@ -45,8 +45,13 @@ def test_memory_is_shared_with_guests_of_qemu_only() -> None:
     study("local", 'via = "shared"')
     with pytest.raises(InputError, match="take the platform 'guest'"):
         study("local", 'via = "shared"', before='[sut]\nplatforms = ["native", "container"]')
-    with pytest.raises(InputError, match="answers leave by the card"):
-        study("local", 'protocol = "frame"\nvia = "shared"', "ping")
+    ping = 'protocol = "frame"\nvia = "shared"'
+    study("local", ping, "ping")
+    for platforms in ('["native"]', '["native", "container"]'):
+        with pytest.raises(InputError, match="take the platform 'guest'"):
+            study("local", ping, "ping", before=f"[sut]\nplatforms = {platforms}")
+    with pytest.raises(InputError, match="'via' is of protocol = 'frame'"):
+        study("local", 'via = "shared"', "ping")
 
 
 def test_a_factor_is_refused_too() -> None:

@@ -406,6 +406,7 @@ fn ping_between_two_processes() {
             timeout_s: 1.0,
             omit: 0,
             via: None,
+            past_card: false,
         }));
         assert_eq!(asked.error, None);
         let mut expected: Vec<&str> = PingRequest::VALUES.iter().map(|&(name, ..)| name).collect();

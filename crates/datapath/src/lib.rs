@@ -3,7 +3,9 @@
 //!
 //! - [`memory`] is a guest's memory as its VMM lends it; [`ring`] a queue in it; [`protocol`] what the VMM
 //!   says; [`card`] joins them with a TAP, and moves frames.
-//! - [`serve`] serves cards: sleeping until one is told to, or never sleeping.
+//! - [`frame_ring`] is a queue of frames in memory that a guest shares with its machine, past any card;
+//!   [`relay`] joins two of them with a packet socket.
+//! - [`serve`] serves cards and relays: sleeping until one is told to, or never sleeping.
 //! - [`counters`] are what others may know of that meanwhile.
 //!
 //! **What a guest writes is hostile**: it may change at any moment, name any address, and lead in circles.
@@ -22,7 +24,9 @@
 
 pub mod card;
 pub mod counters;
+pub mod frame_ring;
 pub mod memory;
 pub mod protocol;
+pub mod relay;
 pub mod ring;
 pub mod serve;

@@ -1,11 +1,15 @@
 //! A guest's memory, as its VMM lends it: pieces of files, each at an address of the guest's and at one of
-//! the VMM's.
+//! the VMM's. And memory that a guest has beside its own, in common with its machine ([`Mapped`]).
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result, ensure};
+use rustix::fs::fstat;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::frame_ring::Words;
 
 /// QEMU lends at most so many pieces in one message.
 pub const MOST_REGIONS: usize = 8;
@@ -100,7 +104,7 @@ impl Region {
             size > 0 && [guest, size, vmm >> 8, offset].iter().all(|&it| it < MOST_BYTES),
             "its VMM lent a piece of memory that no guest has: {lent:?}"
         );
-        let there = rustix::fs::fstat(file).context("a file of the guest's memory")?.st_size;
+        let there = fstat(file).context("a file of the guest's memory")?.st_size;
         ensure!(
             u64::try_from(there).is_ok_and(|there| offset + size <= there),
             "its VMM lent {size} bytes from byte {offset} on of a file of {there}"
@@ -130,6 +134,47 @@ impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: mapped by `map`; parts of it are held by nobody who does not hold this.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
+    }
+}
+
+/// A part of a file as words, which others may change at any moment.
+pub struct Mapped {
+    start: NonNull<AtomicU64>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is this value's own, and its words are atomic.
+unsafe impl Send for Mapped {}
+
+impl Mapped {
+    /// # Errors
+    /// The file has no such part, or cannot be mapped.
+    pub fn new(file: impl AsFd, from: u64, bytes: usize) -> Result<Self> {
+        let length = u64::try_from(fstat(&file)?.st_size)?;
+        let is_inside = from.checked_add(bytes as u64).is_some_and(|end| end <= length);
+        ensure!(is_inside, "{bytes} bytes from {from} on, of a file of {length} bytes");
+        let how = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, which nothing else is at.
+        let start = unsafe { mmap(std::ptr::null_mut(), bytes, how, MapFlags::SHARED, file, from) };
+        let start = start.context("mapping memory that is shared")?;
+        Ok(Mapped { start: NonNull::new(start.cast()).context("it is mapped nowhere")?, bytes })
+    }
+}
+
+impl Words for Mapped {
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: so many words lie within the mapping, which begins at a page and lives as long as `self`.
+        // The other side may write them at any time, as both sides may with atomic ones.
+        unsafe {
+            std::slice::from_raw_parts(self.start.as_ptr(), self.bytes / size_of::<AtomicU64>())
+        }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length, and nobody refers to it any more.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
@@ -175,6 +220,20 @@ pub(crate) mod tests {
         assert_eq!(parts[1].iov_base, memory.at(0x8000, 2).unwrap().as_ptr().cast());
         for (address, bytes) in [(0xffff, 2), (0x1ffff, 2), (u64::MAX, 2), (0x20000, 0x1001)] {
             assert!(!memory.parts(address, bytes, &mut parts), "{address:x} {bytes}");
+        }
+    }
+
+    #[test]
+    fn both_who_map_a_part_of_a_file_have_the_same_words() {
+        let file = file(0x3000);
+        let (one, other) = (Mapped::new(&file, 0x1000, 0x1000), Mapped::new(&file, 0, 0x2000));
+        let (one, other) = (one.unwrap(), other.unwrap());
+        one.words()[1].store(7, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(other.words()[0x201].load(std::sync::atomic::Ordering::Relaxed), 7);
+        assert_eq!((one.words().len(), other.words().len()), (0x200, 0x400));
+        for (from, bytes) in [(0x3000, 0x1000), (0, 0x4000), (u64::MAX, 8)] {
+            let error = Mapped::new(&file, from, bytes).err().unwrap().to_string();
+            assert!(error.contains("of a file of 12288 bytes"), "{error}");
         }
     }
 

@@ -1,13 +1,13 @@
-//! Serves cards, in one thread. Who starts this hands it each card's descriptors through a socket, whose end
-//! is the end of all of it.
+//! Serves cards, in one thread, and relays past them. Who starts this hands it each card's descriptors, and the
+//! sockets at which relays are asked for, through a socket, whose end is the end of all of it.
 
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut, Write};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -17,6 +17,7 @@ use rustix::net::{
 
 use crate::card::Card;
 use crate::counters::Counters;
+use crate::relay::{Parts, Relay};
 
 /// Queues of one card.
 pub const MOST_QUEUES: usize = 16;
@@ -51,44 +52,114 @@ pub struct Handed {
     pub taps: Vec<OwnedFd>,
 }
 
+/// What is said beside descriptors: of which kind they are, or what is to be known of a relay.
+const CARD: u8 = b'c';
+const RELAYS: u8 = b'r';
+/// The address, and the longest frame and the memory's length as words, their least byte first.
+const RELAY_BYTES: usize = 6 + 8 + 8;
+/// Said of a relay once it works.
+const BEGUN: u8 = b'b';
+
+/// Why a relay ended, in bytes at most.
+pub const LONGEST_REASON: u64 = 1000;
+
 /// Hands a card over.
 pub fn hand(to: impl AsFd, card: &Handed) -> Result<()> {
     ensure!(card.taps.len() <= MOST_QUEUES, "a card has at most {MOST_QUEUES} pairs of queues");
     let mut all = vec![card.listener.as_fd(), card.counters.as_fd(), card.status.as_fd()];
     all.extend(card.taps.iter().map(AsFd::as_fd));
+    send_with_files(to, &[CARD], &all).context("handing a card over")
+}
+
+/// Hands over a socket at which relays are asked for.
+pub fn hand_listener(to: impl AsFd, listener: &OwnedFd) -> Result<()> {
+    send_with_files(to, &[RELAYS], &[listener.as_fd()]).context("handing a socket over")
+}
+
+/// Asks for a relay, which ends with the connection; returns once it works. Why it ends before is said there.
+///
+/// # Errors
+/// There can be none, and why.
+pub fn ask_for_relay(mut to: &UnixStream, parts: &Parts) -> Result<()> {
+    let mut said = parts.address.to_vec();
+    said.extend((parts.longest as u64).to_le_bytes());
+    said.extend((parts.bytes as u64).to_le_bytes());
+    let files = [&parts.memory, &parts.socket, &parts.counters].map(AsFd::as_fd);
+    send_with_files(to, &said, &files).context("asking for a relay")?;
+    let mut first = [0];
+    to.read_exact(&mut first).context("what polls does not begin with it")?;
+    if first == [BEGUN] {
+        return Ok(());
+    }
+    let mut why = String::from_utf8_lossy(&first).into_owned();
+    to.take(LONGEST_REASON).read_to_string(&mut why)?;
+    bail!(why)
+}
+
+fn send_with_files(to: impl AsFd, said: &[u8], files: &[BorrowedFd<'_>]) -> Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_QUEUES + OTHERS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&all));
-    sendmsg(to, &[IoSlice::new(b"c")], &mut ancillary, SendFlags::NOSIGNAL)
-        .context("handing a card over")?;
+    ancillary.push(SendAncillaryMessage::ScmRights(files));
+    sendmsg(to, &[IoSlice::new(said)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// Takes one; none when there will be no more.
-fn take(from: impl AsFd) -> Result<Option<Handed>> {
+/// What was said, up to `into.len()` bytes of it, and the descriptors that came with it.
+fn receive_with_files(from: impl AsFd, into: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_QUEUES + OTHERS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let mut parts = [IoSliceMut::new(&mut byte)];
+    let mut parts = [IoSliceMut::new(into)];
     let received = recvmsg(from, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    if received.bytes == 0 {
-        return Ok(None);
-    }
     let mut all = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(files) = message {
             all.extend(files);
         }
     }
-    let mut all = all.into_iter();
+    Ok((received.bytes, all))
+}
+
+/// What who starts this has to be served.
+enum Served {
+    Card(Handed),
+    Relays(UnixListener),
+}
+
+/// Takes one; none when there will be no more.
+fn take(from: impl AsFd) -> Result<Option<Served>> {
+    let mut kind = [0];
+    let (bytes, files) = receive_with_files(from, &mut kind)?;
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let mut all = files.into_iter();
     let mut next = || all.next().context("a card came without its descriptors");
+    if kind == [RELAYS] {
+        return Ok(Some(Served::Relays(next()?.into())));
+    }
     let (listener, counters, status) = (next()?, next()?, next()?);
-    Ok(Some(Handed { listener, counters, status, taps: all.collect() }))
+    Ok(Some(Served::Card(Handed { listener, counters, status, taps: all.collect() })))
+}
+
+/// Takes what a relay is asked for with.
+fn take_parts(from: &UnixStream) -> Result<Parts> {
+    let mut said = [0; RELAY_BYTES];
+    let (bytes, files) = receive_with_files(from, &mut said)?;
+    let [memory, socket, counters]: [OwnedFd; 3] = files
+        .try_into()
+        .ok()
+        .filter(|_| bytes == RELAY_BYTES)
+        .context("a relay was asked for without all that it needs")?;
+    let word = |from: usize| u64::from_le_bytes(std::array::from_fn(|at| said[from + at]));
+    let (longest, bytes) = (usize::try_from(word(6))?, usize::try_from(word(14))?);
+    let address = std::array::from_fn(|at| said[at]);
+    Ok(Parts { memory, bytes, socket, counters, address, longest })
 }
 
 /// Serves cards until the socket that they come by ends.
 pub fn serve(cards: OwnedFd, manner: Manner) -> Result<()> {
-    let mut server = Server { cards, manner, places: Vec::new() };
+    let (places, relays) = (Vec::new(), Vec::new());
+    let mut server = Server { cards, manner, places, relays };
     let mut is_idle = true;
     loop {
         if !server.listen(is_idle)? {
@@ -105,6 +176,18 @@ struct Server {
     cards: OwnedFd,
     manner: Manner,
     places: Vec<Place>,
+    relays: Vec<RelayPlace>,
+}
+
+/// Where relays of one guest are asked for: one at a time, the newest.
+struct RelayPlace {
+    listener: UnixListener,
+    asked: Option<Asked>,
+}
+
+struct Asked {
+    by: UnixStream,
+    relay: Option<Relay>,
 }
 
 /// A card before and after its VMM has connected.
@@ -120,6 +203,9 @@ enum Speaker {
     Vmm(usize),
     /// A kick or a TAP.
     Work(usize),
+    /// Somebody new who wants a relay, or the one who has it.
+    RelayListener(usize),
+    Relayed(usize),
 }
 
 impl Server {
@@ -131,7 +217,10 @@ impl Server {
         for speaker in heard {
             match speaker {
                 Speaker::Starter => match take(&self.cards)? {
-                    Some(card) => self.places.push(Place::Awaited(card)),
+                    Some(Served::Card(card)) => self.places.push(Place::Awaited(card)),
+                    Some(Served::Relays(listener)) => {
+                        self.relays.push(RelayPlace { listener, asked: None });
+                    }
                     None => return Ok(false),
                 },
                 Speaker::Vmm(index) => {
@@ -142,6 +231,16 @@ impl Server {
                 Speaker::Work(index) => {
                     if let Some(Place::Served { card, .. }) = self.places.get_mut(index) {
                         card.take_kicks();
+                    }
+                }
+                Speaker::RelayListener(index) => {
+                    if let Some(place) = self.relays.get_mut(index) {
+                        place.accept();
+                    }
+                }
+                Speaker::Relayed(index) => {
+                    if let Some(place) = self.relays.get_mut(index) {
+                        place.hear();
                     }
                 }
             }
@@ -161,6 +260,12 @@ impl Server {
             watch(Speaker::Vmm(index), place.vmm());
             if let (Manner::Notified, Place::Served { card, .. }) = (self.manner, place) {
                 card.calls_for_work().for_each(|work| watch(Speaker::Work(index), work));
+            }
+        }
+        for (index, place) in self.relays.iter().enumerate() {
+            watch(Speaker::RelayListener(index), place.listener.as_fd());
+            if let Some(asked) = &place.asked {
+                watch(Speaker::Relayed(index), asked.by.as_fd());
             }
         }
         let at_once = Timespec::default();
@@ -184,12 +289,14 @@ impl Server {
         false
     }
 
-    /// True as long as there is no card.
+    /// True as long as there is no card and no relay.
     fn look_for_work(&mut self) -> bool {
         for _ in 0..TURNS {
             self.turn();
+            self.relays.iter_mut().for_each(RelayPlace::turn);
         }
-        !self.places.iter().any(|place| matches!(place, Place::Served { .. }))
+        let has_card = self.places.iter().any(|place| matches!(place, Place::Served { .. }));
+        !has_card && self.relays.iter().all(|place| place.asked.is_none())
     }
 
     fn turn(&mut self) -> u32 {
@@ -222,6 +329,51 @@ impl Server {
     }
 }
 
+impl RelayPlace {
+    fn accept(&mut self) {
+        // Who has gone before needs none.
+        if let Ok((by, _)) = self.listener.accept() {
+            self.asked = Some(Asked { by, relay: None });
+        }
+    }
+
+    /// Begins, or ends with whom it is for: who has a relay says nothing more.
+    fn hear(&mut self) {
+        let Some(asked) = self.asked.take_if(|asked| asked.relay.is_none()) else {
+            self.asked = None;
+            return;
+        };
+        match take_parts(&asked.by).and_then(Relay::new) {
+            Ok(relay) => {
+                self.asked = Some(Asked { relay: Some(relay), ..asked });
+                self.say(&[BEGUN]);
+            }
+            Err(error) => {
+                self.asked = Some(asked);
+                self.end(&error);
+            }
+        }
+    }
+
+    fn turn(&mut self) {
+        let Some(Asked { relay: Some(relay), .. }) = &mut self.asked else { return };
+        if let Err(error) = relay.turn(TURN) {
+            self.end(&error);
+        }
+    }
+
+    /// The relay alone: who polls goes on with all others.
+    fn end(&mut self, why: &anyhow::Error) {
+        self.say(format!("{why:#}").as_bytes());
+        self.asked = None;
+    }
+
+    fn say(&mut self, what: &[u8]) {
+        // Whom it would be told may have gone.
+        let _ = self.asked.as_mut().map(|asked| asked.by.write_all(what));
+    }
+}
+
 impl Place {
     fn vmm(&self) -> BorrowedFd<'_> {
         match self {
@@ -248,5 +400,77 @@ impl Place {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::time::Duration;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+    use crate::counters;
+    use crate::frame_ring::{Reader, Words, Writer};
+    use crate::memory::Mapped;
+    use crate::memory::tests::file;
+
+    const BYTES: usize = 1 << 20;
+
+    fn parts(memory: &OwnedFd, socket: UnixDatagram, longest: usize) -> Parts {
+        let (memory, counters) = (memory.try_clone().unwrap(), counters::page().unwrap());
+        let address = [2, 0, 0, 0, 0, 7];
+        Parts { memory, bytes: BYTES, socket: socket.into(), counters, address, longest }
+    }
+
+    fn half(memory: &OwnedFd, which: u64) -> Mapped {
+        Mapped::new(memory, which * BYTES as u64 / 2, BYTES / 2).unwrap()
+    }
+
+    #[test]
+    fn a_relay_is_served_until_who_asked_goes_and_a_lying_guest_ends_its_own_alone() {
+        let (cards, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .unwrap();
+        let serving = std::thread::spawn(move || serve(theirs, Manner::Polling));
+        let directory = std::env::temp_dir().join(format!("relays{}", std::process::id()));
+        let listener = UnixListener::bind(&directory).unwrap();
+        hand_listener(&cards, &listener.into()).unwrap();
+        let connect = || {
+            let stream = UnixStream::connect(&directory).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            stream
+        };
+        let memory = file(BYTES as u64);
+
+        let (socket, wire) = UnixDatagram::pair().unwrap();
+        let refused = connect();
+        let error = ask_for_relay(&refused, &parts(&memory, socket, 5)).unwrap_err().to_string();
+        assert!(error.contains("the longest frame has 5 bytes"), "{error}");
+
+        let (socket, _other) = UnixDatagram::pair().unwrap();
+        let asked = connect();
+        ask_for_relay(&asked, &parts(&memory, socket, 100)).unwrap();
+        half(&memory, 1).words()[8].store(u64::MAX / 2, std::sync::atomic::Ordering::Relaxed);
+        let mut why = String::new();
+        (&asked).take(LONGEST_REASON).read_to_string(&mut why).unwrap();
+        assert!(why.contains("words apart"), "{why}");
+
+        let (socket, wire_of_next) = UnixDatagram::pair().unwrap();
+        drop(wire);
+        let next = connect();
+        ask_for_relay(&next, &parts(&memory, socket, 100)).unwrap();
+        let mut reader = Reader::new(half(&memory, 0)).unwrap();
+        let _writer = Writer::new(half(&memory, 1)).unwrap();
+        wire_of_next.send(&[1; 60]).unwrap();
+        let (mut frame, begin) = (Vec::new(), std::time::Instant::now());
+        while !reader.take(&mut frame).unwrap() {
+            assert!(begin.elapsed() < Duration::from_secs(5), "the frame did not come");
+        }
+        assert_eq!(frame, [1; 60]);
+        drop(cards);
+        serving.join().unwrap().unwrap();
+        std::fs::remove_file(directory).unwrap();
     }
 }

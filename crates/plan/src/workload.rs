@@ -72,6 +72,7 @@ pub enum Workload {
     FrameSend(FrameSend),
     FrameCapture(FrameCapture),
     FrameFeed(FrameFeed),
+    FrameRelay(FrameRelay),
     Cpuid(Cpuid),
     Serve(Serve),
     Io(Io),
@@ -252,9 +253,12 @@ pub struct PingRequest {
     /// Requests before those, which are not counted and not in `duration_s`.
     #[serde(default)]
     pub omit: u64,
-    /// How frames come in.
+    /// How frames come in; what comes in by shared memory goes out by it.
     #[serde(default)]
     pub via: Option<FrameVia>,
+    /// To the memory that who answers, a guest, shares with its machine, past its card.
+    #[serde(default)]
+    pub past_card: bool,
 }
 
 /// Answers UDP or TCP requests, or frames, until told to stop. ICMP is answered by the kernel itself.
@@ -268,7 +272,7 @@ pub struct PingReply {
     /// Largest request that is answered, in bytes.
     #[serde(default = "default_ping_message")]
     pub message: u32,
-    /// How frames come in.
+    /// How frames come in; what comes in by shared memory goes out by it.
     #[serde(default)]
     pub via: Option<FrameVia>,
 }
@@ -482,6 +486,19 @@ pub struct FrameFeed {
     pub frame: u32,
     /// Bytes of memory in which frames wait to be written there.
     pub ring: u32,
+}
+
+/// Says `ready`, moves frames between a guest's bridge and the memory that the guest shares with its machine,
+/// both ways, past the guest's card; ends when told to. On the node that has the bridge. Where a core polls for
+/// the guest's card, that core does it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FrameRelay {
+    /// The guest's node.
+    pub guest: String,
+    /// Longest frame, in bytes with its header.
+    pub frame: u32,
 }
 
 fn one() -> u32 {

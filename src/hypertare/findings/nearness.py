@@ -6,7 +6,7 @@ A trial alone does not know the baseline, so this is found of finished ones.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hypertare.design.trials import FinishedTrial
@@ -15,9 +15,9 @@ from hypertare.findings.series import Series, baseline_of, series
 from hypertare.protocol.records import Histogram
 from hypertare.runs.summary import Shift
 from hypertare.stats import boots
-from hypertare.stats.nearness import SHIFTED, near_share, shift
+from hypertare.stats.nearness import SHIFTED, near_share, near_time, shift
 from hypertare.stats.percentile import merge
-from hypertare.workloads.ping import NEAR_SHARE
+from hypertare.workloads.ping import NEAR_SHARE, NEAR_TIME
 
 Histograms = Mapping[int, Histogram]
 """By trial, of all its round trips; of those that had any."""
@@ -32,21 +32,31 @@ def of_trials(told: Mapping[int, Sequence[Histogram]]) -> Histograms:
     }
 
 
-def with_near_share(
-    trials: Sequence[FinishedTrial], told: Histograms, baseline: str
+def with_nearness(
+    trials: Sequence[FinishedTrial], told: Histograms, baseline: str, asked: Collection[str]
 ) -> list[FinishedTrial]:
-    """The same trials, those of other platforms with how many of their round trips are near."""
+    """The same trials; those of other platforms say how many of their round trips are near, how long.
+
+    `asked` are the names of responses: an older run has not all of them.
+    """
     near = {
-        trial.planned.id: near_share(its, told[trial.planned.id])
+        trial.planned.id: {
+            NEAR_SHARE: near_share(its, told[trial.planned.id]),
+            NEAR_TIME: near_time(its, told[trial.planned.id]),
+        }
         for one, base in _pairs(trials, baseline)
         for trial, its in _compared(one, base, told)
     }
     return [
-        replace(trial, values={**trial.values, NEAR_SHARE: near[trial.planned.id]})
+        replace(trial, values=trial.values | _only(near[trial.planned.id], asked))
         if trial.planned.id in near
         else trial
         for trial in trials
     ]
+
+
+def _only(values: Mapping[str, float], asked: Collection[str]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if name in asked}
 
 
 def shifts(trials: Sequence[FinishedTrial], told: Histograms, rules: Rules) -> Iterator[Shift]:

@@ -227,15 +227,15 @@ class Measured:
 
 def measured(store: Store) -> Measured:
     """Reads all trials of a run."""
-    from hypertare.findings.nearness import of_trials, with_near_share
+    from hypertare.findings.nearness import of_trials, with_nearness
 
     meta = store.meta
-    asked = any(one.name == NEAR_SHARE for some in meta.responses.values() for one in some)
-    told = of_trials(store.histograms(ROUND_TRIPS)) if asked else {}
+    asked = {one.name for some in meta.responses.values() for one in some}
+    told = of_trials(store.histograms(ROUND_TRIPS)) if NEAR_SHARE in asked else {}
     trials = tuple(store.trials())
     first = _only_warmed_up(trials)
     counted = _counting(trials, first) if first else trials
-    return Measured(tuple(with_near_share(counted, told, meta.baseline)), told, first)
+    return Measured(tuple(with_nearness(counted, told, meta.baseline, asked)), told, first)
 
 
 def _only_warmed_up(trials: Sequence[FinishedTrial]) -> tuple[str, ...]:

@@ -733,7 +733,9 @@ class PingRequest(Seam):
     omit: int = 0
     """Requests before those, which are not counted and not in `duration_s`."""
     via: FrameVia | None = None
-    """How frames come in."""
+    """How frames come in; what comes in by shared memory goes out by it."""
+    past_card: bool = False
+    """To the memory that who answers, a guest, shares with its machine, past its card."""
 
 
 class PingReply(Seam):
@@ -748,7 +750,7 @@ class PingReply(Seam):
     message: int = 64
     """Largest request that is answered, in bytes."""
     via: FrameVia | None = None
-    """How frames come in."""
+    """How frames come in; what comes in by shared memory goes out by it."""
 
 
 class Burn(Seam):
@@ -853,6 +855,19 @@ class FrameFeed(Seam):
     """Bytes of memory in which frames wait to be written there."""
 
 
+class FrameRelay(Seam):
+    """Says `ready`, moves frames between a guest's bridge and the memory that the guest shares
+    with its machine, both ways, past the guest's card; ends when told to. On the node that has
+    the bridge. Where a core polls for the guest's card, that core does it.
+    """
+
+    type: Literal["frame_relay"] = "frame_relay"
+    guest: str
+    """The guest's node."""
+    frame: int
+    """Longest frame, in bytes with its header."""
+
+
 class Cpuid(Seam):
     """Executes CPUID so often, for which a guest with hardware virtualisation leaves for its
     hypervisor.
@@ -934,6 +949,7 @@ Workload = Annotated[
     | FrameSend
     | FrameCapture
     | FrameFeed
+    | FrameRelay
     | Cpuid
     | Serve
     | Io

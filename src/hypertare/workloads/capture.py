@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from hypertare.base.quantities import Size
-from hypertare.base.response import Found, Response, whole
+from hypertare.base.response import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.stats import line_rate
@@ -156,22 +156,14 @@ class Capture(Sending):
         }
 
     def measure_node(self, phase: Phase, node: str) -> Found:
-        return packet_work.measure(phase, node, _past_card(phase))
+        return packet_work.measure(
+            phase, node, packet_work.past_card(phase, "feed", ("fed_packets",))
+        )
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
         """Both count the whole phase, with what is omitted."""
         captured = phase.total("receive", "all_packets")
         return {"cpu_per_packet": machine_cpu / captured} if captured else {}
-
-
-def _past_card(phase: Phase) -> packet_work.PastCard | None:
-    packets, *parts = (
-        phase.total("feed", value) for value in ("fed_packets", "user_s", "system_s")
-    )
-    cpu_s = whole(parts)
-    if packets is None or cpu_s is None:
-        return None
-    return packet_work.PastCard(packets, cpu_s)
 
 
 CAPTURE = Capture()

@@ -9,6 +9,7 @@ interrupts are theirs, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hypertare.base.response import Found, Response, whole
@@ -47,6 +48,15 @@ class PastCard:
 
     packets: float
     cpu_s: float
+
+
+def past_card(phase: Phase, role: str, counts: Sequence[str]) -> PastCard | None:
+    """What tasks of this role moved between a machine and the memory that it shares with its guest."""
+    packets, cpu_s = (
+        whole([phase.total(role, name) for name in names])
+        for names in (counts, ("user_s", "system_s"))
+    )
+    return None if packets is None or cpu_s is None else PastCard(packets, cpu_s)
 
 
 def measure(phase: Phase, node: str, past_card: PastCard | None = None) -> Found:

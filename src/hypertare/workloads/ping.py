@@ -16,7 +16,7 @@ from hypertare.workloads.capture import frame_misfit
 from hypertare.workloads.latencies import percentiles, spread
 from hypertare.workloads.neighbours import NeighbourSettings
 from hypertare.workloads.pair import Pair
-from hypertare.workloads.via import via_misfit
+from hypertare.workloads.via import SHARED_MEMORY, shared_misfit, via_misfit
 from hypertare.workloads.workload import (
     SETTLE_S,
     NodeFacts,
@@ -26,7 +26,7 @@ from hypertare.workloads.workload import (
 )
 
 _PORT = 7000
-NEAR_SHARE = "near_share"
+NEAR_SHARE, NEAR_TIME = "near_share", "near_time"
 """Of finished trials: see `hypertare.findings.nearness`."""
 ROUND_TRIPS = "rtt"
 """The name of their histogram."""
@@ -48,10 +48,6 @@ class PingSettings(WorkloadSettings):
     def _comes_somehow(self) -> PingSettings:
         if (self.via is not None) and self.protocol != "frame":
             raise ValueError("'via' is of protocol = 'frame': leave it out")
-        if self.via == "shared":
-            raise ValueError(
-                "'via' cannot be 'shared': answers leave by the card; that is for capture"
-            )
         return self
 
     @property
@@ -63,7 +59,7 @@ class PingSettings(WorkloadSettings):
             return None
         if node.routed:
             return "no router forwards frames: take another protocol than 'frame'"
-        way = via_misfit(self.via, None, node)
+        way = via_misfit(self.via, None, node) or shared_misfit(self.via, node)
         return way or frame_misfit("message", self.message, line_rate.HEADER, node.mtu)
 
     @property
@@ -79,6 +75,10 @@ class PingSettings(WorkloadSettings):
         return self.neighbours
 
     @property
+    def shared_memory(self) -> int | None:
+        return SHARED_MEMORY if self.via == "shared" else None
+
+    @property
     def counts_loss(self) -> bool:
         return self.protocol != "tcp"
 
@@ -86,7 +86,12 @@ class PingSettings(WorkloadSettings):
         out = self.direction == "transmit"
         source, sink = (pair.near, pair.far) if out else (pair.far, pair.near)
         has_port = self.protocol in ("udp", "tcp")
-        via = (self.via or "packet") if self.protocol == "frame" else None
+        # What has no machine beneath it has its kernel's own ring, and so has the peer.
+        machine = pair.machine if self.via == "shared" else None
+        past_card = machine is not None
+        via: plan.FrameVia | None = None
+        if self.protocol == "frame":
+            via = "packet" if self.via in (None, "shared") else self.via
         port = _PORT + inputs.port_offset + pair.rank
         request = plan.PingRequest(
             protocol=self.protocol,
@@ -96,7 +101,8 @@ class PingSettings(WorkloadSettings):
             interval_s=self.interval,
             timeout_s=self.timeout,
             omit=self.omit,
-            via=via,
+            via="shared" if past_card and out else via,
+            past_card=past_card and not out,
         )
         asks = pair.task("request", source.node, request)
         if self.protocol == "icmp":
@@ -105,10 +111,16 @@ class PingSettings(WorkloadSettings):
             protocol=self.protocol,
             on=sink.everywhere(port) if has_port else sink.address,
             message=self.message,
-            via=via,
+            via="shared" if past_card and not out else via,
         )
         answers = pair.task("reply", sink.node, reply, background=True)
-        return [answers, asks]
+        return [*self._relays(pair, machine), answers, asks]
+
+    def _relays(self, pair: Pair, machine: str | None) -> list[plan.Task]:
+        if machine is None:
+            return []
+        relay = plan.FrameRelay(guest=pair.node, frame=self.message + line_rate.HEADER)
+        return [pair.task("relay", machine, relay, background=True)]
 
 
 class Ping(Workload):
@@ -126,6 +138,13 @@ class Ping(Workload):
             "share",
             "higher",
             "round trips within the 95 % quantile of the baseline in the same block",
+            "mean",
+        ),
+        Response(
+            NEAR_TIME,
+            "share",
+            "higher",
+            "time in round trips within the mean and a deviation of the baseline in the same block",
             "mean",
         ),
         Response("loss", "share", "lower", "messages that never came back or through", "mean"),
@@ -148,7 +167,8 @@ class Ping(Workload):
         return of_all | _means(phase) | _loss(phase)
 
     def measure_node(self, phase: Phase, node: str) -> Found:
-        return packet_work.measure(phase, node)
+        past_card = packet_work.past_card(phase, "relay", ("fed_packets", "taken_packets"))
+        return packet_work.measure(phase, node, past_card)
 
 
 def _loss(phase: Phase) -> Found:

@@ -35,7 +35,7 @@ def via_misfit(via: plan.FrameVia | None, ring: int | None, node: NodeFacts) -> 
     return None
 
 
-def shared_misfit(via: plan.FrameVia, node: NodeFacts) -> str | None:
+def shared_misfit(via: plan.FrameVia | None, node: NodeFacts) -> str | None:
     """Why frames cannot come past a card."""
     if via != "shared" or node.shares_memory:
         return None

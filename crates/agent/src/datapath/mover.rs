@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use datapath::counters;
-use datapath::serve::{Handed, Manner, hand};
+use datapath::serve::{Handed, Manner, hand, hand_listener};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -70,6 +70,11 @@ impl Mover {
         hand(&self.cards, &card)?;
         let status = Some(File::from(OwnedFd::from(status)));
         Ok((Served { counters, status, mover: self.clone() }, socket))
+    }
+
+    /// Has it serve the relays that are asked for there.
+    pub fn take_relays(&self, listener: UnixListener) -> Result<()> {
+        hand_listener(&self.cards, &listener.into())
     }
 
     fn how_it_ended(&self) -> String {

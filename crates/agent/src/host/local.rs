@@ -283,7 +283,10 @@ impl Local {
         let card = interfaces.first().context("who shares memory needs a card all the same")?;
         let mac = shared::beside(parse_mac(card.mac.as_deref().unwrap_or_default())?);
         lent::listen_beside(&self.links.get(&card.link)?, mac)?;
-        let (lent, file) = Lent::make(&node.name, bytes, &card.link)?;
+        let (lent, file) = Lent::make(&node.name, bytes, &card.link, mac)?;
+        if let (Datapath::Sidecore, Some(polling)) = (guest.settings.datapath, &self.sidecore) {
+            polling.take_relays(lent.listener()?)?;
+        }
         self.lent.push(lent);
         Ok(Some(file))
     }

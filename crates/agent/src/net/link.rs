@@ -432,7 +432,7 @@ pub(crate) fn parse_mac(mac: &str) -> Result<[u8; 6]> {
     })
 }
 
-fn mac_text(bytes: &[u8]) -> String {
+pub(crate) fn mac_text(bytes: &[u8]) -> String {
     let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(":")
 }

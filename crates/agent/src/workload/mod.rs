@@ -103,7 +103,7 @@ workloads! {
     Touch(touch::alone::Arguments): Touch;
     Sleep(sleep::Arguments): Sleep;
     Generate(frames::generate::Arguments): FrameSend;
-    Capture(frames::capture::Arguments): FrameCapture, FrameFeed;
+    Capture(frames::capture::Arguments): FrameCapture, FrameFeed, FrameRelay;
     Cpuid(cpuid::Arguments): Cpuid;
     Io(io::alone::Arguments): Io, IoFill;
     Command(command::alone::Arguments): Command, Serve;

@@ -10,7 +10,7 @@ from hypertare.base.response import VIRTUAL
 from hypertare.report import verdict
 from hypertare.report.tables.table import Column, Form, Row, Table, text
 from hypertare.runs.summary import Estimate, Shift, Summary
-from hypertare.workloads.ping import NEAR_SHARE
+from hypertare.workloads.ping import NEAR_SHARE, NEAR_TIME
 
 SHOWN = (0.1, 0.5, 0.9, 0.99)
 
@@ -18,11 +18,13 @@ FORM = Form(
     "shifts",
     "Against the baseline's round trips",
     "Near: the share of round trips within the 95 % quantile of the baseline's in the same block, so 95 % "
-    "of the baseline's own. Then how much later they are (the shift function): the 10 % quantile against "
-    "the baseline's, the median, and so on, with intervals over blocks.",
+    "of the baseline's own. Near in time: of the time that round trips took, the share in those no longer "
+    "than the baseline's mean and a standard deviation. Then how much later they are (the shift function): "
+    "the 10 % quantile against the baseline's, the median, and so on, with intervals over blocks.",
     (
         text("setting"),
         Column("near"),
+        Column("near in time"),
         *(Column(f"at {100 * share:g} %") for share in SHOWN),
     ),
 )
@@ -45,9 +47,9 @@ def _groups(shifts: Sequence[Shift]) -> list[list[Shift]]:
 
 def _rows(summary: Summary) -> Iterator[Row]:
     near = {
-        (one.platform, key(one.cell)): one
+        (one.platform, key(one.cell), one.response): one
         for one in summary.estimates
-        if one.response == NEAR_SHARE
+        if one.response in (NEAR_SHARE, NEAR_TIME)
     }
     groups = _groups(summary.shifts)
     several = len({one.cell.get("workload") for (one, *_) in groups}) > 1
@@ -56,7 +58,10 @@ def _rows(summary: Summary) -> Iterator[Row]:
         yield Row(
             (
                 verdict.setting(first.platform, first.cell, () if several else ("workload",)),
-                _near(near.get((first.platform, key(first.cell)))),
+                *(
+                    _near(near.get((first.platform, key(first.cell), response)))
+                    for response in (NEAR_SHARE, NEAR_TIME)
+                ),
                 *(_difference(by_share.get(share)) for share in SHOWN),
             )
         )

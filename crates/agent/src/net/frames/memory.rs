@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
@@ -77,14 +77,6 @@ impl Shared {
         // SAFETY: the word lies within the mapping, which lives as long as `self`; the mapping begins at
         // a page, so the word is aligned; both sides use it as an atomic one.
         Some(unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) })
-    }
-
-    /// All of it, as words.
-    pub fn words(&self) -> &[AtomicU64] {
-        let count = self.length / size_of::<AtomicU64>();
-        // SAFETY: so many words lie within the mapping, which begins at a page and lives as long as
-        // `self`. The other side may write them at any time, as both sides may with atomic ones.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), count) }
     }
 
     /// A part of it, none of which the other side writes to until it is told that it may.

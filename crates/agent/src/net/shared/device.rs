@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use datapath::frame_ring::{Reader, Writer};
+use datapath::memory::Mapped;
 
-use super::ring::Reader;
-use crate::net::frames::memory::Shared;
 use crate::net::frames::socket::PATIENCE;
 use crate::net::frames::{Filter, FrameSource, Opening};
 
@@ -17,8 +17,9 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 const VENDOR: &str = "0x1af4";
 const DEVICE: &str = "0x1110";
 
-/// For so long it looks without a break, and then so often.
+/// For so long it looks without a break, and then so often. Who awaits an answer would measure its own naps.
 const SPIN: Duration = Duration::from_micros(50);
+const SPIN_FOR_ANSWER: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_micros(50);
 
 /// Frames after which who asks may look at the clock.
@@ -29,26 +30,54 @@ const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// A source of frames.
 pub struct Taken {
-    reader: Reader<Shared>,
+    reader: Reader<Mapped>,
     frame: Vec<u8>,
     filter: Filter,
+    spin: Duration,
     bytes: u64,
     calls: u64,
+}
+
+/// Frames from the machine by the first half of the memory, and a way to it by the second.
+///
+/// # Errors
+/// There is no such memory, or the machine does not write there.
+pub fn both_ways(filter: &Filter) -> Result<(Taken, Writer<Mapped>)> {
+    let memory = Memory::find()?;
+    let half = memory.bytes / 2;
+    let taken = Taken::await_writer(&memory, half, filter, SPIN_FOR_ANSWER)?;
+    // The machine has begun, so that it takes all that is written from now on.
+    let writer = Writer::new(memory.map(half as u64, half)?)?;
+    Ok((taken, writer))
 }
 
 impl Taken {
     /// # Errors
     /// There is no such memory, or nobody writes there.
     pub fn open(opening: &Opening) -> Result<Self> {
-        let directory = find(Path::new(DEVICES))?;
+        let memory = Memory::find()?;
+        Self::await_writer(&memory, memory.bytes, opening.filter, SPIN)
+    }
+
+    fn await_writer(
+        memory: &Memory,
+        bytes: usize,
+        filter: &Filter,
+        spin: Duration,
+    ) -> Result<Self> {
         let deadline = Instant::now() + BEGIN_LIMIT;
         loop {
-            let memory = map(&directory).context("the memory shared with the machine")?;
-            let bytes = memory.length() as u64;
-            match Reader::new(memory) {
+            match Reader::new(memory.map(0, bytes)?) {
                 Ok(reader) => {
-                    let (frame, filter) = (Vec::new(), opening.filter.clone());
-                    return Ok(Taken { reader, frame, filter, bytes, calls: 0 });
+                    let (frame, filter) = (Vec::new(), filter.clone());
+                    return Ok(Taken {
+                        reader,
+                        frame,
+                        filter,
+                        spin,
+                        bytes: bytes as u64,
+                        calls: 0,
+                    });
                 }
                 Err(error) if Instant::now() > deadline => return Err(error),
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
@@ -77,7 +106,7 @@ impl FrameSource for Taken {
             if count > 0 || waited > PATIENCE {
                 return Ok(count);
             }
-            if waited < SPIN {
+            if waited < self.spin {
                 std::hint::spin_loop();
             } else {
                 self.calls += 1;
@@ -118,18 +147,33 @@ fn find(devices: &Path) -> Result<PathBuf> {
     }
 }
 
-fn map(directory: &Path) -> io::Result<Shared> {
-    // No driver has done so.
-    fs::write(directory.join("enable"), "1")?;
-    let bar = directory.join("resource2");
-    let length = usize::try_from(fs::metadata(&bar)?.len()).map_err(Error::other)?;
-    let file: File = OpenOptions::new().read(true).write(true).open(bar)?;
-    Shared::map(&file, length)
+/// What the device has.
+struct Memory {
+    file: File,
+    bytes: usize,
+}
+
+impl Memory {
+    fn find() -> Result<Self> {
+        Self::of(&find(Path::new(DEVICES))?)
+    }
+
+    fn of(directory: &Path) -> Result<Self> {
+        // No driver has done so.
+        fs::write(directory.join("enable"), "1")?;
+        let bar = directory.join("resource2");
+        let file = OpenOptions::new().read(true).write(true).open(bar)?;
+        let bytes = usize::try_from(file.metadata()?.len())?;
+        Ok(Memory { file, bytes })
+    }
+
+    fn map(&self, from: u64, bytes: usize) -> Result<Mapped> {
+        Mapped::new(&self.file, from, bytes).context("the memory shared with the machine")
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::ring::Writer;
     use super::*;
     use crate::net::frames::layout::blank;
 
@@ -156,10 +200,10 @@ mod tests {
         let bar = root.path().join("resource2");
         let file = File::create(&bar).unwrap();
         file.set_len(1 << 20).unwrap();
-        let mut writer = Writer::new(map(root.path()).unwrap()).unwrap();
-        let reader = Reader::new(map(root.path()).unwrap()).unwrap();
+        let memory = Memory::of(root.path()).unwrap();
+        let mut writer = Writer::new(memory.map(0, 1 << 20).unwrap()).unwrap();
         let filter = Filter::new(&[(14, 7)]);
-        let mut taken = Taken { reader, frame: Vec::new(), filter, bytes: 1 << 20, calls: 0 };
+        let mut taken = Taken::await_writer(&memory, memory.bytes, &filter, SPIN).unwrap();
         let mut mine = blank(60, [2; 6], [4; 6]);
         writer.put(&mine).unwrap();
         mine[17] = 7;

@@ -1,8 +1,10 @@
-//! The machine's end: a file that a guest's VMM has as the guest's memory too, and beside it the name of the
-//! bridge to which the guest's frames come. Both are made with the guest and go with it.
+//! The machine's end: a file that a guest's VMM has as the guest's memory too; beside it what is to be known of
+//! the guest's bridge, and, where a core polls for the guest, a socket at which that takes relays. All are made
+//! with the guest and go with it.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -16,7 +18,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::net::Link;
 use crate::net::frames::layout::Mac;
-use crate::net::frames::memory::Shared;
+use crate::net::link::{mac_text, parse_mac};
 use crate::net::netlink::Netlink;
 use crate::process::namespaces::scratch;
 
@@ -28,6 +30,18 @@ pub struct Lent(Files);
 struct Files {
     memory: PathBuf,
     bridge: PathBuf,
+    relays: PathBuf,
+}
+
+/// Memory that a guest has in common with this machine, and where its frames come to.
+pub struct Opened {
+    pub memory: File,
+    pub bytes: usize,
+    pub bridge: String,
+    /// Beside the guest's card's own.
+    pub address: Mac,
+    /// To the core that polls for the guest, if there is one.
+    pub polling: Option<UnixStream>,
 }
 
 impl Files {
@@ -38,13 +52,14 @@ impl Files {
         );
         let directory = scratch(DIRECTORY)?;
         let bridge = directory.join(format!("{guest}.bridge"));
-        Ok(Files { memory: directory.join(guest), bridge })
+        let relays = directory.join(format!("{guest}.relays"));
+        Ok(Files { memory: directory.join(guest), bridge, relays })
     }
 }
 
 impl Lent {
     /// Makes it, for a VMM that is another user.
-    pub fn make(guest: &str, bytes: u64, bridge: &str) -> Result<(Self, File)> {
+    pub fn make(guest: &str, bytes: u64, bridge: &str, address: Mac) -> Result<(Self, File)> {
         let files = Files::of(guest)?;
         let make = || {
             let mut options = OpenOptions::new();
@@ -52,24 +67,33 @@ impl Lent {
                 options.read(true).write(true).create(true).truncate(true).open(&files.memory)?;
             file.set_len(bytes)?;
             file.set_permissions(Permissions::from_mode(0o666))?;
-            fs::write(&files.bridge, bridge)?;
+            fs::write(&files.bridge, format!("{bridge} {}", mac_text(&address)))?;
             std::io::Result::Ok(file)
         };
         let file = make().with_context(|| format!("memory that is shared with {guest}"))?;
         Ok((Lent(files), file))
     }
 
-    /// What was made for this guest: its memory, and the bridge.
+    /// Where who polls for the guest takes relays.
+    pub fn listener(&self) -> Result<UnixListener> {
+        UnixListener::bind(&self.0.relays).context("a socket for what polls for a guest")
+    }
+
+    /// What was made for this guest.
     ///
     /// # Errors
     /// It has none.
-    pub fn open(guest: &str) -> Result<(Shared, String)> {
+    pub fn open(guest: &str) -> Result<Opened> {
         let files = Files::of(guest)?;
         let open = || {
-            let bridge = fs::read_to_string(&files.bridge)?;
-            let file = OpenOptions::new().read(true).write(true).open(&files.memory)?;
-            let length = usize::try_from(file.metadata()?.len()).map_err(std::io::Error::other)?;
-            std::io::Result::Ok((Shared::map(&file, length)?, bridge))
+            let text = fs::read_to_string(&files.bridge)?;
+            let (bridge, address) = text.split_once(' ').context("a bridge and an address")?;
+            let memory = OpenOptions::new().read(true).write(true).open(&files.memory)?;
+            let bytes = usize::try_from(memory.metadata()?.len())?;
+            let polls = files.relays.exists();
+            let polling = polls.then(|| UnixStream::connect(&files.relays)).transpose()?;
+            let (bridge, address) = (bridge.to_owned(), parse_mac(address)?);
+            anyhow::Ok(Opened { memory, bytes, bridge, address, polling })
         };
         open().with_context(|| format!("{guest} shares no memory with this machine"))
     }
@@ -93,5 +117,6 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0.memory);
         let _ = fs::remove_file(&self.0.bridge);
+        let _ = fs::remove_file(&self.0.relays);
     }
 }

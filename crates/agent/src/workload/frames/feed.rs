@@ -2,13 +2,14 @@
 //! that both share.
 
 use anyhow::{Context as _, Result, anyhow};
+use datapath::frame_ring::Writer;
+use datapath::memory::Mapped;
 use hypertare_plan::{FrameFeed, FrameVia};
 
 use super::{check_ring, numbered};
 use crate::net::frame_sources;
 use crate::net::frames::Opening;
 use crate::net::shared::lent;
-use crate::net::shared::ring::Writer;
 use crate::values::Definition;
 use crate::workload::usage::Usage;
 use crate::workload::{Context, Outcome};
@@ -23,16 +24,16 @@ pub const VALUES: &[Definition] = &[
 
 pub fn run(spec: &FrameFeed, context: &Context) -> Result<Outcome> {
     check_ring(spec.ring)?;
-    let (memory, bridge) = lent::Lent::open(&spec.guest)?;
+    let lent = lent::Lent::open(&spec.guest)?;
     let mut source = frame_sources::open(&Opening {
-        interface: &bridge,
+        interface: &lent.bridge,
         via: FrameVia::Packet,
         ring: spec.ring,
         frame: spec.frame,
         filter: &numbered::of_session(spec.session),
         at_once: false,
     })?;
-    let mut writer = Writer::new(memory)?;
+    let mut writer = Writer::new(Mapped::new(&lent.memory, 0, lent.bytes)?)?;
     context.ready();
     let before = Usage::of_thread();
     let (mut fed, mut full, mut missed) = (0_u64, 0_u64, 0);

@@ -3,7 +3,8 @@
 //! them, and counted as those are.
 //!
 //! - `numbered`: what stands in a frame
-//! - `send`, `receive`: the two ends; `feed`: a machine that hands on what is for a guest
+//! - `send`, `receive`: the two ends; `feed`: a machine that hands on what is for a guest; `relay`: one that
+//!   also takes what the guest answers
 //! - `generate`, `capture`: the ends as tools alone
 
 pub mod capture;
@@ -11,10 +12,11 @@ mod feed;
 pub mod generate;
 mod numbered;
 mod receive;
+mod relay;
 mod send;
 
 use anyhow::{Result, ensure};
-use hypertare_plan::{FrameCapture, FrameFeed, FrameSend};
+use hypertare_plan::{FrameCapture, FrameFeed, FrameRelay, FrameSend};
 
 use super::{Context, Outcome, WorkloadKind};
 use crate::values::Definition;
@@ -42,6 +44,15 @@ impl WorkloadKind for FrameFeed {
 
     fn run(&self, context: &Context) -> Result<Outcome> {
         feed::run(self, context)
+    }
+}
+
+impl WorkloadKind for FrameRelay {
+    const VALUES: &'static [Definition] = relay::VALUES;
+    const LISTENS: bool = true;
+
+    fn run(&self, context: &Context) -> Result<Outcome> {
+        relay::run(self, context)
     }
 }
 

@@ -92,6 +92,7 @@ fn request(arguments: &Arguments, host: IpAddr) -> PingRequest {
         timeout_s: arguments.timeout,
         omit: 0,
         via: None,
+        past_card: false,
     }
 }
 

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, anyhow};
+use datapath::frame_ring::Writer;
+use datapath::memory::Mapped;
 use hypertare_plan::FrameVia;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -13,9 +15,10 @@ use super::message;
 use super::wire::Wire;
 use crate::net::Link;
 use crate::net::frame_sources;
-use crate::net::frames::layout::{ETHERNET, blank, check_length, turn_round};
+use crate::net::frames::layout::{ETHERNET, Mac, blank, check_length, turn_round};
 use crate::net::frames::{Filter, FrameSource, Opening, neighbour, socket};
 use crate::net::link::parse_mac;
+use crate::net::shared;
 use crate::workload::Context;
 
 /// How frames come in; another protocol has no such choice.
@@ -39,38 +42,73 @@ fn length_of(message: u32, link: &Link) -> Result<usize> {
     Ok(frame as usize)
 }
 
-fn source(
-    link: &Link,
-    via: FrameVia,
-    frame: usize,
-    filter: &Filter,
-) -> Result<Box<dyn FrameSource>> {
-    let interface = &link.name;
-    let frame = frame as u32;
-    frame_sources::open(&Opening { interface, via, ring: RING, frame, filter, at_once: true })
+/// Where frames come in, and where they leave.
+struct Ends {
+    source: Box<dyn FrameSource>,
+    out: Out,
+    /// From which they leave.
+    address: Mac,
 }
 
-fn way_out(link: &Link) -> Result<Socket> {
-    let out = socket::open()?;
-    socket::send_only(&out, link)?;
-    Ok(out)
+enum Out {
+    Card(Socket),
+    /// Memory that this guest shares with its machine.
+    Ring(Writer<Mapped>),
+}
+
+impl Ends {
+    fn open(link: &Link, via: FrameVia, frame: usize, filter: &Filter) -> Result<Self> {
+        let card = parse_mac(&link.mac)?;
+        if via == FrameVia::Shared {
+            let (taken, writer) = shared::both_ways(filter)?;
+            let (source, out) = (Box::new(taken), Out::Ring(writer));
+            return Ok(Ends { source, out, address: shared::beside(card) });
+        }
+        let (interface, frame) = (&*link.name, frame as u32);
+        let opening = Opening { interface, via, ring: RING, frame, filter, at_once: true };
+        let source = frame_sources::open(&opening)?;
+        let out = socket::open()?;
+        socket::send_only(&out, link)?;
+        Ok(Ends { source, out: Out::Card(out), address: card })
+    }
+}
+
+impl Out {
+    fn send(&mut self, frame: &[u8]) -> Result<(), Errno> {
+        match self {
+            Out::Card(socket) => send(socket, frame, SendFlags::NOSIGNAL).map(|_| ()),
+            Out::Ring(writer) => match writer.put(frame) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(Errno::NOBUFS),
+                // The machine says of the ring what cannot be.
+                Err(_) => Err(Errno::PROTO),
+            },
+        }
+    }
 }
 
 /// The end that asks.
 pub struct Frames {
-    source: Box<dyn FrameSource>,
-    out: Socket,
+    ends: Ends,
     session: u32,
     request: Vec<u8>,
 }
 
 impl Frames {
-    pub fn new(to: IpAddr, via: FrameVia, message: u32, session: u32) -> Result<Self> {
+    /// `past_card`: who answers has the requests by memory that it shares with its machine.
+    pub fn new(
+        to: IpAddr,
+        via: FrameVia,
+        past_card: bool,
+        message: u32,
+        session: u32,
+    ) -> Result<Self> {
         let (link, mac) = neighbour::find(to)?;
+        let mac = if past_card { shared::beside(mac) } else { mac };
         let length = length_of(message, &link)?;
-        let source = source(&link, via, length, &message::of_answers(ETHERNET, session))?;
-        let request = blank(length, mac, parse_mac(&link.mac)?);
-        Ok(Frames { source, out: way_out(&link)?, session, request })
+        let ends = Ends::open(&link, via, length, &message::of_answers(ETHERNET, session))?;
+        let request = blank(length, mac, ends.address);
+        Ok(Frames { ends, session, request })
     }
 }
 
@@ -80,12 +118,12 @@ impl Wire for Frames {
     }
 
     fn send(&mut self) -> Result<(), Errno> {
-        send(&self.out, &self.request, SendFlags::NOSIGNAL).map(|_| ())
+        self.ends.out.send(&self.request)
     }
 
     fn receive(&mut self) -> Result<Option<u32>, Errno> {
         let mut answered = None;
-        let taken = self.source.next(&mut |frame| {
+        let taken = self.ends.source.next(&mut |frame| {
             let message = frame.get(ETHERNET..).unwrap_or_default();
             answered = message::answered(message, self.session).or(answered);
         });
@@ -112,8 +150,8 @@ pub fn answer(
 ) -> Result<()> {
     let link = neighbour::link_with(on)?;
     let longest = length_of(message, &link)?;
-    let mut source = source(&link, via, longest, &message::of_requests(ETHERNET))?;
-    let out = way_out(&link)?;
+    let ends = Ends::open(&link, via, longest, &message::of_requests(ETHERNET))?;
+    let Ends { mut source, mut out, .. } = ends;
     let mut answer = Vec::with_capacity(longest);
     context.ready();
     while !context.stopped() {
@@ -127,7 +165,7 @@ pub fn answer(
             turn_round(&mut answer);
             message::turn_into_answer(&mut answer[ETHERNET..]);
             // Who cannot be reached any more is not our business.
-            if send(&out, &answer, SendFlags::NOSIGNAL).is_ok() {
+            if out.send(&answer).is_ok() {
                 replies.fetch_add(1, Ordering::Relaxed);
             }
         });

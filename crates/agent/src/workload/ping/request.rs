@@ -68,7 +68,7 @@ pub fn request(spec: &PingRequest, context: &Context) -> Result<Outcome> {
         PingProtocol::Frame => {
             let via = via(spec.via)?;
             let to = address::host(&spec.to)?;
-            measure(Frames::new(to, via, spec.message, session)?, spec, context)
+            measure(Frames::new(to, via, spec.past_card, spec.message, session)?, spec, context)
         }
     }
 }
@@ -85,6 +85,9 @@ fn check(spec: &PingRequest) -> Result<()> {
     }
     if spec.via.is_some() && spec.protocol != PingProtocol::Frame {
         bail!("via is of the protocol frame: leave it out");
+    }
+    if spec.past_card && spec.protocol != PingProtocol::Frame {
+        bail!("past_card is of the protocol frame: leave it out");
     }
     if spec.count == Some(0) {
         bail!("count is 0: nothing would be measured");
@@ -271,6 +274,7 @@ mod tests {
             timeout_s: 0.5,
             omit: 0,
             via: None,
+            past_card: false,
         }
     }
 
@@ -521,6 +525,7 @@ mod tests {
             (PingRequest { timeout_s: 0.0, ..good.clone() }, "timeout_s"),
             (PingRequest { interval_s: -1.0, ..good.clone() }, "interval_s"),
             (PingRequest { count: Some(0), ..good.clone() }, "count"),
+            (PingRequest { past_card: true, ..good.clone() }, "past_card"),
             (PingRequest { to: "nowhere".to_owned(), ..good.clone() }, "nowhere"),
         ] {
             let error = ask(&bad).unwrap_err().to_string();

@@ -159,6 +159,15 @@ impl<M: Words> Reader<M> {
         Ok(Reader { place, next, dropped_before })
     }
 
+    /// Waits for who writes: all that one puts in is for this one. What was there before is forgotten.
+    pub fn before(memory: M) -> Result<Self> {
+        let place = Place::new(memory)?;
+        for which in [MARK, WRITTEN, READ, DROPPED] {
+            place.head(which).store(0, Ordering::Release);
+        }
+        Ok(Reader { place, next: 0, dropped_before: 0 })
+    }
+
     /// The next frame, if there is one: its bytes take the place of what was in `frame`.
     ///
     /// # Errors
@@ -271,6 +280,18 @@ mod tests {
         let _ = Writer::new(memory).unwrap();
         let error = reader.take(&mut Vec::new()).unwrap_err().to_string();
         assert!(error.contains("words apart"), "who writes began afresh: {error}");
+    }
+
+    #[test]
+    fn who_waits_for_the_writer_gets_the_first_and_forgets_what_was_there() {
+        let (memory, mut writer, _) = both();
+        writer.put(b"old").unwrap();
+        let mut reader = Reader::before(memory.clone()).unwrap();
+        assert_eq!(taken(&mut reader), None);
+        assert!(Reader::new(memory.clone()).is_err(), "the old writer's mark is gone");
+        let mut writer = Writer::new(memory).unwrap();
+        writer.put(b"new").unwrap();
+        assert_eq!(taken(&mut reader).as_deref(), Some(&b"new"[..]));
     }
 
     #[test]

@@ -1,0 +1,160 @@
+//! What a machine does for a guest whose frames pass its card by both ways: it moves them between the guest's
+//! bridge and the memory that both share. It does so itself, asleep while nothing comes; or the core does that
+//! polls for the guest, and then this only waits.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use datapath::counters::{self, Count};
+use datapath::relay::{Parts, Relay};
+use datapath::serve;
+use hypertare_plan::FrameRelay;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::net::Links;
+use crate::net::frames::layout::{Mac, check_length};
+use crate::net::frames::{Filter, socket};
+use crate::net::shared::lent::Lent;
+use crate::values::Definition;
+use crate::workload::usage::Usage;
+use crate::workload::{Context, Outcome};
+
+pub const VALUES: &[Definition] = &[
+    ("fed_packets", "frames", "frames that were written into the shared memory"),
+    ("taken_packets", "frames", "frames of the guest that were taken from there and sent"),
+    ("full_packets", "frames", "frames that found no room there"),
+    (
+        "refused_packets",
+        "frames",
+        "frames that the guest may not send, or the interface did not take",
+    ),
+    ("polled", "0 or 1", "whether a core that polls for the guest did it"),
+    (
+        "user_s",
+        "s",
+        "CPU time in user mode, which the guest has from its machine; without such a core's",
+    ),
+    ("system_s", "s", "CPU time in the kernel, likewise"),
+];
+
+/// Frames each way before it is looked whether to end.
+const TURN: u16 = 64;
+/// Looks before it is, where they find nothing.
+const LOOKS: u32 = 64;
+/// The guest has no way to tell of a frame. So it is looked for one without a break, and then so often; one from
+/// the bridge ends the sleep.
+const SPIN: Duration = Duration::from_micros(50);
+const NAP_NS: i64 = 50_000;
+
+/// For what polls to begin.
+const BEGIN_LIMIT: Duration = Duration::from_secs(5);
+/// Between two looks whether to end.
+const PATIENCE: Duration = Duration::from_millis(40);
+
+pub fn run(spec: &FrameRelay, context: &Context) -> Result<Outcome> {
+    let lent = Lent::open(&spec.guest)?;
+    let link = Links::open()?.get(&lent.bridge)?;
+    check_length(spec.frame, link.mtu)?;
+    let socket = socket::open()?;
+    socket::listen(&socket, &link, &to(lent.address))?;
+    let page = counters::page()?;
+    let counted = File::from(page.try_clone()?);
+    let parts = Parts {
+        memory: lent.memory.into(),
+        bytes: lent.bytes,
+        socket: socket.into(),
+        counters: page,
+        address: lent.address,
+        longest: spec.frame as usize,
+    };
+    let before = Usage::of_thread();
+    let polled = lent.polling.is_some();
+    match lent.polling {
+        Some(polling) => await_end(&polling, &parts, context),
+        None => move_frames(parts, context),
+    }
+    .with_context(|| format!("what {} shares with its machine", spec.guest))?;
+    let used = Usage::of_thread().since(&before);
+    let counts = counters::read(&counted)?;
+    let count = |which: Count| counts[which as usize] as f64;
+    let mut outcome = Outcome::default();
+    outcome
+        .set("fed_packets", count(Count::FramesIn))
+        .set("taken_packets", count(Count::FramesOut))
+        .set("full_packets", count(Count::Full))
+        .set("refused_packets", count(Count::Refused))
+        .set("polled", f64::from(u8::from(polled)))
+        .set("user_s", used.user_s())
+        .set("system_s", used.system_s());
+    Ok(outcome)
+}
+
+/// Lets frames pass that are sent to this address.
+fn to(address: Mac) -> Filter {
+    let word = |from: usize| u32::from_be_bytes(std::array::from_fn(|at| address[from + at]));
+    Filter::new(&[(0, word(0)), (2, word(2))])
+}
+
+fn move_frames(parts: Parts, context: &Context) -> Result<()> {
+    let mut relay = Relay::new(parts)?;
+    context.ready();
+    let mut idle_since = None;
+    while !context.stopped() {
+        for _ in 0..LOOKS {
+            if relay.turn(TURN)? > 0 {
+                idle_since = None;
+            } else if idle_since.get_or_insert_with(Instant::now).elapsed() < SPIN {
+                std::hint::spin_loop();
+            } else {
+                nap(&relay)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn nap(relay: &Relay) -> Result<()> {
+    let limit = Timespec { tv_sec: 0, tv_nsec: NAP_NS };
+    match poll(&mut [PollFd::from_borrowed_fd(relay.socket(), PollFlags::IN)], Some(&limit)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error).context("waiting for frames"),
+    }
+}
+
+/// Has who polls do it until told to stop, or until that one says why it cannot.
+fn await_end(polling: &UnixStream, parts: &Parts, context: &Context) -> Result<()> {
+    polling.set_read_timeout(Some(BEGIN_LIMIT))?;
+    serve::ask_for_relay(polling, parts)?;
+    context.ready();
+    polling.set_read_timeout(Some(PATIENCE))?;
+    let mut why = String::new();
+    while !context.stopped() {
+        match (&mut &*polling).take(serve::LONGEST_REASON).read_to_string(&mut why) {
+            Ok(_) if why.is_empty() => bail!("what polls for it has ended"),
+            Ok(_) => return Err(anyhow!(why)),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::frames::layout::blank;
+
+    #[test]
+    fn frames_to_others_do_not_pass() {
+        let filter = to([2, 3, 4, 5, 6, 7]);
+        assert!(filter.lets_pass(&blank(60, [2, 3, 4, 5, 6, 7], [1; 6])));
+        for other in [[1, 3, 4, 5, 6, 7], [2, 3, 4, 5, 6, 8], [6; 6]] {
+            assert!(!filter.lets_pass(&blank(60, other, [2, 3, 4, 5, 6, 7])), "{other:?}");
+        }
+    }
+}
