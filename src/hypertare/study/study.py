@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from hypertare.analyses.registry import AnalysisTables
 from hypertare.knobs.registry import Knobs
@@ -222,7 +223,10 @@ class Study(AnalysisTables):
             key = path.removeprefix(f"workloads.{name}.")
             if key in type(settings).model_fields:
                 given = {name: getattr(settings, name) for name in settings.model_fields_set}
-                yield from (settings.model_validate({**given, key: level}) for level in levels)
+                for level in levels:
+                    # What is no level of it is said where the cell is made.
+                    with suppress(ValidationError):
+                        yield settings.model_validate({**given, key: level})
 
     @property
     def needs_files(self) -> bool:
