@@ -110,4 +110,6 @@ def test_figures_come_from_what_the_task_counted() -> None:
     found = IO.measure(phase)
     assert found["iops"] == 2000.0 and found["throughput"] == 8_192_000.0
     assert found["read_p50"] == pytest.approx(90e-6) and found["write_p50"] is None
+    assert IO.measure_machine(phase, 0.5) == {"cpu_per_operation": 0.5e-3}
+    assert IO.measure_node(phase, "host") == {}
     assert found["task_cpu_per_operation"] == pytest.approx(0.25e-3)

@@ -39,9 +39,12 @@ pub enum Order {
     ProbeBegin { trial: u64, phase: String, probes: Vec<Probe> },
     /// Read these of them again and emit the differences.
     ProbeEnd { trial: u64, phase: String, probes: Vec<Probe> },
-    /// Start a task. `done` comes when it is started (background: when it is ready); its `result`
-    /// comes when it has ended.
+    /// Start a task. `done` comes when it is started (background, or one that prepares: when it is ready);
+    /// its `result` comes when it has ended.
     Start { trial: u64, phase: String, task: Task },
+    /// A task that has prepared its work is to begin with it. `done` comes when the work is done; it then waits
+    /// to be stopped, and its `result` comes.
+    Go { task: String },
     /// End a task. Its `result` follows: with values if it ends in good order, else a failure.
     Stop { task: String },
     /// A trial has ended and the next one is being thought about: start the process of the task that comes

@@ -9,6 +9,9 @@ from pydantic import Field, model_validator
 from hypertare.base.quantities import Share, Size, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.base.units import human_size
+from hypertare.probes.interrupts import INTERRUPTS
+from hypertare.probes.kvm import KVM
+from hypertare.probes.outside import OUTSIDE
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.latencies import percentiles
@@ -132,11 +135,29 @@ class Io(Workload):
             "most",
         ),
         Response(
+            "cpu_per_operation",
+            "s",
+            "lower",
+            "CPU time of the whole machine for a read or write",
+        ),
+        Response(
             "task_cpu_per_operation",
             "s",
             "lower",
             "the task's own time in user mode and in its kernel for a read or write",
             "mean",
+        ),
+        Response("exits_per_operation", "exits", "lower", "exits of the guest for one", "mean"),
+        Response(
+            "interrupts_per_operation",
+            "interrupts",
+            "lower",
+            "interrupts of devices for one",
+            "mean",
+        ),
+        Response("guest_cpu_per_operation", "s", "lower", "CPU time of its virtual CPUs for one"),
+        Response(
+            "vmm_cpu_per_operation", "s", "lower", "CPU time of its VMM's other threads for one"
         ),
     )
     headline = "iops"
@@ -154,7 +175,7 @@ class Io(Workload):
             "iops": phase.task_rate("io", "operations"),
             "throughput": phase.task_rate("io", "bytes"),
             **latencies,
-            "task_cpu_per_operation": _cpu_per_operation(phase),
+            "task_cpu_per_operation": _task_cpu_per_operation(phase),
         }
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
@@ -164,9 +185,29 @@ class Io(Workload):
         }
         return {name: value for name, value in found.items() if name != "sync_p999"}
 
+    def measure_node(self, phase: Phase, node: str) -> Found:
+        """Of a guest; nothing of a node that its machine has no view of from outside."""
+        guest, vmm = (phase.probe(node, OUTSIDE.name, f"{part}_s") for part in ("vcpu", "vmm"))
+        operations = phase.total("io", "operations")
+        if guest is None or not operations:
+            return {}
+        counts = {
+            "exits": phase.probe(node, KVM.name, "exits"),
+            "interrupts": INTERRUPTS.of_devices(phase, node),
+            "guest_cpu": guest,
+            "vmm_cpu": vmm,
+        }
+        return {
+            f"{name}_per_operation": None if count is None else count / operations
+            for name, count in counts.items()
+        }
 
-def _cpu_per_operation(phase: Phase) -> float | None:
-    """The machine's CPU time would hold the start of the task, which is not little in a short trial."""
+    def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:
+        operations = phase.total("io", "operations")
+        return {"cpu_per_operation": machine_cpu / operations} if operations else {}
+
+
+def _task_cpu_per_operation(phase: Phase) -> float | None:
     operations = phase.total("io", "operations")
     used = [phase.total("io", name) for name in ("user_s", "system_s")]
     return sum(s for s in used if s is not None) / operations if operations else None

@@ -98,6 +98,11 @@ impl Member {
     }
 
     /// Whether it has CPUs of its own, which its machine may keep waiting.
+    /// The machine that the others stand on, whose counters hold what all of them do.
+    pub fn is_machine(&self) -> bool {
+        matches!(self.node.kind, NodeKind::Host)
+    }
+
     pub fn is_guest(&self) -> bool {
         matches!(self.node.kind, NodeKind::Guest(_) | NodeKind::Domain(_) | NodeKind::Given(_))
     }

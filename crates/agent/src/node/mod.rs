@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use hypertare_plan::{
     Assignment, Files, Hello, Interface, Line, NumberedOrder, Order, Record, Router,
 };
@@ -291,6 +291,12 @@ impl Node {
             }
             Order::Start { trial, phase, task } => {
                 self.start(&desk, number, Assignment { trial, phase, task }, sender);
+            }
+            Order::Go { task } => {
+                match self.running.values().find(|running| running.task() == task) {
+                    Some(running) => running.go(number),
+                    None => desk.done(number, Err(anyhow!("task {task} does not run"))),
+                }
             }
             Order::Stop { task } => {
                 for running in self.running.values().filter(|running| running.task() == task) {

@@ -19,6 +19,7 @@ use crate::boot_contract::is_own_machine;
 use crate::lines::Lines;
 use crate::process::shortage::Shortage;
 use crate::process::spawn::signal_name;
+use crate::workload;
 use crate::workload::process::{self, Child, Ready};
 
 /// A task that runs, or is about to.
@@ -41,6 +42,8 @@ struct State {
     stopped: bool,
     /// Why it was killed.
     killed: Option<String>,
+    /// Of the order to begin with what it has prepared, until that is answered.
+    going: Option<u64>,
 }
 
 impl Running {
@@ -72,6 +75,21 @@ impl Running {
         if let Some(child) = &mut state.child {
             child.stop();
         }
+    }
+
+    /// Has it begin with what it has prepared. The order is answered when the work is done.
+    pub fn go(self: &Arc<Self>, number: u64) {
+        let mut state = self.state();
+        state.going = Some(number);
+        let Some(child) = &mut state.child else { return };
+        child.go();
+        let Ok(mut ready) = child.ready.try_clone() else { return };
+        let this = self.clone();
+        std::thread::spawn(move || {
+            if ready.is_ready() {
+                this.answer_go(Ok(()));
+            }
+        });
     }
 
     /// Ends it; its result is a failure with this reason.
@@ -112,6 +130,7 @@ impl Running {
         }
         self.desk.result(result);
         self.answer(Err(anyhow!("it ended before it was ready")));
+        self.answer_go(Err(anyhow!("it ended before its work was done")));
     }
 
     /// An error is the task's failure, where it has not told a result itself.
@@ -200,9 +219,11 @@ impl Running {
         Ok((File::from(records), ready))
     }
 
-    /// A foreground task counts as started at once, a background one when it says that it is ready.
+    /// A foreground task counts as started at once, a background one and one that prepares when it says that
+    /// it is ready.
     fn await_ready(self: &Arc<Self>, mut ready: Ready) -> Option<std::thread::JoinHandle<()>> {
-        if !self.assignment.task.background {
+        let task = &self.assignment.task;
+        if !task.background && !workload::prepares(&task.workload) {
             self.answer(Ok(()));
             return None;
         }
@@ -275,6 +296,13 @@ impl Running {
     fn answer(&self, outcome: Result<()>) {
         if !self.answered.swap(true, Ordering::SeqCst) {
             self.desk.done(self.number, outcome);
+        }
+    }
+
+    /// The same of the order to begin.
+    fn answer_go(&self, outcome: Result<()>) {
+        if let Some(number) = self.state().going.take() {
+            self.desk.done(number, outcome);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use hypertare_plan::{Histogram, Interval, Level, Record, TaskResult, Values};
 
 use super::orders::Orders;
@@ -34,6 +35,7 @@ pub struct Context {
     emitter: Arc<Emitter>,
     stop: Arc<AtomicBool>,
     orders: Option<Mutex<Orders>>,
+    word: Option<Mutex<Receiver<()>>>,
     ready: Box<dyn Fn() + Send + Sync>,
     tells_intervals: bool,
 }
@@ -53,6 +55,7 @@ impl Context {
             emitter,
             stop,
             orders: None,
+            word: None,
             ready: Box::new(ready),
             tells_intervals: true,
         }
@@ -65,15 +68,41 @@ impl Context {
         self
     }
 
+    /// For a workload that prepares: where the word to begin comes. Without, it begins when it is ready.
+    pub fn awaiting(mut self, word: Receiver<()>) -> Self {
+        self.word = Some(Mutex::new(word));
+        self
+    }
+
     /// Only the whole is told.
     pub fn without_intervals(mut self) -> Self {
         self.tells_intervals = false;
         self
     }
 
-    /// For a background workload: it listens, the others may start. Calling it twice is harmless.
+    /// For a background workload: it listens, the others may start.
     pub fn ready(&self) {
         (self.ready)();
+    }
+
+    /// For a workload that prepares: says that it is ready, and returns when it is to begin.
+    ///
+    /// # Errors
+    /// It is told to stop before that.
+    pub fn ready_to_go(&self) -> Result<()> {
+        self.ready();
+        let Some(word) = &self.word else { return Ok(()) };
+        let word = word.lock().unwrap_or_else(PoisonError::into_inner);
+        // Its sender ends when there is a stop.
+        word.recv().context("it was stopped before it began")
+    }
+
+    /// For a workload that prepares: says that its work is done, and returns when it is told to stop.
+    pub fn worked(&self) {
+        let Some(word) = &self.word else { return };
+        self.ready();
+        let word = word.lock().unwrap_or_else(PoisonError::into_inner);
+        while word.recv().is_ok() {}
     }
 
     /// Whether the workload was told to stop. Check at least every 50 ms, also while waiting.

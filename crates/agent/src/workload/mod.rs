@@ -43,6 +43,10 @@ pub trait WorkloadKind {
     /// Others need it to be ready, and it does nothing of its own.
     const LISTENS: bool = false;
 
+    /// It says that it is ready, waits for the word to begin, says that the work is done, and waits to be
+    /// stopped: neither its start nor its end is then in any counter.
+    const PREPARES: bool = false;
+
     /// Does the work, to its end or until it is told to stop.
     ///
     /// # Errors
@@ -84,6 +88,13 @@ macro_rules! workloads {
         pub fn listens(workload: &Workload) -> bool {
             match workload {
                 $($(Workload::$kind(_) => <hypertare_plan::$kind as WorkloadKind>::LISTENS,)+)+
+            }
+        }
+
+        /// Whether it waits for the word to begin, and to be stopped when its work is done.
+        pub fn prepares(workload: &Workload) -> bool {
+            match workload {
+                $($(Workload::$kind(_) => <hypertare_plan::$kind as WorkloadKind>::PREPARES,)+)+
             }
         }
 

@@ -1,5 +1,5 @@
-//! What a task's process is told once it works: the line `stop`, or the input's end. Other lines are passed
-//! over, and none is kept, however long.
+//! What a task's process is told once it works: the line `go`, to begin what it has prepared; the line `stop`,
+//! or the input's end. Other lines are passed over, and none is kept, however long.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -18,16 +18,21 @@ impl Orders {
         Orders(input)
     }
 
-    /// Returns when it is told to stop.
-    pub fn await_stop(mut self) {
-        let mut input = &mut self.0;
-        while !is_stop(&mut input) {}
+    /// Returns when it is told to stop; `go` hears each time that it is told to go.
+    pub fn await_stop(mut self, go: impl Fn()) {
+        loop {
+            match next(&mut self.0) {
+                Word::Stop => return,
+                Word::Go => go(),
+                Word::Other => {}
+            }
+        }
     }
 
     /// Whether what has come by now says so.
     pub fn say_stop(&mut self) -> bool {
         while self.has_some() {
-            if is_stop(&mut self.0) {
+            if matches!(next(&mut self.0), Word::Stop) {
                 return true;
             }
         }
@@ -41,11 +46,21 @@ impl Orders {
     }
 }
 
-fn is_stop(input: &mut impl BufRead) -> bool {
+enum Word {
+    Go,
+    Stop,
+    Other,
+}
+
+fn next(input: &mut impl BufRead) -> Word {
     let mut line = Vec::new();
     match input.take(LONGEST).read_until(b'\n', &mut line) {
-        Ok(0) | Err(_) => true,
-        Ok(_) => line.trim_ascii() == b"stop",
+        Ok(0) | Err(_) => Word::Stop,
+        Ok(_) => match line.trim_ascii() {
+            b"stop" => Word::Stop,
+            b"go" => Word::Go,
+            _ => Word::Other,
+        },
     }
 }
 
@@ -53,6 +68,8 @@ fn is_stop(input: &mut impl BufRead) -> bool {
 mod tests {
     use std::io::{PipeWriter, Write};
     use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
 
@@ -88,11 +105,17 @@ mod tests {
     fn who_waits_is_told() {
         for last in [&b"stop\n"[..], b""] {
             let (orders, mut who) = orders();
-            let waiting = std::thread::spawn(move || orders.await_stop());
-            who.write_all(b"halt\n").unwrap();
+            let gone = Arc::new(AtomicU32::new(0));
+            let counted = gone.clone();
+            let count = move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+            };
+            let waiting = std::thread::spawn(move || orders.await_stop(count));
+            who.write_all(b"halt\ngo\n").unwrap();
             who.write_all(last).unwrap();
             drop(who);
             waiting.join().unwrap();
+            assert_eq!(gone.load(Ordering::Relaxed), 1);
         }
     }
 }

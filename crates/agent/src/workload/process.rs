@@ -4,7 +4,7 @@
 //! In: one JSON line on standard input, an [`Assignment`]. The line `stop`, or the input's end, ends
 //! the task in good order. Out: records on standard output, the last of them a `result`. On the
 //! descriptor that `--ready-fd` names, one byte says that it waits for its assignment, and another one
-//! that a background task is ready.
+//! that a background task is ready; of a task that prepares a third one, that its work is done.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -13,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -120,8 +121,13 @@ fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCo
         // A thread less to start before each command.
         context = context.heeding(orders);
     } else {
+        let (go, word) = channel();
+        context = context.awaiting(word);
         std::thread::spawn(move || {
-            orders.await_stop();
+            // Who does not prepare its work waits for no word.
+            orders.await_stop(|| {
+                let _ = go.send(());
+            });
             stop.store(true, Ordering::Relaxed);
         });
     }
@@ -134,9 +140,8 @@ fn run(assignment: Assignment, orders: Orders, ready: Option<OwnedFd>) -> ExitCo
 }
 
 fn say_ready(ready: &Mutex<Option<OwnedFd>>) {
-    let ready = ready.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(fd) = ready {
-        let _ = File::from(fd).write_all(&[READY]);
+    if let Some(fd) = &*ready.lock().unwrap_or_else(PoisonError::into_inner) {
+        let _ = rustix::io::write(fd, &[READY]);
     }
 }
 
@@ -263,6 +268,14 @@ impl Child {
     /// Readable once the process has ended.
     pub fn handle(&self) -> io::Result<OwnedFd> {
         Ok(rustix::process::pidfd_open(self.pid(), rustix::process::PidfdFlags::empty())?)
+    }
+
+    /// Has it begin with what it has prepared.
+    pub fn go(&mut self) {
+        if let Some(input) = &mut self.input {
+            // A process that is gone already tells so by the end of its records.
+            let _ = input.write_all(b"go\n");
+        }
     }
 
     /// Asks the task to end. Its result follows; a command is killed if it takes too long.

@@ -1,15 +1,15 @@
 //! One phase of a trial. Its order:
 //!
-//! 1. What listens (receivers, echoes) starts, all at once, and gets ready.
+//! 1. What listens (receivers, echoes) starts, and what prepares its work, all at once, and gets ready.
 //! 2. Guests read their counters: under load they may not get the CPU for it.
 //! 3. What only disturbs (neighbours' load) starts, all at once.
-//! 4. All other nodes read their counters, and then what is read from outside of nodes is read here:
-//!    starting is in none of them.
-//! 5. The foreground tasks run, all at once, to their end.
-//! 6. What is read from outside is read again, and all nodes are told to read theirs. Once all but the
-//!    guests have, the load is stopped. A guest that had to wait for a CPU has its own counters later
+//! 4. All other nodes read their counters, then what is read from outside of nodes is read here, and last the
+//!    machine's own are read: they hold neither a start nor the reading of others.
+//! 5. The foreground tasks start, or go on with what they have prepared, all at once, and run to their end.
+//! 6. The machine's are read again, then what is read from outside, and all other nodes are told to read theirs.
+//!    Once all but the guests have, the load is stopped. A guest that had to wait for a CPU has its own counters later
 //!    then: they also hold the end of the load.
-//! 7. What listens is stopped; what counts drops is read when nothing is under way any more.
+//! 7. What listens is stopped, and what has done the work that it had prepared; what counts drops is read when nothing is under way any more.
 
 use std::time::{Duration, Instant};
 
@@ -47,17 +47,22 @@ impl<M: Machine> Executor<M> {
             phase.tasks.iter().partition(|task| task.background);
         let (listeners, load): (Vec<_>, Vec<_>) =
             background.into_iter().partition(|task| workload::listens(&task.workload));
-        self.get_ready(trial, phase, &listeners, deadline)?;
-        self.begin_inside(trial, phase, true, deadline)?;
+        let prepared = foreground.iter().filter(|task| workload::prepares(&task.workload));
+        let stopped: Vec<_> = listeners.iter().chain(prepared).copied().collect();
+        self.get_ready(trial, phase, &stopped, deadline)?;
+        self.begin_inside(trial, phase, Member::is_guest, deadline)?;
         self.get_ready(trial, phase, &load, deadline)?;
-        self.begin_inside(trial, phase, false, deadline)?;
+        let is_neither = |member: &Member| !member.is_guest() && !member.is_machine();
+        self.begin_inside(trial, phase, is_neither, deadline)?;
         let outside = self.begin_outside(phase);
+        self.begin_inside(trial, phase, Member::is_machine, deadline)?;
         let worked = self.work(trial, phase, &foreground, deadline);
         worked.or_else(|stop| self.with_last_words(stop, &listeners))?;
+        self.end_inside(trial, phase, Member::is_machine, deadline)?;
         self.end_outside(trial, phase, outside);
-        self.end_inside(trial, phase, &load, deadline)?;
-        self.stop(&listeners, Instant::now() + STOP_LIMIT)?;
-        let drops = self.ask_for_ends(trial, phase, |probe| probe == Probe::Drops);
+        self.end_others(trial, phase, &load, deadline)?;
+        self.stop(&stopped, Instant::now() + STOP_LIMIT)?;
+        let drops = self.ask_for_ends(trial, phase, |_| true, |probe| probe == Probe::Drops);
         self.await_answers(&drops, patient(deadline))?;
         self.check_failure()
     }
@@ -77,12 +82,16 @@ impl<M: Machine> Executor<M> {
         self.settle(phase, deadline, (&begun, "start"), is_late)
     }
 
-    /// Starts the foreground tasks and waits for their ends.
+    /// Has the foreground tasks work, and waits for the ends of their work.
     fn work(&mut self, trial: u64, phase: &Phase, tasks: &[&Task], deadline: Instant) -> Outcome {
-        let begun = self.start(trial, phase, tasks);
+        let (prepared, others): (Vec<_>, Vec<_>) =
+            tasks.iter().partition(|task| workload::prepares(&task.workload));
+        let mut begun = self.start(trial, phase, &others);
+        begun.extend(prepared.into_iter().map(|task| self.go(task)));
+        let goes_on = |task: &str| others.iter().any(|one| one.id == task);
         let is_late = |all: &Self, one: &Begun| {
             let member = &all.members[one.index];
-            member.runs(&one.task) || member.owes_number(one.number)
+            member.owes_number(one.number) || goes_on(&one.task) && member.runs(&one.task)
         };
         self.settle(phase, deadline, (&begun, "end"), is_late)
     }
@@ -96,6 +105,13 @@ impl<M: Machine> Executor<M> {
             begun.push(Begun { index, task: task.id.clone(), number });
         }
         begun
+    }
+
+    fn go(&mut self, task: &Task) -> Begun {
+        let index = self.index(&task.node);
+        let order = Order::Go { task: task.id.clone() };
+        let number = self.members[index].order(&format!("task {} to begin", task.id), order);
+        Begun { index, task: task.id.clone(), number }
     }
 
     /// Waits until no task is late any more, for as long as the phase may take.
@@ -196,18 +212,18 @@ impl<M: Machine> Executor<M> {
 
     // -- probes -----------------------------------------------------------------------------------
 
-    /// The nodes' own counters: of guests, or of all others.
+    /// Some nodes' own counters.
     fn begin_inside(
         &mut self,
         trial: u64,
         phase: &Phase,
-        of_guests: bool,
+        of: impl Fn(&Member) -> bool,
         deadline: Instant,
     ) -> Outcome {
         let orders = self
             .inside_probes(phase, |_| true)
             .into_iter()
-            .filter(|&(index, _)| self.members[index].is_guest() == of_guests)
+            .filter(|&(index, _)| of(&self.members[index]))
             .map(|(index, probes)| {
                 (index, Order::ProbeBegin { trial, phase: phase.name.clone(), probes })
             })
@@ -248,25 +264,44 @@ impl<M: Machine> Executor<M> {
         }
     }
 
-    /// All nodes are told to read while the load still runs; guests may have to wait for its end.
     fn end_inside(
+        &mut self,
+        trial: u64,
+        phase: &Phase,
+        of: impl Fn(&Member) -> bool,
+        deadline: Instant,
+    ) -> Outcome {
+        let asked = self.ask_for_ends(trial, phase, of, |probe| probe != Probe::Drops);
+        self.await_answers(&asked, patient(deadline))
+    }
+
+    /// All but the machine are told to read while the load still runs; guests may have to wait for its end.
+    fn end_others(
         &mut self,
         trial: u64,
         phase: &Phase,
         load: &[&Task],
         deadline: Instant,
     ) -> Outcome {
-        let asked = self.ask_for_ends(trial, phase, |probe| probe != Probe::Drops);
+        let is_other = |member: &Member| !member.is_machine();
+        let asked = self.ask_for_ends(trial, phase, is_other, |probe| probe != Probe::Drops);
         let (guests, others) = self.apart(asked);
         self.await_answers(&others, patient(deadline))?;
         self.stop(load, patient(deadline))?;
         self.await_answers(&guests, patient(deadline))
     }
 
-    fn ask_for_ends(&mut self, trial: u64, phase: &Phase, some: impl Fn(Probe) -> bool) -> Asked {
+    fn ask_for_ends(
+        &mut self,
+        trial: u64,
+        phase: &Phase,
+        of: impl Fn(&Member) -> bool,
+        some: impl Fn(Probe) -> bool,
+    ) -> Asked {
         let orders = self
             .inside_probes(phase, some)
             .into_iter()
+            .filter(|&(index, _)| of(&self.members[index]))
             .map(|(index, probes)| {
                 (index, Order::ProbeEnd { trial, phase: phase.name.clone(), probes })
             })

@@ -72,6 +72,7 @@ const VALUES: &[Definition] = &[
 
 impl WorkloadKind for Io {
     const VALUES: &'static [Definition] = VALUES;
+    const PREPARES: bool = true;
 
     fn run(&self, context: &Context) -> Result<Outcome> {
         check(self)?;
@@ -168,14 +169,17 @@ fn check(spec: &Io) -> Result<()> {
 fn run(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
     let jobs = parts(spec).map(|(number, part)| Job::new(spec, number, part));
     let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
+    context.ready_to_go()?;
     let before = Usage::now();
     let begin = now_ns();
     work(spec, disk, context, &mut jobs)?;
     let elapsed_s = to_seconds(now_ns() - begin);
     let used = Usage::now().since(&before);
-    let mut done = Done::new()?;
-    jobs.iter().try_for_each(|job| done.add(&job.done))?;
-    let mut outcome = outcome(&done, spec.block);
+    context.worked();
+    // Joined in the first: what is done from here on is in the counters of others.
+    let (first, rest) = jobs.split_first_mut().context("no job")?;
+    rest.iter().try_for_each(|job| first.done.add(&job.done))?;
+    let mut outcome = outcome(&first.done, spec.block);
     outcome
         .set("elapsed_s", elapsed_s)
         .set("user_s", used.user_s())
