@@ -25,7 +25,6 @@ use super::keep::{Keep, Overlay};
 use super::mounts::{bind_read_only, mount_points};
 use super::opened::Watch;
 use super::{copy, devices, kernel_files, own_root};
-use crate::boot_contract::DISK_VARIABLE;
 use crate::process::shortage::{Shortage, mb, room_for_files};
 use crate::workload::confine::Confinement;
 use crate::workload::system_calls;
@@ -145,9 +144,6 @@ impl View {
         }
         if let Some(env) = workload.env_mut() {
             env.insert("TMPDIR".to_owned(), TMPDIR.to_owned());
-            if let Ok(disk) = std::env::var(DISK_VARIABLE) {
-                env.insert(DISK_VARIABLE.to_owned(), disk);
-            }
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::desk::Desk;
 use super::files::View;
 use super::opened::Watch;
-use crate::boot_contract::is_own_machine;
+use crate::boot_contract::{DISK_VARIABLE, is_own_machine};
 use crate::lines::Lines;
 use crate::process::shortage::Shortage;
 use crate::process::spawn::signal_name;
@@ -196,6 +196,12 @@ impl Running {
         let mut assignment = self.assignment.clone();
         if let Some(view) = view {
             view.take_in(&mut assignment.task.workload)?;
+        }
+        // A command's environment is what it is given, and no more.
+        if let (Some(env), Ok(disk)) =
+            (assignment.task.workload.env_mut(), std::env::var(DISK_VARIABLE))
+        {
+            env.insert(DISK_VARIABLE.to_owned(), disk);
         }
         // With the lock held: whoever kills or stops comes either before, and is seen here, or
         // after, and finds the process.
