@@ -357,7 +357,8 @@ def test_a_core_that_polls_has_a_cpu_for_itself_and_that_repeats(lab: Lab) -> No
     assert guests["sidecore"].placed.on == (2,) and guests["vhost-user"].placed is None
     for path, workload, values in counted(one, "datapath"):
         if workload == "past-card":
-            assert values["frames_in"] == values["frames_out"] == 0, (path, values)
+            # A hundred and more pass beside it; by it comes now and then what a bridge sends to all.
+            assert values["frames_in"] <= 2 and values["frames_out"] <= 2, (path, values)
             continue
         assert (values["kicks"] == 0) == (path == "sidecore"), (path, values)
         assert values["frames_in"] > 20 and values["frames_out"] > 20
