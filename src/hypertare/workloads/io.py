@@ -9,11 +9,9 @@ from pydantic import Field, model_validator
 from hypertare.base.quantities import Share, Size, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.base.units import human_size
-from hypertare.probes.interrupts import INTERRUPTS
-from hypertare.probes.kvm import KVM
-from hypertare.probes.outside import OUTSIDE
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
+from hypertare.workloads import packet_work
 from hypertare.workloads.latencies import percentiles
 from hypertare.workloads.pair import Pair
 from hypertare.workloads.workload import (
@@ -29,6 +27,11 @@ SECTOR = 512
 _SETUP_BPS = 2 << 20
 """Bytes a second with which a disk is written before the time that counts, at the least."""
 _KINDS = ("read", "write", "sync")
+_LATENCIES = (
+    *("read_p50", "read_p99", "read_p999"),
+    *("write_p50", "write_p99", "write_p999"),
+    *("sync_p50", "sync_p99"),
+)
 
 
 class IoSettings(WorkloadSettings):
@@ -164,13 +167,8 @@ class Io(Workload):
     is_timed = True
 
     def measure(self, phase: Phase) -> Found:
-        latencies = {
-            f"{kind}_{name}": None if found is None else found / 1e9
-            for kind in _KINDS
-            for name in ("p50", "p99", "p999")
-            if (kind, name) != ("sync", "p999")
-            for found in [phase.total("io", f"{kind}_{name}_ns")]
-        }
+        told = {name: phase.total("io", f"{name}_ns") for name in _LATENCIES}
+        latencies = {name: None if ns is None else ns / 1e9 for name, ns in told.items()}
         return {
             "iops": phase.task_rate("io", "operations"),
             "throughput": phase.task_rate("io", "bytes"),
@@ -180,26 +178,21 @@ class Io(Workload):
 
     def measure_together(self, parts: dict[int, Values], joined: Values, phase: Phase) -> Found:
         """Percentiles come from one histogram of all operations of all guests."""
-        found = {
-            name: value for kind in _KINDS for name, value in percentiles(phase, "io", kind).items()
+        return {
+            name: value
+            for kind in _KINDS
+            for name, value in percentiles(phase, "io", kind).items()
+            if name in _LATENCIES
         }
-        return {name: value for name, value in found.items() if name != "sync_p999"}
 
     def measure_node(self, phase: Phase, node: str) -> Found:
         """Of a guest; nothing of a node that its machine has no view of from outside."""
-        guest, vmm = (phase.probe(node, OUTSIDE.name, f"{part}_s") for part in ("vcpu", "vmm"))
         operations = phase.total("io", "operations")
-        if guest is None or not operations:
+        if not operations:
             return {}
-        counts = {
-            "exits": phase.probe(node, KVM.name, "exits"),
-            "interrupts": INTERRUPTS.of_devices(phase, node),
-            "guest_cpu": guest,
-            "vmm_cpu": vmm,
-        }
         return {
             f"{name}_per_operation": None if count is None else count / operations
-            for name, count in counts.items()
+            for name, count in packet_work.of_guest(phase, node).items()
         }
 
     def measure_machine(self, phase: Phase, machine_cpu: float) -> Found:

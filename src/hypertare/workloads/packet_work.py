@@ -59,26 +59,33 @@ def past_card(phase: Phase, role: str, counts: Sequence[str]) -> PastCard | None
     return None if packets is None or cpu_s is None else PastCard(packets, cpu_s)
 
 
+def of_guest(phase: Phase, node: str) -> Found:
+    """What a guest took, by its machine's and its own counters; nothing of a node that its machine does not
+    see from outside.
+    """
+    guest, vmm = (phase.probe(node, OUTSIDE.name, f"{part}_s") for part in ("vcpu", "vmm"))
+    if guest is None:
+        return {}
+    return {
+        "exits": phase.probe(node, KVM.name, "exits"),
+        "interrupts": INTERRUPTS.of_devices(phase, node),
+        "guest_cpu": guest,
+        "vmm_cpu": vmm,
+    }
+
+
 def measure(phase: Phase, node: str, past_card: PastCard | None = None) -> Found:
     """Of a guest; nothing of a node that its machine has no view of from outside."""
     packets = NET_DEV.packets(phase, node)
-    guest, vmm, *backend = (
-        phase.probe(node, OUTSIDE.name, f"{part}_s")
-        for part in ("vcpu", "vmm", "vhost", "datapath")
-    )
+    counts = of_guest(phase, node)
+    backend = [phase.probe(node, OUTSIDE.name, f"{part}_s") for part in ("vhost", "datapath")]
     if packets is not None and past_card is not None:
         packets += past_card.packets
         backend.append(past_card.cpu_s)
-    if guest is None or not packets:
+    if not counts or not packets:
         return {}
-    counts = {
-        "exits": phase.probe(node, KVM.name, "exits"),
-        "interrupts": INTERRUPTS.of_devices(phase, node),
-        "kicks": phase.probe(node, DATAPATH.name, "kicks"),
-        "guest_cpu": guest,
-        "vmm_cpu": vmm,
-        "backend_cpu": whole(backend),
-    }
+    counts["kicks"] = phase.probe(node, DATAPATH.name, "kicks")
+    counts["backend_cpu"] = whole(backend)
     return {
         f"{name}_per_packet": None if count is None else count / packets
         for name, count in counts.items()

@@ -4,14 +4,14 @@
 
 use std::fmt;
 
+use super::splitmix::{STEP, mix};
+
 /// Bytes of a block are a multiple of this: the sector of disks.
 pub const SECTOR: u32 = 512;
 
 const WORD: usize = size_of::<u64>();
 /// Words before the pattern: number, generation, seed.
 const HEADER: usize = 3;
-/// Odd, so that no two words of a block are equal.
-const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Which writing of which block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +54,9 @@ impl Label {
         [self.number, u64::from(self.generation), self.seed]
     }
 
-    /// Where the pattern begins: splitmix64's finaliser (Steele, Lea & Flood, OOPSLA 2014).
+    /// Where the pattern begins.
     fn key(self) -> u64 {
-        let mixed = self.seed ^ self.number.wrapping_mul(STEP) ^ (u64::from(self.generation) << 40);
-        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        mix(self.seed ^ self.number.wrapping_mul(STEP) ^ (u64::from(self.generation) << 40))
     }
 
     fn mismatch(self, block: &[u8]) -> Mismatch {

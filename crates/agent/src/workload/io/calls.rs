@@ -8,10 +8,7 @@ use rustix::io::{pread, pwrite};
 
 use super::buffers::Buffers;
 use super::job::{Job, Kind, Next};
-use crate::workload::clock::{SECOND, now_ns, sleep_once};
-
-/// The longest wait for a time at which an operation is due, so that a stop is heeded.
-const LONGEST_WAIT_NS: u64 = SECOND / 50;
+use crate::workload::clock::{STOP_NS, now_ns, sleep_once};
 
 /// Works until the job has nothing more to do or `stopped`.
 pub fn work(disk: &File, block: u32, job: &mut Job, stopped: impl Fn() -> bool) -> Result<()> {
@@ -21,7 +18,7 @@ pub fn work(disk: &File, block: u32, job: &mut Job, stopped: impl Fn() -> bool) 
         let operation = match job.next(now) {
             Next::Begin(operation) => operation,
             Next::At(due) => {
-                sleep_once(due.min(now + LONGEST_WAIT_NS));
+                sleep_once(due.min(now + STOP_NS));
                 now = now_ns();
                 continue;
             }

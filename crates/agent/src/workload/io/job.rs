@@ -6,6 +6,7 @@ use hypertare_plan::{Io, IoPattern};
 use rustix::io::Errno;
 
 use super::block::Label;
+use super::splitmix::SplitMix;
 use crate::workload::clock::SECOND;
 use crate::workload::latencies::Latencies;
 
@@ -100,7 +101,7 @@ impl Job {
             count / u64::from(spec.jobs)
                 + u64::from(u64::from(number) < count % u64::from(spec.jobs))
         };
-        let mut random = SplitMix(spec.seed ^ (u64::from(number) << 32));
+        let mut random = SplitMix::new(spec.seed ^ (u64::from(number) << 32));
         let cursor = match spec.pattern {
             IoPattern::Random => random.below(part.count),
             IoPattern::Sequential => 0,
@@ -232,23 +233,6 @@ impl Job {
     fn index(&self, number: u64) -> usize {
         // Of this part, whose blocks are in memory one by one.
         (number - self.part.first) as usize
-    }
-}
-
-/// splitmix64 (Steele, Lea & Flood, OOPSLA 2014).
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Uniform to within `bound` parts of 2^64.
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }
 

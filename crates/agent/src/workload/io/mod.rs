@@ -11,6 +11,7 @@ mod buffers;
 mod calls;
 mod job;
 mod ring;
+mod splitmix;
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom};

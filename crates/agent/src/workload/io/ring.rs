@@ -11,14 +11,11 @@ use rustix::io::Errno;
 
 use super::buffers::Buffers;
 use super::job::{Job, Kind, Next, Operation};
-use crate::workload::clock::{SECOND, now_ns, sleep_once};
+use crate::workload::clock::{STOP_NS, now_ns, sleep_once};
 
 /// The disk's place among the ring's files, and the buffers' among its buffers.
 const DISK: Fixed = Fixed(0);
 const BUFFERS: u16 = 0;
-
-/// The longest wait for a time at which an operation is due, so that a stop is heeded.
-const LONGEST_WAIT_NS: u64 = SECOND / 50;
 
 /// An operation that is under way in a buffer.
 struct Slot {
@@ -102,10 +99,10 @@ impl Ring {
                 self.free.push(buffer);
             }
             if self.count_under_way() > 0 {
-                let until = wake_at.map(|due| due.saturating_sub(now_ns()).min(LONGEST_WAIT_NS));
+                let until = wake_at.map(|due| due.saturating_sub(now_ns()).min(STOP_NS));
                 self.wait(until)?;
             } else if let Some(due) = wake_at {
-                sleep_once(due.min(now + LONGEST_WAIT_NS));
+                sleep_once(due.min(now + STOP_NS));
             } else if is_over {
                 return outcome;
             }
