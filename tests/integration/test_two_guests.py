@@ -53,6 +53,13 @@ type = "capture"
 rate = "1 Mb/s"
 duration = 1
 omit = 0.1
+[workloads.io]
+type = "io"
+read = 0.5
+span = "2M"
+depth = 4
+sync_every = 16
+duration = "300ms"
 [workloads.cpuid]
 type = "cpuid"
 count = 5000
