@@ -84,6 +84,8 @@ OWN_RULE = {
     "wakeup_p999",
     "tcp_rtt",
     "goodput",
+    *(f"{kind}_{name}" for kind in ("read", "write") for name in ("p50", "p99", "p999")),
+    *("sync_p50", "sync_p99"),
 }
 """Joined from the records of all, not from what each guest has."""
 

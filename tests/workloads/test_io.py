@@ -9,11 +9,13 @@ import pytest
 from hypertare.base.errors import InputError
 from hypertare.design import planner
 from hypertare.design.design import make
+from hypertare.design.planner.pairs import pairs
 from hypertare.protocol import plan
 from hypertare.protocol.phase import PHASE, Phase
 from hypertare.protocol.records import TaskResult
 from hypertare.study import StudyFile
 from hypertare.workloads.io import IO
+from hypertare.workloads.workload import TaskInputs
 
 TEXT = """
 name = "disk"
@@ -76,7 +78,7 @@ def test_who_has_no_disk_is_refused() -> None:
     with pytest.raises(InputError, match="the emulated machine sees none of those"):
         study(machine="emulated", sut='disk_directory = "/tmp"', platforms='["native"]').study()
     burning = study(sut='disk_device = "nvme"').text.replace('"io"', '"burn"')
-    with pytest.raises(InputError, match="for the disk that workloads of the type 'io' have"):
+    with pytest.raises(InputError, match="for the disk that a workload of the type 'io' has"):
         StudyFile(burning, "disk.toml").study()
 
 
@@ -90,6 +92,41 @@ def test_every_system_under_test_has_a_disk_of_the_largest_span() -> None:
     assert [node.disk for node in bench.nodes] == 2 * [
         plan.Disk(bytes=8 << 20, directory=Path("/tmp"))
     ]
+
+
+def test_a_baseline_has_a_part_of_its_disk_for_each_guest() -> None:
+    file = study('span = "1M"', sut="guests = 2", platforms='["native", "container"]')
+    (plot, *_) = make(file.study(), 1).plots
+    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    cells = {variant.node: file.cell(variant.levels) for variant in plot.variants}
+    bench = planner.make_bench(file.study(), plot, cells, on)
+    sizes = {node.name: node.disk.bytes for node in bench.nodes if node.disk is not None}
+    assert sizes == {"host": 2 << 20, "container1-1": 1 << 20, "container1-2": 1 << 20}
+    for variant, starts in zip(plot.variants, ([0, 1 << 20], [0, 0]), strict=True):
+        works = [
+            task.workload
+            for pair in pairs(file.study(), variant, on)
+            for task in file.study().workloads["work"].tasks(pair, TaskInputs({}))
+        ]
+        assert [one.start for one in works if isinstance(one, plan.Io)] == starts
+        assert [one.start for one in works if isinstance(one, plan.IoFill)] == starts
+
+
+def test_a_disk_in_memory_is_smaller_than_a_containers_memory(tmp_path: Path) -> None:
+    large = study('span = "64M"', sut='memory = "64M"', platforms='["native", "container"]')
+    with pytest.raises(InputError, match=r"a container's disk of 64 MiB in memory is a part"):
+        large.study()
+    native = study('span = "64M"', sut='memory = "64M"', platforms='["native"]')
+    assert native.study().disk_bytes == 64 << 20
+    elsewhere = f'memory = "64M"\ndisk_directory = "{tmp_path}"'
+    study('span = "64M"', sut=elsewhere, platforms='["native", "container"]').study()
+
+
+def test_commands_of_several_guests_do_not_share_a_disk() -> None:
+    command = study('command = "true"\ndisk = "1M"', sut="guests = 2")
+    command = StudyFile(command.text.replace('"io"', '"command"'), "disk.toml")
+    with pytest.raises(InputError, match="would write to the one 'disk' of their host"):
+        command.study()
 
 
 def test_figures_come_from_what_the_task_counted() -> None:

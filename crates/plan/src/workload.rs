@@ -347,6 +347,8 @@ pub struct IoFill {
     /// The same as those of who works on them.
     pub block: u32,
     pub span: u64,
+    #[serde(default)]
+    pub start: u64,
     #[serde(default = "yes")]
     pub direct: bool,
     #[serde(default)]
@@ -364,8 +366,11 @@ pub struct Io {
     pub engine: IoEngine,
     /// Bytes that one operation reads or writes: a multiple of 512.
     pub block: u32,
-    /// Bytes of the disk that are worked on, from its beginning: a multiple of `block`.
+    /// Bytes of the disk that are worked on: a multiple of `block`.
     pub span: u64,
+    /// Byte of the disk at which they begin: a multiple of `block`.
+    #[serde(default)]
+    pub start: u64,
     /// Operations under way at once, of each job.
     pub depth: u32,
     /// Threads, each with a part of the span for itself.

@@ -23,6 +23,9 @@ from hypertare.cli.options import (
 from hypertare.cli.verb import AS_IT_IS
 from hypertare.stats.practical import THRESHOLD
 
+DISK_SIZE = "256M"
+"""Of a command's disk, where none is asked for."""
+
 
 def weigh(
     context: typer.Context,
@@ -153,7 +156,12 @@ def weigh(
             show_default=False,
         ),
     ] = None,
-    disk_size: Annotated[str, typer.Option(metavar="BYTES", help="Of that disk.")] = "256M",
+    disk_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES", help=f"Of that disk (default: {DISK_SIZE}).", show_default=False
+        ),
+    ] = None,
     datapath: Annotated[
         str | None,
         typer.Option(
@@ -286,6 +294,11 @@ def weigh(
             "--tty gives the command a terminal as its standard input, and --input a file.",
             "Leave one of them out.",
         )
+    if disk_size is not None and disk is None:
+        raise InputError(
+            f"--disk-size {disk_size} is of a disk that the command has not.",
+            "Add where it is to be: --disk memory, or --disk DIR. Or leave --disk-size out.",
+        )
     _refuse_idle_datapath(datapath, peer)
     machines = given_machines(given or [])
     commands = commands_of(command, context.meta[AS_IT_IS], parameter_list or [])
@@ -324,7 +337,7 @@ def weigh(
         tty=tty,
         value=value_of(value, value_json, value_name, value_unit, higher_is_better),
         peer=peer,
-        disk=None if disk is None else disk_size,
+        disk=None if disk is None else disk_size or DISK_SIZE,
         given=machines,
     )
     try:

@@ -61,7 +61,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         sut_cpus(cell.sut.cpus, on)
         if workdir is not None:
             _check_size(workdir, cell.sut.memory)
-        _check_room(cell, sum(len(variant.nodes) for variant in plot.variants))
+        _check_room(cell, sum(variant.guests for variant in plot.variants))
     if boots_pcs:
         _check_pcs(file, design, on)
     _check_devices(study)
@@ -145,9 +145,9 @@ def _workdir(file: StudyFile, study: Study) -> Path | None:
     return workdir
 
 
-def _check_room(study: Study, nodes: int) -> None:
-    """Each node under test has a disk of its own, in a directory or in this host's memory."""
-    directory, needed = study.sut.disk_directory, nodes * study.disk_bytes
+def _check_room(study: Study, disks: int) -> None:
+    """Each that works has a disk for itself, in a directory or in this host's memory."""
+    directory, needed = study.sut.disk_directory, disks * study.disk_bytes
     if not needed or study.machine_kind.boots_whole_pcs:
         return
     if directory is None:
@@ -162,7 +162,7 @@ def _check_room(study: Study, nodes: int) -> None:
         room, place = space.f_bavail * space.f_frsize, str(directory)
     if needed > room:
         raise InputError(
-            f"{nodes} disks of {human_size(study.disk_bytes)} need {human_size(needed)}, and {place} has "
+            f"{disks} disks of {human_size(study.disk_bytes)} need {human_size(needed)}, and {place} has "
             f"{human_size(room)}.",
             "Ask for a smaller 'span', or for another place with sut.disk_directory.",
         )

@@ -191,7 +191,10 @@ class GuestSettings(Settings):
         asked = [key for key in self.asked_of_hypervisor() if key.startswith("disk_")]
         if not asked or facts.needs_disk:
             return None
-        return f"sut.{asked[0]} is for the disk that workloads of the type 'io' have, and there is none"
+        return (
+            f"sut.{asked[0]} is for the disk that a workload of the type 'io' has, or a command with 'disk', "
+            "and there is none"
+        )
 
     def _no_disk_device(self, facts: GuestFacts) -> str | None:
         """Each needs a bus, and a thread of its own a device that can have one."""

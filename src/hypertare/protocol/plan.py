@@ -903,7 +903,9 @@ class Io(Seam):
     block: int
     """Bytes that one operation reads or writes: a multiple of 512."""
     span: int
-    """Bytes of the disk that are worked on, from its beginning: a multiple of `block`."""
+    """Bytes of the disk that are worked on: a multiple of `block`."""
+    start: int = 0
+    """Byte of the disk at which they begin: a multiple of `block`."""
     depth: int
     """Operations under way at once, of each job."""
     jobs: int = 1
@@ -932,6 +934,7 @@ class IoFill(Seam):
     block: int
     """The same as those of who works on them."""
     span: int
+    start: int = 0
     direct: bool = True
     seed: int = 0
 

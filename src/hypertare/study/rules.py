@@ -350,11 +350,26 @@ def workloads_fit_the_nodes(study: Study) -> None:
             "leave it out, or take machine = 'local'"
         )
     has_disks = all(one.has_disk for one in study.platforms) and study.sut.image is None
-    facts = NodeFacts(routed, cpus, mtu, sandboxed, shares_memory, has_programs, has_disks)
+    several = study.bench_guests > 1 and any(one.is_host for one in study.platforms)
+    facts = NodeFacts(routed, cpus, mtu, sandboxed, shares_memory, has_programs, has_disks, several)
     for name, workload in study.workloads.items():
         misfit = workload.misfit(facts)
         if misfit is not None:
             raise ValueError(f"workloads.{name}: {misfit}")
+
+
+def disks_in_memory_fit(study: Study) -> None:
+    """A file in memory counts as memory of whoever writes it."""
+    limited = any(
+        one.is_made and not one.is_host and not one.has_own_kernel for one in study.platforms
+    )
+    in_memory = study.machine_kind.is_this_host and study.sut.disk_directory is None
+    if limited and in_memory and study.disk_bytes >= study.sut.memory:
+        raise ValueError(
+            f"sut.memory is {human_size(study.sut.memory)}, and a container's disk of "
+            f"{human_size(study.disk_bytes)} in memory is a part of that: raise it, ask for a smaller disk, "
+            "or put the disk into a directory with sut.disk_directory"
+        )
 
 
 def _boots_its_image(study: Study) -> None:
@@ -688,6 +703,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     routing_can_be_had,
     cpus_are_shared_out,
     workloads_fit_the_nodes,
+    disks_in_memory_fit,
     guests_fit,
     driver_domain_is_a_bridge,
     settings_fit_the_guests,

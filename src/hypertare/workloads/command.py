@@ -121,6 +121,11 @@ class CommandSettings(LimitedSettings):
     def misfit(self, node: NodeFacts) -> str | None:
         if self.disk is not None and (no_disk := disk_misfit(node)) is not None:
             return no_disk
+        if self.disk is not None and node.several_on_a_disk:
+            return (
+                "natively the commands of several guests would write to the one 'disk' of their host: set "
+                "sut.guests = 1, leave the platform native out, or take the workload io"
+            )
         if self.peer is None:
             return None
         if node.routed:

@@ -95,12 +95,17 @@ class IoSettings(WorkloadSettings):
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         # The same order of blocks in every trial and on every platform.
         seed = 1
-        fill = plan.IoFill(block=self.block, span=self.span, direct=self.direct, seed=seed)
+        # Several that work on one disk have a part of it each.
+        start = pair.place * self.span
+        fill = plan.IoFill(
+            block=self.block, span=self.span, start=start, direct=self.direct, seed=seed
+        )
         work = plan.Io(
             pattern=self.pattern,
             engine=self.engine,
             block=self.block,
             span=self.span,
+            start=start,
             depth=self.depth,
             jobs=self.jobs,
             read_share=self.read,

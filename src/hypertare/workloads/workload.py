@@ -77,7 +77,8 @@ class NodeFacts:
     """What all nodes of a bench have: whether they are joined by routers, at least so many CPUs, the
     largest packet of their links in bytes, whether some are on this host, in a sandbox without the
     rights of its root, whether its guests can share memory with their machine, whether peers have the
-    programs that what is under test has, and whether all of what is under test can have a disk.
+    programs that what is under test has, whether all of what is under test can have a disk, and whether
+    a baseline does the work of several on its one.
     """
 
     routed: bool
@@ -87,6 +88,7 @@ class NodeFacts:
     shares_memory: bool = False
     peers_have_programs: bool = True
     has_disks: bool = True
+    several_on_a_disk: bool = False
 
 
 def disk_misfit(node: NodeFacts) -> str | None:

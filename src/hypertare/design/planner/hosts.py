@@ -46,7 +46,7 @@ def hosts(
             cpus=cpus_of(variant, study, under, on),
             interfaces=_interfaces(study, cells[variant.node].sut.nic, variant, rank, on),
             files=files,
-            disk=disk_of(study),
+            disk=disk_of(study, variant),
         )
         for variant in plot.variants
         for rank, node in enumerate(variant.nodes)

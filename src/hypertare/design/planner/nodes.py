@@ -86,11 +86,12 @@ def kind_of(platform: Platform, study: Study, on: Surroundings) -> plan.NodeKind
     )
 
 
-def disk_of(study: Study) -> plan.Disk | None:
-    """What a system under test has for work on a disk: of the same size on every platform."""
+def disk_of(study: Study, variant: Variant) -> plan.Disk | None:
+    """What a system under test has for work on a disk: a baseline, which does the work of all, for each."""
     if not study.disk_bytes:
         return None
-    return plan.Disk(bytes=study.disk_bytes, directory=study.sut.disk_directory)
+    parts = variant.guests if variant.kind.is_host else 1
+    return plan.Disk(bytes=parts * study.disk_bytes, directory=study.sut.disk_directory)
 
 
 def accelerator_of(study: Study, on: Surroundings) -> plan.Accelerator:

@@ -31,7 +31,8 @@ def pairs(study: Study, variant: Variant, on: Surroundings) -> list[Pair]:
         near, far, interfaces = ends(study, variant, rank, own[rank], on)
         number = rank + 1 if count > 1 else None
         machine = HOST if variant.kind.shares_memory else None
-        found.append(Pair(rank, own[rank], near, far, interfaces, number, machine))
+        place = rank if variant.kind.is_host else 0
+        found.append(Pair(rank, own[rank], near, far, interfaces, number, machine, place))
     return found
 
 

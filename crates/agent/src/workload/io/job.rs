@@ -250,6 +250,7 @@ mod tests {
             engine: IoEngine::IoUring,
             block: 512,
             span: 8 * 512,
+            start: 0,
             depth: 4,
             jobs: 1,
             read_share: 0.5,

@@ -138,6 +138,11 @@ fn check(spec: &Io) -> Result<()> {
         span > 0 && span.is_multiple_of(u64::from(block)),
         "span is {span} bytes: it must be a multiple of block, {block}"
     );
+    ensure!(
+        spec.start.is_multiple_of(u64::from(block)),
+        "start is {}: it must be a multiple of block, {block}",
+        spec.start
+    );
     ensure!((1..=MOST_DEPTH).contains(&depth), "depth is {depth}: it must be 1 to {MOST_DEPTH}");
     ensure!((1..=MOST_JOBS).contains(&jobs), "jobs is {jobs}: it must be 1 to {MOST_JOBS}");
     ensure!(
@@ -190,30 +195,33 @@ fn run(spec: &Io, disk: &File, context: &Context) -> Result<Outcome> {
 
 /// The blocks of each job, by its number: the first ones have one more where they cannot be shared evenly.
 fn parts(spec: &Io) -> impl Iterator<Item = (u32, Part)> {
-    let blocks = spec.span / u64::from(spec.block);
+    let block = u64::from(spec.block);
+    let (begin, blocks) = (spec.start / block, spec.span / block);
     let jobs = u64::from(spec.jobs);
     (0..spec.jobs).map(move |number| {
         let before = |number: u64| blocks / jobs * number + number.min(blocks % jobs);
         let first = before(number.into());
-        (number, Part { first, count: before(u64::from(number) + 1) - first })
+        (number, Part { first: begin + first, count: before(u64::from(number) + 1) - first })
     })
 }
 
 fn fill(spec: &IoFill, disk: &File, context: &Context) -> Result<()> {
     let mut seen = disk;
     let size = seen.seek(SeekFrom::End(0)).context("how large the disk is")?;
-    ensure!(spec.span <= size, "the disk has {size} bytes, and span is {}", spec.span);
-    let blocks = spec.span / u64::from(spec.block);
+    let end = spec.start.saturating_add(spec.span);
+    ensure!(end <= size, "the disk has {size} bytes, and the span ends at {end}");
+    let block = u64::from(spec.block);
+    let (begin, blocks) = (spec.start / block, spec.span / block);
     let at_once = (FILLED_AT_ONCE / u64::from(spec.block)).clamp(1, blocks);
     let mut buffers = Buffers::new(1, usize::try_from(at_once * u64::from(spec.block))?)?;
     for first in (0..blocks).step_by(usize::try_from(at_once)?) {
         ensure!(!context.stopped(), "it was stopped before every block was written");
         let count = at_once.min(blocks - first);
         let filled = &mut buffers.block_mut(0)[..usize::try_from(count * u64::from(spec.block))?];
-        for (number, block) in (first..).zip(filled.chunks_exact_mut(spec.block as usize)) {
+        for (number, block) in (begin + first..).zip(filled.chunks_exact_mut(spec.block as usize)) {
             Label { seed: spec.seed, number, generation: 0 }.fill(block);
         }
-        let offset = first * u64::from(spec.block);
+        let offset = spec.start + first * block;
         disk.write_all_at(filled, offset)
             .with_context(|| format!("writing {} bytes at offset {offset}", filled.len()))?;
     }
@@ -222,7 +230,8 @@ fn fill(spec: &IoFill, disk: &File, context: &Context) -> Result<()> {
 
 /// What fills the blocks of this work.
 fn filling(spec: &Io) -> IoFill {
-    IoFill { block: spec.block, span: spec.span, direct: spec.direct, seed: spec.seed }
+    let &Io { block, span, start, direct, seed, .. } = spec;
+    IoFill { block, span, start, direct, seed }
 }
 
 fn work(spec: &Io, disk: &File, context: &Context, jobs: &mut [Job]) -> Result<()> {
@@ -294,6 +303,7 @@ mod tests {
             engine: IoEngine::IoUring,
             block: 4096,
             span: 1 << 20,
+            start: 0,
             depth: 8,
             jobs: 1,
             read_share: 0.5,
@@ -338,6 +348,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn two_on_one_disk_have_a_part_each() {
+        let disk = disk();
+        let half = Io { span: 1 << 19, read_share: 0.0, count: Some(1000), ..spec() };
+        let other = Io { start: 1 << 19, ..half.clone() };
+        let context = context(&Arc::default());
+        fill(&filling(&half), &disk, &context).unwrap();
+        filled(&other, &disk, &context).unwrap();
+        run(&Io { read_share: 1.0, ..half.clone() }, &disk, &context).unwrap();
+        let beyond = Io { start: 1 << 20, ..half };
+        let why = filled(&beyond, &disk, &context).unwrap_err().to_string();
+        assert_eq!(why, "the disk has 1048576 bytes, and the span ends at 1572864");
     }
 
     #[test]
@@ -407,6 +431,7 @@ mod tests {
             (Io { block: 1000, ..spec() }, "block"),
             (Io { span: 4096 + 512, ..spec() }, "span"),
             (Io { span: 8 * 4096, ..spec() }, "raise span"),
+            (Io { start: 512, ..spec() }, "start"),
             (Io { depth: 0, ..spec() }, "depth"),
             (Io { jobs: 0, ..spec() }, "jobs"),
             (Io { engine: IoEngine::Pread, ..spec() }, "pread"),
