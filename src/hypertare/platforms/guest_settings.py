@@ -192,8 +192,8 @@ class GuestSettings(Settings):
         if not asked or facts.needs_disk:
             return None
         return (
-            f"sut.{asked[0]} is for the disk that a workload of the type 'io' has, or a command with 'disk', "
-            "and there is none"
+            f"sut.{asked[0]} is for the disk that a workload of the type 'io' has, or a command with "
+            "'disk', and there is none"
         )
 
     def _no_disk_device(self, facts: GuestFacts) -> str | None:

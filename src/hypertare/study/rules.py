@@ -367,8 +367,8 @@ def disks_in_memory_fit(study: Study) -> None:
     if limited and in_memory and study.disk_bytes >= study.sut.memory:
         raise ValueError(
             f"sut.memory is {human_size(study.sut.memory)}, and a container's disk of "
-            f"{human_size(study.disk_bytes)} in memory is a part of that: raise it, ask for a smaller disk, "
-            "or put the disk into a directory with sut.disk_directory"
+            f"{human_size(study.disk_bytes)} in memory is a part of that: raise it, ask for a "
+            "smaller disk, or put the disk into a directory with sut.disk_directory"
         )
 
 

@@ -31,9 +31,10 @@ class End:
 class Pair:
     """A system under test with the two ends of its traffic, of several that work at once.
 
-    `place` counts the pairs of one node from 0: a baseline's node is in every one. The near end is the system under test itself, unless that is a router, and the far one its peer.
+    The near end is the system under test itself, unless that is a router, and the far one its peer.
     `interfaces` are those of the system under test that the traffic passes. `number` counts from 1; a
-    pair that works alone has none. `machine` is the node of the machine that the system under test shares
+    pair that works alone has none. `place` counts the pairs of one node from 0: a baseline's node is in
+    every one. `machine` is the node of the machine that the system under test shares
     memory with, where it can.
     """
 
