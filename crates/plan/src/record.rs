@@ -101,6 +101,9 @@ pub struct Hello {
     pub processor: Option<String>,
     /// Seconds since the node's kernel started.
     pub uptime_s: f64,
+    /// The same when its agent began, which is the first process of what boots for it; of others absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_s: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

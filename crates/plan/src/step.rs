@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Bench, KnobSetting, ProbeRequest, Task};
+use crate::{Bench, KnobSetting, Node, ProbeRequest, Purpose, Task};
 
 /// One line of a plan. The end of the input is the end of the plan: everything made is removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +52,27 @@ pub struct Phase {
     pub tasks: Vec<Task>,
     #[serde(default)]
     pub probes: Vec<ProbeRequest>,
+    /// Nodes that are made and ended within it, all at once, when its foreground tasks have ended.
+    #[serde(default)]
+    pub lives: Vec<Life>,
     /// Seconds after which whatever still runs is killed and the trial is failed.
     pub limit_s: f64,
+}
+
+/// A node beside those of the bench that lives as long as one phase: it is made, answers, is saved and restored,
+/// and ends. What each of these took is a result of the node `of`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Life {
+    pub id: String,
+    /// The node of the bench that it is like.
+    pub of: String,
+    /// On no link, without files and disk. No node of the bench has its name.
+    pub node: Node,
+    /// Save its state, end it, and make it anew from that: for what is a virtual machine under QEMU.
+    #[serde(default)]
+    pub restored: bool,
+    #[serde(default)]
+    pub purpose: Option<Purpose>,
 }

@@ -165,11 +165,11 @@ def _needed(platform: Platform, study: Study, programs: int) -> int:
 
 
 def _guest_memory(platform: Platform, study: Study) -> int:
-    """Bytes of a guest, with its peers where those are guests too."""
+    """Bytes of a guest, with its peers where those are guests too, and with what is like it beside it."""
     peers = 0
     if platform.has_guests_as_peers and study.bench.peers_are_guests:
         peers = 2 if study.routed else 1
-    return (1 + peers) * (study.sut.memory + platform.pc.guest_overhead)
+    return (1 + peers + study.nodes_beside) * (study.sut.memory + platform.pc.guest_overhead)
 
 
 def guests_memory(study: Study, count: int) -> int:
@@ -177,4 +177,4 @@ def guests_memory(study: Study, count: int) -> int:
     for platform in study.platforms:
         if platform.under_hypervisor:
             return count * _guest_memory(platform, study)
-    return count * study.sut.memory
+    return count * (1 + study.nodes_beside) * study.sut.memory

@@ -1032,6 +1032,23 @@ class ProbeRequest(Seam):
     probe: ProbeName
 
 
+class Life(Seam):
+    """A node beside those of the bench that lives as long as one phase: it is made, answers, is
+    saved and restored, and ends. What each of these took is a result of the node `of`.
+    """
+
+    id: str
+    of: str
+    """The node of the bench that it is like."""
+    node: Node
+    """On no link, without files and disk. No node of the bench has its name."""
+    restored: bool = False
+    """Save its state, end it, and make it anew from that: for what is a virtual machine under
+    QEMU.
+    """
+    purpose: Purpose | None = None
+
+
 class Phase(Seam):
     """Tasks that run at the same time. Background tasks start first: those that listen (receivers,
     echoes), all at once, and when they are ready all others at once. When these are ready too,
@@ -1042,6 +1059,8 @@ class Phase(Seam):
     name: str
     tasks: tuple[Task, ...]
     probes: tuple[ProbeRequest, ...] = ()
+    lives: tuple[Life, ...] = ()
+    """Nodes that are made and ended within it, all at once, when its foreground tasks have ended."""
     limit_s: float
     """Seconds after which whatever still runs is killed and the trial is failed."""
 

@@ -65,6 +65,10 @@ class Hello(Seam):
     """As its kernel calls it; of a machine that was given, for others have this machine's."""
     uptime_s: float
     """Seconds since the node's kernel started."""
+    began_s: float | None = None
+    """The same when its agent began, which is the first process of what boots for it; of others
+    absent.
+    """
 
 
 class Done(Seam):

@@ -351,7 +351,10 @@ def workloads_fit_the_nodes(study: Study) -> None:
         )
     has_disks = all(one.has_disk for one in study.platforms) and study.sut.image is None
     several = study.bench_guests > 1 and any(one.is_host for one in study.platforms)
-    facts = NodeFacts(routed, cpus, mtu, sandboxed, shares_memory, has_programs, has_disks, several)
+    all_made = all(one.is_made for one in study.platforms) and study.sut.image is None
+    facts = NodeFacts(
+        routed, cpus, mtu, sandboxed, shares_memory, has_programs, has_disks, several, all_made
+    )
     for name, workload in study.workloads.items():
         misfit = workload.misfit(facts)
         if misfit is not None:

@@ -211,6 +211,11 @@ class Study(AnalysisTables):
         """Of the disk that each system under test has, whichever levels its workloads take; 0: none."""
         return max(one.disk_bytes for one in self._all_settings())
 
+    @property
+    def nodes_beside(self) -> int:
+        """How many more like each system under test are in memory at once, at most."""
+        return max(one.nodes_beside for one in self._all_settings())
+
     def _all_settings(self) -> Iterator[AnyWorkload]:
         """Of every workload, whichever levels it takes: a bench is made for all of them."""
         for name, settings in self.workloads.items():

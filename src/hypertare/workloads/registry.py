@@ -12,6 +12,7 @@ from hypertare.workloads.command import COMMAND, CommandSettings
 from hypertare.workloads.cpuid import CPUID, CpuidSettings
 from hypertare.workloads.fork import FORK, ForkSettings
 from hypertare.workloads.io import IO, IoSettings
+from hypertare.workloads.life import LIFE, LifeSettings
 from hypertare.workloads.ping import PING, PingSettings
 from hypertare.workloads.sleep import SLEEP, SleepSettings
 from hypertare.workloads.stream import STREAM, StreamSettings
@@ -20,7 +21,7 @@ from hypertare.workloads.workload import Workload
 
 KINDS: dict[str, Workload] = {
     kind.name: kind
-    for kind in (COMMAND, STREAM, PING, CAPTURE, IO, BURN, FORK, TOUCH, SLEEP, CPUID)
+    for kind in (COMMAND, STREAM, PING, CAPTURE, IO, BURN, FORK, TOUCH, SLEEP, CPUID, LIFE)
 }
 """By the name that a study's `type` gives, in the order in which errors name them."""
 
@@ -34,7 +35,8 @@ AnyWorkload = Annotated[
     | ForkSettings
     | TouchSettings
     | SleepSettings
-    | CpuidSettings,
+    | CpuidSettings
+    | LifeSettings,
     Field(discriminator="type"),
 ]
 """`[workloads.NAME]` of a study."""

@@ -77,8 +77,8 @@ class NodeFacts:
     """What all nodes of a bench have: whether they are joined by routers, at least so many CPUs, the
     largest packet of their links in bytes, whether some are on this host, in a sandbox without the
     rights of its root, whether its guests can share memory with their machine, whether peers have the
-    programs that what is under test has, whether all of what is under test can have a disk, and whether
-    a baseline does the work of several on its one.
+    programs that what is under test has, whether all of what is under test can have a disk, whether
+    a baseline does the work of several on its one, and whether all of what is under test is made here.
     """
 
     routed: bool
@@ -89,6 +89,7 @@ class NodeFacts:
     peers_have_programs: bool = True
     has_disks: bool = True
     several_on_a_disk: bool = False
+    all_made: bool = True
 
 
 def disk_misfit(node: NodeFacts) -> str | None:
@@ -159,6 +160,11 @@ class WorkloadSettings(Settings):
         return 0
 
     @property
+    def nodes_beside(self) -> int:
+        """How many more like the system under test are in memory at once while it works."""
+        return 0
+
+    @property
     @abstractmethod
     def expected_s(self) -> float | None:
         """How long it is asked to take; none if only a trial can tell."""
@@ -171,6 +177,10 @@ class WorkloadSettings(Settings):
     @abstractmethod
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         """What the nodes of a pair do in a trial."""
+
+    def lives(self, pair: Pair, like: plan.Node) -> list[plan.Life]:
+        """Nodes that are made and ended within a trial, `like` the pair's system under test."""
+        return []
 
     @property
     def described(self) -> str:

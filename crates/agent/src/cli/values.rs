@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use agent::values::Definition as Value;
-use agent::{probe, workload};
+use agent::{host, probe, workload};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -36,11 +36,16 @@ struct Definitions {
 }
 
 fn json() -> Result<String> {
-    let tasks =
-        workload::values().into_iter().map(|(name, values)| (name, defined(values))).collect();
+    let tasks = tasks().map(|(name, values)| (name, defined(values))).collect();
     let probes =
         probe::ALL.iter().map(|&one| (probe::name(one), defined(probe::values(one)))).collect();
     Ok(serde_json::to_string_pretty(&Definitions { tasks, probes })? + "\n")
+}
+
+/// A node's life is told as a task is.
+fn tasks() -> impl Iterator<Item = (String, &'static [Value])> {
+    let life = ("life".to_owned(), host::VALUES_OF_A_LIFE);
+    workload::values().into_iter().chain([life])
 }
 
 fn defined(values: &'static [Value]) -> Vec<Definition> {
@@ -50,9 +55,8 @@ fn defined(values: &'static [Value]) -> Vec<Definition> {
 fn table() -> String {
     let probes =
         probe::ALL.iter().map(|&one| (format!("probe {}", probe::name(one)), probe::values(one)));
-    let tasks = workload::values().into_iter();
     let mut text = String::new();
-    for (title, values) in tasks.chain(probes) {
+    for (title, values) in tasks().chain(probes) {
         text += &format!("{title}\n");
         for (name, unit, meaning) in values {
             text += &format!("  {name:<22} {unit:<9} {meaning}\n");

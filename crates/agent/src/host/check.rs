@@ -73,7 +73,20 @@ pub fn trial(trial: &Trial) -> Result<(), String> {
                 return Err(format!("phase {} has two tasks of the id {}", phase.name, task.id));
             }
         }
-        if phase.tasks.iter().all(|task| task.background) {
+        for life in &phase.lives {
+            if !ids.insert(&life.id) {
+                return Err(format!("phase {} has two tasks of the id {}", phase.name, life.id));
+            }
+            let node = &life.node;
+            node_name(&node.name)?;
+            if !node.interfaces.is_empty() || node.files.is_some() || node.disk.is_some() {
+                return Err(format!(
+                    "node {} lives for a phase, and can have no interfaces, files or disk",
+                    node.name
+                ));
+            }
+        }
+        if phase.lives.is_empty() && phase.tasks.iter().all(|task| task.background) {
             return Err(format!("phase {} has no foreground task that could end it", phase.name));
         }
     }

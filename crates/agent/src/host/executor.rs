@@ -4,6 +4,7 @@
 //! nodes, the next steps, the wish to end) arrives in one queue, which is looked at whenever there
 //! is something to wait for. Nothing is waited for without a deadline.
 
+pub mod life;
 mod phase;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -18,7 +19,7 @@ use super::check;
 use super::event::{Event, MemberId, Why, inbox};
 use super::machine::Machine;
 use super::member::{Heard, Member};
-use crate::links::News;
+use crate::links::{Inbox, News};
 use crate::process::spawn::signal_name;
 
 /// A node that is told to kill its tasks and does not answer within this is dead.
@@ -212,7 +213,7 @@ impl<M: Machine> Executor<M> {
         self.trial = None;
         self.needed = bench.nodes.iter().map(|node| node.name.clone()).collect();
         self.bench = Some(bench.name.clone());
-        let outcome = self.start_nodes(bench).and_then(|()| self.set_up_nodes());
+        let outcome = self.start_nodes(bench).and_then(|()| self.set_up_nodes(0, Self::announce));
         if outcome.is_err() {
             self.demolish();
         }
@@ -223,9 +224,7 @@ impl<M: Machine> Executor<M> {
         self.machine.prepare(bench).map_err(|error| Stop::Failed(format!("{error:#}")))?;
         for (index, node) in bench.nodes.iter().enumerate() {
             let begun = Instant::now();
-            let id = self.next_member;
-            self.next_member += 1;
-            let inbox = inbox(id, self.post.clone());
+            let (id, inbox) = self.next_inbox();
             let started = self.machine.start(bench, index, inbox).map_err(|error| {
                 self.blamed = Some(node.name.clone());
                 Stop::Failed(format!("node {} cannot be started: {error:#}", node.name))
@@ -233,17 +232,31 @@ impl<M: Machine> Executor<M> {
             for warning in &started.warnings {
                 self.warn(&node.name, warning.clone());
             }
-            let member = Member::new(id, node.clone(), started, begun);
-            // In a machine of its own there is one clock, which counts instructions, for all.
-            let watched = self.converses;
-            self.members.push(if watched { member.watching_its_clock() } else { member });
+            self.take_in(Member::new(id, node.clone(), started, begun));
         }
         Ok(())
     }
 
-    /// Every node goes on as soon as it itself is ready, while others still boot.
-    fn set_up_nodes(&mut self) -> Outcome {
-        let mut waiting: Vec<usize> = (0..self.members.len()).collect();
+    /// Where a new node will be heard.
+    fn next_inbox(&mut self) -> (MemberId, Inbox) {
+        let id = self.next_member;
+        self.next_member += 1;
+        (id, inbox(id, self.post.clone()))
+    }
+
+    fn take_in(&mut self, member: Member) {
+        // In a machine of its own there is one clock, which counts instructions, for all.
+        let watched = self.converses;
+        self.members.push(if watched { member.watching_its_clock() } else { member });
+    }
+
+    /// Every node, from the `first` on, goes on as soon as it itself is ready, while others still boot.
+    fn set_up_nodes(
+        &mut self,
+        first: usize,
+        mut is_ready: impl FnMut(&mut Self, usize) -> Outcome,
+    ) -> Outcome {
+        let mut waiting: Vec<usize> = (first..self.members.len()).collect();
         while !waiting.is_empty() {
             for &index in &waiting {
                 let member = &mut self.members[index];
@@ -258,7 +271,7 @@ impl<M: Machine> Executor<M> {
                 member.alive() && member.setup.is_none() && !member.owes()
             });
             for index in ready {
-                self.announce(index)?;
+                is_ready(self, index)?;
             }
             waiting = rest;
             self.check_failure()?;
@@ -589,6 +602,7 @@ impl<M: Machine> Executor<M> {
                 let heard_s = Some(self.seconds());
                 self.emit(Record::Interval(Interval { heard_s, ..interval }));
             }
+            Ok(Heard::Record(_)) if self.members[index].is_private => {}
             Ok(Heard::Record(record)) => self.emit(record),
             Ok(Heard::Failed(record, why)) => {
                 self.emit(record);

@@ -358,7 +358,7 @@ fn task(id: &str, node: &str, background: bool) -> Task {
 }
 
 fn trial(id: u64, tasks: Vec<Task>) -> Trial {
-    let phase = Phase { name: "p".to_owned(), tasks, probes: vec![], limit_s: 5.0 };
+    let phase = Phase { name: "p".to_owned(), tasks, probes: vec![], lives: vec![], limit_s: 5.0 };
     Trial { id, knobs: vec![], phases: vec![phase] }
 }
 

@@ -228,6 +228,7 @@ impl Local {
         bench: &Bench,
         node: &Node,
         guest: &Guest,
+        state: Option<File>,
         inbox: Inbox,
     ) -> Result<Started> {
         let provisions = Provisions::of(guest)?;
@@ -266,7 +267,7 @@ impl Local {
         let emulated = guest.accelerator == Accelerator::Tcg;
         let tsc_khz = if emulated { tsc::khz() } else { None };
         let disk = node.disk.as_ref().map(disk::make).transpose()?;
-        let spec = Spec { node, guest, ports, share, no_vectors, memory, disk, tsc_khz };
+        let spec = Spec { node, guest, ports, share, no_vectors, memory, disk, state, tsc_khz };
         let (link, missing) = GuestLink::start(spec, held, inbox)?;
         warnings.extend(missing);
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
@@ -421,8 +422,22 @@ impl Machine for Local {
             }
             NodeKind::Given(_) => bail!("nobody has started the agent of this machine"),
             NodeKind::Host | NodeKind::Container(_) => self.start_process(bench, node, inbox),
-            NodeKind::Guest(guest) => self.start_guest(bench, node, guest, inbox),
+            NodeKind::Guest(guest) => self.start_guest(bench, node, guest, None, inbox),
             NodeKind::Domain(domain) => self.start_domain(bench, node, domain, inbox),
+        }
+    }
+
+    fn restore(
+        &mut self,
+        bench: &Bench,
+        index: usize,
+        state: File,
+        inbox: Inbox,
+    ) -> Result<Started> {
+        let node = &bench.nodes[index];
+        match &node.kind {
+            NodeKind::Guest(guest) => self.start_guest(bench, node, guest, Some(state), inbox),
+            _ => bail!("it is no virtual machine under QEMU"),
         }
     }
 

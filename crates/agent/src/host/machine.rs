@@ -1,7 +1,9 @@
 //! What the executor needs of the machine it runs on. The real one makes namespaces, links and
 //! VMMs; tests use one that only pretends.
 
-use anyhow::Result;
+use std::fs::File;
+
+use anyhow::{Result, bail};
 use hypertare_plan::{Bench, Interface};
 
 use crate::links::{Inbox, NodeLink};
@@ -14,6 +16,17 @@ pub trait Machine {
     /// Starts one node; its records go to the inbox. Nodes are started one after the other and come
     /// up in parallel, so this does not wait for them.
     fn start(&mut self, bench: &Bench, index: usize, inbox: Inbox) -> Result<Started>;
+
+    /// Starts one node from the state that another one of the same kind was saved in.
+    fn restore(
+        &mut self,
+        _bench: &Bench,
+        _index: usize,
+        _state: File,
+        _inbox: Inbox,
+    ) -> Result<Started> {
+        bail!("this machine restores nothing");
+    }
 
     /// Removes the links.
     fn remove(&mut self);

@@ -30,6 +30,9 @@ pub struct Member {
     /// From its start to its first record.
     pub start: Option<Duration>,
     pub gone: Option<String>,
+    /// Its records are for the executor alone.
+    pub is_private: bool,
+    /// What its agent said first.
     hello: Option<Hello>,
     next_number: u64,
     /// Orders that were not answered: what they are about, and when they were given.
@@ -74,6 +77,7 @@ impl Member {
             begun,
             start: None,
             gone: None,
+            is_private: false,
             hello: None,
             next_number: 1,
             owed: BTreeMap::new(),
@@ -89,6 +93,18 @@ impl Member {
         self
     }
 
+    /// The same node, which was away and is behind another link now. Its clock has stood still meanwhile.
+    pub fn restored(&mut self, id: MemberId, link: Box<dyn NodeLink>) {
+        self.id = id;
+        self.link = link;
+        self.clock = None;
+    }
+
+    /// What its agent said first.
+    pub fn hello(&self) -> Option<&Hello> {
+        self.hello.as_ref()
+    }
+
     pub fn name(&self) -> &str {
         &self.node.name
     }
@@ -97,12 +113,12 @@ impl Member {
         self.gone.is_none()
     }
 
-    /// Whether it has CPUs of its own, which its machine may keep waiting.
     /// The machine that the others stand on, whose counters hold what all of them do.
     pub fn is_machine(&self) -> bool {
         matches!(self.node.kind, NodeKind::Host)
     }
 
+    /// Whether it has CPUs of its own, which its machine may keep waiting.
     pub fn is_guest(&self) -> bool {
         matches!(self.node.kind, NodeKind::Guest(_) | NodeKind::Domain(_) | NodeKind::Given(_))
     }
@@ -307,10 +323,9 @@ impl Member {
         if self.clock.is_some() && is_booted {
             clock::check_uptime(hello.uptime_s, self.begun)?;
         }
-        let first = self.hello.is_none();
-        self.hello = Some(hello.clone());
-        if first {
+        if self.hello.is_none() {
             self.start = Some(self.begun.elapsed());
+            self.hello = Some(hello);
             return Ok(Heard::Nothing);
         }
         Ok(Heard::Record(Record::Hello(hello)))

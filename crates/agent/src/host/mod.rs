@@ -31,6 +31,7 @@ use crate::process::namespaces::mount_scratch;
 use crate::process::{signals, spawn};
 use crate::xen::kit::Kit;
 use event::{Event, Why};
+pub use executor::life::VALUES as VALUES_OF_A_LIFE;
 use executor::{Ending, Executor};
 use local::Local;
 use sandbox::Network;

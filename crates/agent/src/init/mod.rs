@@ -55,6 +55,7 @@ pub fn is_init() -> bool {
 
 /// Runs the guest, and ends with it.
 pub fn main() -> ! {
+    node::hello::begin();
     say_panics();
     match run() {
         Ok(()) => {}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hypertare_plan::{
@@ -203,6 +203,14 @@ impl NodeLink for GuestLink {
 
     fn console(&mut self) -> Vec<String> {
         self.vmm.as_ref().map_or_else(|| self.last_words.clone(), Vmm::console_tail)
+    }
+
+    fn pid(&self) -> Option<i32> {
+        self.vmm.as_ref().map(|vmm| vmm.pid().as_raw_nonzero().get())
+    }
+
+    fn save(&mut self, limit: Duration) -> Result<Option<File>> {
+        self.vmm.as_mut().map(|vmm| vmm.save(limit)).transpose()
     }
 
     fn outside(&mut self) -> Option<Outside> {

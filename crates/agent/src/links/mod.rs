@@ -9,7 +9,8 @@ pub mod joined;
 pub mod process;
 mod streams;
 
-use std::time::Instant;
+use std::fs::File;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hypertare_plan::{
@@ -39,6 +40,16 @@ pub trait NodeLink {
 
     /// The last lines that the node printed apart from its records.
     fn console(&mut self) -> Vec<String>;
+
+    /// Its process on this machine; nothing where it has none of its own.
+    fn pid(&self) -> Option<i32> {
+        None
+    }
+
+    /// Saves the state of a virtual machine, which stands still from then on; nothing of others.
+    fn save(&mut self, _limit: Duration) -> Result<Option<File>> {
+        Ok(None)
+    }
 
     /// Where the CPU time that the machine spends for this node is counted; nothing for a host node,
     /// which has no outside, unless it is Xen's driver domain.

@@ -83,6 +83,10 @@ impl NodeLink for ProcessLink {
         self.messages.lines()
     }
 
+    fn pid(&self) -> Option<i32> {
+        Some(self.child.pid())
+    }
+
     fn outside(&mut self) -> Option<Outside> {
         if self.is_driver_domain() {
             return Some(Outside::Domain(xen::DRIVER_DOMAIN));

@@ -92,7 +92,7 @@ fn amounts(sample: &mut Sample, proc: &Path) -> Result<()> {
 }
 
 /// `AnonHugePages:      2048 kB`
-pub(super) fn kilobytes(meminfo: &str, name: &str) -> Option<u64> {
+pub fn kilobytes(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }

@@ -68,6 +68,10 @@ pub fn words(spec: &Spec, has_sandbox: bool) -> Result<Vec<OsString>> {
     }
     if let Some(medium) = &spec.disk {
         disk(&mut line, &spec.guest.settings, medium, number)?;
+        number += 1;
+    }
+    if spec.state.is_some() {
+        line.option("-incoming", [format!("fd:{number}")]);
     }
     if let Some(root) = spec.share {
         share(&mut line, root, spec.guest.settings.machine_type);
@@ -378,9 +382,11 @@ mod tests {
             .disk
             .as_ref()
             .map(|_| Medium { file: File::open("/dev/null").unwrap(), is_device: false });
-        let tsc_khz = Some(2_100_123);
-        let words =
-            words(&Spec { node, guest, ports, share, no_vectors, memory, disk, tsc_khz }, true)?;
+        let (state, tsc_khz) = (None, Some(2_100_123));
+        let words = words(
+            &Spec { node, guest, ports, share, no_vectors, memory, disk, state, tsc_khz },
+            true,
+        )?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
     }
 

@@ -4,7 +4,7 @@
 //! happens.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{Accelerator, Backing, CONSOLE_PREFIX, Guest, MAX_CONSOLE_LINES, Pages};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -117,8 +117,8 @@ impl Vmm {
             (INITRAMFS_FD, initramfs.into()),
         ];
         let behind = spec.ports.into_iter().flat_map(|port| port.way.into_descriptors());
-        let beside =
-            spec.memory.into_iter().chain(spec.disk.map(|disk| disk.file)).map(OwnedFd::from);
+        let disk = spec.disk.map(|disk| disk.file);
+        let beside = spec.memory.into_iter().chain(disk).chain(spec.state).map(OwnedFd::from);
         inherited.extend((FIRST_PORT_FD..).zip(behind.chain(beside)));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
@@ -197,6 +197,16 @@ impl Vmm {
             cpus::bind(thread, &[cpu]).context("a virtual CPU")?;
         }
         Ok(())
+    }
+
+    /// Saves the state of the guest, which goes on until that is done and stands still then.
+    pub fn save(&mut self, limit: Duration) -> Result<File> {
+        let state = memfd_create("state", MemfdFlags::CLOEXEC)?;
+        self.qmp.save(state.as_fd(), limit)?;
+        let mut state = File::from(state);
+        // The descriptor that QEMU was given has the same position.
+        state.rewind()?;
+        Ok(state)
     }
 
     /// The last lines that the guest printed, safe to show.

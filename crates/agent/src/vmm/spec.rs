@@ -29,6 +29,8 @@ pub struct Spec<'a> {
     pub memory: Option<File>,
     /// The medium of its disk, where it has one.
     pub disk: Option<Medium>,
+    /// What it goes on from, where another one was saved; else it boots.
+    pub state: Option<File>,
     /// The rate of the TSC that it emulates, where that is known.
     pub tsc_khz: Option<u64>,
 }
@@ -44,6 +46,7 @@ impl<'a> Spec<'a> {
             no_vectors: false,
             memory: None,
             disk: None,
+            state: None,
             tsc_khz: None,
         }
     }

@@ -86,6 +86,15 @@ def kind_of(platform: Platform, study: Study, on: Surroundings) -> plan.NodeKind
     )
 
 
+def like(variant: Variant, study: Study, under: PcClass | None, on: Surroundings) -> plan.Node:
+    """What stands alone beside a system under test and is what that is."""
+    return plan.Node(
+        name=variant.node,
+        kind=kind_of(variant.kind, study, on),
+        cpus=cpus_of(variant, study, under, on),
+    )
+
+
 def disk_of(study: Study, variant: Variant) -> plan.Disk | None:
     """What a system under test has for work on a disk: a baseline, which does the work of all, for each."""
     if not study.disk_bytes:

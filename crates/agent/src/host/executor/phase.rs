@@ -5,7 +5,8 @@
 //! 3. What only disturbs (neighbours' load) starts, all at once.
 //! 4. All other nodes read their counters, then what is read from outside of nodes is read here, and last the
 //!    machine's own are read: they hold neither a start nor the reading of others.
-//! 5. The foreground tasks start, or go on with what they have prepared, all at once, and run to their end.
+//! 5. The foreground tasks start, or go on with what they have prepared, all at once, and run to their end. What
+//!    lives for this phase only is made then, and ended.
 //! 6. The machine's are read again, then what is read from outside, and all other nodes are told to read theirs.
 //!    Once all but the guests have, the load is stopped. A guest that had to wait for a CPU has its own counters later
 //!    then: they also hold the end of the load.
@@ -56,7 +57,9 @@ impl<M: Machine> Executor<M> {
         self.begin_inside(trial, phase, is_neither, deadline)?;
         let outside = self.begin_outside(phase);
         self.begin_inside(trial, phase, Member::is_machine, deadline)?;
-        let worked = self.work(trial, phase, &foreground, deadline);
+        let worked = self
+            .work(trial, phase, &foreground, deadline)
+            .and_then(|()| self.live(trial, phase, deadline));
         worked.or_else(|stop| self.with_last_words(stop, &listeners))?;
         self.end_inside(trial, phase, Member::is_machine, deadline)?;
         self.end_outside(trial, phase, outside);
