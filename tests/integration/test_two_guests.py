@@ -63,6 +63,9 @@ duration = "300ms"
 [workloads.cpuid]
 type = "cpuid"
 count = 5000
+[workloads.life]
+type = "life"
+restore = false
 [design]
 warmup = 0
 min_trials = 2

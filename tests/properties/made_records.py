@@ -92,6 +92,18 @@ _VALUES: dict[str, dict[str, float]] = {
         "read_p99_ns": 90000.0,
         "read_p999_ns": 90000.0,
     },
+    "life": {
+        "start_s": 0.5,
+        "vmm_s": 0.1,
+        "kernel_s": 0.35,
+        "agent_s": 0.05,
+        "answer_s": 0.6,
+        "memory_bytes": 9e7,
+        "save_s": 0.2,
+        "saved_bytes": 8e7,
+        "restore_s": 0.3,
+        "stop_s": 0.1,
+    },
     "sleep": {
         "elapsed_s": 1.0,
         "wakeups": 9000.0,
@@ -150,6 +162,7 @@ _ROLES = {
     "touch": ("touch",),
     "sleep": ("sleep",),
     "io": ("io",),
+    "life": ("life",),
 }
 
 _HISTOGRAM = {"request": "rtt", "sleep": "wakeup", "io": "read"}

@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 from pydantic import TypeAdapter
 
+from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.pair import End, Pair
 from hypertare.workloads.registry import KINDS, AnyWorkload
@@ -16,6 +17,7 @@ from hypertare.workloads.workload import TaskInputs, Workload, WorkloadSettings
 
 NEEDED = {"command": {"command": ["true"]}}
 PAIR = Pair(0, "guest1", End("guest1", "10.0.0.2"), End("peer", "10.0.0.1"), ("eth0",), None)
+LIKE = plan.Node(name="guest1", kind=plan.Host())
 INPUTS = TaskInputs(environment={}, cwd=Path("/"))
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
@@ -24,6 +26,10 @@ def settings_of(kind: Workload) -> WorkloadSettings:
     raw = {"type": kind.name, **NEEDED.get(kind.name, {})}
     found: WorkloadSettings = TypeAdapter(AnyWorkload).validate_python(raw)
     return found
+
+
+def _works(settings: WorkloadSettings, pair: Pair) -> list[plan.Task | plan.Life]:
+    return [*settings.tasks(pair, INPUTS), *settings.lives(pair, LIKE)]
 
 
 @EVERY
@@ -36,15 +42,16 @@ def test_settings_and_kind_know_each_other(kind: Workload) -> None:
 def test_its_tasks_end_before_its_limit(kind: Workload) -> None:
     settings = settings_of(kind)
     assert 0 <= (settings.expected_s or 0.0) < settings.limit_s
-    tasks = settings.tasks(PAIR, INPUTS)
-    assert any(not task.background for task in tasks)
-    assert {task.node for task in tasks} == {"guest1", *(["peer"] if kind.needs_network else [])}
+    tasks, lives = settings.tasks(PAIR, INPUTS), settings.lives(PAIR, LIKE)
+    assert lives or any(not task.background for task in tasks)
+    nodes = {*(task.node for task in tasks), *(life.of for life in lives)}
+    assert nodes == {"guest1", *(["peer"] if kind.needs_network else [])}
 
 
 @EVERY
 def test_each_of_its_tasks_says_what_it_is_for(kind: Workload) -> None:
     alone, second = (
-        [task.purpose for task in settings_of(kind).tasks(replace(PAIR, number=number), INPUTS)]
+        [one.purpose for one in _works(settings_of(kind), replace(PAIR, number=number))]
         for number in (None, 2)
     )
     assert len(set(alone)) == len(alone)

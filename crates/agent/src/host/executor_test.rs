@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::bail;
 use hypertare_plan::{
-    Burn, Direction, Domain, Interval, Knob, KnobSetting, MAX_LINE, Node, NumberedOrder, Phase,
-    PingProtocol, PingReply, Probe, ProbeRequest, Purpose, Task, TaskResult, Values, Workload,
+    Burn, Direction, Domain, Interval, Knob, KnobSetting, Life, MAX_LINE, Node, NumberedOrder,
+    Phase, PingProtocol, PingReply, Probe, ProbeRequest, Purpose, Task, TaskResult, Values,
+    Workload,
 };
 
 use super::*;
@@ -362,6 +363,20 @@ fn trial(id: u64, tasks: Vec<Task>) -> Trial {
     Trial { id, knobs: vec![], phases: vec![phase] }
 }
 
+/// A trial in which nodes of these names live, all like `a`.
+fn lives(id: u64, names: &[&str]) -> Trial {
+    let mut trial = trial(id, vec![]);
+    let life = |node: &Node| Life {
+        id: format!("life.{}", node.name),
+        of: "a".to_owned(),
+        node: node.clone(),
+        restored: false,
+        purpose: Some(purpose("life")),
+    };
+    trial.phases[0].lives = bench(names).nodes.iter().map(life).collect();
+    trial
+}
+
 fn starts(order: &NumberedOrder) -> bool {
     matches!(order.order, Order::Start { .. })
 }
@@ -529,6 +544,56 @@ fn what_prepares_starts_with_what_listens_and_goes_last() {
     assert_eq!(told.trial_error(7), None);
     let course = ["b start", "a start", "a probe_begin", "a go", "a probe_end", "a stop", "b stop"];
     assert_eq!(told.course()[..7], course);
+}
+
+#[test]
+fn what_lives_for_a_phase_is_made_and_ended_in_it() {
+    let trials = vec![lives(1, &["x", "y"]), lives(2, &["x"]), on_a(3)];
+    let told = play(Pretence::default(), plan(&["a", "b"], trials));
+    for id in [1, 2, 3] {
+        assert_eq!(told.trial_error(id), None);
+    }
+    assert_eq!(told.course()[..4], ["x end", "y end", "x end", "a start"]);
+    assert_eq!((told.results(1), told.results(2)), (vec!["life.x", "life.y"], vec!["life.x"]));
+    for record in &told.records {
+        let Record::Result(result) = record else { continue };
+        if result.trial == 3 {
+            continue;
+        }
+        assert_eq!((result.node.as_str(), &result.purpose), ("a", &Some(purpose("life"))));
+        let value = |name: &str| result.values[name];
+        assert!(0.0 < value("start_s") && value("start_s") <= value("answer_s"), "{result:?}");
+        assert!(value("stop_s") >= 0.0 && !result.values.contains_key("restore_s"));
+    }
+    // What they say is for the executor alone.
+    let names = told.records.iter().filter_map(|record| match record {
+        Record::Hello(hello) => Some(hello.node.as_str()),
+        _ => None,
+    });
+    assert!(names.clone().all(|name| name != "x" && name != "y"), "{:?}", told.records);
+}
+
+#[test]
+fn a_life_that_fails_fails_its_trial_and_nothing_is_left_of_it() {
+    let mut machine = Pretence::default();
+    let dies: Script =
+        Box::new(|order, actor| matches!(order.order, Order::Setup { .. }).then(|| actor.die()));
+    machine.scripts.insert("x".to_owned(), dies);
+    let stays: Script = Box::new(|order, actor| {
+        (order.order == Order::End).then(|| actor.done(order.number, None))
+    });
+    machine.scripts.insert("y".to_owned(), stays);
+    let names = ["impossible", "x", "y", "b"];
+    let trials = names.iter().zip(1..).map(|(name, id)| lives(id, &[name]));
+    let told =
+        play(machine, plan(&["a", "b"], trials.chain([lives(5, &["x"]), on_b(6)]).collect()));
+    let error = |id| told.trial_error(id).unwrap();
+    assert_eq!(error(1), "node impossible cannot be started: no such thing");
+    assert!(error(2).starts_with("node x failed: "), "{}", error(2));
+    assert_eq!(error(3), "node y did not end when it was told to");
+    assert_eq!(error(4), "there is a node b already");
+    assert_eq!((told.trial_error(5), told.trial_error(6)), (None, None));
+    assert!([1, 2, 3, 4].iter().all(|&id| told.results(id).is_empty()));
 }
 
 #[test]

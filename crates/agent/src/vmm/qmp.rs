@@ -464,7 +464,9 @@ mod tests {
         let (near, far) = UnixStream::pair().unwrap();
         let mut qmp = Qmp::new(near).unwrap();
         let begin = Instant::now();
-        let error = qmp.ask("query-kvm", begin + Duration::from_millis(100)).unwrap_err();
+        let error = qmp
+            .ask("query-kvm", Value::Null, None, begin + Duration::from_millis(100))
+            .unwrap_err();
         assert!(error.to_string().contains("did not answer"), "{error}");
         assert!(begin.elapsed() < ANSWER_LIMIT);
         drop(far);
@@ -476,7 +478,9 @@ mod tests {
         let talker = thread::spawn(move || while far.write_all(b"{\"event\": \"X\"}\n").is_ok() {});
         let mut qmp = Qmp::new(near).unwrap();
         let begin = Instant::now();
-        assert!(qmp.ask("query-kvm", begin + Duration::from_millis(200)).is_err());
+        assert!(
+            qmp.ask("query-kvm", Value::Null, None, begin + Duration::from_millis(200)).is_err()
+        );
         assert!(begin.elapsed() < ANSWER_LIMIT);
         drop(qmp);
         talker.join().unwrap();
