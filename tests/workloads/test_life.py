@@ -77,7 +77,7 @@ def test_figures_are_what_the_lives_told() -> None:
 
 
 def test_what_is_not_made_here_has_no_life_to_be_weighed() -> None:
-    given = 'given.reach = "ssh somewhere"'
+    given = 'given = "ssh somewhere"'
     with pytest.raises(InputError, match="is made here: leave them out"):
         study('["native", "given"]', sut=given).study()
     with pytest.raises(InputError, match="is made here: leave them out"):
