@@ -1,4 +1,4 @@
-"""What lives for a trial only is made, saved, restored and ended on every platform, and nothing of it is left."""
+"""What lives for a trial is made, saved, restored and ended on every platform; nothing of it is left."""
 
 from __future__ import annotations
 

@@ -27,7 +27,10 @@ type = "life"
 
 
 def study(
-    platforms: str = '["native", "container"]', sut: str = "", keys: str = "", machine: str = "local"
+    platforms: str = '["native", "container"]',
+    sut: str = "",
+    keys: str = "",
+    machine: str = "local",
 ) -> StudyFile:
     text = STUDY.format(platforms=platforms, sut=sut, keys=keys, machine=machine)
     return StudyFile(text, "life.toml")
@@ -77,8 +80,8 @@ def test_figures_are_what_the_lives_told() -> None:
 
 
 def test_what_is_not_made_here_has_no_life_to_be_weighed() -> None:
-    given = 'given = "ssh somewhere"'
+    machine = '[given.a]\nreach = "ssh somewhere"'
     with pytest.raises(InputError, match="is made here: leave them out"):
-        study('["native", "given"]', sut=given).study()
+        study('["native", "given"]', keys=machine).study()
     with pytest.raises(InputError, match="is made here: leave them out"):
         study(sut='image = "debian:12"').study()

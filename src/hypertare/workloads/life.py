@@ -1,4 +1,4 @@
-"""`life`: a system under test like the one of the bench is made, answers, is saved and restored, and ends."""
+"""`life`: one like the system under test is made, answers, is saved and restored, and ends."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class LifeSettings(LimitedSettings):
         if node.all_made:
             return None
         return (
-            "it makes a system under test anew in each trial, and neither the platform given nor a container "
-            "of an engine's image is made here: leave them out"
+            "it makes a system under test anew in each trial, and neither the platform given nor a "
+            "container of an engine's image is made here: leave them out"
         )
 
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
