@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
-from hypertare.base.quantities import Limit, OfCapacity
+from hypertare.base.quantities import FactorLevels, Limit, OfCapacity
 from hypertare.base.response import ELAPSED, Found, Response, Values
 from hypertare.base.settings import Settings
 from hypertare.protocol import plan
@@ -87,6 +87,8 @@ class NodeFacts:
     shares_memory: bool = False
     peers_have_programs: bool = True
     has_disks: bool = True
+    peer_cpus: int | None = None
+    """Of the machine of its peers, where the study says how many those are."""
 
 
 def disk_misfit(node: NodeFacts) -> str | None:
@@ -116,7 +118,7 @@ class WorkloadSettings(Settings):
     A factor that the study has too takes these levels here.
     """
 
-    factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    factors: dict[str, FactorLevels] = {}
     type: str
 
     @property
