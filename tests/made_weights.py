@@ -60,7 +60,9 @@ def settings() -> dict[str, Any]:
         "factors": quick["factors"],
         "workloads": workloads,
         "plots": _about_those("plots"),
-        "claims": [{k: v for k, v in one.items() if k != "differs"} for one in _about_those("claims")],
+        "claims": [
+            {k: v for k, v in one.items() if k != "differs"} for one in _about_those("claims")
+        ],
     }
 
 

@@ -57,7 +57,7 @@ def parse_cpus(given: object) -> tuple[int, ...]:
     elif isinstance(given, list | tuple) and all(_is_cpu(one) for one in given):
         found = tuple(given)
     else:
-        raise ValueError(f"'{given}' is no list of CPUs; write [0, 2], or \"0,2\" or \"1-3\"")
+        raise ValueError(f'\'{given}\' is no list of CPUs; write [0, 2], or "0,2" or "1-3"')
     if len(set(found)) < len(found):
         raise ValueError("a CPU stands twice in the list")
     return found
@@ -72,7 +72,7 @@ def _listed(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = _CPU_RANGE.fullmatch(part)
         if match is None:
-            raise ValueError(f"'{text}' is no list of CPUs; write for example \"0,2\" or \"1-3\"")
+            raise ValueError(f'\'{text}\' is no list of CPUs; write for example "0,2" or "1-3"')
         first = int(match[1])
         last = int(match[2] or first)
         if last < first or last - first > 4096:

@@ -65,7 +65,7 @@ class Knobs(Settings):
     socket_buffers: Annotated[Size, Field(ge=1)] | None = None
     sysctls: dict[SysctlName, SysctlValue] = {}
     interrupt_cpus: Cpus | None = None
-    receive_steering: tuple[int, ...] | None = None
+    receive_steering: Cpus | None = None
     napi_weight: PollWeight | None = None
     napi_budget: NapiBudgetSettings | None = None
     dev_weight: BacklogWeight | None = None

@@ -344,8 +344,8 @@ def interrupts_fit_the_cpus(study: Study) -> None:
     cpus, most = study.knobs.interrupt_cpus or (), _cpus_under_test(study)
     if max(cpus, default=0) >= most:
         raise ValueError(
-            f"knobs.interrupt_cpus names CPU {max(cpus)}, and there are {most}, counted from 0: name others, "
-            "or raise sut.cpus"
+            f"knobs.interrupt_cpus names CPU {max(cpus)}, and there are {most}, counted from 0: name "
+            "others, or raise sut.cpus"
         )
 
 
@@ -569,8 +569,8 @@ def levels_are_single_values(study: Study) -> None:
             )
         if strange is not None:
             raise ValueError(
-                f'factors."{path}": a level is one value (a text, a number, true, false) or a list of CPUs, '
-                "and this one is another list: make a study of each"
+                f'factors."{path}": a level is one value (a text, a number, true, false) or a list of '
+                "CPUs, and this one is another list: make a study of each"
             )
 
 

@@ -10,9 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
-
-from pydantic import Field
+from typing import ClassVar
 
 from hypertare.base.quantities import FactorLevels, Limit, OfCapacity
 from hypertare.base.response import ELAPSED, Found, Response, Values
