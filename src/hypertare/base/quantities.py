@@ -91,8 +91,9 @@ def cpus_text(cpus: tuple[int, ...]) -> str:
 
 def _as_level(given: object) -> object:
     """A level is one value: a list of CPUs is its text, in cells, tables and commands."""
-    is_list = isinstance(given, list | tuple) and given
-    return cpus_text(tuple(given)) if is_list and all(map(_is_cpu, given)) else given
+    if isinstance(given, list | tuple) and given and all(map(_is_cpu, given)):
+        return cpus_text(tuple(given))
+    return given
 
 
 def as_levels(given: Any) -> Any:

@@ -122,7 +122,8 @@ fn parse_module(text: &str) -> Result<BTreeMap<String, Polls>> {
         let by_packets = buckets.collect::<Option<_>>()?;
         Some((name, Polls { by_packets, dropped: 0 }))
     };
-    let read = |line| interface(line).with_context(|| format!("{POLLS_FILE} has the line {line:?}"));
+    let read =
+        |line| interface(line).with_context(|| format!("{POLLS_FILE} has the line {line:?}"));
     text.lines().map(read).collect()
 }
 
