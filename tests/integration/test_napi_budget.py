@@ -48,9 +48,9 @@ def test_what_the_study_found_is_judged_from_what_was_measured(tmp_path: Path) -
         for curve in summary["curves"]
     }
     # Three boots: which of these an interval still allows follows from the host's kernel and QEMU.
-    assert kinds[1, "8M"]["kind"] in ("livelock", "undecided")
+    assert kinds[1, "8M"]["kind"] in ("levels off", "undecided")
     assert kinds[60, "8M"]["kind"] in ("levels off", "keeps up", "undecided")
-    assert kinds[1, "8M"]["last"] < 0.8 * kinds[1, "8M"]["peak"]
+    assert kinds[1, "8M"]["last"] < 0.95 * kinds[1, "8M"]["peak"]
     assert kinds[60, "8M"]["last"] > 0.9 * kinds[60, "8M"]["peak"]
     assert kinds[60, "8M"]["peak"] > 1.5 * kinds[1, "8M"]["peak"]
     assert kinds[1, "8M"]["unit"] == "b/s (virtual)"
