@@ -8,14 +8,22 @@
  *	echo "eth0 8" > /sys/module/hypertare_napi/parameters/weight
  *	cat /sys/module/hypertare_napi/parameters/weight
  *
- * README.md tells the format, the errors, and why it is a parameter.
+ * And it counts polls by the packets that they found, as long as somebody has
+ * this file open:
+ *
+ *	cat /proc/hypertare_napi_polls
+ *
+ * README.md has the formats, the errors, and why these are files.
  */
 #include <linux/capability.h>
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/nsproxy.h>
+#include <linux/percpu.h>
+#include <linux/proc_fs.h>
 #include <linux/rtnetlink.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/version.h>
 #include <net/net_namespace.h>
@@ -239,6 +247,247 @@ static const struct kernel_param_ops weight_ops = {
 module_param_cb(weight, &weight_ops, NULL, 0644);
 MODULE_PARM_DESC(weight, "write \"DEVICE WEIGHT\", read all devices with their weights");
 
+/*
+ * An instance whose polls are counted by the packets that they found, for each
+ * CPU. Its function is wrapped and not traced: the tracepoint napi:napi_poll takes
+ * twice as many instructions, and with a weight of 1 they are in every packet.
+ *
+ * Instances are compared, and followed only in the list of a device that is registered.
+ */
+struct counted {
+	struct net_device *dev;
+	struct napi_struct *napi;
+	int (*poll)(struct napi_struct *napi, int budget);
+	u64 __percpu *by_packets;
+};
+
+#define MAX_COUNTED 256
+#define POLLS_FILE "hypertare_napi_polls"
+
+/* Changed under RTNL. One that was filled stays until the last reader has gone. */
+static struct counted counted[MAX_COUNTED];
+static unsigned int readers;
+
+/* Each instruction matters. An instance that comes here is in the table: it stands there first. */
+static int notrace counting_poll(struct napi_struct *napi, int budget)
+{
+	const struct counted *one = counted;
+	unsigned int packets;
+	int work;
+
+	while (unlikely(READ_ONCE(one->napi) != napi))
+		one++;
+	work = READ_ONCE(one->poll)(napi, budget);
+	packets = work;
+	if (unlikely(packets > MAX_WEIGHT))
+		packets = MAX_WEIGHT;
+	this_cpu_inc(one->by_packets[packets]);
+	return work;
+}
+
+/* The place of an instance, or one that was never filled. */
+static struct counted *place_of(const struct napi_struct *napi)
+{
+	struct counted *one;
+
+	for (one = counted; one < counted + MAX_COUNTED; one++)
+		if (one->napi == napi || !one->by_packets)
+			return one;
+	return NULL;
+}
+
+static int count_instance(struct net_device *dev, struct napi_struct *napi)
+{
+	struct counted *one;
+
+	if (napi->poll == counting_poll)
+		return 0;
+	one = place_of(napi);
+	if (!one)
+		return -ENOSPC;
+	if (!one->by_packets)
+		one->by_packets = __alloc_percpu((MAX_WEIGHT + 1) * sizeof(u64), sizeof(u64));
+	if (!one->by_packets)
+		return -ENOMEM;
+	one->dev = dev;
+	WRITE_ONCE(one->poll, napi->poll);
+	WRITE_ONCE(one->napi, napi);
+	/* Who is called by the new function sees all of the above. */
+	smp_store_release(&napi->poll, counting_poll);
+	return 0;
+}
+
+static int count_device(struct net_device *dev)
+{
+	struct napi_struct *napi;
+	int error = 0;
+
+	lock_instances(dev);
+	list_for_each_entry(napi, &dev->napi_list, dev_list) {
+		error = in_use(napi) ? count_instance(dev, napi) : 0;
+		if (error)
+			break;
+	}
+	unlock_instances(dev);
+	return error;
+}
+
+/* A driver that has added an instance anew has put its own function there. */
+static void let_go(const struct net_device *dev)
+{
+	struct napi_struct *napi;
+
+	list_for_each_entry(napi, &dev->napi_list, dev_list)
+		if (napi->poll == counting_poll)
+			WRITE_ONCE(napi->poll, place_of(napi)->poll);
+}
+
+/* A device in the table is registered: one that goes is taken out. */
+static void let_all_go(void)
+{
+	struct counted *one;
+
+	for (one = counted; one < counted + MAX_COUNTED; one++)
+		if (one->dev) {
+			lock_instances(one->dev);
+			let_go(one->dev);
+			unlock_instances(one->dev);
+		}
+}
+
+static void stop_counting(void)
+{
+	struct counted *one;
+
+	if (--readers)
+		return;
+	let_all_go();
+	/* Polls are in a critical section of RCU: after this none is in counting_poll() any more. */
+	synchronize_net();
+	for (one = counted; one < counted + MAX_COUNTED; one++) {
+		free_percpu(one->by_packets);
+		*one = (struct counted){ };
+	}
+}
+
+static int start_counting(struct net *net)
+{
+	struct net_device *dev;
+	int error = 0;
+
+	readers++;
+	for_each_netdev(net, dev) {
+		error = count_device(dev);
+		if (error)
+			break;
+	}
+	if (error)
+		stop_counting();
+	return error;
+}
+
+/* Whether each instance that polls is counted: a driver may have added some since. */
+static bool all_counted(struct net_device *dev)
+{
+	struct napi_struct *napi;
+	bool all = true;
+
+	lock_instances(dev);
+	list_for_each_entry(napi, &dev->napi_list, dev_list)
+		if (in_use(napi) && napi->poll != counting_poll)
+			all = false;
+	unlock_instances(dev);
+	return all;
+}
+
+static u64 polls_with(const struct net_device *dev, int packets)
+{
+	const struct counted *one;
+	u64 sum = 0;
+	int cpu;
+
+	for (one = counted; one < counted + MAX_COUNTED; one++)
+		if (one->dev == dev)
+			for_each_possible_cpu(cpu)
+				sum += READ_ONCE(per_cpu_ptr(one->by_packets, cpu)[packets]);
+	return sum;
+}
+
+static bool is_counted(const struct net_device *dev)
+{
+	const struct counted *one;
+
+	for (one = counted; one < counted + MAX_COUNTED; one++)
+		if (one->dev == dev)
+			return true;
+	return false;
+}
+
+static int show_polls(struct seq_file *file, struct net_device *dev)
+{
+	int packets;
+	u64 count;
+
+	if (!is_counted(dev))
+		return 0;
+	if (!all_counted(dev))
+		return -ESTALE;
+	seq_puts(file, dev->name);
+	for (packets = 0; packets <= MAX_WEIGHT; packets++) {
+		count = polls_with(dev, packets);
+		if (count)
+			seq_printf(file, " %d:%llu", packets, count);
+	}
+	seq_putc(file, '\n');
+	return 0;
+}
+
+static int polls_show(struct seq_file *file, void *unused)
+{
+	struct net_device *dev;
+	int error = 0;
+
+	rtnl_lock();
+	for_each_netdev(current->nsproxy->net_ns, dev)
+		if (!error)
+			error = show_polls(file, dev);
+	rtnl_unlock();
+	return error;
+}
+
+static int polls_open(struct inode *inode, struct file *file)
+{
+	int error;
+
+	rtnl_lock();
+	error = start_counting(current->nsproxy->net_ns);
+	rtnl_unlock();
+	if (error)
+		return error;
+	error = single_open(file, polls_show, NULL);
+	if (error) {
+		rtnl_lock();
+		stop_counting();
+		rtnl_unlock();
+	}
+	return error;
+}
+
+static int polls_release(struct inode *inode, struct file *file)
+{
+	rtnl_lock();
+	stop_counting();
+	rtnl_unlock();
+	return single_release(inode, file);
+}
+
+static const struct proc_ops polls_ops = {
+	.proc_open = polls_open,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = polls_release,
+};
+
 /* Only what still is in the device's list, and still has the weight that was set here. */
 static void put_back(struct change *change)
 {
@@ -257,11 +506,20 @@ static int on_event(struct notifier_block *block, unsigned long event, void *dat
 {
 	struct net_device *dev = netdev_notifier_info_to_dev(data);
 	struct change *change, *next;
+	struct counted *one;
 
-	if (event == NETDEV_UNREGISTER)
-		list_for_each_entry_safe(change, next, &changes, list)
-			if (change->dev == dev)
-				forget(change);
+	if (event != NETDEV_UNREGISTER)
+		return NOTIFY_DONE;
+	list_for_each_entry_safe(change, next, &changes, list)
+		if (change->dev == dev)
+			forget(change);
+	/* It is down: nobody polls it. An instance of another device may come to stand where its own did. */
+	let_go(dev);
+	for (one = counted; one < counted + MAX_COUNTED; one++)
+		if (one->dev == dev) {
+			one->dev = NULL;
+			WRITE_ONCE(one->napi, NULL);
+		}
 	return NOTIFY_DONE;
 }
 
@@ -276,6 +534,10 @@ static int __init hypertare_napi_init(void)
 	rtnl_lock();
 	ready = true;
 	rtnl_unlock();
+	if (!proc_create(POLLS_FILE, 0400, NULL, &polls_ops)) {
+		unregister_netdevice_notifier(&notifier);
+		return -ENOMEM;
+	}
 	return 0;
 }
 
@@ -283,6 +545,7 @@ static void __exit hypertare_napi_exit(void)
 {
 	struct change *change, *next;
 
+	remove_proc_entry(POLLS_FILE, NULL);
 	rtnl_lock();
 	ready = false;
 	list_for_each_entry_safe(change, next, &changes, list) {
@@ -296,4 +559,4 @@ static void __exit hypertare_napi_exit(void)
 module_init(hypertare_napi_init);
 module_exit(hypertare_napi_exit);
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("Sets and shows the NAPI weight of network devices");
+MODULE_DESCRIPTION("Sets and shows the NAPI weight of network devices, and counts their polls");

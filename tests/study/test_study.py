@@ -1,5 +1,6 @@
 """Study files: what is right is read, what is wrong is explained with its place."""
 
+import re
 import time
 from pathlib import Path
 
@@ -180,6 +181,55 @@ def test_what_is_no_list_is_said() -> None:
     study_file.override(["sut.platforms=5"], quick=False)
     with pytest.raises(InputError, match=r"platforms: this is to be a list.*\[5\]"):
         study_file.study()
+
+
+STREAM = """
+name = "x"
+question = "x?"
+machine = "emulated"
+sut = { platforms = ["native", "guest"], cpus = 3, guest_cpus = 2 }
+[workloads.load]
+type = "stream"
+"""
+
+
+def stream(*lines: str) -> StudyFile:
+    return StudyFile(STREAM + "\n".join(lines), "x.toml")
+
+
+def test_lists_of_cpus_are_levels_by_their_text() -> None:
+    path = "workloads.load.sender_cpus"
+    same = stream(f'factors = {{ "{path}" = [[0, 1], "0-1"] }}')
+    with pytest.raises(InputError, match="'0,1' is the same"):
+        same.study()
+    written = stream('direction = "receive"', f'factors = {{ "{path}" = [[0], [0, 1], "0-2"] }}')
+    assert written.study().factors_of("load") == {path: ("0", "0,1", "0-2")}
+    for level, cpus in (("0", (0,)), ("0,1", (0, 1)), ("0-2", (0, 1, 2))):
+        assert written.cell({path: level}).workloads["load"].sender_cpus == cpus
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["sender_cpus = [2]"], "sender_cpus names CPU 2, and there are 2, counted from 0"),
+        (["receiver_cpus = [3]"], "receiver_cpus names CPU 3, and there are 3"),
+        (['direction = "receive"', "receiver_cpus = [2]"], "receiver_cpus names CPU 2"),
+        (['direction = "both"', "receiver_cpus = [2]"], "and there are 2"),
+        (["[knobs]", "interrupt_cpus = [2]"], "knobs.interrupt_cpus names CPU 2, and there are 2"),
+        (['sender_cpus = "1-"'], "no list of CPUs"),
+        (["sender_cpus = [-1]"], "no list of CPUs"),
+        (["sender_cpus = [0, 0]"], "twice"),
+        (['sender_cpus = "3-1"'], "no range of CPUs"),
+    ],
+)
+def test_cpus_that_are_not_there(lines: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        stream(*lines).study()
+
+
+def test_cpus_of_both_ends() -> None:
+    assert stream("sender_cpus = [1]", "receiver_cpus = [2]").study()
+    assert stream('direction = "receive"', "sender_cpus = [2]", "receiver_cpus = [1]").study()
 
 
 @pytest.mark.parametrize("assignment", ["sut.cpus", "=3"])

@@ -118,6 +118,16 @@ def test_sizes_and_switches_are_in_the_tool_s_own_words() -> None:
     assert "echo d > $q/rps_cpus" in steering.apply[0]
 
 
+def test_a_program_is_bound_and_its_interrupts_are_spoken_of() -> None:
+    made = step("workloads.load.receiver_cpus", "1,2", "1", GUEST)
+    assert made.where == "guest" and made.apply == ("taskset -acp 1,2 $(pidof PROGRAM)",)
+    assert made.undo[0] == "taskset -acp 1 $(pidof PROGRAM)"
+    assert "CPUAffinity=1,2" in made.persist[0]
+    assert "irqbalance" in str(made.note) and "ethtool -l IFACE" in str(made.note)
+    for line in (*made.look_first, *made.apply, *made.persist, *made.undo):
+        assert subprocess.run(["sh", "-n", "-c", line], check=False).returncode == 0, line
+
+
 @pytest.mark.parametrize("nasty", ["x; reboot", "$(reboot)", "`reboot`", "a'b", "x\nreboot"])
 def test_a_study_cannot_put_words_into_a_shell(nasty: str) -> None:
     names = step(f"knobs.offloads.{nasty}", True, LEFT, GUEST)

@@ -85,3 +85,16 @@ def test_a_guess_by_guests_is_for_the_driver_domain_alone() -> None:
     other = 'tune.knobs={"knobs.napi_weight" = [1, 64]}'
     with pytest.raises(InputError, match=r"is for knobs\.driver_weight"):
         made(other, "tune.default={}", 'tune.guess={"knobs.napi_weight" = "by guests"}')
+
+
+def test_one_cpu_or_two_is_a_choice() -> None:
+    file = find("napi-budget-cores")
+    path = "workloads.load.receiver_cpus"
+    file.raw["tune"] = {"workload": "load", "knobs": {path: [[1], [1, 2], [2]]}}
+    study = file.study()
+    assert study.tune is not None
+    (one,) = space.make(file, study, study.tune, "native").knobs
+    assert (one.levels, one.default, one.ordered) == (("1", "1,2", "2"), "1", False)
+    file.raw["tune"]["knobs"][path] = [[1], "1"]
+    with pytest.raises(InputError, match="stands twice"):
+        space.make(file, study, file.study().tune or study.tune, "native")

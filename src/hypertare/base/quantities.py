@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from hypertare.base.units import (
     parse_duration,
@@ -39,6 +40,68 @@ Waiting = Annotated[Duration, between(0, MOST_S, "0 to 86400 s (a day)")]
 Limit = Annotated[Duration, between(0.1, 2_592_000, "100 ms to 2592000 s (30 days)")]
 Memory = Annotated[Size, between(16 << 20, 1 << 46, "16M to 64T")]
 """Of a machine. No kernel starts with less."""
+
+
+_CPU_RANGE = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
+"""Of a list of CPUs, as the kernel and taskset(1) read it."""
+
+
+def parse_cpus(given: object) -> tuple[int, ...]:
+    """CPUs by number: `[0, 2]`, or the text `0,2` or `1-3`.
+
+    Raises:
+        ValueError: it is neither, or a CPU stands twice in it.
+    """
+    if isinstance(given, str):
+        found = _listed(given)
+    elif isinstance(given, list | tuple) and all(_is_cpu(one) for one in given):
+        found = tuple(given)
+    else:
+        raise ValueError(f'\'{given}\' is no list of CPUs; write [0, 2], or "0,2" or "1-3"')
+    if len(set(found)) < len(found):
+        raise ValueError("a CPU stands twice in the list")
+    return found
+
+
+def _is_cpu(given: object) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 100_000
+
+
+def _listed(text: str) -> tuple[int, ...]:
+    cpus: list[int] = []
+    for part in text.split(","):
+        match = _CPU_RANGE.fullmatch(part)
+        if match is None:
+            raise ValueError(f'\'{text}\' is no list of CPUs; write for example "0,2" or "1-3"')
+        first = int(match[1])
+        last = int(match[2] or first)
+        if last < first or last - first > 4096:
+            raise ValueError(f"'{part.strip()}' is no range of CPUs")
+        cpus += range(first, last + 1)
+    return tuple(cpus)
+
+
+Cpus = Annotated[tuple[int, ...], BeforeValidator(parse_cpus)]
+
+
+def cpus_text(cpus: tuple[int, ...]) -> str:
+    """As taskset -c has it: `0,2`."""
+    return ",".join(map(str, cpus))
+
+
+def _as_level(given: object) -> object:
+    """A level is one value: a list of CPUs is its text, in cells, tables and commands."""
+    if isinstance(given, list | tuple) and given and all(map(_is_cpu, given)):
+        return cpus_text(tuple(given))
+    return given
+
+
+def as_levels(given: Any) -> Any:
+    """Levels as a study may have them: `[[0], [0, 1]]` are two lists of CPUs."""
+    return tuple(map(_as_level, given)) if isinstance(given, list | tuple) else given
+
+
+FactorLevels = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(as_levels)]
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,12 @@ class Profile:
     paravirtual: bool = False
     directories: tuple[str, ...] = ("dev", "host", "modules", "proc", "run", "sys", "tmp")
 
+    @property
+    def all_own(self) -> tuple[str, ...]:
+        """The project's own modules, its guests' among them."""
+        guests = self.guests.own if self.guests else ()
+        return tuple(dict.fromkeys((*self.own, *guests)))
+
 
 DISKS = ("virtio_blk", "virtio_scsi", "sd_mod", "nvme", "ahci")
 """Drivers of the disks that a guest may have."""
@@ -77,6 +83,7 @@ DOMAIN = Profile(
     name="domain",
     required=("xen_netfront",),
     wanted=("af_packet", "veth", "bridge"),
+    own=(NAPI_MODULE,),
     paravirtual=True,
 )
 """A PV guest of Xen; its console is built in."""
@@ -89,6 +96,7 @@ XEN = Profile(
         "bridge",
     ),
     wanted=EMULATED.wanted,
+    own=EMULATED.own,
     vmm="xen",
     guests=DOMAIN,
 )
@@ -98,6 +106,7 @@ INNER = Profile(
     name="inner",
     required=("virtio_pci", "virtio_console"),
     wanted=(*EMULATED.wanted, *DISKS),
+    own=EMULATED.own,
 )
 """A guest of an emulated machine: it sees nothing of the host's files."""
 

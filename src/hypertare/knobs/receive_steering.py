@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from hypertare.base.quantities import parse_cpus
 from hypertare.knobs.knob import KnobKind, Target
 from hypertare.platforms.commands import Change, Entry, commanded
 from hypertare.protocol import plan
@@ -23,14 +24,7 @@ def _typed(change: Change) -> Entry:
 
 def _mask(cpus: str) -> str:
     """From `0,2-3` to `d`."""
-    mask = 0
-    for part in cpus.strip("[]() ").split(","):
-        first, _, last = part.strip().partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
-            continue
-        for cpu in range(int(first), int(last or first) + 1):
-            mask |= 1 << cpu
-    return f"{mask:x}"
+    return f"{sum(1 << cpu for cpu in parse_cpus(cpus)):x}"
 
 
 class ReceiveSteering(KnobKind[tuple[int, ...]]):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from hypertare.base.quantities import Size
+from hypertare.base.quantities import Cpus, Size
 from hypertare.base.settings import Settings
 from hypertare.knobs.busy_poll import BUSY_POLL
 from hypertare.knobs.defer_hard_irqs import DEFER_HARD_IRQS, DeferSettings
@@ -64,8 +64,8 @@ class Knobs(Settings):
     offloads: dict[str, bool] = {}
     socket_buffers: Annotated[Size, Field(ge=1)] | None = None
     sysctls: dict[SysctlName, SysctlValue] = {}
-    interrupt_cpus: tuple[int, ...] | None = None
-    receive_steering: tuple[int, ...] | None = None
+    interrupt_cpus: Cpus | None = None
+    receive_steering: Cpus | None = None
     napi_weight: PollWeight | None = None
     napi_budget: NapiBudgetSettings | None = None
     dev_weight: BacklogWeight | None = None

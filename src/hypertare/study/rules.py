@@ -332,12 +332,28 @@ def routing_can_be_had(study: Study) -> None:
         )
 
 
+def _cpus_under_test(study: Study) -> int:
+    """Of the node that has the fewest."""
+    guests = [one for one in study.platforms if one.has_own_kernel]
+    given = (study.sut.virtual_cpus(has_driver=one.pc.has_driver_domain) for one in guests)
+    return min((study.sut.cpus, *given))
+
+
+def interrupts_fit_the_cpus(study: Study) -> None:
+    """CPUs that take interrupts are there."""
+    cpus, most = study.knobs.interrupt_cpus or (), _cpus_under_test(study)
+    if max(cpus, default=0) >= most:
+        raise ValueError(
+            f"knobs.interrupt_cpus names CPU {max(cpus)}, and there are {most}, counted from 0: name "
+            "others, or raise sut.cpus"
+        )
+
+
 def workloads_fit_the_nodes(study: Study) -> None:
     """What nodes are to do, they can."""
     routed = study.bench.topology == "routers"
     guests = [one for one in study.platforms if one.has_own_kernel]
-    given = (study.sut.virtual_cpus(has_driver=one.pc.has_driver_domain) for one in guests)
-    cpus = min((study.sut.cpus, *given))
+    cpus = _cpus_under_test(study)
     mtu = study.knobs.mtu or study.bench.mtu
     sandboxed = study.machine_kind.is_this_host
     shares_memory = bool(guests) and all(one.shares_memory for one in guests)
@@ -351,9 +367,18 @@ def workloads_fit_the_nodes(study: Study) -> None:
         )
     has_disks = all(one.has_disk for one in study.platforms) and study.sut.image is None
     several = study.bench_guests > 1 and any(one.is_host for one in study.platforms)
-    all_made = all(one.is_made for one in study.platforms) and study.sut.image is None
     facts = NodeFacts(
-        routed, cpus, mtu, sandboxed, shares_memory, has_programs, has_disks, several, all_made
+        routed=routed,
+        cpus=cpus,
+        mtu=mtu,
+        sandboxed=sandboxed,
+        shares_memory=shares_memory,
+        peers_have_programs=has_programs,
+        has_disks=has_disks,
+        several_on_a_disk=several,
+        all_made=all(one.is_made for one in study.platforms) and study.sut.image is None,
+        # Peers work on the machine below guests, and on all of this host.
+        peer_cpus=None if sandboxed else study.sut.cpus,
     )
     for name, workload in study.workloads.items():
         misfit = workload.misfit(facts)
@@ -567,8 +592,8 @@ def levels_are_single_values(study: Study) -> None:
             )
         if strange is not None:
             raise ValueError(
-                f'factors."{path}": a level is one value (a text, a number, true, false), and this one is '
-                "a list: make a study of each"
+                f'factors."{path}": a level is one value (a text, a number, true, false) or a list of '
+                "CPUs, and this one is another list: make a study of each"
             )
 
 
@@ -707,6 +732,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     cpus_are_shared_out,
     workloads_fit_the_nodes,
     disks_in_memory_fit,
+    interrupts_fit_the_cpus,
     guests_fit,
     driver_domain_is_a_bridge,
     settings_fit_the_guests,

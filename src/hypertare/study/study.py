@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from hypertare.analyses.registry import AnalysisTables
+from hypertare.base.quantities import FactorLevels
 from hypertare.knobs.registry import Knobs
 from hypertare.machine_kinds.clock import CLOCKS, Clock, ClockName
 from hypertare.machine_kinds.machine_kind import MachineKind
@@ -69,7 +70,7 @@ class Study(AnalysisTables):
     workloads: Annotated[dict[str, AnyWorkload], Field(min_length=1)]
     knobs: Knobs = Knobs()
     probes: tuple[ChosenProbe, ...] = USUAL
-    factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    factors: dict[str, FactorLevels] = {}
     design: DesignSettings = DesignSettings()
     claims: tuple[Claim, ...] = ()
     plots: tuple[Plot, ...] = ()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from hypertare.base.level import Level
-from hypertare.base.quantities import Share
+from hypertare.base.quantities import Share, as_levels
 from hypertare.base.settings import Settings
 from hypertare.platforms.registry import PlatformName
 
@@ -38,7 +38,7 @@ class Range(Settings):
 class Ladder(Settings):
     """Levels in ascending order, with a goal of the knob's own."""
 
-    levels: Annotated[tuple[Level, ...], Field(min_length=2)]
+    levels: Annotated[tuple[Level, ...], Field(min_length=2), BeforeValidator(as_levels)]
     goal: Literal["smallest-without-loss"]
 
 
@@ -60,18 +60,20 @@ def _shape(given: object) -> object:
         return given
     if not isinstance(given, list | tuple) or not given:
         raise ValueError("write levels, as [1, 8, 64], or a range, as { low = 1, high = 256 }")
-    if any(not isinstance(level, str | int | float | bool) for level in given):
-        raise ValueError("a level is one value, not a list or a table")
-    return tuple(given)
+    levels = as_levels(given)
+    if any(not isinstance(level, str | int | float | bool) for level in levels):
+        raise ValueError("a level is one value or a list of CPUs, no other list and no table")
+    return levels
 
 
 KnobLevels = Annotated[Range | Ladder | Levels, BeforeValidator(_shape)]
 
 
 def _one_level(given: object) -> object:
-    if isinstance(given, list | dict):
+    (level,) = as_levels((given,))
+    if isinstance(level, list | dict):
         raise ValueError("a default must be one level")
-    return given
+    return level
 
 
 class TuneSettings(Settings):
@@ -87,7 +89,7 @@ class TuneSettings(Settings):
 
     knobs: dict[str, KnobLevels] = {}
     default: dict[str, Annotated[Level, BeforeValidator(_one_level)]] = {}
-    guess: dict[str, Level] = {}
+    guess: dict[str, Annotated[Level, BeforeValidator(_one_level)]] = {}
     workload: str | None = None
     platform: PlatformName | None = None
     goal: Goal = "goodput"

@@ -23,8 +23,10 @@ from hypertare.platforms.commands import (
     at_boot,
     edited,
     in_bytes,
+    into,
     one_line,
     quoted,
+    slug,
     sysctls,
 )
 from hypertare.platforms.guest_settings import COMMANDS as GUEST_COMMANDS
@@ -175,6 +177,22 @@ def _asked_buffer(change: Change) -> Entry:
     )
 
 
+def _program_on_cpus(change: Change) -> Entry:
+    """Which CPUs a program may use; where its packets come in is the NIC's."""
+    apply, undo = change.each(lambda cpus: f"taskset -acp {shlex.quote(cpus)} $(pidof PROGRAM)")
+    file = f"/etc/systemd/system/SERVICE.service.d/{slug(change.path)}.conf"
+    return Entry(
+        None,
+        ("taskset -acp $(pidof PROGRAM)",),
+        (apply,),
+        (into(file, "[Service]", f"CPUAffinity={change.new}"), "systemctl daemon-reload"),
+        (undo, f"rm -f {file}", "systemctl daemon-reload"),
+        note="Which CPU takes the NIC's interrupts counts as well: grep IFACE /proc/interrupts shows it, "
+        "ethtool -l IFACE how many queues there are to spread; irqbalance moves them, so stop it "
+        "(systemctl stop irqbalance) before binding them.",
+    )
+
+
 def _application(what: str) -> Maker:
     return lambda change: Entry("application", note=f"{what}: {change.new} (was {change.was}).")
 
@@ -218,6 +236,8 @@ _TABLE: dict[str, Maker] = {
     ),
     "bench.mtu": _bench_mtu,
     "workloads.*.socket_buffer": _asked_buffer,
+    "workloads.*.receiver_cpus": _program_on_cpus,
+    "workloads.*.sender_cpus": _program_on_cpus,
     "workloads.*.message": _application("What the application writes or sends in one call"),
     "workloads.*.batch": _application("Datagrams that the application hands over in one call"),
     "workloads.*.flows": _application("Connections at once"),

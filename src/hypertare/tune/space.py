@@ -10,6 +10,7 @@ from typing import Any
 
 from hypertare.base.errors import InputError
 from hypertare.base.level import Cell, Level
+from hypertare.base.quantities import cpus_text
 from hypertare.design.design import HARD_TABLES, is_hard
 from hypertare.platforms.registry import find
 from hypertare.stats.driver_weight import driver_weight
@@ -224,6 +225,8 @@ def level_of(study: Study, path: str) -> Level:
         value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, tuple) and value:
+        return cpus_text(value)
     return value if isinstance(value, str | int | float | bool) else LEFT
 
 

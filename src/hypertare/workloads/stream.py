@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hypertare.base.quantities import Size
+from hypertare.base.quantities import Cpus, Size
 from hypertare.base.response import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
@@ -48,8 +48,8 @@ class StreamSettings(SendingSettings):
     batch: Annotated[int, Field(ge=1)] | None = None
     segmentation: bool = False
     nodelay: bool = True
-    sender_cpus: tuple[int, ...] = ()
-    receiver_cpus: tuple[int, ...] = ()
+    sender_cpus: Cpus = ()
+    receiver_cpus: Cpus = ()
     neighbours: NeighbourSettings | None = None
 
     @property
@@ -95,6 +95,23 @@ class StreamSettings(SendingSettings):
             return 'routers forward; set direction = "forward" (from a-K to b-K) or "both"'
         if not node.routed and self.direction == "forward":
             return 'only routers forward; set bench.topology = "routers"'
+        return self._beyond_the_cpus(node)
+
+    def _beyond_the_cpus(self, node: NodeFacts) -> str | None:
+        """What is forwarded has peers at both ends; of both ways each end has both tasks."""
+        under_test = {"transmit": "sender_cpus", "receive": "receiver_cpus"}.get(self.direction)
+        for key, cpus in (("sender_cpus", self.sender_cpus), ("receiver_cpus", self.receiver_cpus)):
+            limits: list[int | None] = []
+            if self.direction == "both" or key == under_test:
+                limits.append(node.cpus)
+            if key != under_test:
+                limits.append(node.peer_cpus)
+            fits = min((limit for limit in limits if limit is not None), default=None)
+            if fits is not None and max(cpus, default=0) >= fits:
+                return (
+                    f"{key} names CPU {max(cpus)}, and there are {fits}, counted from 0: name others, or "
+                    "raise sut.cpus"
+                )
         return None
 
     def carried_at_most(self, line: Line) -> float | None:

@@ -10,11 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
-
-from hypertare.base.quantities import Limit, OfCapacity
+from hypertare.base.quantities import FactorLevels, Limit, OfCapacity
 from hypertare.base.response import ELAPSED, Found, Response, Values
 from hypertare.base.settings import Settings
 from hypertare.protocol import plan
@@ -90,6 +88,8 @@ class NodeFacts:
     has_disks: bool = True
     several_on_a_disk: bool = False
     all_made: bool = True
+    peer_cpus: int | None = None
+    """Of the machine of its peers, where the study says how many those are."""
 
 
 def disk_misfit(node: NodeFacts) -> str | None:
@@ -119,7 +119,7 @@ class WorkloadSettings(Settings):
     A factor that the study has too takes these levels here.
     """
 
-    factors: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    factors: dict[str, FactorLevels] = {}
     type: str
 
     @property

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hypertare.design.profiles import find_profile
+from hypertare.design.profiles import PROFILES
 from hypertare.machines.image.kernel_module import compiler_of
 from hypertare.machines.image.package import Package
 from tests.machines.image import factory, newc
@@ -23,8 +23,11 @@ def give_headers(bench):
     (headers / "Makefile").write_text("modules:\n\t@echo 'error: no such kernel' >&2; false\n")
 
 
-def test_every_profile_wants_it():
-    assert NAME in find_profile("guest").own and NAME in find_profile("emulated").own
+def test_every_machine_and_every_guest_of_one_has_it():
+    for profile in PROFILES.values():
+        assert NAME in profile.own, profile.name
+        assert profile.guests is None or NAME in profile.guests.own, profile.name
+        assert profile.all_own == (NAME,)
 
 
 def test_a_kernel_without_headers_makes_an_image_with_the_reason(bench):

@@ -1,8 +1,7 @@
 //! The NAPI weight of an interface. The kernel lets a driver choose it when it adds an instance and
 //! offers no way to change it, so this takes what is there:
 //!
-//! - `hypertare_napi`, the project's own module (`kernel/`): any driver, at once. It is loaded when
-//!   the knob is turned, and unloaded when it is back.
+//! - `hypertare_napi`, the project's own module (`kernel/`): any driver, at once.
 //! - virtio_net's own parameter, which the driver reads when it is loaded. It is not loaded anew
 //!   here: the interface would vanish with its addresses, and with what other knobs have set. A
 //!   guest's init gives it the parameter when `virtio_net.napi_weight=N` is among the kernel's
@@ -11,16 +10,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use hypertare_plan::{Knob, NAPI_MODULE, NAPI_WEIGHT_FILE};
 
 use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
-use crate::boot_contract::is_own_machine;
 use crate::net::Links;
 use crate::net::ethtool::Ethtool;
-use crate::own_machine::modules;
+use crate::own_machine::napi_module;
 
 const VIRTIO_PARAMETER: &str = "/sys/module/virtio_net/parameters/napi_weight";
 /// The module's bound.
@@ -46,8 +43,8 @@ impl KnobKind for Kind {
 fn places(interface: &str, weight: u32) -> Result<Vec<Wanted>> {
     ensure!((1..=MOST).contains(&weight), "a weight is from 1 to {MOST}, not {weight}");
     Links::open()?.get(interface)?;
-    let place: Box<dyn Place> = match Module::open() {
-        Ok(module) => Box::new(Weight { interface: interface.to_owned(), _module: module }),
+    let place: Box<dyn Place> = match napi_module::ensure_loaded() {
+        Ok(()) => Box::new(Weight { interface: interface.to_owned() }),
         Err(error) => Box::new(VirtioParameter::open(interface, &error)?),
     };
     let value = place.read()?;
@@ -66,33 +63,8 @@ fn weights(value: &str) -> &str {
     value.split_once(" by ").map_or(value, |(weights, _)| weights)
 }
 
-/// The module, loaded; unloaded with the last of its users if it was not there before.
-struct Module;
-
-impl Module {
-    fn open() -> Result<Rc<Option<Self>>> {
-        if Path::new(NAPI_WEIGHT_FILE).exists() {
-            return Ok(Rc::new(None));
-        }
-        ensure!(
-            is_own_machine(),
-            "the module {NAPI_MODULE} is not loaded: build it in kernel/ and load it as root"
-        );
-        modules::load_own(NAPI_MODULE)?;
-        Ok(Rc::new(Some(Module)))
-    }
-}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        // It puts back what nobody else has, and is no harm when it stays.
-        let _ = rustix::system::delete_module(c"hypertare_napi", libc::O_NONBLOCK);
-    }
-}
-
 struct Weight {
     interface: String,
-    _module: Rc<Option<Module>>,
 }
 
 impl Place for Weight {

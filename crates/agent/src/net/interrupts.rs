@@ -28,13 +28,14 @@ pub fn of_interface(interface: &str) -> Result<Vec<u32>> {
 fn find(interface: &str, directory: &Path, interrupts: &str) -> Vec<u32> {
     // virtio's interface hangs on `virtioN`, whose PCI device has the interrupts.
     let device = directory.join("device").canonicalize().ok();
-    let virtio = device.as_deref().and_then(virtio_name);
+    let of_bus =
+        device.as_deref().and_then(|device| virtio_name(device).or_else(|| vif_name(device)));
     let of_device: BTreeSet<u32> = device.iter().flat_map(|device| device_irqs(device)).collect();
     lines(interrupts)
         .filter_map(|line| Some((line.number()?, line.label?)))
         .filter(|(number, label)| {
             of_device.contains(number)
-                || label.split(", ").any(|name| belongs(name, interface, virtio.as_deref()))
+                || label.split(", ").any(|name| belongs(name, interface, of_bus.as_deref()))
         })
         // A change of the link's state is not a packet.
         .filter(|(_, label)| !label.ends_with("-config"))
@@ -48,9 +49,16 @@ fn virtio_name(device: &Path) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// `eth0`, `eth0-rx-0`, `virtio2-input.0`.
-fn belongs(label: &str, interface: &str, virtio: Option<&str>) -> bool {
-    [Some(interface), virtio].into_iter().flatten().any(|owner| {
+/// xen_netfront names the interrupts of `vif-0` after `vif0` (`xennet_init_queue` in
+/// drivers/net/xen-netfront.c).
+fn vif_name(device: &Path) -> Option<String> {
+    let number: u32 = device.file_name()?.to_str()?.strip_prefix("vif-")?.parse().ok()?;
+    Some(format!("vif{number}"))
+}
+
+/// `eth0`, `eth0-rx-0`, `virtio2-input.0`, `vif0-q0-rx`.
+fn belongs(label: &str, interface: &str, of_bus: Option<&str>) -> bool {
+    [Some(interface), of_bus].into_iter().flatten().any(|owner| {
         label.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     })
 }
@@ -95,6 +103,21 @@ LOC:      65501      42105   Local timer interrupts
         std::fs::create_dir(&directory).unwrap();
         std::os::unix::fs::symlink(&device, directory.join("device")).unwrap();
         assert_eq!(find("eth0", &directory, INTERRUPTS), [38, 39]);
+    }
+
+    #[test]
+    fn netfront_is_found_through_its_device() {
+        let root = tempfile::tempdir().unwrap();
+        let device = root.path().join("xen/vif-0");
+        std::fs::create_dir_all(&device).unwrap();
+        std::os::unix::fs::symlink(&device, root.path().join("device")).unwrap();
+        let interrupts = "\
+           CPU0       CPU1
+ 26:         79          0  xen-dyn    -event     vif0-q0-tx
+ 27:       6061          0  xen-dyn    -event     vif0-q0-rx
+ 28:          2          0  xen-dyn    -event     vif01-q0-rx
+";
+        assert_eq!(find("eth0", root.path(), interrupts), [26, 27]);
     }
 
     #[test]

@@ -5,5 +5,6 @@
 pub mod huge_pages;
 pub mod kvm_module;
 pub mod modules;
+pub mod napi_module;
 pub mod null_blk;
 pub mod vhost;

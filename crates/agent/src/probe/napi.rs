@@ -1,23 +1,29 @@
-//! Packets per poll of every interface, counted in the kernel by a histogram on its own tracepoint,
-//! napi:napi_poll (Documentation/trace/histogram.rst), in a tracing instance of this probe's own; the
-//! hardware interrupts of those interfaces; and the CPU time of ksoftirqd. Softirqs and the time in
-//! them are the probes `softirqs` and `stat`.
+//! Packets per poll of every interface; the hardware interrupts of those interfaces; and the CPU time of
+//! ksoftirqd. Softirqs and the time in them are the probes `softirqs` and `stat`.
 //!
-//! The tracepoint is of the machine: an interface of the same name in another network namespace is
-//! counted too. Tracing needs root of the machine itself, not of a container.
+//! Polls are counted in the kernel, and by one of two:
+//! - `hypertare_napi`, the project's own module (`kernel/`), as long as its file is open: some twenty
+//!   instructions a poll.
+//! - Where it is not to be had, a histogram on the kernel's tracepoint napi:napi_poll
+//!   (Documentation/trace/histogram.rst), in a tracing instance of this probe's own. That takes several
+//!   microseconds of each poll, which is enough to change what is measured: a note says so. The
+//!   tracepoint is of the machine: an interface of the same name in another network namespace is counted
+//!   too. Tracing needs root of the machine itself, not of a container.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use hypertare_plan::Histogram;
+use hypertare_plan::{Histogram, NAPI_MODULE};
 
 use super::counters::{Kind, Sample};
 use super::threads::{self, Threads};
 use super::tracing::{Instance, Row, histograms};
 use super::{Counted, ProbeKind, Surroundings};
 use crate::net::{Links, interrupts};
+use crate::own_machine::napi_module;
 use crate::process::interrupts::lines;
 use crate::values::Definition;
 
@@ -47,9 +53,85 @@ const EVENT: &str = "napi/napi_poll";
 /// Every trigger is looked at in every poll.
 const MOST_INTERFACES: usize = 16;
 
+/// Below procfs. The module counts as long as somebody has it open.
+const POLLS_FILE: &str = "hypertare_napi_polls";
+
+/// Who counts the polls.
+enum Counter {
+    Module(File),
+    /// With the reason why the module does not.
+    Tracepoint(Instance, String),
+}
+
+impl Counter {
+    fn start(proc: &Path, names: &[String]) -> Result<Self> {
+        match open_module(proc) {
+            Ok(file) => Ok(Counter::Module(file)),
+            Err(error) => {
+                let instance = Instance::make(&[EVENT])?;
+                for name in names {
+                    let trigger = format!("hist:keys=work if dev_name == \"{name}\"");
+                    instance.count(EVENT, &trigger)?;
+                }
+                Ok(Counter::Tracepoint(instance, format!("{error:#}")))
+            }
+        }
+    }
+
+    fn read(&self) -> Result<BTreeMap<String, Polls>> {
+        match self {
+            Counter::Module(file) => {
+                let mut text = String::new();
+                let mut file = file;
+                file.rewind()?;
+                file.read_to_string(&mut text).context(
+                    "reading the polls that were counted (ESTALE: a driver has set its NIC up anew \
+                     meanwhile, and those after it are in no count)",
+                )?;
+                parse_module(&text)
+            }
+            Counter::Tracepoint(instance, _) => parse(&instance.histogram(EVENT)?),
+        }
+    }
+
+    /// What a reader of the numbers has to know of how they were counted.
+    fn note(&self) -> Option<String> {
+        let Counter::Tracepoint(_, why) = self else { return None };
+        Some(format!(
+            "polls were counted by the kernel's own tracepoint, which takes microseconds of each poll, so \
+             that low NAPI weights achieve less; {NAPI_MODULE} takes next to nothing, but: {why}"
+        ))
+    }
+}
+
+fn open_module(proc: &Path) -> Result<File> {
+    napi_module::ensure_loaded()?;
+    let path = proc.join(POLLS_FILE);
+    File::open(&path).with_context(|| format!("opening {path:?}"))
+}
+
+/// A line for each interface: `eth0 0:40 1:12 64:3`, polls by their packets.
+fn parse_module(text: &str) -> Result<BTreeMap<String, Polls>> {
+    let interface = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let name = words.next()?.to_owned();
+        let buckets = words.map(|word| {
+            let (packets, polls) = word.split_once(':')?;
+            Some((packets.parse().ok()?, polls.parse().ok()?))
+        });
+        let by_packets = buckets.collect::<Option<_>>()?;
+        Some((name, Polls { by_packets, dropped: 0 }))
+    };
+    let read =
+        |line| interface(line).with_context(|| format!("{POLLS_FILE} has the line {line:?}"));
+    text.lines().map(read).collect()
+}
+
 /// The histograms while they are counted.
 pub struct Watch {
-    instance: Instance,
+    counter: Counter,
+    /// Polls before the phase: another reader may have the module count already.
+    before: BTreeMap<String, Polls>,
     interfaces: Vec<Watched>,
     ksoftirqd: Threads,
     proc: PathBuf,
@@ -65,10 +147,7 @@ impl Watch {
     /// The kernel cannot count polls here, and why.
     pub fn start(surroundings: &Surroundings) -> Result<Self> {
         let names = interfaces()?;
-        let instance = Instance::make(&[EVENT])?;
-        for name in &names {
-            instance.count(EVENT, &format!("hist:keys=work if dev_name == \"{name}\""))?;
-        }
+        let counter = Counter::start(&surroundings.proc, &names)?;
         let interfaces = names.into_iter().map(|name| {
             // Links of software have none.
             let interrupts = interrupts::of_interface(&name).unwrap_or_default();
@@ -76,7 +155,9 @@ impl Watch {
         });
         let ksoftirqd = threads::find(surroundings, |name| name.starts_with("ksoftirqd/"));
         let proc = surroundings.proc.clone();
-        Ok(Watch { instance, interfaces: interfaces.collect(), ksoftirqd, proc })
+        let interfaces = interfaces.collect();
+        let before = counter.read()?;
+        Ok(Watch { counter, before, interfaces, ksoftirqd, proc })
     }
 
     fn interrupts(&self, text: &str) -> Sample {
@@ -108,14 +189,16 @@ impl super::Watch for Watch {
 
     /// Polls so far.
     fn counted(&self) -> Result<Counted> {
-        let found = parse(&self.instance.histogram(EVENT)?)?;
+        let found = self.counter.read()?;
         let mut counted = Counted::default();
+        counted.notes.extend(self.counter.note());
         if self.ksoftirqd.is_empty() {
             let why = "no ksoftirqd can be seen from this PID namespace: its CPU time is unknown";
             counted.notes.push(why.to_owned());
         }
         for Watched { name, .. } in &self.interfaces {
-            add(&mut counted, name, found.get(name).cloned().unwrap_or_default());
+            let after = found.get(name).cloned().unwrap_or_default();
+            add(&mut counted, name, after.since(self.before.get(name)));
         }
         Ok(counted)
     }
@@ -126,6 +209,18 @@ impl super::Watch for Watch {
 struct Polls {
     by_packets: BTreeMap<u64, u64>,
     dropped: u64,
+}
+
+impl Polls {
+    fn since(mut self, before: Option<&Self>) -> Self {
+        for (packets, polls) in before.iter().flat_map(|before| &before.by_packets) {
+            if let Some(all) = self.by_packets.get_mut(packets) {
+                *all = all.saturating_sub(*polls);
+            }
+        }
+        self.by_packets.retain(|_, polls| *polls > 0);
+        self
+    }
 }
 
 fn add(counted: &mut Counted, interface: &str, polls: Polls) {
@@ -221,6 +316,23 @@ Totals:
         assert_eq!(buckets, &[(0, 40), (1, 12), (64, 3)]);
         assert!(!polls.histograms.contains_key("eth1.packets_per_poll"));
         assert_eq!(polls.notes, ["2 polls of eth0 had no room in the histogram"]);
+    }
+
+    #[test]
+    fn the_modules_lines_are_read() {
+        let found = parse_module("eth0 0:40 1:12 64:3\neth1\n").unwrap();
+        assert_eq!(found["eth0"].by_packets, BTreeMap::from([(0, 40), (1, 12), (64, 3)]));
+        assert_eq!(found["eth1"], Polls::default());
+        for broken in ["eth0 1\n", "eth0 1:x\n", "eth0 -1:2\n", "\n"] {
+            assert!(parse_module(broken).is_err(), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn polls_before_are_not_of_the_phase() {
+        let read = |text| parse_module(text).unwrap().remove("eth0").unwrap();
+        let since = read("eth0 0:5 1:12 2:4").since(Some(&read("eth0 0:5 1:10")));
+        assert_eq!(since.by_packets, BTreeMap::from([(1, 2), (2, 4)]));
     }
 
     #[test]

@@ -130,7 +130,7 @@ class _Parts:
     source: KernelSource
     wanted: Profile
     init: bytes
-    own: tuple[Built, ...]
+    all_own: tuple[Built, ...]
     vmm: Xen | Qemu | None
     programs: Programs | None
 
@@ -141,12 +141,16 @@ class _Parts:
             "kernel": kernels.key_of(self.source),
             "modules": self.source.modules_digest,
             "profile": [_signature(self.wanted)],
-            "own": [[built.name, built.digest] for built in self.own],
+            "own": [[built.name, built.digest] for built in self.all_own],
             "vmm": self.vmm.digest if self.vmm else [],
             "programs": self.programs.digest if self.programs else [],
             "init": hashlib.sha256(self.init).hexdigest(),
         }
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:24]
+
+    def own(self, profile: Profile) -> tuple[Built, ...]:
+        """The project's own modules of the image, or of its guests' image."""
+        return tuple(built for built in self.all_own if built.name in profile.own)
 
     @property
     def has_xen_kernel(self) -> bool:
@@ -162,7 +166,8 @@ class _Parts:
 
 def _signature(wanted: Profile) -> list[object]:
     guests = [_signature(wanted.guests)] if wanted.guests else []
-    return [wanted.name, wanted.required, wanted.wanted, wanted.directories, *guests]
+    modules = (wanted.required, wanted.wanted, wanted.own)
+    return [wanted.name, *modules, wanted.directories, *guests]
 
 
 def _open(asked: _Asked, init: bytes, store: Cache) -> Image | None:
@@ -211,7 +216,9 @@ def _make(asked: _Asked, init: bytes, store: Cache, progress: Progress, refresh:
 def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Entry:
     def fill(place: Path) -> dict[str, str]:
         progress("writing the initramfs")
-        members, modules = _contents(parts.source, parts.wanted, parts.init, parts.own)
+        members, modules = _contents(
+            parts.source, parts.wanted, parts.init, parts.own(parts.wanted)
+        )
         programs = parts.programs.members() if parts.programs else []
         # A second archive behind the first: where both have a file, the second one's counts.
         further = cpio.archive(programs) if programs else b""
@@ -239,7 +246,8 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
 def _guest(parts: _Parts, kernel: bytes, further: bytes) -> list[cpio.Member]:
     """What the guests of the machine boot from: it is they who work, so theirs are the programs."""
     assert parts.wanted.guests
-    members, _ = _contents(parts.source, parts.wanted.guests, parts.init, ())
+    wanted = parts.wanted.guests
+    members, _ = _contents(parts.source, wanted, parts.init, parts.own(wanted))
     files = {
         GUEST_KERNEL: kernel,
         GUEST_INITRAMFS: cpio.archive(members) + further,
@@ -269,7 +277,7 @@ def _vmm(wanted: Vmm | None, store: Cache, progress: Progress, refresh: bool) ->
 
 def _found_own(source: KernelSource, wanted: Profile, store: Cache) -> list[Built] | None:
     """The project's own modules when all are made, or known not to be possible."""
-    found = [kernel_module.find(name, source, store) for name in wanted.own]
+    found = [kernel_module.find(name, source, store) for name in wanted.all_own]
     own = [built for built in found if built]
     return own if len(own) == len(found) else None
 
@@ -279,7 +287,7 @@ def _own(
 ) -> list[Built]:
     """The same, built where they are not; `refresh` tries again what was not possible."""
     own = []
-    for name in wanted.own:
+    for name in wanted.all_own:
         built = kernel_module.sound(kernel_module.find(name, source, store))
         if built is None or (refresh and built.reason):
             built = kernel_module.make(name, source, store, progress)
