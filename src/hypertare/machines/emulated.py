@@ -278,7 +278,7 @@ def check_processor(agent: Path, processor: str) -> None:
     files = ("--kernel=kernel", "--initramfs=initramfs", "--emulator=emulator")
     said = _ask_for_line(agent, [*files, f"--walks={processor}"])
     if said.returncode != 0:
-        why = said.stderr.decode(errors="replace").strip().removeprefix("Error: ")
+        why = said.stderr.decode(errors="replace").strip().removeprefix("hypertare-agent: ")
         raise InputError(f"emulated.walks: {why}", "Mend the description of the processor.")
 
 
