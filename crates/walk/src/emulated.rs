@@ -19,7 +19,10 @@ impl Processor {
             return Err(format!("{name}: {} caches; at most {MOST_CACHES}", self.caches.len()));
         }
         if self.levels != 4 {
-            return Err(format!("{name}: {} levels of page tables; emulated machines have 4", self.levels));
+            return Err(format!(
+                "{name}: {} levels of page tables; emulated machines have 4",
+                self.levels
+            ));
         }
         let mut parts = first(&self.first_tlb);
         parts.extend(second(&self.second_tlb));

@@ -320,7 +320,10 @@ mod tests {
         let walks = ["--emulator=/e", "--cache-share=0.5", "--walks", PROCESSOR];
         let parts = "walks=first_4k=8/8:first_2m=4/4:cache=512/4/9:memory=100";
         let line_of_it = line(&walks).unwrap();
-        assert_eq!(after(&line_of_it, "-icount"), format!("shift=3,sleep=off,quantum=2000,{parts}"));
+        assert_eq!(
+            after(&line_of_it, "-icount"),
+            format!("shift=3,sleep=off,quantum=2000,{parts}")
+        );
         for without in [&walks[1..], &[&walks[..], &["--clock=wall"]].concat()] {
             let error = line(without).unwrap_err().to_string();
             assert!(error.contains("leave out --walks"), "{error}");
