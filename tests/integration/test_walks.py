@@ -35,7 +35,8 @@ BARE = json.dumps(
         "second_tlb": {"cycles": 1},
     }
 )
-ONE_STAGE, NESTED_4K, NESTED_2M = {"4x0": 4, "3x0": 3}, {"4x4": 24}, {"4x3": 19, "3x3": 15}
+ONE_STAGE = {"4x0": 4, "3x0": 3}
+NESTED_4K, NESTED_2M = {"4x4": 24, "3x4": 19}, {"4x3": 19, "3x3": 15}
 """By levels of the guest's tables and the host's, entries that a walk reads: mn + m + n."""
 
 GUEST = """
