@@ -116,7 +116,7 @@ blocks_per_boot = 2
 
 
 def test_reads_at_random_cost_what_the_model_of_programs_says(lab: Lab) -> None:
-    """Two codes, one fed by every access and one by what a filter lets by. The page tables of 16 MB fit into
+    """Two codes, one fed by every access, one by what a filter lets by. The page tables of 16 MB fit into
     their share of L2 wherever they lie; those of 64 MB would just so, and then where they lie matters.
     """
     lab.study(AS_A_PROGRAM)
