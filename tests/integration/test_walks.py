@@ -19,7 +19,7 @@ from hypertare.study import StudyFile
 from hypertare.walk import processors, run
 from hypertare.walk.options import Options
 from tests.integration import emulate
-from tests.integration.lab import Lab, own_cache, summary, told
+from tests.integration.lab import Lab, summary
 from tests.integration.stops import KICKED
 
 pytestmark = [pytest.mark.guest, pytest.mark.xdist_group("emulated")]
@@ -62,25 +62,36 @@ max_trials = 2
 COUNTED = re.compile(r"walks of cpu \d+: (\S+) walks (\d+) references (\d+) ")
 
 
+def boot(text: str, folder: Path, processor: str, **environment: str) -> emulate.Boot:
+    """Of the PC with the guest; `processor` is the one that the study names, as JSON."""
+    study = StudyFile(text, "study.toml")
+    design = make(study.study(), 1)
+    (plot,) = design.plots
+    guest = next(one for one in plot.variants if one.platform == "guest")
+    places = [
+        Place(guest, design.trial(plot, guest, cell, 0, 0), plot.levels) for cell in design.cells
+    ]
+    on = Surroundings(
+        tuple(range(study.study().sut.cpus)), "tcg", {}, {},
+        chance=Chance(1), processors={study.study().emulated.walks: processor},
+    )  # fmt: skip
+    batch = make_batch(study, plot, 0, 1, places, on)
+    folder.mkdir(exist_ok=True)
+    return emulate.boot(
+        build(profile=batch.pc.profile),
+        batch.steps,
+        folder,
+        *(option for option in batch.pc.options if not option.startswith("--limit=")),
+        environment=environment,
+    )
+
+
 @pytest.mark.parametrize(("pages", "nested"), [("4K", NESTED_4K), ("2M", NESTED_2M)])
 def test_walks_read_as_many_entries_as_by_hand(
     tmp_path: Path, pages: str, nested: dict[str, int]
 ) -> None:
     """Of all that a host and its guest do from their first page on."""
-    study = StudyFile(GUEST.format(pages=pages), "by-hand.toml")
-    design = make(study.study(), 1)
-    (plot,) = design.plots
-    guest = next(one for one in plot.variants if one.platform == "guest")
-    place = Place(guest, design.trial(plot, guest, design.cells[0], 0, 0), plot.levels)
-    on = Surroundings((0,), "tcg", {}, {}, chance=Chance(1), processors={"bare": BARE})
-    batch = make_batch(study, plot, 0, 1, [place], on)
-    booted = emulate.boot(
-        build(profile=batch.pc.profile),
-        batch.steps,
-        tmp_path,
-        *(option for option in batch.pc.options if not option.startswith("--limit=")),
-        environment={"QEMU_ICOUNT_WALKS": "1"},
-    )
+    booted = boot(GUEST.format(pages=pages), tmp_path, BARE, QEMU_ICOUNT_WALKS="1")
     assert booted.error(0) is None
     # The last counts hold those before them.
     counted = {levels: (int(n), int(read)) for levels, n, read in COUNTED.findall(booted.said)}
@@ -150,39 +161,42 @@ name = "repeats"
 question = "Does it repeat?"
 machine = "emulated"
 [sut]
-platforms = ["native", "guest", "xen"]
+platforms = ["native", "guest"]
 memory = "128M"
 cpus = 2
 paging = "shadow"
-boot_limit = "5m"
 [workloads.fork]
 type = "fork"
-count = 20
+count = 10
 touch = "256K"
-[workloads.udp]
-type = "stream"
-duration = "50ms"
-omit = "10ms"
+[workloads.two]
+type = "burn"
+threads = 2
+duration = "40ms"
 [emulated]
 walks = "zen4"
 [design]
 warmup = 0
 min_trials = 2
 max_trials = 2
-blocks_per_boot = 2
 """
 
 
-def test_with_two_cpus_and_guests_it_repeats_however_often_it_is_interrupted(lab: Lab) -> None:
-    lab.env["HYPERTARE_CACHE"] = own_cache(lab, "cache")
-    lab.study(REPEATED)
-    first = lab.run("run", "study.toml", "--out", "first", "--jobs", "2")
-    assert first.status == 0, first.said
-    again = lab.run("run", "study.toml", "--out", "again", "--fresh", "--jobs", "1", **KICKED)
-    assert again.status == 0, again.said
-    assert told(lab.work / "first") == told(lab.work / "again")
-    shown = lab.run("report", "first", "--all")
-    assert "as on a model of zen4" in shown.said
+def test_a_kvm_host_of_two_cpus_repeats_however_often_it_is_interrupted(tmp_path: Path) -> None:
+    """A charge beyond a turn, in a block that an access to a device ends, was once lost to a turn that was
+    taken up again."""
+    zen4 = processors.find("zen4").hardware
+    first = boot(REPEATED, tmp_path / "first", zen4, QEMU_ICOUNT_DIGEST="1")
+    again = boot(REPEATED, tmp_path / "again", zen4, QEMU_ICOUNT_DIGEST="1", **KICKED)
+    assert [first.error(trial) for trial in (0, 1)] == [None, None]
+    assert first.records == again.records
+    # After its last word a machine is stopped by another thread, at no time of its own.
+    assert course(first)[:-1] == course(again)[:-1] and len(course(first)) > 50
+
+
+def course(booted: emulate.Boot) -> list[str]:
+    """Registers and TLBs throughout (`emulator/14-tcg-digest.patch`)."""
+    return [line for line in booted.said.splitlines() if line.startswith("icount ")]
 
 
 def test_what_no_processor_is_like_is_refused_before_anything_starts(lab: Lab) -> None:
