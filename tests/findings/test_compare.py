@@ -394,6 +394,13 @@ def test_a_node_in_several_states_is_compared_with_the_likest() -> None:
     assert unlike_runs(both, one) == ["native's sut0 driver virtio_net against e1000"]
 
 
+def test_runs_in_which_page_walks_take_time_are_unlike_those_in_which_they_do_not() -> None:
+    free = run([8.0, 8.1]).summary
+    machine = free.machine.model_copy(update={"walks": ("phenom2", "zen4")})
+    timed = free.model_copy(update={"machine": machine})
+    assert unlike_runs(free, timed) == ["machine's walks none against phenom2, zen4"]
+
+
 def searched(lower: float | None, upper: float | None, **fields: object) -> Made:
     """A run with one search and nothing else."""
     cell = {"workload": "udp", "knobs.napi_weight": 1}

@@ -36,7 +36,7 @@ class Boot:
 
 def boot(
     image: Image,
-    steps: Sequence[Seam],
+    steps: Sequence[Seam] | bytes,
     folder: Path,
     *options: str,
     behind: Sequence[Path] = (),
@@ -53,7 +53,7 @@ def boot(
         environment: variables of the emulator's beside this process's.
         patience_s: seconds of this host.
     """
-    text = b"".join(step.model_dump_json().encode() + b"\n" for step in steps)
+    text = steps if isinstance(steps, bytes) else b"".join(map(_line, steps))
     plan, told, printed, said = (
         folder / name for name in ("plan.cpio", "records", "console", "said")
     )
@@ -79,3 +79,7 @@ def boot(
     records = [json.loads(line) for line in told.read_bytes().splitlines()]
     assert records[-1]["record"] == "teardown", records[-3:]
     return Boot(records, printed.read_bytes().decode(errors="replace"), said.read_text())
+
+
+def _line(step: Seam) -> bytes:
+    return step.model_dump_json().encode() + b"\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import replace
 
 import pytest
 
@@ -82,6 +83,9 @@ def test_an_emulated_machine_has_defaults_of_its_own() -> None:
             "no whole number of the pages of 2 MB",
         ),
         ("[emulated]\nshift = 11", "shift"),
+        ("[emulated]\nwalks = ''", "emulated.walks"),
+        ("[emulated]\ncache_share = 0", "cache_share"),
+        ("[emulated]\nwalks = 'zen4'\n[walk]", "leave one of the two out"),
         ("[emulated]\nshif = 1", "Did you mean 'shift'"),
     ],
 )
@@ -105,6 +109,30 @@ def test_a_pc_has_the_cpus_of_its_plot_and_no_others() -> None:
         count = plot.levels["sut.cpus"]
         assert made.pc.cpus == count and made.pc.quantum_ns == 1000
         assert {node.cpus for node in made.bench.nodes} == {tuple(range(count))}
+
+
+def test_page_walks_take_time_where_the_study_names_a_processor() -> None:
+    study = file(
+        "[factors]\n'emulated.walks' = ['none', 'mine.toml']\n[emulated]\ncache_share = 0.5"
+    )
+    design = make(study.study(), 1)
+    where = replace(on(1), processors={"mine.toml": '{"name": "mine"}'})
+    options = {}
+    for plot in design.plots:
+        variant = plot.variants[0]
+        planned = design.trial(plot, variant, design.cells[0], 0, 0)
+        made = make_batch(study, plot, 0, 1, [Place(variant, planned, plot.levels)], where)
+        options[plot.levels["emulated.walks"]] = made.pc.options
+    walks = ['--walks={"name": "mine"}', "--cache-share=0.5"]
+    assert [one for one in options["mine.toml"] if one in walks] == walks
+    assert not [one for one in options["none"] if one.startswith(("--walks", "--cache-share"))]
+
+
+@pytest.mark.parametrize("machine", ["'emulated'\nclock = 'wall'", "'local'"])
+def test_by_the_wall_clock_page_walks_are_this_host_s(machine: str) -> None:
+    text = TEXT.replace('"emulated"', machine) + "[emulated]\nwalks = 'zen4'"
+    with pytest.raises(InputError, match="only in virtual time"):
+        StudyFile(text, "x").study()
 
 
 def test_a_machine_in_which_no_kernel_fits_is_refused() -> None:

@@ -45,6 +45,13 @@ def test_it_is_two_sentences() -> None:
     assert meaning("wall") == ""
 
 
+def test_it_says_whose_page_walks_are_in_the_time() -> None:
+    said = meaning("virtual", ("none", "phenom2", "zen4"))
+    assert "as on a model of phenom2 or zen4 (or free, where emulated.walks is none)" in said
+    assert "(caches of data, memory bandwidth)" in said
+    assert "or free" not in meaning("virtual", ("zen4",))
+
+
 def test_the_meaning_stands_with_the_numbers(virtual: Report, report: Report) -> None:
     said = meaning("virtual")
     shown = (printed, markdown.render, lambda one: markup.unescape(html.render(one)))

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from hypertare.base.errors import InputError
@@ -41,6 +43,22 @@ def test_what_is_no_description_is_said(tmp_path, text, said):
         file.write_text(text)
     with pytest.raises(InputError, match=said):
         processors.find(str(file))
+
+
+def test_a_file_that_is_no_description_is_not_read_to_its_end(tmp_path):
+    file = tmp_path / "large.toml"
+    file.write_bytes(b"#" * (1 << 16) + b"\n")
+    with pytest.raises(InputError, match="more than 65536 bytes"):
+        processors.find(str(file))
+    file.write_bytes(b"name = '\xff'\n")
+    with pytest.raises(InputError, match="no TOML file"):
+        processors.find(str(file))
+
+
+def test_a_file_is_looked_for_from_the_study_s_folder(tmp_path):
+    (tmp_path / "mine.toml").write_text('name = "mine"\ntitle = "My own"\nsources = ["me"]\n')
+    found = processors.find("mine.toml", tmp_path)
+    assert json.loads(found.hardware) == {"name": "mine", "title": "My own"}
 
 
 def test_an_unknown_name_gets_the_known_ones():

@@ -1,6 +1,7 @@
 //! A core: what the accesses of one thread go through.
 
 use crate::cache::SharedCaches;
+use crate::emulated::check_share;
 use crate::layout::{LAYOUTS, Layout, Paging};
 use crate::processor::Processor;
 use crate::result::{LayoutResult, ProcessorResult};
@@ -45,9 +46,7 @@ impl Shared {
                 processors.len()
             ));
         }
-        if !(share > 0.0 && share <= 1.0) {
-            return Err(format!("page tables' share of the caches is {share}; above 0, at most 1"));
-        }
+        check_share(share)?;
         processors.iter().try_for_each(Processor::check)?;
         let mut levels: Vec<u32> = processors.iter().map(|processor| processor.levels).collect();
         levels.sort_unstable();

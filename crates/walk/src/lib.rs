@@ -9,6 +9,7 @@
 
 mod cache;
 mod core;
+mod emulated;
 mod geometry;
 mod layout;
 mod lru;

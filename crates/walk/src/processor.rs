@@ -6,6 +6,8 @@ use crate::{Geometry, PageSize};
 
 /// Bytes of a cache line; eight table entries.
 const LINE: u64 = 64;
+/// Cycles of one look-up. More than any takes; a description beyond it is a slip of the pen.
+const MOST_CYCLES: u32 = 100_000;
 /// Levels of page tables that x86-64 has with four-level paging.
 const LEVELS: u32 = 4;
 
@@ -49,6 +51,10 @@ pub struct TlbLevel {
     pub small: Geometry,
     #[serde(rename = "2M")]
     pub large: Geometry,
+    /// Whether both sizes of pages share its entries. Of programs with pages of one size, as the model
+    /// walks them, it makes no difference; in the emulator both meet.
+    #[serde(default)]
+    pub unified: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -60,6 +66,9 @@ pub struct SecondTlb {
     pub large: Option<Geometry>,
     /// Cycles of a look-up here after a miss of the first level, whether it hits or misses.
     pub cycles: u32,
+    /// As of the first level.
+    #[serde(default)]
+    pub unified: bool,
 }
 
 impl SecondTlb {
@@ -159,10 +168,52 @@ impl Processor {
         for level in &self.caches {
             level.check(name)?;
         }
+        self.check_unified()?;
+        self.check_cycles()?;
         if !(3..=5).contains(&self.levels) {
             return Err(format!("{name}: {} levels of page tables; 3, 4 or 5", self.levels));
         }
         self.check_order()
+    }
+
+    fn check_unified(&self) -> Result<(), String> {
+        let (first, second) = (&self.first_tlb, &self.second_tlb);
+        for (unified, same, what) in [
+            (first.unified, first.small == first.large, "first_tlb"),
+            (second.unified, second.small == second.large, "second_tlb"),
+        ] {
+            if unified && !same {
+                return Err(format!(
+                    "{}: {what} is unified, and not alike for 4K and 2M: pages of both sizes share its \
+                     entries, so give it the same for both",
+                    self.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What takes no time would not be looked up one after the other.
+    fn check_cycles(&self) -> Result<(), String> {
+        let second = self.second_tlb;
+        let looked_up = second.small.or(second.large).map(|_| second.cycles);
+        let parts = [
+            ("second_tlb", looked_up),
+            ("walk_cache", self.walk_cache.map(|cache| cache.cycles)),
+            ("nested_tlb", self.nested_tlb.map(|tlb| tlb.cycles)),
+            ("memory", Some(self.memory_cycles)),
+        ];
+        let caches = self.caches.iter().map(|cache| (cache.name.as_str(), Some(cache.cycles)));
+        for (part, cycles) in parts.into_iter().chain(caches) {
+            if cycles.is_some_and(|cycles| !(1..=MOST_CYCLES).contains(&cycles)) {
+                return Err(format!(
+                    "{}: {part} takes {} cycles; from 1 to {MOST_CYCLES}",
+                    self.name,
+                    cycles.unwrap_or_default()
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn check_order(&self) -> Result<(), String> {

@@ -14,8 +14,8 @@ fn bare() -> Processor {
         title: String::new(),
         nested: true,
         levels: 4,
-        first_tlb: TlbLevel { small: geometry, large: geometry },
-        second_tlb: SecondTlb { small: None, large: None, cycles: 0 },
+        first_tlb: TlbLevel { small: geometry, large: geometry, unified: false },
+        second_tlb: SecondTlb { small: None, large: None, cycles: 0, unified: false },
         walk_cache: None,
         nested_tlb: None,
         caches: Vec::new(),
@@ -95,7 +95,7 @@ fn a_table_cache_makes_upper_steps_quick() {
 
 #[test]
 fn a_translation_cache_shortens_both_dimensions() {
-    let cache = WalkCache { kind: WalkCacheKind::Translation, entries: 64, ways: 64, cycles: 0 };
+    let cache = WalkCache { kind: WalkCacheKind::Translation, entries: 64, ways: 64, cycles: 1 };
     let processor = Processor { walk_cache: Some(cache), ..bare() };
     let layout = nested(PageSize::Small, PageSize::Small);
     // The guest's tables and its first page are five pages that lie in one 2 MB region of the guest's

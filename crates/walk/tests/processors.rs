@@ -30,7 +30,7 @@ fn every_shipped_processor_is_possible_and_says_its_sources() {
 #[test]
 fn impossible_geometries_are_refused_in_words() {
     type Change = fn(&mut Processor);
-    let cases: [(Change, &str); 6] = [
+    let cases: [(Change, &str); 10] = [
         (
             |p| p.first_tlb.small = Geometry { entries: 48, ways: 5 },
             "first_tlb, 4K: 48 entries cannot be divided into sets of 5 ways",
@@ -43,6 +43,13 @@ fn impossible_geometries_are_refused_in_words() {
         (|p| p.caches[0].size = 1000, "cache L2: 1000 bytes cannot be divided"),
         (|p| p.caches[1].cycles = 3, "name them nearest first"),
         (|p| p.memory_cycles = 20, "memory takes 20 cycles"),
+        (
+            |p| p.first_tlb.large = Geometry { entries: 8, ways: 8 },
+            "first_tlb is unified, and not alike for 4K and 2M",
+        ),
+        (|p| p.second_tlb.unified = true, "second_tlb is unified"),
+        (|p| p.second_tlb.cycles = 0, "second_tlb takes 0 cycles; from 1"),
+        (|p| p.caches[0].cycles = 0, "L2 takes 0 cycles; from 1"),
     ];
     for (change, words) in cases {
         let mut processor = named("phenom2");
@@ -51,6 +58,38 @@ fn impossible_geometries_are_refused_in_words() {
         assert!(said.starts_with("phenom2: ") && said.contains(words), "{said}");
         assert_eq!(Shared::new(vec![processor], 0.5).err(), Some(said));
     }
+}
+
+#[test]
+fn the_emulator_has_every_part_of_a_description() {
+    let of = |name, share| named(name).for_emulator(share).unwrap();
+    // A quarter of the ways of each cache, in the sets that it has.
+    assert_eq!(
+        of("phenom2", 0.25),
+        "first_all=48/48:second_4k=512/4/5:second_2m=128/2/5:upper_by_place=24/24/2:nested=16/16/2:\
+         cache=2048/4/15:shared_cache=24576/12/55:memory=180"
+    );
+    let zen4 = of("zen4", 0.5);
+    assert!(zen4.starts_with("first_all=72/72:second_all=3072/24/7:upper_by_address=64/64/1:"));
+    assert!(zen4.ends_with(":cache=8192/4/14:shared_cache=262144/8/50:memory=400"), "{zen4}");
+    assert!(of("nehalem", 0.25).starts_with("first_4k=64/4:first_2m=32/4:second_4k=512/4/7:upper"));
+    assert!(!of("core2", 0.25).contains("nested"));
+}
+
+#[test]
+fn what_the_emulator_has_no_room_for_is_refused() {
+    let mut processor = named("zen4");
+    assert!(processor.for_emulator(0.0).unwrap_err().contains("share"));
+    for (name, cycles) in [("L4", 60), ("L5", 70)] {
+        let last = processor.caches[2].clone();
+        processor.caches.push(walk::CacheLevel { name: name.into(), cycles, ..last });
+    }
+    assert_eq!(processor.for_emulator(0.25), Err("zen4: 5 caches; at most 4".into()));
+    let deep = Processor { levels: 5, ..named("zen4") };
+    assert!(deep.for_emulator(0.25).unwrap_err().contains("emulated machines have 4"));
+    let mut wrong = named("phenom2");
+    wrong.memory_cycles = 1;
+    assert_eq!(wrong.for_emulator(0.25), Err(wrong.check().unwrap_err()));
 }
 
 #[test]

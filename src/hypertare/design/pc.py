@@ -43,7 +43,7 @@ class Line:
 class Pc:
     """The hardware of an emulated machine, and how its clock runs.
 
-    `kernel` and `profile` name its image.
+    `kernel` and `profile` name its image. `walks` is the processor whose page walks take time, as JSON.
     """
 
     clock: str
@@ -65,6 +65,8 @@ class Pc:
     scheduler: str | None = None
     line: Line | None = None
     quantum_ns: int = 2000
+    walks: str | None = None
+    cache_share: float | None = None
 
     @property
     def image(self) -> tuple[str, str]:
@@ -88,13 +90,23 @@ class Pc:
         options += [f"--cpu-model={self.cpu_model}"] if self.cpu_model else []
         options += [f"--driver-memory={self.driver_memory}"] if self.driver_memory else []
         options += [f"--driver-cpus={self.driver_cpus}"] if self.driver_cpus else []
+        options += (
+            [f"--walks={self.walks}", f"--cache-share={self.cache_share}"] if self.walks else []
+        )
         options += ["--driver-bound"] if self.driver_bound else []
         options += [f"--scheduler={self.scheduler}"] if self.scheduler else []
         return options + [f"--kernel-arg={argument}" for argument in self.kernel_args]
 
 
-def make(kind: PcClass, study: Study, seed: int, nics: tuple[Nic, ...], programs: int = 0) -> Pc:
-    """The PC of this class for a study's settings; `programs` as `memory`."""
+def make(
+    kind: PcClass,
+    study: Study,
+    seed: int,
+    nics: tuple[Nic, ...],
+    programs: int = 0,
+    walks: str | None = None,
+) -> Pc:
+    """The PC of this class for a study's settings; `programs` as `memory`, `walks` as of `Pc`."""
     return Pc(
         clock=study.clock,
         shift=study.emulated.shift,
@@ -115,6 +127,8 @@ def make(kind: PcClass, study: Study, seed: int, nics: tuple[Nic, ...], programs
         scheduler=study.sut.scheduler if kind.has_driver_domain else None,
         line=_line(study),
         quantum_ns=round(study.emulated.quantum * 1e9),
+        walks=walks,
+        cache_share=study.emulated.cache_share if walks else None,
     )
 
 

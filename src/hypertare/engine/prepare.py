@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hypertare.base.errors import InputError
@@ -23,12 +23,16 @@ from hypertare.search.plan import SearchPlan
 from hypertare.study import BASELINE, Study, StudyFile, published
 from hypertare.study.programs import is_own
 from hypertare.study.published import Point
+from hypertare.walk import processors
 from hypertare.walk.processors import Description
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A study that was checked as far as can be without starting anything."""
+    """A study that was checked as far as can be without starting anything.
+
+    `processors` are those of `[walk]`; `walks` those of `emulated.walks`, by what the study calls them.
+    """
 
     file: StudyFile
     study: Study
@@ -37,6 +41,7 @@ class Prepared:
     workdir: Path | None
     search: SearchPlan | None = None
     processors: tuple[Description, ...] = ()
+    walks: Mapping[str, Description] = field(default_factory=dict)
     published: tuple[Point, ...] = ()
 
 
@@ -77,7 +82,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         elif settings.argv:
             _check_in_image(name, settings.programs, programs_of(file, study))
     _check_kernels(study)
-    processors = tuple(study.walk.descriptions(file.folder)) if study.walk else ()
+    modelled = tuple(study.walk.descriptions(file.folder)) if study.walk else ()
     if study.walk is not None:
         from hypertare.engine import walks
 
@@ -89,9 +94,19 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         cpus,
         workdir,
         searches.plan(file, study),
-        processors,
+        modelled,
+        _walks(file, design),
         tuple(_published(file, study)),
     )
+
+
+def _walks(file: StudyFile, design: Design) -> dict[str, Description]:
+    """Raises:
+    InputError: there is no such processor.
+    """
+    cells = (file.cell(plot.levels).emulated for plot in design.plots)
+    words = dict.fromkeys(cell.walks for cell in cells if cell.walks_take_time)
+    return {word: processors.find(word, file.folder) for word in words}
 
 
 def _published(file: StudyFile, study: Study) -> Iterator[Point]:

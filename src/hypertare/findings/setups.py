@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hypertare.base.level import Level
 from hypertare.base.units import human_size
+from hypertare.base.words import listing
 from hypertare.platforms.registry import find
 from hypertare.runs.summary import PlatformState, Summary
 
@@ -89,7 +90,9 @@ def _unlike(
             yield f"{of}{name} {_level(value)} against {_level(other[name])}"
 
 
-def _level(level: Level | None) -> str:
+def _level(level: Level | tuple[str, ...] | None) -> str:
     if isinstance(level, bool):
         return "on" if level else "off"
+    if isinstance(level, tuple):
+        return listing(level) or "none"
     return "none" if level is None else str(level)

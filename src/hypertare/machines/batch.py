@@ -122,7 +122,8 @@ def make(
         )
         for number, place in enumerate(places)
     )
-    machine = pc.make(kind, study, seed, nics_of(bench), on.programs)
+    walks = on.processors.get(study.emulated.walks)
+    machine = pc.make(kind, study, seed, nics_of(bench), on.programs, walks)
     return Batch(boot, machine, bench, tuple(places), trials, part)
 
 

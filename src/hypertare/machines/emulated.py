@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hypertare.base.digests import Digests
-from hypertare.base.errors import DiffersError, MachineError
+from hypertare.base.errors import DiffersError, InputError, MachineError
 from hypertare.design.pc import Pc
 from hypertare.design.planner.surroundings import Bootable, Emulating
 from hypertare.machine_kinds.clock import CLOCKS
@@ -262,12 +262,30 @@ class EmulatedMachine:
             files.append("--hypervisor=hypervisor")
         if self._emulator(pc):
             files.append("--emulator=emulator")
-        argv: list[str | Path] = [self.agent, "emulate", "--show", *files, *pc.options]
-        said = subprocess.run(argv, capture_output=True, timeout=20)
+        said = _ask_for_line(self.agent, [*files, *pc.options])
         if said.returncode != 0:
             raise MachineError(said.stderr.decode(errors="replace").strip())
         line: list[str] = json.loads(said.stdout)
         return line
+
+
+def check_processor(agent: Path, processor: str) -> None:
+    """Whether the emulator can have page walks take the time that they have on a processor, as JSON.
+
+    Raises:
+        InputError: its description contradicts itself.
+    """
+    files = ("--kernel=kernel", "--initramfs=initramfs", "--emulator=emulator")
+    said = _ask_for_line(agent, [*files, f"--walks={processor}"])
+    if said.returncode != 0:
+        why = said.stderr.decode(errors="replace").strip().removeprefix("hypertare-agent: ")
+        raise InputError(f"emulated.walks: {why}", "Mend the description of the processor.")
+
+
+def _ask_for_line(agent: Path, options: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+    """QEMU's command line, of an agent that runs nothing."""
+    argv: list[str | Path] = [agent, "emulate", "--show", *options]
+    return subprocess.run(argv, capture_output=True, timeout=20)
 
 
 @contextlib.contextmanager

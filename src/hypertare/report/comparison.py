@@ -73,7 +73,7 @@ def change_text(change: Change) -> tuple[str, str]:
 
 
 def _parts(comparison: Comparison, a: Found, wording: Wording) -> Iterator[RenderableType]:
-    if said := meaning(a.summary.clock):
+    if said := meaning(a.summary.clock, a.summary.machine.walks):
         yield Text(said, style="dim italic")
         yield Text()
     yield _answer(comparison, wording)

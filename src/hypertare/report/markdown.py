@@ -37,7 +37,7 @@ def _lines(report: Report, every: bool) -> Iterator[str]:
     yield ""
     yield _text(summary.question)
     yield ""
-    if said := meaning(summary.clock):
+    if said := meaning(summary.clock, summary.machine.walks):
         yield _text(said)
         yield ""
     for sentence in report.answers:

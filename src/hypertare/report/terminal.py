@@ -113,7 +113,7 @@ def _head(report: Report, every: bool) -> RenderableType:
         f"{machine.kind} machine {machine.hostname}, {machine.cpus} x {machine.cpu}, "
         f"{human_size(machine.memory)}, Linux {machine.kernel}, {summary.clock} clock"
     )
-    said = meaning(summary.clock) if every else ""
+    said = meaning(summary.clock, machine.walks) if every else ""
     lines = [Text(plain(where), style="dim"), *([Text(said, style="dim italic")] if said else [])]
     return Group(text, *lines, Text())
 

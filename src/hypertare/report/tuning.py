@@ -47,7 +47,7 @@ def _parts(found: Tuning) -> Iterator[RenderableType]:
     yield Text(plain(where), style="dim")
     if found.known is not None:
         yield Text(plain(known(found.known)), style="dim")
-    if said := meaning(found.clock):
+    if said := meaning(found.clock, machine.walks):
         yield Text(said, style="dim italic")
     for one in tables.tables(found, _MOST):
         yield Text()

@@ -41,7 +41,7 @@ def render(found: Tuning) -> str:
         tuning=found,
         parts=parts,
         facts=_facts(found),
-        meaning=meaning(found.clock),
+        meaning=meaning(found.clock, found.machine.walks),
         knobs=tables.knobs(found),
         where=tuning.WHERE,
         lines=tuning.lines,

@@ -18,3 +18,9 @@ class MachineState(Part):
     kernel: Annotated[str, means("release of its kernel")]
     architecture: Annotated[str, means("for example `x86_64`")]
     distribution: Annotated[str, means("its distribution")]
+    walks: Annotated[
+        tuple[str, ...],
+        means(
+            "processors whose page walks take its time, as `emulated.walks`; none: they take none"
+        ),
+    ] = ()

@@ -282,6 +282,22 @@ def network_of_host_can_be_had(study: Study) -> None:
         )
 
 
+def walks_can_take_time(study: Study) -> None:
+    """Of a processor that is emulated; a real one takes its own."""
+    if not study.emulated.walks_take_time:
+        return
+    if not study.clock_kind.counts_instructions:
+        raise ValueError(
+            f"emulated.walks is '{study.emulated.walks}', but only in virtual time (machine = 'emulated') "
+            "page walks are emulated: by the wall clock this host's own are in all figures; leave it out"
+        )
+    if study.walk is not None:
+        raise ValueError(
+            f"[walk] adds modelled page walks to elapsed time, and with emulated.walks = "
+            f"'{study.emulated.walks}' they are in it: leave one of the two out"
+        )
+
+
 def walks_can_be_joined(study: Study) -> None:
     """Modelled walks are added to elapsed virtual time."""
     if study.walk is None:
@@ -727,6 +743,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     devices_are_of_this_host,
     images_can_be_run,
     network_of_host_can_be_had,
+    walks_can_take_time,
     walks_can_be_joined,
     routing_can_be_had,
     cpus_are_shared_out,

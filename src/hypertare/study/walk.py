@@ -61,6 +61,5 @@ class WalkSettings(Settings):
         Raises:
             InputError: there is no such processor, or it cannot have such a cache.
         """
-        words = [str(folder / word) if word.endswith(".toml") else word for word in self.processors]
-        pairs = product(chosen(words), self.shared_cache)
+        pairs = product(chosen(list(self.processors), folder), self.shared_cache)
         return [description.with_shared_cache(cache) for description, cache in pairs]

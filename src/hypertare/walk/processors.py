@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,8 @@ OWN = "own"
 """The shared caches that the description has."""
 NONE = "none"
 _LINE = 64
+_MOST_BYTES = 1 << 16
+"""Of a description; those that come with hypertare have two thousand."""
 _FOLDER = Path(__file__).resolve().parent / "processors"
 
 
@@ -63,6 +66,14 @@ class Description:
         return bool(self.raw.get("nested"))
 
     @property
+    def hardware(self) -> str:
+        """As JSON, without what is said of it."""
+        words = {"sources", "assumed"}
+        return json.dumps(
+            {key: value for key, value in self.raw.items() if key not in words}, default=str
+        )
+
+    @property
     def assumed(self) -> list[str]:
         return list(self.raw.get("assumed", []))
 
@@ -94,22 +105,22 @@ def names() -> list[str]:
     return sorted(file.stem for file in _FOLDER.glob("*.toml"))
 
 
-def chosen(wanted: list[str]) -> list[Description]:
+def chosen(wanted: list[str], folder: Path = Path()) -> list[Description]:
     """The processors of some names and files, each once.
 
     Raises:
         InputError: one of them is not there or cannot be read.
     """
     every = [name for word in wanted for name in (names() if word == ALL else [word])]
-    found = [find(word) for word in dict.fromkeys(every)]
+    found = [find(word, folder) for word in dict.fromkeys(every)]
     seen = [description.name for description in found]
     if double := next((name for name in seen if seen.count(name) > 1), None):
         raise InputError(f"Two processors are named {double}.", "Give one another name.")
     return found
 
 
-def find(word: str) -> Description:
-    """A processor by its name, or by its file.
+def find(word: str, folder: Path = Path()) -> Description:
+    """A processor by its name, or by its file, which is looked for from `folder`.
 
     Raises:
         InputError: there is none, or its file is no description.
@@ -117,7 +128,7 @@ def find(word: str) -> Description:
     if word in names():
         return _read(_FOLDER / f"{word}.toml")
     if word.endswith(".toml"):
-        return _read(Path(word))
+        return _read(folder / word)
     raise InputError(
         f"There is no processor {word}.",
         f"There are {', '.join(names())}; or name a file that ends in .toml.",
@@ -126,7 +137,13 @@ def find(word: str) -> Description:
 
 def _read(file: Path) -> Description:
     try:
-        raw = tomllib.loads(file.read_text())
+        with file.open("rb") as opened:
+            text = opened.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise InputError(
+                f"{file} describes no processor: it has more than {_MOST_BYTES} bytes."
+            )
+        raw = tomllib.loads(text.decode())
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:

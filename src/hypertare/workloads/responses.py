@@ -15,6 +15,7 @@ from hypertare.probes.outside import OUTSIDE
 from hypertare.probes.stat import STAT
 from hypertare.protocol.phase import LOAD, Phase
 from hypertare.protocol.records import Record
+from hypertare.walk.processors import NONE
 from hypertare.workloads import counters, guests
 from hypertare.workloads.registry import KINDS
 from hypertare.workloads.workload import Workload, WorkloadSettings
@@ -37,17 +38,32 @@ MODELLED: tuple[Response, ...] = (
 )
 """Of workloads whose elapsed time is joined with modelled page walks; see `hypertare.findings.totals`."""
 
-_VIRTUAL_MEANS = (
-    "Virtual time counts the machine's instructions, each as long as any other, so a run repeats "
-    "exactly and its figures say how much code the work needs. What it leaves out is what hardware "
+_COUNTED = "Virtual time counts the machine's instructions, each as long as any other"
+_REPEATS = "so a run repeats exactly and its figures say how much"
+_WITHOUT_WALKS = (
+    f"{_COUNTED}, {_REPEATS} code the work needs. What it leaves out is what hardware "
     "adds (caches, TLB misses, page walks, memory bandwidth): never set them beside "
     "figures of the wall clock."
 )
+_WITH_WALKS = (
+    f"{_COUNTED}, and the cycles of TLB misses and page walks as on a model of %s, {_REPEATS} code and "
+    "address translation the work needs. What it leaves out is what hardware adds beside that (caches of "
+    "data, memory bandwidth): never set them beside figures of the wall clock."
+)
 
 
-def meaning(clock: str) -> str:
-    """What to say wherever numbers of this clock are shown; nothing of the wall's."""
-    return _VIRTUAL_MEANS if clock == "virtual" else ""
+def meaning(clock: str, walks: Sequence[str] = ()) -> str:
+    """What to say wherever numbers of this clock are shown; nothing of the wall's. `walks`: the levels of
+    `emulated.walks`, if page walks take time with any."""
+    if clock != "virtual":
+        return ""
+    return _WITH_WALKS % _listed(walks) if walks else _WITHOUT_WALKS
+
+
+def _listed(walks: Sequence[str]) -> str:
+    named = [one for one in walks if one != NONE]
+    said = " or ".join(named)
+    return said if len(named) == len(walks) else f"{said} (or free, where emulated.walks is none)"
 
 
 def mark_of(clock: str) -> str:

@@ -41,7 +41,7 @@ pub fn words(options: &Emulate) -> Result<Vec<String>> {
     let mut line = CommandLine::of(program, "hypertare", "");
     line.sandbox();
     line.machine(Q35, "");
-    clock_and_processors(&mut line, options);
+    clock_and_processors(&mut line, options)?;
     line.memory(options.memory);
     outputs(&mut line, options);
     for index in 0..options.nic.len() {
@@ -72,6 +72,9 @@ fn check(options: &Emulate) -> Result<()> {
         let (asked, cpus) = (options.driver_cpus, options.cpus);
         bail!("{asked} virtual CPUs of a driver domain cannot be had: 1 to the machine's {cpus}");
     }
+    if options.walks.is_some() && (!is_virtual(options) || options.emulator.is_none()) {
+        bail!("page walks take time with the virtual clock of --emulator only: leave out --walks");
+    }
     if options.nic.len() > MOST_NICS {
         bail!("{} NICs are too many: the machine has room for {MOST_NICS}", options.nic.len());
     }
@@ -83,7 +86,7 @@ fn check(options: &Emulate) -> Result<()> {
     Ok(())
 }
 
-fn clock_and_processors(line: &mut CommandLine, options: &Emulate) {
+fn clock_and_processors(line: &mut CommandLine, options: &Emulate) -> Result<()> {
     // Without -smap a PV driver domain crashes at its first return to user mode.
     let smap = if options.hypervisor.is_some() { ",-smap" } else { "" };
     let cpu = format!("{}{smap}", options.cpu_model.as_deref().unwrap_or(TCG_CPU));
@@ -95,13 +98,22 @@ fn clock_and_processors(line: &mut CommandLine, options: &Emulate) {
             None => ("", String::new()),
         };
         line.processors(&accelerator, &format!("{cpu},-rdrand,-rdseed{monitor}"), options.cpus);
-        line.option("-icount", [format!("shift={},sleep=off{quantum}", options.shift)]);
+        let walks = walks(options)?;
+        line.option("-icount", [format!("shift={},sleep=off{quantum}{walks}", options.shift)]);
     } else {
         line.processors(TCG, &cpu, options.cpus);
     }
     line.option("-seed", [(options.seed & u64::from(u32::MAX)).to_string()]);
     let clock = if is_virtual(options) { "vm" } else { "host" };
     line.option("-rtc", [format!("base={DATE},clock={clock}")]);
+    Ok(())
+}
+
+/// The processor whose translation of addresses takes time.
+fn walks(options: &Emulate) -> Result<String> {
+    let Some(processor) = &options.walks else { return Ok(String::new()) };
+    let parts = processor.for_emulator(options.cache_share).map_err(anyhow::Error::msg)?;
+    Ok(format!(",walks={parts}"))
 }
 
 /// QEMU's user may not open them, and to cut short what is no file would fail.
@@ -297,6 +309,28 @@ mod tests {
         let line = line(&["--cpus", "2", "--clock", "wall"]).unwrap();
         assert_eq!(after(&line, "-icount"), "");
         assert_eq!(after(&line, "-accel"), "tcg,thread=multi");
+    }
+
+    const PROCESSOR: &str = r#"{"name": "p", "title": "P", "nested": true, "memory_cycles": 100,
+        "first_tlb": {"4K": {"entries": 8, "ways": 8}, "2M": {"entries": 4, "ways": 4}},
+        "second_tlb": {"cycles": 1}, "caches": [{"name": "L2", "size": 65536, "ways": 8, "cycles": 9}]}"#;
+
+    #[test]
+    fn page_walks_of_a_processor_take_time() {
+        let walks = ["--emulator=/e", "--cache-share=0.5", "--walks", PROCESSOR];
+        let parts = "walks=first_4k=8/8:first_2m=4/4:cache=512/4/9:memory=100";
+        let line_of_it = line(&walks).unwrap();
+        assert_eq!(
+            after(&line_of_it, "-icount"),
+            format!("shift=3,sleep=off,quantum=2000,{parts}")
+        );
+        for without in [&walks[1..], &[&walks[..], &["--clock=wall"]].concat()] {
+            let error = line(without).unwrap_err().to_string();
+            assert!(error.contains("leave out --walks"), "{error}");
+        }
+        let wrong = PROCESSOR.replace("\"ways\": 4", "\"ways\": 3");
+        let error = line(&["--emulator=/e", "--walks", &wrong]).unwrap_err().to_string();
+        assert!(error.contains("first_tlb, 2M: 4 entries"), "{error}");
     }
 
     #[test]

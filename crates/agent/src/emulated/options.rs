@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use hypertare_plan::NicModel;
+use walk::Processor;
 
 use crate::units::parse_size;
 use crate::vmm::command_line::is_mac;
@@ -67,6 +68,12 @@ pub struct Emulate {
     /// Nanoseconds of virtual time that its CPUs may be apart
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=MOST_QUANTUM))]
     pub quantum: u64,
+    /// A processor whose TLBs and page walks take virtual time, as JSON of what `hypertare walk` reads
+    #[arg(long, value_parser = parse_processor)]
+    pub walks: Option<Processor>,
+    /// Of each of its caches, what page tables may hold
+    #[arg(long, default_value_t = 0.25)]
+    pub cache_share: f64,
     /// QEMU's CPU model
     #[arg(long)]
     pub cpu_model: Option<String>,
@@ -126,6 +133,10 @@ fn parse_line(text: &str) -> Result<Line, String> {
     parsed.ok_or_else(|| format!("{text:?} is no line; write it like 5/1025333"))
 }
 
+fn parse_processor(text: &str) -> Result<Processor, String> {
+    serde_json::from_str(text).map_err(|why| format!("this describes no processor: {why}"))
+}
+
 fn parse_nic(text: &str) -> Result<Nic, String> {
     let (model, place) = text.split_once('=').ok_or("write it like e1000=52:54:00:77:00:01")?;
     let (mac, hub) = place.split_once('@').unwrap_or((place, "0"));
@@ -147,6 +158,12 @@ mod tests {
         assert!(parse_nic("e1000").unwrap_err().contains("write it like"));
         assert!(parse_nic("e1001=52:54:00:77:00:02").unwrap_err().contains("e1001"));
         assert!(parse_nic("e1000=52:54").unwrap_err().contains("MAC"));
+    }
+
+    #[test]
+    fn a_wrong_processor_says_what_is_wrong() {
+        let said = parse_processor(r#"{"name": "p", "colour": "red"}"#).unwrap_err();
+        assert!(said.contains("describes no processor") && said.contains("colour"), "{said}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -121,7 +121,8 @@ class Surroundings:
     routers learn networks by, where one does. `image` is what the user's engine makes containers of.
     `has_vhost` says that this run can use vhost-net of this host. `likeness` is what guests of this host
     have as it has it. `emulator` is what virtual time is made
-    with; where there is none, the distribution's QEMU.
+    with; where there is none, the distribution's QEMU. `processors` are those whose page walks take
+    time, as JSON, by what the study calls them.
     """
 
     cpus: tuple[int, ...]
@@ -139,6 +140,7 @@ class Surroundings:
     has_vhost: bool = False
     likeness: Likeness = Likeness()
     polling: int | None = None
+    processors: Mapping[str, str] = field(default_factory=dict)
 
 
 def sut_cpus(count: int, surroundings: Surroundings) -> tuple[int, ...]:

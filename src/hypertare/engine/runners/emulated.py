@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from hypertare.engine.runners.runner import Runner
 from hypertare.engine.waves import Waves
 from hypertare.machine_kinds.emulated import EMULATED as KIND
 from hypertare.machines.accelerator import require_qemu
-from hypertare.machines.emulated import EmulatedMachine
+from hypertare.machines.emulated import EmulatedMachine, check_processor
 from hypertare.machines.executor import Threads
 from hypertare.machines.host.needs import Permissions
 from hypertare.machines.image import bird, emulator
@@ -63,6 +63,9 @@ class Emulated(Runner):
         _check_memory(prepared, size)
         if study.walk is not None:
             walks.check(prepared.processors, study.walk)
+        processors = {word: one.hardware for word, one in prepared.walks.items()}
+        for processor in processors.values():
+            check_processor(paths.agent_binary(), processor)
         return Surroundings(
             prepared.cpus,
             "tcg",
@@ -72,6 +75,7 @@ class Emulated(Runner):
             programs=size,
             daemon=bird.ON_EMULATED if daemon else None,
             emulator=_emulator(prepared, tell),
+            processors=processors,
         )
 
     def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
@@ -81,6 +85,7 @@ class Emulated(Runner):
             kind="emulated",
             hostname="emulated",
             cpu=f"QEMU TCG {study.sut.cpu_model or 'max'}{_of_ours(on)}",
+            walks=tuple(_walks(prepared)),
             cpus=study.sut.cpus,
             memory=pc.memory(study, on.programs),
             kernel=getattr(image, "kernel_release", "unknown"),
@@ -131,11 +136,20 @@ def _emulator(prepared: Prepared, tell: Callable[[str], None]) -> Emulator | Non
     try:
         return emulator.build(tell)
     except MachineError as error:
-        if len(prepared.cpus) == 1:
+        if len(prepared.cpus) == 1 and not prepared.walks:
             return None
+        what = "page walks that take time (emulated.walks)" if prepared.walks else "several CPUs"
         raise MachineError(
-            f"In virtual time several CPUs need hypertare's own emulator. {error.what}", error.do
+            f"In virtual time {what} need hypertare's own emulator. {error.what}", error.do
         ) from error
+
+
+def _walks(prepared: Prepared) -> Sequence[str]:
+    """The levels of `emulated.walks`, if page walks take time with any of them."""
+    if not prepared.walks:
+        return ()
+    cells = (prepared.file.cell(plot.levels).emulated for plot in prepared.design.plots)
+    return list(dict.fromkeys(cell.walks for cell in cells))
 
 
 def _of_ours(on: Surroundings) -> str:
