@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from hypertare.base.units import (
     parse_duration,
@@ -39,6 +39,8 @@ Waiting = Annotated[Duration, between(0, MOST_S, "0 to 86400 s (a day)")]
 Limit = Annotated[Duration, between(0.1, 2_592_000, "100 ms to 2592000 s (30 days)")]
 Memory = Annotated[Size, between(16 << 20, 1 << 46, "16M to 64T")]
 """Of a machine. No kernel starts with less."""
+Dscp = Annotated[int, Field(ge=0, le=63)]
+"""A mark in the header of an IP packet, the differentiated services code point (RFC 2474)."""
 
 
 @dataclass(frozen=True)

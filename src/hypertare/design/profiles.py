@@ -88,7 +88,7 @@ XEN = Profile(
         *("xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd", "xenfs", "xen_netback"),
         "bridge",
     ),
-    wanted=EMULATED.wanted,
+    wanted=(*EMULATED.wanted, "sch_htb", "cls_u32"),
     vmm="xen",
     guests=DOMAIN,
 )
