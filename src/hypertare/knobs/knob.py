@@ -69,6 +69,9 @@ class KnobKind(ABC, Generic[T]):
     for_own_machines: ClassVar[bool] = False
     """It is set only where what is under test is no part of this host, whose own it is to choose."""
 
+    modules: ClassVar[tuple[str, ...]] = ()
+    """Of the kernel of a driver domain that sets it, which loads none by itself."""
+
     @abstractmethod
     def told(self, level: T, target: Target) -> Iterator[plan.Knob]:
         """What the agent is told to set."""

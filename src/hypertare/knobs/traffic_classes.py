@@ -50,6 +50,7 @@ class TrafficClasses(KnobKind[TrafficClassSettings]):
     name = "traffic_classes"
     place = "uplink"
     commands: dict[str, Maker] = {}
+    modules = ("sch_htb", "cls_u32")
 
     def told(self, level: TrafficClassSettings, target: Target) -> Iterator[plan.Knob]:
         yield plan.TrafficClasses(

@@ -278,7 +278,7 @@ fn mark_in(message: &TcMessage) -> Option<u8> {
     })?;
     options.iter().find_map(|option| match option {
         TcOption::U32(TcFilterU32Option::Selector(selector)) => {
-            selector.keys.first().map(|key| key.val.to_ne_bytes()[1] >> 2)
+            selector.keys.first().map(|key| key.val.to_be_bytes()[1] >> 2)
         }
         _ => None,
     })

@@ -99,7 +99,7 @@ def _between(links: Sequence[plan.Link]) -> Iterator[Target]:
 
 
 def _uplinks(links: Sequence[plan.Link]) -> Iterator[Target]:
-    """The driver domain's ends of lines. Other ends, with the peers behind them, have wires of their names."""
+    """The driver domain's ends of lines: the wire of the other end, that of peers, has another's name."""
     for link in links:
         if link.uplink is not None and link.uplink.wire in (None, link.name):
             yield Target(HOST, link.uplink.mac)
