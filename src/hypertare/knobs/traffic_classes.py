@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -49,7 +49,7 @@ class TrafficClasses(KnobKind[TrafficClassSettings]):
 
     name = "traffic_classes"
     place = "uplink"
-    commands: dict[str, Maker] = {}
+    commands: ClassVar[Mapping[str, Maker]] = {}
     modules = ("sch_htb", "cls_u32")
 
     def told(self, level: TrafficClassSettings, target: Target) -> Iterator[plan.Knob]:

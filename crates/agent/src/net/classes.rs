@@ -69,7 +69,7 @@ struct Class {
 impl Classes {
     /// What [`read`] says once they are set.
     pub fn text(&self) -> String {
-        text(self.leaves(), self.marked.as_ref().map(|marked| marked.dscp))
+        text(&self.leaves(), self.marked.as_ref().map(|marked| marked.dscp))
     }
 
     fn leaves(&self) -> Vec<Class> {
@@ -145,10 +145,10 @@ pub fn read(links: &Links, interface: &str) -> Result<String> {
         RouteNetlinkMessage::NewTrafficFilter(one) if one.header.index == index => mark_in(one),
         _ => None,
     });
-    Ok(text(leaves, mark))
+    Ok(text(&leaves, mark))
 }
 
-fn text(leaves: Vec<Class>, mark: Option<u8>) -> String {
+fn text(leaves: &[Class], mark: Option<u8>) -> String {
     let each = leaves.iter().map(|one| {
         let who = if one.minor == MARKED { "marked" } else { "others" };
         format!("{who} {} of {} B/s priority {}", one.rate, one.ceiling, one.priority)
