@@ -52,8 +52,7 @@ impl KnobKind for Kind {
         }
         let links = Links::open()?;
         let all = links.list()?;
-        let nic =
-            all.iter().find(|link| link.mac.eq_ignore_ascii_case(uplink) && link.kind.is_none());
+        let nic = all.iter().find(|link| link.mac.eq_ignore_ascii_case(uplink));
         let interface = nic.map(|link| link.name.clone());
         let interface =
             interface.with_context(|| format!("there is no NIC of the address {uplink}"))?;
