@@ -1,6 +1,7 @@
 """Plans for the agent: both ends of a link, the same CPUs everywhere, what cannot be is refused."""
 
 import dataclasses
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -240,6 +241,109 @@ def test_neighbours_may_stream_and_are_no_part_of_the_measured_streams() -> None
         ("load-sink.3", "guest2-3"),
         ("load-stream.3", "peer-3"),
     ]
+
+
+def cell_of_many(workload: str, more: str, platform: str = "guest") -> list[plan.Task]:
+    file = StudyFile(
+        MANY.replace(f"[workloads.{workload}]", f"[workloads.{workload}]\n{more}"), "x"
+    )
+    study = file.study()
+    plot = make(study, 1).plots[0]
+    variant = next(v for v in plot.variants if v.platform == platform)
+    return list(planner.make_trial(7, study, workload, variant, plot, ON).phases[-1].tasks)
+
+
+def test_another_guest_than_the_first_is_measured_and_neighbours_share_a_rate() -> None:
+    file = StudyFile(
+        MANY.replace(
+            'neighbours = { stream = "receive" }',
+            'neighbours = { stream = "receive", rate = "6M", socket_buffer = "32K", measured = 3 }',
+        ),
+        "x",
+    )
+    study = file.study()
+    plot = make(study, 1).plots[0]
+    variant = next(v for v in plot.variants if v.platform == "guest")
+    tasks = planner.make_trial(7, study, "streams", variant, plot, ON).phases[-1].tasks
+    sends = [t for t in tasks if t.id.startswith("load-stream")]
+    assert [t.id for t in sends] == ["load-stream.1", "load-stream.2"]
+    assert [(t.workload.rate_bps, t.workload.socket_buffer) for t in sends] == [(3e6, 32768)] * 2
+    assert [t.id for t in tasks if t.purpose.role != "load"] == ["reply.3", "request.3"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            "measured = 4",
+            "neighbours.measured = 4 names a guest that is not there: sut.guests is 3",
+        ),
+        ("measured = 0", "measured"),
+        ('rate = "1M"', "'rate' is of the neighbours' streams"),
+    ],
+)
+def test_wrong_neighbours_are_refused(more: str, said: str) -> None:
+    text = MANY.replace(
+        'neighbours = { share = "90%" }', f'neighbours = {{ share = "90%", {more} }}'
+    )
+    with pytest.raises(InputError, match=re.escape(said)):
+        StudyFile(text, "x").study()
+
+
+def test_streams_begin_with_the_last_guest_where_that_is_asked_for() -> None:
+    sent = [t.id for t in cell_of_many("tcp", 'start_order = "reverse"') if not t.background]
+    assert sent == ["send.3", "send.2", "send.1"]
+
+
+def test_each_guest_marks_its_packets() -> None:
+    marks = [t.workload.dscp for t in cell_of_many("tcp", "dscp = [46, 0]") if not t.background]
+    assert marks == [46, 0, None]
+    assert cell_of_many("rtt", "dscp = 46")[-1].workload.dscp == 46
+
+
+CLASSES = """
+name = "classes"
+question = "Do marked packets go first?"
+machine = "emulated"
+sut.platforms = ["native", "xen"]
+sut.memory = "128M"
+sut.guests = 2
+bench.line_rate = "8 Mb/s"
+workloads.tcp.type = "stream"
+knobs.traffic_classes = { rate = "7 Mb/s", scheme = "share", share = "25 %" }
+"""
+
+
+def test_traffic_waits_in_classes_at_the_driver_domain_s_nic_alone() -> None:
+    file = StudyFile(CLASSES, "x")
+    study = file.study()
+    set_by = {}
+    for plot in make(study, 1).plots:
+        for variant in plot.variants:
+            trial = planner.make_trial(7, study, "tcp", variant, plot, ON)
+            set_by[variant.platform] = trial.knobs
+            if variant.platform == "xen":
+                bench = planner.make_bench(study, plot, {v.node: study for v in plot.variants}, ON)
+    (setting,) = set_by["xen"]
+    near = next(link for link in bench.links if link.name == "lan")
+    assert near.uplink is not None
+    marked = plan.MarkedClass(dscp=46, rate_bps=1_750_000, first=False)
+    knob = plan.TrafficClasses(uplink=near.uplink.mac, rate_bps=7_000_000, marked=marked)
+    assert (setting.node, setting.knob) == ("host", knob) and set_by["native"] == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('["native", "xen"]', '["native"]', "of the driver domain that sends what guests do"),
+        ('"7 Mb/s"', '"8 Mb/s"', "take at most 95 % of the line's"),
+        ('"25 %"', '"100 %"', "the other class has the rest"),
+        ('share = "25 %"', "dscp = 64", "dscp"),
+    ],
+)
+def test_wrong_classes_are_refused(before: str, after: str, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        StudyFile(CLASSES.replace(before, after), "x").study()
 
 
 def test_ports_of_a_node_that_works_for_all_are_apart() -> None:

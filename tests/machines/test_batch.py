@@ -451,7 +451,7 @@ def test_cpus_that_are_not_there(more: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["driver_cpus = 1", "pinning = 'none'", "guest_cpus = 1"])
+@pytest.mark.parametrize("key", ["driver_cpus = 1", "pinning = 'none'", "guest_cpus = 2"])
 def test_cpus_of_xen_s_domains_are_of_xen_on_an_emulated_machine(key: str) -> None:
     here = XEN.replace('"emulated"', '"local"').replace('nic = "e1000"', key)
     with pytest.raises(InputError, match=r"needs machine = 'emulated'.*xl vcpu-pin"):
@@ -459,6 +459,11 @@ def test_cpus_of_xen_s_domains_are_of_xen_on_an_emulated_machine(key: str) -> No
     alone = XEN.replace('"xen", ', "").replace('nic = "e1000"', key)
     with pytest.raises(InputError, match=r"to sut\.platforms"):
         StudyFile(alone, "xen.toml").study()
+
+
+def test_a_guest_of_this_host_may_be_said_to_have_the_cpus_that_it_has_anyway() -> None:
+    here = XEN.replace('"emulated"', '"local"').replace('nic = "e1000"', "cpus = 2\nguest_cpus = 2")
+    assert StudyFile(here, "xen.toml").study().sut.guest_cpus == 2
 
 
 def test_work_fits_the_guest_with_the_fewest_cpus() -> None:

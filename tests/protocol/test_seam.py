@@ -191,8 +191,10 @@ memory = "128M"
 guests = 2
 [workloads.tcp]
 type = "stream"
-neighbours = { share = "90%", stream = "receive" }
+neighbours = { share = "90%", stream = "receive", rate = "1M", measured = 2 }
+dscp = [46, 0]
 [knobs]
+traffic_classes = { rate = "8 Mb/s" }
 driver_weight = 512
 guest_weights = [256, 128]
 """

@@ -80,7 +80,10 @@ def test_a_misspelt_key_is_named_with_its_line_and_a_suggestion() -> None:
             "[knobs.ksm]\npages_to_scn = 5",
             "Did you mean 'pages_to_scan'? Allowed: run, pages_to_scan",
         ),
-        ("[workloads.udp.neighbours]\nshar = 0.5", "Did you mean 'share'? Allowed: share, stream."),
+        (
+            "[workloads.udp.neighbours]\nshar = 0.5",
+            "Did you mean 'share'? Allowed: share, stream, rate, socket_buffer, measured.",
+        ),
         ("[[claims]]\ntxt = 'so'", "Did you mean 'text'?"),
         ("[[plots]]\ntitel = 'so'", "Did you mean 'title'?"),
         ("[workloads.ping]\ntype = 'ping'\nintervl = 1", "Did you mean 'interval'?"),

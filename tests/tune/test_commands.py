@@ -32,9 +32,9 @@ OPEN = {"offloads": ("tso",), "sysctls": ("net/ipv4/tcp_notsent_lowat",)}
 
 
 def paths() -> list[str]:
-    """Every key of [knobs] as a path that can be tuned."""
+    """Every key of [knobs] as a path that one command sets in a guest or on its host."""
     found = []
-    for name in Knobs.model_fields.keys() - {"driver_weight", "guest_weights"}:
+    for name in Knobs.model_fields.keys() - {"driver_weight", "guest_weights", "traffic_classes"}:
         keys = TABLES[name].model_fields if name in TABLES else OPEN.get(name, ())
         found += [f"knobs.{name}.{key}" for key in keys] or [f"knobs.{name}"]
     return sorted(found)

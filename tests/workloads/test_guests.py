@@ -134,6 +134,7 @@ def test_guests_that_disturb_have_their_cpu_time_and_no_part_in_fairness() -> No
     assert values["goodput"] == pytest.approx(200e6)
     assert values["neighbours_cpu"] == pytest.approx(2.6)
     assert values["neighbours_cpu_share"] == pytest.approx(1.3)
+    assert values["jain_neighbours_cpu"] == pytest.approx(2.6**2 / (2 * (1.2**2 + 1.4**2)))
     assert values["outside_cpu"] == pytest.approx(2.9)
     assert "jain_goodput" not in values
     each = responses.of_guests("stream", "xen", XEN, found)

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use agent::knob::{Ledger, Setting};
 use agent::net::sysfs::InterfaceDirectory;
 use agent::net::{Link, Links, Namespace, ethtool, queue, tap};
-use hypertare_plan::{Discipline, Knob, KnobAction, Queue};
+use hypertare_plan::{Discipline, Knob, KnobAction, MarkedClass, Queue};
 use rustix::thread::UnshareFlags;
 
 const INSIDE: &str = "HYPERTARE_TEST_INSIDE";
@@ -301,6 +301,44 @@ fn packets_wait_as_they_are_told_to() {
             assert!(error.contains("modprobe sch_fq_codel"), "{error}");
         } else {
             assert_eq!((get("va").discipline.as_str(), get("va").queue_length), ("fq_codel", 400));
+        }
+    });
+}
+
+#[test]
+fn traffic_waits_in_classes_and_then_as_before() {
+    inside("traffic_waits_in_classes_and_then_as_before", || {
+        veth();
+        let uplink = get("va").mac;
+        let before = get("va").discipline;
+        let classes =
+            |marked| Knob::TrafficClasses { uplink: uplink.clone(), rate_bps: 7_600_000, marked };
+        let first = MarkedClass { dscp: 46, rate_bps: 7_524_000, first: true };
+        let marked = "DSCP 46, marked 940500 of 950000 B/s priority 0, \
+                      others 9500 of 950000 B/s priority 1";
+        let mut ledger = Ledger::new();
+        for (asked, text) in
+            [(None, "others 950000 of 950000 B/s priority 0"), (Some(first.clone()), marked)]
+        {
+            let applied = ledger.apply("host", 7, &classes(asked));
+            // Not every kernel has them.
+            if applied.error.as_ref().is_some_and(|error| error.contains("modprobe sch_htb")) {
+                return eprintln!("skipped: {:?}", applied.error);
+            }
+            assert_eq!(applied.error, None);
+            assert_eq!(
+                (applied.before.as_deref(), applied.after.as_deref()),
+                (Some("none"), Some(text))
+            );
+            assert_eq!(get("va").discipline, "htb");
+            let back = ledger.put_back("host", 7);
+            assert_eq!((back[0].error.as_ref(), back[0].after.as_deref()), (None, Some("none")));
+            assert_eq!(get("va").discipline, before);
+        }
+        for wrong in
+            [MarkedClass { dscp: 64, ..first.clone() }, MarkedClass { rate_bps: 0, ..first }]
+        {
+            assert!(ledger.apply("host", 7, &classes(Some(wrong))).error.is_some());
         }
     });
 }

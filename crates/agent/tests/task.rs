@@ -407,6 +407,7 @@ fn ping_between_two_processes() {
             omit: 0,
             via: None,
             past_card: false,
+            dscp: None,
         }));
         assert_eq!(asked.error, None);
         let mut expected: Vec<&str> = PingRequest::VALUES.iter().map(|&(name, ..)| name).collect();

@@ -107,6 +107,28 @@ pub enum Knob {
         #[serde(default)]
         guest: Option<String>,
     },
+    /// What the machine's NIC with this MAC address sends, by which guests reach others, waits for a rate, in
+    /// b/s on the wire: packets with a mark in a class of their own, or all in one.
+    TrafficClasses {
+        uplink: String,
+        rate_bps: u64,
+        #[serde(default)]
+        marked: Option<MarkedClass>,
+    },
+}
+
+/// The class of IPv4 packets with a mark; all others are of another. Each may use what the other leaves of the
+/// rate that they share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct MarkedClass {
+    /// Differentiated services code point (RFC 2474), 0 to 63.
+    pub dscp: u8,
+    /// What it has in any case, in b/s; the other class has the rest.
+    pub rate_bps: u64,
+    /// What is lent goes to it first; else to both alike.
+    pub first: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -189,6 +189,9 @@ pub struct StreamSend {
     /// Seconds at the start that are sent but not counted.
     #[serde(default)]
     pub omit_s: f64,
+    /// Mark of each packet (DSCP, RFC 2474), 0 to 63; none keeps the kernel's, which is 0.
+    #[serde(default)]
+    pub dscp: Option<u8>,
 }
 
 /// Listens, says `ready`, counts what arrives; ends when told to.
@@ -259,6 +262,9 @@ pub struct PingRequest {
     /// To the memory that who answers, a guest, shares with its machine, past its card.
     #[serde(default)]
     pub past_card: bool,
+    /// Mark of each request (DSCP, RFC 2474), 0 to 63, over UDP or TCP; none keeps the kernel's, which is 0.
+    #[serde(default)]
+    pub dscp: Option<u8>,
 }
 
 /// Answers UDP or TCP requests, or frames, until told to stop. ICMP is answered by the kernel itself.

@@ -40,6 +40,8 @@ Waiting = Annotated[Duration, between(0, MOST_S, "0 to 86400 s (a day)")]
 Limit = Annotated[Duration, between(0.1, 2_592_000, "100 ms to 2592000 s (30 days)")]
 Memory = Annotated[Size, between(16 << 20, 1 << 46, "16M to 64T")]
 """Of a machine. No kernel starts with less."""
+Dscp = Annotated[int, Field(ge=0, le=63)]
+"""A mark in the header of an IP packet, the differentiated services code point (RFC 2474)."""
 
 
 _CPU_RANGE = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")

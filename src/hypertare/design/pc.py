@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hypertare.knobs.registry import KINDS
 from hypertare.platforms.pc_class import PC, PcClass
 from hypertare.platforms.platform import Platform
 from hypertare.stats.line_rate import on_wire
@@ -98,6 +99,13 @@ class Pc:
         return options + [f"--kernel-arg={argument}" for argument in self.kernel_args]
 
 
+def _of_knobs(study: Study) -> tuple[str, ...]:
+    """Modules of the knobs that any cell sets in the driver domain."""
+    varied = {path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")}
+    asked = [one for one in KINDS if study.knobs.level(one) is not None or one.name in varied]
+    return tuple(module for knob in asked for module in knob.modules)
+
+
 def make(
     kind: PcClass,
     study: Study,
@@ -120,7 +128,11 @@ def make(
         cpu_model=study.sut.cpu_model,
         kernel_args=study.sut.kernel_args if kind.takes_kernel_args else (),
         profile=kind.profile,
-        modules=kind.modules + (() if study.bench.line_rate is None else _OF_A_SWITCH),
+        modules=(
+            *kind.modules,
+            *(() if study.bench.line_rate is None else _OF_A_SWITCH),
+            *(_of_knobs(study) if kind.has_driver_domain else ()),
+        ),
         driver_memory=study.sut.driver_memory if kind.has_driver_domain else None,
         driver_cpus=study.sut.virtual_cpus_of_driver if kind.has_driver_domain else None,
         driver_bound=kind.has_driver_domain and study.sut.pinning == "apart",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hypertare.base.errors import InputError
+from hypertare.knobs.traffic_classes import TRAFFIC_CLASSES
 from hypertare.protocol.constants import NAPI_MODULE
 
 DEFAULT_PROFILE = "guest"
@@ -95,7 +96,7 @@ XEN = Profile(
         *("xen_evtchn", "xen_gntdev", "xen_gntalloc", "xen_privcmd", "xenfs", "xen_netback"),
         "bridge",
     ),
-    wanted=EMULATED.wanted,
+    wanted=(*EMULATED.wanted, *TRAFFIC_CLASSES.modules),
     own=EMULATED.own,
     vmm="xen",
     guests=DOMAIN,

@@ -20,9 +20,10 @@ Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
 Weight = Annotated[int, Field(ge=1, le=65535)]
 """Of a scheduler: xl(1), sched-credit and sched-credit2."""
 
-Place = Literal["link", "way", "interface", "driver", "guest", "kernel", "below"]
+Place = Literal["link", "way", "interface", "uplink", "driver", "guest", "kernel", "below"]
 """`link`: both ends of each link. `way`: the same, and what the machine itself has between them.
-`interface`: those of what is under test. `driver`: the driver domain. `guest`: each guest that works.
+`interface`: those of what is under test. `uplink`: the NICs by which a driver domain sends what guests do,
+by their MAC addresses. `driver`: the driver domain. `guest`: each guest that works.
 `kernel`: the one that the work runs on. `below`: the machine below a guest.
 """
 
@@ -67,6 +68,9 @@ class KnobKind(ABC, Generic[T]):
 
     for_own_machines: ClassVar[bool] = False
     """It is set only where what is under test is no part of this host, whose own it is to choose."""
+
+    modules: ClassVar[tuple[str, ...]] = ()
+    """Of the kernel of a driver domain that sets it, which loads none by itself."""
 
     @abstractmethod
     def told(self, level: T, target: Target) -> Iterator[plan.Knob]:

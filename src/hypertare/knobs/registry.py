@@ -29,6 +29,7 @@ from hypertare.knobs.ring_sizes import RING_SIZES, RingSettings
 from hypertare.knobs.socket_buffers import SOCKET_BUFFERS
 from hypertare.knobs.sysctls import SYSCTLS, SysctlName, SysctlValue
 from hypertare.knobs.thp import THP, ThpSettings
+from hypertare.knobs.traffic_classes import TRAFFIC_CLASSES, TrafficClassSettings
 
 KINDS: tuple[KnobKind[Any], ...] = (
     MTU,
@@ -44,6 +45,7 @@ KINDS: tuple[KnobKind[Any], ...] = (
     INTERRUPT_COALESCING,
     BUSY_POLL,
     DEFER_HARD_IRQS,
+    TRAFFIC_CLASSES,
     DRIVER_WEIGHT,
     GUEST_WEIGHTS,
     THP,
@@ -77,6 +79,7 @@ class Knobs(Settings):
     host_thp: ThpSettings | None = None
     ksm: KsmSettings | None = None
     halt_poll_ns: HaltPoll | None = None
+    traffic_classes: TrafficClassSettings | None = None
     driver_weight: Weight | None = None
     guest_weights: tuple[Weight, ...] | None = None
 

@@ -416,6 +416,19 @@ ThpDefrag = Literal["always", "defer", "defer+madvise", "madvise", "never"]
 """
 
 
+class MarkedClass(Seam):
+    """The class of IPv4 packets with a mark; all others are of another. Each may use what the
+    other leaves of the rate that they share.
+    """
+
+    dscp: int
+    """Differentiated services code point (RFC 2474), 0 to 63."""
+    rate_bps: int
+    """What it has in any case, in b/s; the other class has the rest."""
+    first: bool
+    """What is lent goes to it first; else to both alike."""
+
+
 class Mtu(Seam):
     """MTU of an interface, in bytes."""
 
@@ -578,6 +591,17 @@ class SchedulerWeight(Seam):
     guest: str | None = None
 
 
+class TrafficClasses(Seam):
+    """What the machine's NIC with this MAC address sends, by which guests reach others, waits for
+    a rate, in b/s on the wire: packets with a mark in a class of their own, or all in one.
+    """
+
+    type: Literal["traffic_classes"] = "traffic_classes"
+    uplink: str
+    rate_bps: int
+    marked: MarkedClass | None = None
+
+
 Knob = Annotated[
     Mtu
     | Offload
@@ -595,7 +619,8 @@ Knob = Annotated[
     | Thp
     | Ksm
     | HaltPollNs
-    | SchedulerWeight,
+    | SchedulerWeight
+    | TrafficClasses,
     Field(discriminator="type"),
 ]
 
@@ -691,6 +716,8 @@ class StreamSend(Seam):
     interval_s: float = 0.5
     omit_s: float = 0.0
     """Seconds at the start that are sent but not counted."""
+    dscp: int | None = None
+    """Mark of each packet (DSCP, RFC 2474), 0 to 63; none keeps the kernel's, which is 0."""
 
 
 class StreamReceive(Seam):
@@ -736,6 +763,10 @@ class PingRequest(Seam):
     """How frames come in; what comes in by shared memory goes out by it."""
     past_card: bool = False
     """To the memory that who answers, a guest, shares with its machine, past its card."""
+    dscp: int | None = None
+    """Mark of each request (DSCP, RFC 2474), 0 to 63, over UDP or TCP; none keeps the kernel's,
+    which is 0.
+    """
 
 
 class PingReply(Seam):

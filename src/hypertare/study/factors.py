@@ -52,6 +52,8 @@ def concerns(path: str, platform: Platform, *, whole_pcs: bool) -> bool:
     match knob.place:
         case "below":
             return platform.is_backed_by_host
+        case "uplink":
+            return platform.under_hypervisor
         case "driver" | "guest":
             return platform.weighted_by is not None
         case _:

@@ -416,6 +416,27 @@ def disks_in_memory_fit(study: Study) -> None:
         )
 
 
+def measured_guest_is_there(study: Study) -> None:
+    """The guest that neighbours leave to be measured is one of those that work, in every cell."""
+    for name, workload in study.workloads.items():
+        if workload.load is None:
+            continue
+        path = f"workloads.{name}.neighbours.measured"
+        factors = study.factors_of(name)
+        guests = min(_numbers(factors.get(GUESTS, ())) or [study.sut.guests])
+        measured = max(_numbers(factors.get(path, ())) or [workload.load.measured])
+        if measured > guests:
+            raise ValueError(
+                f"{path} = {measured} names a guest that is not there: {GUESTS} is {guests} in some cell "
+                f"of '{name}'. Guests are numbered from 1; measure one of these, or ask for more"
+            )
+
+
+def _numbers(levels: tuple[Any, ...]) -> list[int]:
+    """Of a factor. What is no number is refused where each level is put in its place."""
+    return [level for level in levels if isinstance(level, int)]
+
+
 def _boots_its_image(study: Study) -> None:
     """A guest of this host unpacks its image into its memory."""
     if study.machine_kind.boots_whole_pcs or study.sut.memory >= LEAST_GUEST:
@@ -470,6 +491,25 @@ def _has_peers_and_driver(study: Study) -> None:
         raise ValueError(
             "bench.driver = 'route' needs machine = 'emulated': on a host of your own the driver "
             "domain's addresses and routes are left alone"
+        )
+
+
+def classes_are_of_a_driver_domain(study: Study) -> None:
+    """Traffic waits in classes where a driver domain of this bench sends it, below the line's rate."""
+    classes, line = study.knobs.traffic_classes, study.bench.line_rate
+    if classes is None:
+        return
+    if _under_hypervisor(study) is None or not study.machine_kind.boots_whole_pcs:
+        names = _those(lambda platform: platform.under_hypervisor)
+        raise ValueError(
+            "knobs.traffic_classes is of the driver domain that sends what guests do, and this bench has "
+            f"none: add '{names}' to sut.platforms, with machine = 'emulated', or leave it out"
+        )
+    if line is not None and classes.rate >= line:
+        raise ValueError(
+            f"knobs.traffic_classes.rate is {classes.rate / 1e6:g} Mb/s and bench.line_rate "
+            f"{line / 1e6:g} Mb/s: packets would wait in the NIC, where no class passes another; take at "
+            "most 95 % of the line's"
         )
 
 
@@ -530,6 +570,9 @@ def cpus_are_shared_out(study: Study) -> None:
     if not asked:
         return
     if not study.machine_kind.boots_whole_pcs:
+        # It says what is so anyway: a study of an emulated machine is asked of this host, too.
+        if asked == ["guest_cpus"] and sut.guest_cpus == sut.cpus:
+            return
         raise ValueError(
             f"sut.{asked[0]} needs machine = 'emulated': on this host guests have as many virtual CPUs as "
             "sut.cpus, and a driver domain is left as it is (xl vcpu-set and xl vcpu-pin change it)"
@@ -751,6 +794,8 @@ RULES: tuple[Callable[[Study], None], ...] = (
     disks_in_memory_fit,
     interrupts_fit_the_cpus,
     guests_fit,
+    measured_guest_is_there,
+    classes_are_of_a_driver_domain,
     driver_domain_is_a_bridge,
     settings_fit_the_guests,
     factors_of_a_workload_are_its_own,

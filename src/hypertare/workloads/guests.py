@@ -28,6 +28,12 @@ OF_CPU = (
     Response(
         "neighbours_cpu_share", "share", "higher", "share of one CPU that these neighbours took"
     ),
+    Response(
+        "jain_neighbours_cpu",
+        "index",
+        "higher",
+        "Jain's index of the CPU time of the guests that are there to disturb",
+    ),
     *OUTSIDE.driver,
 )
 
@@ -41,6 +47,14 @@ def join(parts: Mapping[int, Values], responses: Iterable[Response]) -> Values:
         for response in responses
         if parts and all(response.name in values for values in parts.values())
     }
+
+
+def evenness(cpu: Sequence[float | None]) -> float | None:
+    """Jain's index of CPU times; none of less than two, or where one is not known."""
+    known = [seconds for seconds in cpu if seconds is not None]
+    if len(known) < 2 or len(known) < len(cpu) or not sum(known) > 0:
+        return None
+    return fairness.jain(known)
 
 
 def of_cpu(parts: Mapping[int, Values], weights: Mapping[int, float]) -> Values:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hypertare.base.quantities import Size, Waiting, Working
+from hypertare.base.quantities import Dscp, Size, Waiting, Working
 from hypertare.base.response import Found, Response, Values
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
@@ -42,10 +42,13 @@ class PingSettings(WorkloadSettings):
     interval: Waiting = 0.0
     timeout: Working = 1.0
     omit: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20
+    dscp: Dscp | None = None
     neighbours: NeighbourSettings | None = None
 
     @model_validator(mode="after")
     def _comes_somehow(self) -> PingSettings:
+        if self.dscp is not None and self.protocol not in ("udp", "tcp"):
+            raise ValueError("'dscp' is of protocol = 'udp' and 'tcp': leave it out")
         if (self.via is not None) and self.protocol != "frame":
             raise ValueError("'via' is of protocol = 'frame': leave it out")
         return self
@@ -103,6 +106,7 @@ class PingSettings(WorkloadSettings):
             omit=self.omit,
             via="shared" if past_card and out else via,
             past_card=past_card and not out,
+            dscp=self.dscp,
         )
         asks = pair.task("request", source.node, request)
         if self.protocol == "icmp":

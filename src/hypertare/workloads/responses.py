@@ -170,6 +170,9 @@ def _of_all(kind: Workload, platform: str, nodes: Sequence[str], phase: Phase) -
         for name in ("cpu", "cpu_share"):
             loads = [parts[guest].get(f"outside_{name}") for guest in phase.neighbours]
             values[f"neighbours_{name}"] = whole(loads)
+        values["jain_neighbours_cpu"] = guests.evenness(
+            [parts[guest].get("outside_cpu") for guest in phase.neighbours]
+        )
     return values
 
 

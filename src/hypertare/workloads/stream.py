@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hypertare.base.quantities import Cpus, Size
+from hypertare.base.quantities import Cpus, Dscp, Size
 from hypertare.base.response import Found, Response
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
@@ -50,6 +50,8 @@ class StreamSettings(SendingSettings):
     nodelay: bool = True
     sender_cpus: Cpus = ()
     receiver_cpus: Cpus = ()
+    dscp: Dscp | tuple[Dscp, ...] | None = None
+    start_order: Literal["forward", "reverse"] = "forward"
     neighbours: NeighbourSettings | None = None
 
     @property
@@ -76,6 +78,10 @@ class StreamSettings(SendingSettings):
     @property
     def load(self) -> NeighbourSettings | None:
         return self.neighbours
+
+    @property
+    def starts_last_guest_first(self) -> bool:
+        return self.start_order == "reverse"
 
     @property
     def counts_loss(self) -> bool:
@@ -160,7 +166,7 @@ class StreamSettings(SendingSettings):
                 pair.task(
                     "send",
                     source.node,
-                    self._sending(sink, port, inputs),
+                    self._sending(pair, sink, port, inputs),
                     name=f"send{mark}",
                     direction=way,
                     cpus=self.sender_cpus,
@@ -184,7 +190,7 @@ class StreamSettings(SendingSettings):
             every_ns=8e9 * message * self.flows / rate_bps if timed and rate_bps else None,
         )
 
-    def _sending(self, sink: End, port: int, inputs: TaskInputs) -> plan.StreamSend:
+    def _sending(self, pair: Pair, sink: End, port: int, inputs: TaskInputs) -> plan.StreamSend:
         return plan.StreamSend(
             protocol=self.protocol,
             to=sink.at(port),
@@ -198,7 +204,14 @@ class StreamSettings(SendingSettings):
             nodelay=self.nodelay,
             interval_s=self.interval,
             omit_s=self.omit,
+            dscp=self._mark(pair),
         )
+
+    def _mark(self, pair: Pair) -> int | None:
+        """Of a list each guest has its own, in their order; those beyond it have none."""
+        if not isinstance(self.dscp, tuple):
+            return self.dscp
+        return self.dscp[pair.rank] if pair.rank < len(self.dscp) else None
 
 
 class Stream(Sending):

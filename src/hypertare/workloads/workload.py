@@ -199,8 +199,13 @@ class WorkloadSettings(Settings):
 
     @property
     def load(self) -> NeighbourSettings | None:
-        """What the other guests do while the first one is measured; none where all are measured."""
+        """What the other guests do while one is measured; none where all are measured."""
         return None
+
+    @property
+    def starts_last_guest_first(self) -> bool:
+        """Whether of several guests the one that was made last begins, not the first."""
+        return False
 
     @property
     def needs_network(self) -> bool:

@@ -30,6 +30,7 @@ mod scheduler_weight;
 mod socket_buffers;
 mod sysctls;
 mod thp;
+mod traffic_classes;
 
 use std::path::PathBuf;
 
@@ -120,6 +121,7 @@ knobs! {
     Ksm => ksm,
     HaltPollNs => halt_poll_ns,
     Offload => offload,
+    TrafficClasses => traffic_classes,
 }
 
 /// A knob that can be turned here.

@@ -1,6 +1,7 @@
 //! Links, routes, queues, taps and interfaces of a network namespace.
 
 mod changes;
+pub mod classes;
 pub mod driver_parameters;
 pub mod drops;
 pub mod ethtool;

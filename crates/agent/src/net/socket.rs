@@ -1,9 +1,10 @@
 //! Buffers and options of sockets of any kind.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use socket2::Socket;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,24 @@ pub fn size_buffer(socket: &Socket, buffer: Buffer, bytes: Option<u32>) -> Resul
     Ok(read(socket)?)
 }
 
+/// The most that a mark in a packet's header can be (DSCP, RFC 2474).
+const MOST_DSCP: u8 = 63;
+
+/// Has every packet that a socket sends carry a mark; none keeps the kernel's.
+///
+/// # Errors
+/// It is no mark, or the kernel refuses it.
+pub fn mark(socket: &Socket, to: SocketAddr, dscp: Option<u8>) -> Result<()> {
+    let Some(dscp) = dscp else { return Ok(()) };
+    ensure!(dscp <= MOST_DSCP, "dscp is {dscp}: it must be from 0 to {MOST_DSCP}");
+    let (level, name) = match to {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+    };
+    set_option(socket, level, name, i32::from(dscp) << 2)
+        .with_context(|| format!("marking packets to {to} with DSCP {dscp}"))
+}
+
 pub fn set_option(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the option's value is an int that lives through the call.
     let status = unsafe {
@@ -42,4 +61,22 @@ pub fn set_option(socket: &Socket, level: i32, name: i32, value: i32) -> io::Res
         )
     };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Type};
+
+    use super::*;
+
+    #[test]
+    fn packets_carry_the_mark() {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
+        let to = "127.0.0.1:1".parse().unwrap();
+        mark(&socket, to, None).unwrap();
+        assert_eq!(socket.tos_v4().unwrap(), 0);
+        mark(&socket, to, Some(46)).unwrap();
+        assert_eq!(socket.tos_v4().unwrap(), 0xb8, "EF in the upper six bits");
+        assert!(mark(&socket, to, Some(64)).unwrap_err().to_string().contains("from 0 to 63"));
+    }
 }

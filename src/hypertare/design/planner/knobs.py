@@ -17,7 +17,9 @@ from hypertare.protocol import plan
 from hypertare.study import Study
 from hypertare.workloads.pair import Pair
 
-_PLACES: tuple[Place, ...] = ("link", "way", "interface", "driver", "guest", "kernel", "below")
+_PLACES: tuple[Place, ...] = (
+    *("link", "way", "interface", "uplink", "driver", "guest", "kernel", "below"),
+)
 """In the order in which they are set."""
 
 
@@ -68,6 +70,8 @@ def _targets(
             return [*_ends(study, working), *_between(links)]
         case "interface":
             return _interfaces(working)
+        case "uplink":
+            return list(_uplinks(links)) if variant.kind.under_hypervisor else []
         case "driver":
             return [Target(HOST)] if _is_weighted(study, variant) else []
         case "guest":
@@ -92,6 +96,13 @@ def _between(links: Sequence[plan.Link]) -> Iterator[Target]:
             yield Target(HOST, link.name, between="ports")
         elif link.kind == "route":
             yield Target(HOST, HUB_INTERFACE, between="itself")
+
+
+def _uplinks(links: Sequence[plan.Link]) -> Iterator[Target]:
+    """The driver domain's ends of lines: the wire of the other end, that of peers, has another's name."""
+    for link in links:
+        if link.uplink is not None and link.uplink.wire in (None, link.name):
+            yield Target(HOST, link.uplink.mac)
 
 
 def _interfaces(working: Sequence[Pair]) -> list[Target]:

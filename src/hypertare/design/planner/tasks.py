@@ -32,10 +32,13 @@ def make_tasks(
     seconds = settings.limit_s + settling_s(working)
     load: list[plan.Task] = []
     if settings.load is not None:
-        neighbours = working[1:]
-        load = [t for p in neighbours for t in load_tasks(settings.load, p, seconds, inputs)]
-        working = working[:1]
-    tasks = [task for pair in working for task in settings.tasks(pair, inputs)]
+        measured = working[settings.load.measured - 1]
+        neighbours = [pair for pair in working if pair is not measured]
+        load = list(load_tasks(settings.load, neighbours, seconds, inputs))
+        working = [measured]
+    # They are started at once, but a first one there is: the agent goes by the order of the plan.
+    in_order = reversed(working) if settings.starts_last_guest_first else working
+    tasks = [task for pair in in_order for task in settings.tasks(pair, inputs)]
     return [*load, *tasks], seconds
 
 

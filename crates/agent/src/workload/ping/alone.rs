@@ -93,6 +93,7 @@ fn request(arguments: &Arguments, host: IpAddr) -> PingRequest {
         omit: 0,
         via: None,
         past_card: false,
+        dscp: None,
     }
 }
 

@@ -54,11 +54,13 @@ pub fn request(spec: &PingRequest, context: &Context) -> Result<Outcome> {
     match spec.protocol {
         PingProtocol::Udp => {
             let length = check_length(spec.message, MAX_DATAGRAM)?;
-            measure(Udp::new(address::with_port(&spec.to)?, length, session)?, spec, context)
+            let to = address::with_port(&spec.to)?;
+            measure(Udp::new(to, length, session, spec.dscp)?, spec, context)
         }
         PingProtocol::Tcp => {
             let length = check_length(spec.message, MAX_MESSAGE)?;
-            let wire = Tcp::new(address::with_port(&spec.to)?, length, session, context)?;
+            let to = address::with_port(&spec.to)?;
+            let wire = Tcp::new(to, length, session, spec.dscp, context)?;
             measure(wire, spec, context)
         }
         PingProtocol::Icmp => {
@@ -88,6 +90,10 @@ fn check(spec: &PingRequest) -> Result<()> {
     }
     if spec.past_card && spec.protocol != PingProtocol::Frame {
         bail!("past_card is of the protocol frame: leave it out");
+    }
+    let has_socket_of_ports = matches!(spec.protocol, PingProtocol::Udp | PingProtocol::Tcp);
+    if spec.dscp.is_some() && !has_socket_of_ports {
+        bail!("dscp is of the protocols udp and tcp: leave it out");
     }
     if spec.count == Some(0) {
         bail!("count is 0: nothing would be measured");
@@ -275,6 +281,7 @@ mod tests {
             omit: 0,
             via: None,
             past_card: false,
+            dscp: None,
         }
     }
 

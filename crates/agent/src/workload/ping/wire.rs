@@ -16,6 +16,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::message::{self, HEADER};
+use crate::net::socket::mark;
 use crate::workload::Context;
 use crate::workload::clock::{STOP_NS, now_ns};
 
@@ -44,8 +45,9 @@ pub struct Udp {
 }
 
 impl Udp {
-    pub fn new(to: SocketAddr, length: usize, session: u32) -> Result<Self> {
+    pub fn new(to: SocketAddr, length: usize, session: u32, dscp: Option<u8>) -> Result<Self> {
         let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
+        mark(&socket, to, dscp)?;
         // Connected: the kernel keeps strangers away, and tells when nobody listens.
         socket.connect(&to.into()).with_context(|| format!("no way to {to}"))?;
         set_timeouts(&socket)?;
@@ -82,8 +84,15 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    pub fn new(to: SocketAddr, length: usize, session: u32, context: &Context) -> Result<Self> {
+    pub fn new(
+        to: SocketAddr,
+        length: usize,
+        session: u32,
+        dscp: Option<u8>,
+        context: &Context,
+    ) -> Result<Self> {
         let socket = connect(to, context)?;
+        mark(&socket, to, dscp)?;
         socket.set_tcp_nodelay(true)?;
         set_timeouts(&socket)?;
         let (request, answer) = (vec![0; length], vec![0; length]);

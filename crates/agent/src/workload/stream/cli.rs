@@ -195,6 +195,7 @@ impl Args {
             nodelay: !self.nagle,
             interval_s: self.interval,
             omit_s: self.omit,
+            dscp: None,
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-pub use crate::net::socket::{Buffer, set_option, size_buffer};
+pub use crate::net::socket::{Buffer, mark, set_option, size_buffer};
 
 /// Longest that a blocking call may keep a flow from looking whether it must stop.
 pub const PATIENCE: Duration = Duration::from_millis(50);

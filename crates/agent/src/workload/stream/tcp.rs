@@ -53,6 +53,7 @@ pub fn connect(spec: &StreamSend, to: SocketAddr) -> Result<(Vec<TcpSender>, usi
         let to = socket::of_flow(to, flow)?;
         let socket = socket::new(Type::STREAM, to)?;
         buffer = socket::size_buffer(&socket, Buffer::Send, spec.socket_buffer)?;
+        socket::mark(&socket, to, spec.dscp)?;
         socket
             .connect_timeout(&SockAddr::from(to), CONNECT_LIMIT)
             .map_err(|error| unreachable(to, &error))?;

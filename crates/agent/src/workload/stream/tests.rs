@@ -124,6 +124,7 @@ fn specs(protocol: StreamProtocol, flows: u32, message: u32) -> (StreamSend, Str
         nodelay: true,
         interval_s: 0.1,
         omit_s: 0.0,
+        dscp: None,
     };
     let receive = StreamReceive {
         protocol,

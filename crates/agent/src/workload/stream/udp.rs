@@ -74,6 +74,7 @@ pub fn connect(
         let to = socket::of_flow(to, flow)?;
         let socket = socket::new(Type::DGRAM, to)?;
         buffer = socket::size_buffer(&socket, Buffer::Send, spec.socket_buffer)?;
+        socket::mark(&socket, to, spec.dscp)?;
         socket
             .connect(&SockAddr::from(to))
             .with_context(|| format!("no way to {to}: is there a route and an address?"))?;

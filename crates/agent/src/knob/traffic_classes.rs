@@ -1,0 +1,71 @@
+//! Classes of traffic at the NIC by which a driver domain's guests send.
+
+use anyhow::{Context, Result, bail, ensure};
+use hypertare_plan::Knob;
+
+use super::{Around, KnobKind, OTHER_KIND, Place, Wanted};
+use crate::net::classes::{self, Classes};
+use crate::net::link::Links;
+
+/// A NIC's classes, which are made anew or taken away as a whole.
+struct Uplink {
+    links: Links,
+    interface: String,
+    wanted: Classes,
+}
+
+impl Place for Uplink {
+    fn name(&self) -> &'static str {
+        "traffic classes"
+    }
+
+    fn read(&self) -> Result<String> {
+        classes::read(&self.links, &self.interface)
+    }
+
+    fn write(&self, value: &str) -> Result<()> {
+        if value == classes::NONE {
+            return classes::clear(&self.links, &self.interface);
+        }
+        ensure!(
+            value == self.wanted.text(),
+            "{} had classes of traffic of somebody else ({value}), which cannot be made again",
+            self.interface
+        );
+        classes::set(&self.links, &self.interface, &self.wanted)
+    }
+}
+
+/// The knob.
+pub struct Kind;
+
+impl KnobKind for Kind {
+    fn places(&self, knob: &Knob, _: &Around) -> Result<Vec<Wanted>> {
+        let Knob::TrafficClasses { uplink, rate_bps, marked } = knob else { bail!(OTHER_KIND) };
+        if let Some(marked) = marked {
+            ensure!(marked.dscp < 64, "the mark {} is none: DSCP is 0 to 63", marked.dscp);
+            ensure!(
+                0 < marked.rate_bps && marked.rate_bps < *rate_bps,
+                "a class of {} b/s leaves others nothing of {rate_bps} b/s",
+                marked.rate_bps
+            );
+        }
+        let links = Links::open()?;
+        let all = links.list()?;
+        let nic = all.iter().find(|link| link.mac.eq_ignore_ascii_case(uplink));
+        let interface = nic.map(|link| link.name.clone());
+        let interface =
+            interface.with_context(|| format!("there is no NIC of the address {uplink}"))?;
+        let wanted = Classes { rate_bps: *rate_bps, marked: marked.clone() };
+        ensure!(
+            links.get(&interface)?.discipline != "htb",
+            "{interface} has classes of traffic already, of which it is not known who made them"
+        );
+        let value = wanted.text();
+        Ok(vec![Wanted { place: Box::new(Uplink { links, interface, wanted }), value }])
+    }
+
+    fn shown(&self, _: &str) -> Vec<(String, Knob)> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,61 @@
+"""`knobs.traffic_classes`: which packets a driver domain sends first, of those that wait for one rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from hypertare.base.quantities import Dscp, Rate, Share
+from hypertare.base.settings import Settings
+from hypertare.knobs.knob import KnobKind, Target
+from hypertare.platforms.commands import Maker
+from hypertare.protocol import plan
+
+_LEAST_SHARE = 0.01
+"""Of the rate, which a class has in any case: HTB knows none of nothing."""
+
+
+class TrafficClassSettings(Settings):
+    """`rate` is what all guests together may send, in b/s on the wire. With the `scheme` `priority` packets
+    with the mark `dscp` go first; with `share` they have that share of it in any case, and each class may
+    use what the other leaves; with `none` all packets wait in one class.
+    """
+
+    rate: Annotated[Rate, Field(ge=100_000, le=10_000_000_000)]
+    scheme: Literal["none", "priority", "share"] = "priority"
+    dscp: Dscp = 46
+    share: Share = 0.5
+
+    @field_validator("share")
+    @classmethod
+    def _leaves_some(cls, share: float) -> float:
+        if not _LEAST_SHARE <= share <= 1 - _LEAST_SHARE:
+            raise ValueError("a class has 1 to 99 % of the rate, and the other class has the rest")
+        return share
+
+    def marked(self) -> plan.MarkedClass | None:
+        """The class of marked packets; none where there is one class for all."""
+        if self.scheme == "none":
+            return None
+        first = self.scheme == "priority"
+        share = 1 - _LEAST_SHARE if first else self.share
+        return plan.MarkedClass(dscp=self.dscp, rate_bps=round(self.rate * share), first=first)
+
+
+class TrafficClasses(KnobKind[TrafficClassSettings]):
+    """No single command sets it: tc(8) makes a discipline, classes and a filter, one after the other."""
+
+    name = "traffic_classes"
+    place = "uplink"
+    commands: ClassVar[Mapping[str, Maker]] = {}
+    modules = ("sch_htb", "cls_u32")
+
+    def told(self, level: TrafficClassSettings, target: Target) -> Iterator[plan.Knob]:
+        yield plan.TrafficClasses(
+            uplink=target.interface, rate_bps=round(level.rate), marked=level.marked()
+        )
+
+
+TRAFFIC_CLASSES = TrafficClasses()
