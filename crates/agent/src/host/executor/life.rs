@@ -60,7 +60,7 @@ impl<M: Machine> Executor<M> {
         let results = lives.iter().map(result).collect();
         let mut living = Living { first, lives, results, deadline };
         self.needed.extend(lives.iter().map(|life| life.node.name.clone()));
-        let outcome = self.from_start_to_end(&mut living);
+        let outcome = self.carry_out_lives(&mut living);
         for mut member in self.members.drain(first..) {
             member.link.kill();
         }
@@ -72,7 +72,7 @@ impl<M: Machine> Executor<M> {
         Ok(())
     }
 
-    fn from_start_to_end(&mut self, living: &mut Living) -> Outcome {
+    fn carry_out_lives(&mut self, living: &mut Living) -> Outcome {
         for life in living.lives {
             if self.members.iter().any(|member| member.name() == life.node.name) {
                 return Err(Stop::Failed(format!("there is a node {} already", life.node.name)));
