@@ -36,7 +36,7 @@ from hypertare.workloads.registry import KINDS
 from hypertare.workloads.workload import Workload
 from tests import factory
 from tests.protocol.generator import ROOT, SCHEMAS, asked, kept, modules, of_type, said
-from tests.workloads.test_registry import INPUTS, NEEDED, PAIR, settings_of
+from tests.workloads.test_registry import INPUTS, LIKE, NEEDED, PAIR, settings_of
 
 
 @cache
@@ -453,7 +453,9 @@ def roles(kind: Workload) -> dict[str, str]:
     settings, pair = settings_of(kind), replace(PAIR, machine="host")
     ways = [settings.model_copy(update=way) for way in ({}, *OTHER_WAYS.get(kind.name, ()))]
     tasks = [task for way in ways for task in way.tasks(pair, INPUTS)]
-    return {task.purpose.role: task.workload.type for task in tasks}
+    lives = [life for way in ways for life in way.lives(pair, LIKE)]
+    found = {life.purpose.role: "life" for life in lives if life.purpose is not None}
+    return found | {task.purpose.role: task.workload.type for task in tasks}
 
 
 ROLES = {name: roles(kind) for name, kind in KINDS.items()}
@@ -504,9 +506,10 @@ class Curious(Phase):
 def test_every_value_that_responses_read_is_one_that_the_agent_reports(
     workload: str, monkeypatch: MonkeyPatch
 ) -> None:
+    told = asked("values", "--json")
     reported = {
         kind: {definition["name"] for definition in definitions}
-        for kind, definitions in asked("values", "--json")["tasks"].items()
+        for kind, definitions in (*told["tasks"].items(), ("life", told["life"]))
     }
     phase = Curious()
     monkeypatch.setattr(Phase, "of", lambda _: phase)

@@ -33,19 +33,16 @@ pub fn main(arguments: &Arguments) -> Result<()> {
 struct Definitions {
     tasks: BTreeMap<String, Vec<Definition>>,
     probes: BTreeMap<String, Vec<Definition>>,
+    life: Vec<Definition>,
 }
 
 fn json() -> Result<String> {
-    let tasks = tasks().map(|(name, values)| (name, defined(values))).collect();
+    let tasks =
+        workload::values().into_iter().map(|(name, values)| (name, defined(values))).collect();
     let probes =
         probe::ALL.iter().map(|&one| (probe::name(one), defined(probe::values(one)))).collect();
-    Ok(serde_json::to_string_pretty(&Definitions { tasks, probes })? + "\n")
-}
-
-/// A node's life is told as a task is.
-fn tasks() -> impl Iterator<Item = (String, &'static [Value])> {
-    let life = ("life".to_owned(), host::VALUES_OF_A_LIFE);
-    workload::values().into_iter().chain([life])
+    let life = defined(host::VALUES_OF_A_LIFE);
+    Ok(serde_json::to_string_pretty(&Definitions { tasks, probes, life })? + "\n")
 }
 
 fn defined(values: &'static [Value]) -> Vec<Definition> {
@@ -55,8 +52,10 @@ fn defined(values: &'static [Value]) -> Vec<Definition> {
 fn table() -> String {
     let probes =
         probe::ALL.iter().map(|&one| (format!("probe {}", probe::name(one)), probe::values(one)));
+    let tasks = workload::values().into_iter();
+    let life = [("life".to_owned(), host::VALUES_OF_A_LIFE)];
     let mut text = String::new();
-    for (title, values) in tasks().chain(probes) {
+    for (title, values) in tasks.chain(life).chain(probes) {
         text += &format!("{title}\n");
         for (name, unit, meaning) in values {
             text += &format!("  {name:<22} {unit:<9} {meaning}\n");
