@@ -12,6 +12,8 @@ from hypertare.probes.stat import STAT
 from hypertare.protocol.phase import Phase
 from hypertare.workloads import guests
 
+MACHINE_CPU = (STAT.machine_cpu, STAT.machine_steal)
+
 CPU = (
     STAT.machine_cpu,
     OUTSIDE.cpu,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from hypertare.base.response import Found, Response
-from hypertare.probes.stat import STAT
 from hypertare.protocol import plan
 from hypertare.protocol.phase import Phase
 from hypertare.workloads.pair import Pair
@@ -88,11 +87,7 @@ class Life(Workload):
         Response("stop", "s", "lower", "from the order to end to the end of its process", "mean"),
     )
     headline = "answer"
-
-    @property
-    def responses(self) -> tuple[Response, ...]:
-        """The counters of the node that stands on the bench meanwhile say nothing of this one."""
-        return (*self.own_responses, STAT.machine_cpu, STAT.machine_steal)
+    works_on_node = False
 
     def measure(self, phase: Phase) -> Found:
         return {name: phase.total(_ROLE, value) for name, value in _VALUES.items()}

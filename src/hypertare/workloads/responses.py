@@ -98,7 +98,8 @@ def measure(
     else:
         values = _of_one(kind, platform, nodes[0], phase)
     values |= kind.measure_peers(phase, nodes)
-    values |= OUTSIDE.driver_cpu(platform, nodes, phase)
+    if kind.works_on_node:
+        values |= OUTSIDE.driver_cpu(platform, nodes, phase)
     machine_cpu = counters.machine_cpu(platform, phase)
     values["machine_cpu"] = machine_cpu
     if not find(platform).under_hypervisor:
@@ -135,6 +136,8 @@ def why_not(workload: str, records: Iterable[Record]) -> str:
 def _of_one(kind: Workload, platform: str, node: str, phase: Phase) -> Found:
     """Of a phase that one system under test had for itself, or of one guest's part of it."""
     values: Found = {} if _only_disturbs(phase) else kind.measure(phase)
+    if not kind.works_on_node:
+        return values
     if find(platform).is_seen_from_outside:
         values["outside_cpu"] = OUTSIDE.cpu_s(platform, phase, node)
         if kind.polls:

@@ -297,15 +297,18 @@ class Workload(ABC):
     """It is told how long to work, and begins and ends by the clock."""
     polls: ClassVar[bool] = False
     """It is asked how the nodes under test took packets from their NICs."""
+    works_on_node: ClassVar[bool] = True
+    """The node under test does its work, so that the counters of it say something of that."""
     translates: ClassVar[bool] = False
     """It is asked what translating addresses cost."""
 
     @property
     def responses(self) -> tuple[Response, ...]:
         """All that a trial of it may have."""
+        cpu = counters.CPU if self.works_on_node else counters.MACHINE_CPU
         polling = counters.POLLING if self.polls else ()
         translation = counters.TRANSLATION if self.translates else ()
-        return (*self.own_responses, *counters.CPU, *polling, *translation)
+        return (*self.own_responses, *cpu, *polling, *translation)
 
     @property
     def has_elapsed(self) -> bool:
