@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from hypertare.base.quantities import Dscp, Rate, Share
 from hypertare.base.settings import Settings
 from hypertare.knobs.knob import KnobKind, Target
-from hypertare.platforms.commands import Maker
+from hypertare.platforms.commands import Change, Entry
 from hypertare.protocol import plan
 
 _LEAST_SHARE = 0.01
@@ -44,12 +44,21 @@ class TrafficClassSettings(Settings):
         return plan.MarkedClass(dscp=self.dscp, rate_bps=round(self.rate * share), first=first)
 
 
-class TrafficClasses(KnobKind[TrafficClassSettings]):
-    """No single command sets it: tc(8) makes a discipline, classes and a filter, one after the other."""
+def _typed(change: Change) -> Entry:
+    """No single command of tc(8) sets it: a discipline, its classes and a filter are made one by one."""
+    return Entry(
+        look_first=("tc -s class show dev IFACE",),
+        note="IFACE is the NIC by which the driver domain sends. tc-htb(8) has the commands: a class 1:1 "
+        "with the rate, below it 1:10 for marked packets and 1:20 for all others, of a lower priority "
+        "(prio 1) or with a rate of its own each, and a filter, tc-u32(8), that matches the mark in ip "
+        "dsfield. `tc qdisc del dev IFACE root` undoes all of it.",
+    )
 
+
+class TrafficClasses(KnobKind[TrafficClassSettings]):
     name = "traffic_classes"
     place = "uplink"
-    commands: ClassVar[Mapping[str, Maker]] = {}
+    commands = {"*": _typed}
     modules = ("sch_htb", "cls_u32")
 
     def told(self, level: TrafficClassSettings, target: Target) -> Iterator[plan.Knob]:
