@@ -68,8 +68,8 @@ def accounts(run: Path, node: str, platform: str) -> dict[str, list[Account]]:
             one = account(records, node)
             assert one is not None
             found.setdefault(trial.planned.workload, []).append(one)
-            # With a weight of 1; that there are some says that the module counted.
-            assert set(NAPI.histogram(records, node)) == {0, 1}
+            # With a weight of 1. A guest that is always behind has no poll that finds nothing.
+            assert {1} <= set(NAPI.histogram(records, node)) <= {0, 1}
             ended = [r for r in records if isinstance(r, KnobOutcome) and r.action == "put_back"]
             assert all(r.error is None for r in ended)
             assert any(r.knob.type == "napi_weight" and r.before != r.after for r in ended)
