@@ -10,13 +10,14 @@
 
 use anyhow::{Context, Result, bail};
 use hypertare_plan::MarkedClass;
-use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Nla, NlasIterator};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcFilterU32Option, TcHandle, TcMessage, TcOption};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::{Links, is};
 use super::netlink::Netlink;
+use super::tc;
 
 /// The text of an interface without classes: its queue is the kernel's choice.
 pub const NONE: &str = "none";
@@ -26,15 +27,10 @@ const FILTER: &str = "u32";
 /// Frames that wait in a class, a tenth of the kernel's own limit: on a slow line more would be seconds.
 const WAITING: u32 = 100;
 const FRAME: u64 = 1514;
-/// Bytes of a frame that the kernel does not count: preamble, check and gap; and the least on the wire.
-const UNCOUNTED: u16 = 8 + 4 + 12;
-const LEAST_ON_WIRE: u16 = 84;
 /// For so long a class may send at once: timers are later than that now and then.
 const BURST_NS: u64 = 2_000_000;
 /// The kernel counts time in ticks of so many ns (PSCHED_SHIFT).
 const TICK_NS: u64 = 64;
-/// Frames of any length are sent as they are: no cells of ATM.
-const ETHERNET: u8 = 1;
 
 const ROOT: u16 = 1;
 const WHOLE: u16 = 1;
@@ -197,10 +193,8 @@ fn class(index: i32, parent: TcHandle, of: Class) -> Result<TcMessage> {
 
 /// `struct tc_htb_opt`: rate, ceiling, how long each may send at once, quantum, level, priority.
 fn parms(of: Class) -> Result<Vec<u8>> {
-    let [overhead, least] = [UNCOUNTED, LEAST_ON_WIRE].map(u16::to_ne_bytes);
     let spec = |rate: u64| -> Result<Vec<u8>> {
-        let rate = u32::try_from(rate).context("a class of more than 34 Gb/s")?.to_ne_bytes();
-        Ok([&[0, ETHERNET], &overhead[..], &[0, 0], &least, &rate].concat())
+        Ok(tc::rate_spec(u32::try_from(rate).context("a class of more than 34 Gb/s")?))
     };
     let at_once = |rate: u64| -> Result<u32> {
         let frame_ns = FRAME * 1_000_000_000 / rate.max(1);
@@ -253,15 +247,7 @@ fn filter(index: i32, dscp: u8) -> TcMessage {
 }
 
 fn class_in(message: &TcMessage) -> Option<Class> {
-    // The options of a kind that the packets' library does not know are one attribute to it.
-    let options = message.attributes.iter().find_map(|attribute| match attribute {
-        TcAttribute::Options(options) => options.first(),
-        _ => None,
-    })?;
-    let mut bytes = vec![0; options.value_len()];
-    options.emit_value(&mut bytes);
-    let all = NlasIterator::new(&bytes[..]).filter_map(Result::ok);
-    let parms = all.filter(|one| one.kind() == HTB_PARMS).map(|one| one.value().to_vec()).next()?;
+    let parms = tc::option(message, HTB_PARMS)?;
     let word = |at: usize| Some(u32::from_ne_bytes(parms.get(at..at + 4)?.try_into().ok()?));
     Some(Class {
         minor: message.header.handle.minor,

@@ -10,19 +10,18 @@
 //! Source: `struct tc_tbf_qopt` and TCA_TBF_* of linux/pkt_sched.h, net/sched/sch_tbf.c.
 
 use anyhow::{Context, Result, bail, ensure};
-use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_REPLACE, Nla, NlasIterator};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::{Link, Links, is};
 use super::netlink::Netlink;
+use super::tc;
 
 const KIND: &str = "tbf";
-/// Bytes of a frame's header, which the kernel counts, and of what it does not.
+/// Bytes of a frame's header, which the kernel counts.
 const HEADER: u32 = 14;
-const UNCOUNTED: u16 = 8 + 4 + 12;
-const LEAST_ON_WIRE: u16 = 84;
 const LATENESS_US: u64 = 2000;
 /// Frames that wait for the line, as in a NIC's ring or a switch's port.
 const WAITING: u32 = 256;
@@ -32,8 +31,6 @@ const RATE64: u16 = 4;
 const PRATE64: u16 = 5;
 const BURST: u16 = 6;
 const PBURST: u16 = 7;
-/// Frames of any length are sent as they are: no cells of ATM.
-const ETHERNET: u8 = 1;
 
 /// # Errors
 /// The kernel has no token bucket, refuses the rate, or has another one afterwards.
@@ -84,11 +81,7 @@ fn other(kind: u16, value: Vec<u8>) -> TcOption {
 
 /// `struct tc_tbf_qopt`: rate, peak rate, limit, and the two bursts, which come as attributes.
 fn parms(rate: u64, limit: u32) -> Vec<u8> {
-    let spec = |rate: u64| {
-        let low = u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes();
-        let [overhead, least] = [UNCOUNTED, LEAST_ON_WIRE].map(u16::to_ne_bytes);
-        [&[0, ETHERNET], &overhead[..], &[0, 0], &least, &low].concat()
-    };
+    let spec = |rate: u64| tc::rate_spec(u32::try_from(rate).unwrap_or(u32::MAX));
     [spec(rate), spec(2 * rate), limit.to_ne_bytes().to_vec(), vec![0; 8]].concat()
 }
 
@@ -106,17 +99,7 @@ fn rate_of(netlink: &Netlink<RouteNetlinkMessage>, link: &Link) -> Result<Option
 }
 
 fn rate_in(message: &TcMessage) -> Option<u64> {
-    // The options of a discipline that the packets' library does not know are one attribute to it.
-    let options = message.attributes.iter().find_map(|attribute| match attribute {
-        TcAttribute::Options(options) => options.first(),
-        _ => None,
-    })?;
-    let mut bytes = vec![0; options.value_len()];
-    options.emit_value(&mut bytes);
-    let value = |kind: u16| {
-        let all = NlasIterator::new(&bytes[..]).filter_map(Result::ok);
-        all.filter(|one| one.kind() == kind).map(|one| one.value().to_vec()).next()
-    };
+    let value = |kind: u16| tc::option(message, kind);
     // The long form is told only where the short one, the third word of the rate, is too short.
     let long = value(RATE64).and_then(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes);
     let short = || {
@@ -128,7 +111,7 @@ fn rate_in(message: &TcMessage) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
+    use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload, Nla};
 
     use super::*;
 

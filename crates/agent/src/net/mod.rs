@@ -20,6 +20,7 @@ pub mod shared;
 pub mod socket;
 pub mod sysfs;
 pub mod tap;
+mod tc;
 pub mod vhost;
 pub mod xdp;
 
