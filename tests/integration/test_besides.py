@@ -1,6 +1,9 @@
-"""What a command does besides, and no figure has: it is said."""
+"""What a command does besides, and no figure has: it is said, or cannot be done."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 from tests.integration.lab import Lab, Traces, trials
 
@@ -41,3 +44,43 @@ def test_what_is_left_running_is_killed_and_said(lab: Lab) -> None:
     ran = lab.run("weigh", *FEW, "--", "sh", "-c", "sleep 0.1 & wait")
     assert ran.status == 0 and "ends before" not in ran.out, ran
     lab.assert_nothing_left(before)
+
+
+WIDER = """
+import os
+given = os.sched_getaffinity(0)
+os.sched_setaffinity(0, range(os.cpu_count()))
+assert os.sched_getaffinity(0) == given, given
+"""
+
+
+def test_it_cannot_take_cpus_that_it_was_not_given(lab: Lab) -> None:
+    before = Traces.now()
+    ran = lab.run("weigh", *FEW, "--cpus", "1", "--out", "run", "--", lab.python, "-c", WIDER)
+    kept = has_cpusets() or len(os.sched_getaffinity(0)) == 1
+    assert ran.status == 0 if kept else ran.status != 0, ran
+    assert {trial[5] for trial in trials(lab.work / "run")} == {"ok" if kept else "failed"}
+    lab.assert_nothing_left(before)
+
+
+def has_cpusets() -> bool:
+    """Whether a cgroup below this process's own can be one of some CPUs."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        root, mounted = left.split()[3:5]
+        kind, _, options = right.split()[:3]
+        controllers = options.split(",")
+        for membership in Path("/proc/self/cgroup").read_text().splitlines():
+            number, names, path = membership.split(":", 2)
+            if (kind, number) != ("cgroup2", "0") and not (
+                kind == "cgroup" and "cpuset" in names.split(",")
+            ):
+                continue
+            if kind == "cgroup" and "cpuset" not in controllers:
+                continue
+            own = Path(mounted) / path.removeprefix(root).lstrip("/")
+            handed_down = own / "cgroup.subtree_control"
+            given = kind == "cgroup" or "cpuset" in handed_down.read_text().split()
+            if given and os.access(own, os.W_OK):
+                return True
+    return False

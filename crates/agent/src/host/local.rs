@@ -26,7 +26,7 @@ use crate::links::process::{Pipes, ProcessLink};
 use crate::net::link::parse_mac;
 use crate::net::shared::lent::{self, Lent};
 use crate::net::{Links, Namespace, forwarding, line, shared, tap, vhost};
-use crate::process::cgroup::{Cgroup, Scope};
+use crate::process::cgroup::{Cgroup, Limits, Scope};
 use crate::process::cpus::{self, KeptFrom};
 use crate::process::namespaces;
 use crate::process::spawn::Spawn;
@@ -106,7 +106,11 @@ impl Local {
         if self.network == Network::Host && memory.is_none() {
             warnings.push(OF_HOSTS_NETWORK.into());
         }
-        let cgroup = memory.and_then(|memory| self.cgroup(node, memory, &mut warnings));
+        let cgroup = match memory {
+            Some(memory) => self.cgroup(node, memory, &mut warnings),
+            // What is weighed may set its own affinity, and have CPUs natively that a guest lacks.
+            None => Cgroup::of_cpus(&self.scope, &node.name, &node.cpus),
+        };
         let place = namespaces::scratch(&format!("node{}", self.number()))?;
         let (theirs, ours) = pipes()?;
         let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
@@ -355,7 +359,7 @@ impl Local {
         memory: Option<u64>,
         warnings: &mut Vec<String>,
     ) -> Option<Cgroup> {
-        match Cgroup::make(&self.scope, &node.name, memory) {
+        match Cgroup::make(&self.scope, &node.name, Limits { memory, cpus: &node.cpus }) {
             Ok(cgroup) => {
                 if memory.is_some() && !cgroup.limited() {
                     warnings.push(format!(

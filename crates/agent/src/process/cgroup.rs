@@ -1,5 +1,5 @@
-//! Cgroups that account for nodes and limit their memory. Version 2 where it can be written to;
-//! version 1's `memory` and `cpuacct` hierarchies for what version 2 does not offer here.
+//! Cgroups that account for nodes and limit their memory and CPUs. Version 2 where it can be written to;
+//! version 1's `memory`, `cpuset` and `cpuacct` hierarchies for what version 2 does not offer here.
 //!
 //! Names are `hypertare-PID-START.NODE`, with the process id of the agent that the user started and
 //! the time it started at (field 22 of /proc/PID/stat), so that what dead runs left can be told from
@@ -51,6 +51,17 @@ pub struct Cgroup {
     directories: Vec<PathBuf>,
     accounting: Accounting,
     limited: bool,
+    bound: bool,
+}
+
+/// What a node may use at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits<'a> {
+    /// Bytes.
+    pub memory: Option<u64>,
+    /// CPUs of the machine, by number; all that it has where none is named. Unlike an affinity, a process
+    /// cannot set these for itself.
+    pub cpus: &'a [u32],
 }
 
 enum Accounting {
@@ -60,16 +71,15 @@ enum Accounting {
 }
 
 impl Cgroup {
-    /// Makes it, with a memory limit if one is given. An error means that none can be made here.
-    pub fn make(scope: &Scope, node: &str, memory: Option<u64>) -> Result<Self> {
-        let hierarchies = hierarchies()?;
+    /// Makes it, with those limits that can be set. An error means that none can be made here.
+    pub fn make(scope: &Scope, node: &str, limits: Limits) -> Result<Self> {
         let name = scope.member(node);
-        let mut cgroup =
-            Cgroup { directories: Vec::new(), accounting: Accounting::None, limited: false };
-        for hierarchy in &hierarchies {
+        let mut cgroup = Cgroup::none();
+        for hierarchy in &hierarchies()? {
             match hierarchy.kind.as_str() {
-                "cgroup2" => cgroup.use_v2(hierarchy, &name, memory),
-                _ if hierarchy.controls("memory") => cgroup.use_v1_memory(hierarchy, &name, memory),
+                "cgroup2" => cgroup.use_v2(hierarchy, &name, limits),
+                _ if hierarchy.controls("memory") => cgroup.use_v1_memory(hierarchy, &name, limits),
+                _ if hierarchy.controls("cpuset") => cgroup.use_v1_cpus(hierarchy, &name, limits),
                 _ if hierarchy.controls("cpuacct") => cgroup.use_v1_accounting(hierarchy, &name),
                 _ => {}
             }
@@ -81,35 +91,85 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    fn use_v2(&mut self, hierarchy: &Hierarchy, name: &str, memory: Option<u64>) {
-        let mut made = hierarchy.places.iter().filter_map(|place| make_in(place, name)).peekable();
-        let Some(first) = made.peek().cloned() else { return };
-        // Only where the memory controller is handed down can a limit be set; which controllers are
-        // is the administrator's choice, and is not changed here.
-        let chosen = match memory {
-            None => first,
-            Some(limit) => {
-                let limiting = made.find(|place| set(&place.join("memory.max"), limit));
-                self.limited = limiting.is_some();
-                limiting.unwrap_or(first)
-            }
-        };
-        for place in &hierarchy.places {
-            if place.join(name) != chosen {
-                let _ = fs::remove_dir(place.join(name));
+    /// One that only keeps its processes to some CPUs; none where that cannot be had.
+    ///
+    /// In version 2 it is made in this process's own and in none above: there it would be outside of the
+    /// weight and quota of CPU time that this process has, and what runs in it weighed under others.
+    pub fn of_cpus(scope: &Scope, node: &str, cpus: &[u32]) -> Option<Self> {
+        let mut cgroup = Cgroup::none();
+        let (name, limits) = (scope.member(node), Limits { memory: None, cpus });
+        for mut hierarchy in hierarchies().ok()? {
+            match hierarchy.kind.as_str() {
+                "cgroup2" => {
+                    hierarchy.places.truncate(1);
+                    cgroup.use_v2(&hierarchy, &name, limits);
+                }
+                _ if hierarchy.controls("cpuset") => cgroup.use_v1_cpus(&hierarchy, &name, limits),
+                _ => {}
             }
         }
-        self.accounting = Accounting::V2(chosen.clone());
-        self.directories.push(chosen);
+        cgroup.bound.then_some(cgroup)
     }
 
-    fn use_v1_memory(&mut self, hierarchy: &Hierarchy, name: &str, memory: Option<u64>) {
-        let Some(limit) = memory.filter(|_| !self.limited) else { return };
+    fn none() -> Self {
+        Cgroup {
+            directories: Vec::new(),
+            accounting: Accounting::None,
+            limited: false,
+            bound: false,
+        }
+    }
+
+    /// In the nearest place that sets the most of what was asked for, memory first: a process has one
+    /// cgroup of version 2. Which controllers are handed down there is the administrator's choice, and is
+    /// not changed here.
+    fn use_v2(&mut self, hierarchy: &Hierarchy, name: &str, limits: Limits) {
+        let mut chosen: Option<(PathBuf, (bool, bool))> = None;
+        for place in &hierarchy.places {
+            let Some(made) = make_in(place, name) else { continue };
+            let set = (
+                limits.memory.is_some_and(|limit| set(&made.join("memory.max"), limit)),
+                set_cpus(&made.join("cpuset.cpus"), limits.cpus),
+            );
+            if chosen.as_ref().is_some_and(|(_, best)| set <= *best) {
+                let _ = fs::remove_dir(made);
+            } else if let Some((worse, _)) = chosen.replace((made, set)) {
+                let _ = fs::remove_dir(worse);
+            }
+            if set == (limits.memory.is_some(), !limits.cpus.is_empty()) {
+                break;
+            }
+        }
+        let Some((directory, set)) = chosen else { return };
+        (self.limited, self.bound) = set;
+        self.accounting = Accounting::V2(directory.clone());
+        self.directories.push(directory);
+    }
+
+    fn use_v1_memory(&mut self, hierarchy: &Hierarchy, name: &str, limits: Limits) {
+        let Some(limit) = limits.memory.filter(|_| !self.limited) else { return };
         let Some(directory) = hierarchy.places.iter().find_map(|place| make_in(place, name)) else {
             return;
         };
         self.limited = set(&directory.join("memory.limit_in_bytes"), limit);
         self.directories.push(directory);
+    }
+
+    fn use_v1_cpus(&mut self, hierarchy: &Hierarchy, name: &str, limits: Limits) {
+        if self.bound || limits.cpus.is_empty() {
+            return;
+        }
+        let place = hierarchy.places.iter().find_map(|above| Some((above, make_in(above, name)?)));
+        let Some((above, directory)) = place else { return };
+        // A new one of version 1 has no memory nodes, and takes no process until it has some.
+        let nodes = fs::read_to_string(above.join("cpuset.mems")).unwrap_or_default();
+        self.bound = set(&directory.join("cpuset.mems"), nodes.trim())
+            && set_cpus(&directory.join("cpuset.cpus"), limits.cpus);
+        if self.bound {
+            self.directories.push(directory);
+        } else {
+            let _ = fs::remove_dir(directory);
+        }
     }
 
     fn use_v1_accounting(&mut self, hierarchy: &Hierarchy, name: &str) {
@@ -243,9 +303,14 @@ fn ours() -> Vec<(String, PathBuf)> {
 
 /// Writes to a file that the kernel must have made: where the controller is not handed down it is not
 /// there, and making it is refused.
-fn set(file: &Path, limit: u64) -> bool {
+fn set(file: &Path, limit: impl std::fmt::Display) -> bool {
     let opened = fs::File::options().write(true).truncate(true).open(file);
     opened.is_ok_and(|mut file| write!(file, "{limit}").is_ok())
+}
+
+fn set_cpus(file: &Path, cpus: &[u32]) -> bool {
+    let list = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    !cpus.is_empty() && set(file, list)
 }
 
 pub(super) fn make_in(place: &Path, name: &str) -> Option<PathBuf> {
@@ -372,29 +437,38 @@ mod tests {
     }
 
     #[test]
-    fn of_several_places_the_nearest_that_can_limit_memory_is_used() {
+    fn of_several_places_the_nearest_that_sets_the_most_is_used() {
         let home = std::env::temp_dir().join(format!("hypertare-cgroup-{}", std::process::id()));
-        let own = home.join("app.slice/run.scope");
+        let slice = home.join("app.slice");
+        let own = slice.join("run.scope");
         fs::create_dir_all(&own).unwrap();
-        // What a kernel does where the controller is handed down: each new cgroup has the file.
-        fs::create_dir_all(home.join("app.slice/node")).unwrap();
-        let places: Vec<_> = [own, home.join("app.slice"), home.clone()].into();
-        let limit = home.join("app.slice/node/memory.max");
-        let make = || {
-            let hierarchy =
-                Hierarchy { kind: "cgroup2".into(), controllers: vec![], places: places.clone() };
-            let mut cgroup =
-                Cgroup { directories: vec![], accounting: Accounting::None, limited: false };
-            cgroup.use_v2(&hierarchy, "node", Some(4096));
-            cgroup
+        let places = [own.clone(), slice.clone(), home.clone()];
+        // What a kernel does where a controller is handed down: each new cgroup has its file.
+        let hand_down = |place: &Path, file: &str| {
+            fs::create_dir_all(place.join("node")).unwrap();
+            fs::write(place.join("node").join(file), "max").unwrap();
         };
-        fs::write(&limit, "max").unwrap();
-        let mut cgroup = make();
-        assert!(!places[0].join("node").exists(), "what is not used is removed again");
-        assert_eq!(cgroup.directories, [home.join("app.slice/node")]);
-        assert!(cgroup.limited());
-        assert_eq!(fs::read_to_string(&limit).unwrap(), "4096");
-        cgroup.directories.clear();
+        let chosen = |limits: Limits| {
+            let hierarchy =
+                Hierarchy { kind: "cgroup2".into(), controllers: vec![], places: places.to_vec() };
+            let mut cgroup = Cgroup::none();
+            cgroup.use_v2(&hierarchy, "node", limits);
+            (std::mem::take(&mut cgroup.directories), cgroup.limited, cgroup.bound)
+        };
+        let memory = Some(4096);
+        hand_down(&slice, "memory.max");
+        assert_eq!(
+            chosen(Limits { memory, cpus: &[0, 2] }),
+            (vec![slice.join("node")], true, false),
+            "a limit of memory is worth more than none"
+        );
+        assert_eq!(fs::read_to_string(slice.join("node/memory.max")).unwrap(), "4096");
+        assert!(!own.join("node").exists(), "what is not used is removed again");
+        hand_down(&home, "memory.max");
+        hand_down(&home, "cpuset.cpus");
+        assert_eq!(chosen(Limits { memory, cpus: &[0, 2] }), (vec![home.join("node")], true, true));
+        assert_eq!(fs::read_to_string(home.join("node/cpuset.cpus")).unwrap(), "0,2");
+        assert_eq!(chosen(Limits::default()), (vec![own.join("node")], false, false));
         fs::remove_dir_all(&home).unwrap();
     }
 
