@@ -143,7 +143,7 @@ def _write_work(place: Path) -> None:
     if place.exists():
         raise InputError(f"{place} is there already.", "Name a directory that is not.")
     cache, sets = Cache(), tuple(SETS.values())
-    with Console(stderr=True).status("sources") as status, cache.building(status.update):
+    with Console(stderr=True).status("sources") as status:
         members = list(work(sets, fetch_sources(sets, cache, status.update)))
     with writing(place):
         for member in members:

@@ -223,9 +223,12 @@ class Stage:
 
     def _known(self, fingerprint: str) -> WalkSummary | None:
         entry = self._cache.find("walks", fingerprint)
+        if entry is None:
+            return None
         try:
-            return WalkSummary.model_validate_json(entry.read(_RESULT)) if entry else None
+            return WalkSummary.model_validate_json(entry.read(_RESULT))
         except (DamagedError, ValidationError):
+            self._cache.drop(entry)
             return None
 
     def _keep(self, fingerprint: str, parts: dict[str, object], found: WalkSummary) -> None:
@@ -234,8 +237,7 @@ class Stage:
             return {name: json.dumps(part, default=str) for name, part in parts.items()}
 
         what = f"modelled page walks of {' '.join(found.command)[:60]}"
-        with self._cache.building(lambda _: None):
-            self._cache.make("walks", fingerprint, what, fill)
+        self._cache.make("walks", fingerprint, what, fill)
 
 
 @contextmanager

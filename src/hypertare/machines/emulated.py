@@ -201,6 +201,7 @@ class EmulatedMachine:
         try:
             return entry.read(_RECORDS)
         except DamagedError:
+            self.cache.drop(entry)
             return None
 
     def _keep(self, parts: dict[str, str], raw: bytes, known: bytes | None) -> None:
@@ -226,8 +227,7 @@ class EmulatedMachine:
             return parts
 
         what = f"records of a virtual machine, {len(raw)} bytes"
-        with self.cache.building(lambda _: None):
-            self.cache.make("virtual", fingerprint, what, fill)
+        self.cache.make("virtual", fingerprint, what, fill)
 
     # --- parts of the fingerprint that do not change while this runs
 

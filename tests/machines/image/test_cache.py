@@ -1,7 +1,9 @@
 import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -20,8 +22,7 @@ def cache(tmp_path):
 
 
 def put(cache):
-    with cache.building(lambda _: None):
-        return cache.make("images", "key", "a thing", fill)
+    return cache.make("images", "key", "a thing", fill)
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_a_failed_make_leaves_nothing(cache):
         fill(place)
         raise RuntimeError("no")
 
-    with cache.building(lambda _: None), pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError):
         cache.make("images", "key", "a thing", fail)
     assert cache.listing() == []
     assert list((cache.root / "work").iterdir()) == []
@@ -80,8 +81,44 @@ def test_a_failed_make_leaves_nothing(cache):
 def test_remains_of_a_killed_build_are_cleared(cache):
     remains = cache.root / "work" / "old"
     remains.mkdir(parents=True)
-    with cache.building(lambda _: None):
-        assert not remains.exists()
+    put(cache)
+    assert not remains.exists()
+
+
+def test_one_that_is_there_is_not_made_again(cache, entry):
+    assert cache.make("images", "key", "another", lambda place: pytest.fail(f"{place}")) == entry
+
+
+def test_one_that_was_replaced_takes_nothing_away(cache, entry):
+    cache.drop(entry)
+    again = put(cache)
+    cache.drop(entry)
+    assert not entry.stands and again.stands
+    assert cache.find("images", "key").read("file") == b"content"
+    cache.drop(again)
+    assert cache.find("images", "key") is None
+
+
+def test_each_is_made_once_and_those_of_other_keys_meanwhile(cache):
+    """Sixteen threads for four keys: an entry's makers wait for each other, and for nobody else."""
+    keys = "abcd"
+    begun, made, said = threading.Barrier(len(keys), timeout=30), [], []
+
+    def slow(place):
+        begun.wait()  # All four at once, or this fails.
+        time.sleep(0.05)
+        made.append(place)
+        return fill(place)
+
+    def one(key):
+        return cache.make("images", key, "a thing", slow, said.append)
+
+    with ThreadPoolExecutor(16) as pool:
+        entries = list(pool.map(one, keys * 4))
+    assert len(made) == len(keys)
+    assert {entry.key for entry in entries} == set(keys) and all(entry.stands for entry in entries)
+    assert said and all(text.startswith("waiting for another build") for text in said)
+    assert list((cache.root / "locks/images").iterdir()) == []
 
 
 def test_collects_only_what_is_old(cache, unused):
@@ -135,14 +172,14 @@ def test_who_waits_is_told_for_whom_and_not_for_ever(tmp_path, monkeypatch):
     cache, said = Cache(tmp_path), []
     holds = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX)"
     program = [sys.executable, "-c", f"{holds}; print('held', flush=True); time.sleep(60)"]
-    with subprocess.Popen([*program, tmp_path / "lock"], stdout=subprocess.PIPE) as other:
+    (tmp_path / "locks/images").mkdir(parents=True)
+    with subprocess.Popen(
+        [*program, tmp_path / "locks/images/key"], stdout=subprocess.PIPE
+    ) as other:
         assert other.stdout.readline() == b"held\n"
         monkeypatch.setattr("hypertare.machines.image.cache._PATIENCE_S", 0.2)
-        with (
-            pytest.raises(MachineError, match="HYPERTARE_CACHE") as caught,
-            cache.building(said.append),
-        ):
-            pass
+        with pytest.raises(MachineError, match="HYPERTARE_CACHE") as caught:
+            cache.make("images", "key", "a thing", fill, said.append)
         other.kill()
     holder = f": process {other.pid}, {sys.executable} -c import fcntl"
     assert holder in caught.value.what

@@ -65,22 +65,21 @@ def cache(tmp_path, monkeypatch) -> Cache:
     monkeypatch.setitem(programs.SETS, "made", MADE)
     made = Cache(tmp_path / "cache")
     true = Path("/usr/bin/true").resolve()
-    with made.building(lambda _: None):
-        libraries = {f"lib/x86_64-linux-gnu/{name}": path for name, path in needed().items()}
-        package(made, "libc6", libraries)
-        package(made, "dash", {"bin/dash": true}, {"bin/sh": "dash"}, "libc6, dpkg")
-        tools = [name for name in SHELL.commands if name not in ("sh", "dash")]
-        package(made, "coreutils", {f"usr/bin/{name}": true for name in tools[:9]})
-        for name in ("grep", "sed", "diffutils"):
-            package(made, name, {f"bin/{name}": true})
-        headers = {"usr/include/a.h": b"a", "usr/share/doc/a": b"-"}
-        package(made, "tool", {"usr/bin/gcc-9": true, **headers}, {"usr/bin/gcc": "gcc-9"})
+    libraries = {f"lib/x86_64-linux-gnu/{name}": path for name, path in needed().items()}
+    package(made, "libc6", libraries)
+    package(made, "dash", {"bin/dash": true}, {"bin/sh": "dash"}, "libc6, dpkg")
+    tools = [name for name in SHELL.commands if name not in ("sh", "dash")]
+    package(made, "coreutils", {f"usr/bin/{name}": true for name in tools[:9]})
+    for name in ("grep", "sed", "diffutils"):
+        package(made, name, {f"bin/{name}": true})
+    headers = {"usr/include/a.h": b"a", "usr/share/doc/a": b"-"}
+    package(made, "tool", {"usr/bin/gcc-9": true, **headers}, {"usr/bin/gcc": "gcc-9"})
 
-        def kept(place: Path) -> dict[str, str]:
-            (place / THING.file).write_bytes(TAR)
-            return {}
+    def kept(place: Path) -> dict[str, str]:
+        (place / THING.file).write_bytes(TAR)
+        return {}
 
-        made.make("sources", THING.key, "source", kept)
+    made.make("sources", THING.key, "source", kept)
     return made
 
 
@@ -124,7 +123,9 @@ def test_an_unknown_set_is_refused() -> None:
 
 def test_without_its_packages_or_its_source_it_is_not_found(cache) -> None:
     assert programs.find(programs.choose(["build"]), cache) is None
-    cache.drop("sources", THING.key)
+    entry = source.find(THING, cache)
+    assert entry is not None
+    cache.drop(entry)
     assert programs.find(programs.choose(["made"]), cache) is None
     assert source.find(THING, cache) is None
 

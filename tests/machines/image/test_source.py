@@ -57,8 +57,7 @@ def mirror(tmp_path, monkeypatch):
 
 
 def fetch(wanted: Source, cache: Cache, given: Path | None = None):
-    with cache.building(lambda _: None):
-        return source.fetch(wanted, cache, lambda _: None, given)
+    return source.fetch(wanted, cache, lambda _: None, given)
 
 
 def test_it_is_fetched_once_and_unpacked(mirror, tmp_path) -> None:

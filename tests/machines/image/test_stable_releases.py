@@ -55,8 +55,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fetch(tmp_path: Path, given: Path | None = None) -> Entry:
     cache = Cache(tmp_path / "cache")
-    with cache.building(lambda _: None):
-        return stable_releases.fetch(cache, lambda _: None, given)
+    return stable_releases.fetch(cache, lambda _: None, given)
 
 
 def test_they_come_out_of_whatever_the_archive_has_now(archive: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -46,9 +46,8 @@ class Brought:
                 missing.append(digest)
                 if entry is not None:
                     damaged.append(digest)
-                    del entry
                     self._held.pop(digest, None)
-                    self.cache.drop("brought", digest)
+                    self.cache.drop(entry)
         return missing, damaged
 
     def path(self, digest: str) -> Path:
@@ -76,8 +75,12 @@ class Brought:
 
         with self._lock:
             entry = self.cache.find("brought", key)
-            if entry is None or not is_sound(entry):
-                entry = self._make(key, "libraries and firmware of an emulator", fill)
+            if entry is not None and not is_sound(entry):
+                self.cache.drop(entry)
+                entry = None
+            entry = entry or self.cache.make(
+                "brought", key, "libraries and firmware of an emulator", fill
+            )
             self._held[key] = entry
             return entry.path
 
@@ -116,13 +119,8 @@ class Brought:
             (place / _CONTENT).chmod(_MODE)
             return {}
 
-        self._held[digest] = self._make(
-            digest, f"a file of a run elsewhere, {file.tell()} bytes", fill
-        )
-
-    def _make(self, key: str, what: str, fill: Callable[[Path], dict[str, str]]) -> Entry:
-        with self.cache.building(lambda _: None):
-            return self.cache.make("brought", key, what, fill)
+        what = f"a file of a run elsewhere, {file.tell()} bytes"
+        self._held[digest] = self.cache.make("brought", digest, what, fill)
 
     def _forget(self, digest: str) -> None:
         file = self._arriving.pop(digest, None)

@@ -112,13 +112,12 @@ def _files(program: str, image: str, number: str, tell: Callable[[str], None]) -
     from hypertare.machines.image.cache import Cache
 
     cache, key = Cache(), f"{program}-{number[:24]}"
-    with cache.building(tell):
-        found = cache.find("roots", key)
-        if found is None:
-            tell(f"exporting the files of {image}")
-            fill = functools.partial(_export, program, number)
-            found = cache.make("roots", key, f"files of the image {image}", fill)
-    return found
+    found = cache.find("roots", key)
+    if found is not None:
+        return found
+    tell(f"exporting the files of {image}")
+    fill = functools.partial(_export, program, number)
+    return cache.make("roots", key, f"files of the image {image}", fill, tell)
 
 
 def _export(program: str, number: str, place: Path) -> dict[str, str]:

@@ -89,13 +89,12 @@ def build(progress: Progress = lambda _: None, *, cache: Cache | None = None) ->
     known = store.find("images", _key(packages)) if packages else None
     if known:
         return Bird(known)
-    with store.building(progress):
-        packages = fetch_all(_PACKAGES, store, progress)
-        version = packages[0].facts["version"]
-        members = Userland(packages).members([_PROGRAM])
-        return Bird(
-            store.make("images", _key(packages), f"BIRD {version}", lambda p: _fill(p, members))
-        )
+    packages = fetch_all(_PACKAGES, store, progress)
+    members = Userland(packages).members([_PROGRAM])
+    what = f"BIRD {packages[0].facts['version']}"
+    return Bird(
+        store.make("images", _key(packages), what, lambda place: _fill(place, members), progress)
+    )
 
 
 def _key(packages: list[Entry]) -> str:

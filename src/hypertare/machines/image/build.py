@@ -94,8 +94,7 @@ def build(
     found = None if refresh else _open(asked, init, store)
     if found:
         return found
-    with store.building(progress):
-        return _make(asked, init, store, progress, refresh)
+    return _make(asked, init, store, progress, refresh)
 
 
 def ready(
@@ -206,7 +205,7 @@ def _make(asked: _Asked, init: bytes, store: Cache, progress: Progress, refresh:
             return _image(parts, made, entry)
         except DamagedError as damage:
             progress(f"{damage}; making it again")
-            store.drop(damage.entry.kind, damage.entry.key)
+            store.drop(damage.entry)
             last = damage
     raise MachineError(
         f"{last}, and again after it was made anew.", "See to the disk; `dmesg` may say more."
@@ -240,7 +239,7 @@ def _write(parts: _Parts, made: Kernel, store: Cache, progress: Progress) -> Ent
             "programs_size": str(cpio.unpacked(programs)),
         }
 
-    return store.make("images", parts.key, parts.what, fill)
+    return store.make("images", parts.key, parts.what, fill, progress)
 
 
 def _guest(parts: _Parts, kernel: bytes, further: bytes) -> list[cpio.Member]:
@@ -288,10 +287,11 @@ def _own(
     """The same, built where they are not; `refresh` tries again what was not possible."""
     own = []
     for name in wanted.all_own:
-        built = kernel_module.sound(kernel_module.find(name, source, store))
-        if built is None or (refresh and built.reason):
-            built = kernel_module.make(name, source, store, progress)
-        own.append(built)
+        built = kernel_module.sound(kernel_module.find(name, source, store), store)
+        if built and built.reason and refresh:
+            store.drop(built.entry)
+            built = None
+        own.append(built or kernel_module.make(name, source, store, progress))
     return own
 
 
@@ -299,7 +299,8 @@ def _sound_kernel(source: KernelSource, store: Cache) -> Kernel | None:
     made = kernels.open_kernel(source, store)
     try:
         return made if made and made.path() else None
-    except DamagedError:
+    except DamagedError as damage:
+        store.drop(damage.entry)
         return None
 
 
@@ -307,7 +308,8 @@ def _sound_files(key: str, store: Cache) -> Entry | None:
     entry = store.find("images", key)
     try:
         return entry if entry and all(entry.file(name) for name in entry.digests) else None
-    except DamagedError:
+    except DamagedError as damage:
+        store.drop(damage.entry)
         return None
 
 

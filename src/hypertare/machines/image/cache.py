@@ -5,8 +5,9 @@ An entry is a directory that appears whole, by a rename, or not at all. It holds
 what it is and the SHA-256 of every file in it; a file is checked when it is opened, so a damaged
 one is noticed and made again. Whoever uses an entry holds a shared lock on its directory; the
 collector takes away only what it can lock alone. So does whoever fills a new one, and what is left
-unlocked was left by a process that is no more. The kernel drops locks when a process ends, however
-it ends.
+unlocked was left by a process that is no more. Each entry has a lock of its own for who makes it: two
+processes never make the same one, and nobody waits for an entry that is not wanted. The kernel drops
+locks when a process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -64,16 +65,21 @@ class _Hold:
 
     def is_of(self, path: Path) -> bool:
         """Whether the directory still stands there: the collector may have been faster."""
-        try:
-            there = path.stat()
-        except OSError:
-            return False
-        here = os.fstat(self._fd)
-        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+        return _is_open(self._fd, path)
 
     def __del__(self) -> None:
         with suppress(AttributeError, OSError):
             os.close(self._fd)
+
+
+def _is_open(descriptor: int, path: Path) -> bool:
+    """Whether the path still leads to what the descriptor has open."""
+    try:
+        there = path.stat()
+    except OSError:
+        return False
+    here = os.fstat(descriptor)
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,11 @@ class Entry:
     facts: dict[str, str]
     digests: dict[str, str]
     _hold: _Hold | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is what is in its place, and not one that was made after it."""
+        return self._hold is None or self._hold.is_of(self.path)
 
     def file(self, name: str) -> Path:
         """The path of a file of this entry, after checking its content.
@@ -209,35 +220,49 @@ class Cache:
         return entry if hold.is_of(path) else None
 
     def make(
-        self, kind: Kind, key: str, what: str, fill: Callable[[Path], dict[str, str]]
+        self,
+        kind: Kind,
+        key: str,
+        what: str,
+        fill: Callable[[Path], dict[str, str]],
+        progress: Progress = lambda _: None,
     ) -> Entry:
-        """A new entry, in place of one of the same key. Call it under `building()`.
+        """The entry that is not there: made now, or by another process that was faster. One that is there
+        and is of no use has to be dropped before.
 
-        `fill` puts the files into a directory and returns facts about them.
+        `fill` puts the files into a directory and returns facts about them; `progress` is said whom this
+        waits for.
 
         Raises:
             MachineError: the disk is full or the cache cannot be written.
         """
         place = self.root / kind / key
-        with self._writable(), self._at_work() as work:
-            facts = fill(work)
-            digests = dict(_digests(work))
-            meta = {"what": what, "facts": facts, "digests": digests}
-            (work / _META).write_text(json.dumps(meta), encoding="utf-8")
-            work.chmod(0o755)
-            with self._moving():
-                self._take_away(place)
-                place.parent.mkdir(exist_ok=True)
-                work.rename(place)
-        entry = self.find(kind, key)
+        with self._making(kind, key, progress):
+            entry = self.find(kind, key)
+            if entry is not None:
+                return entry
+            with self._writable(), self._at_work() as work:
+                facts = fill(work)
+                digests = dict(_digests(work))
+                meta = {"what": what, "facts": facts, "digests": digests}
+                (work / _META).write_text(json.dumps(meta), encoding="utf-8")
+                work.chmod(0o755)
+                with self._moving():
+                    # One whose `entry.json` cannot be read.
+                    self._take_away(place)
+                    place.parent.mkdir(exist_ok=True)
+                    work.rename(place)
+            entry = self.find(kind, key)
         if entry is None:
             raise MachineError(f"{place} vanished while it was made.", "Try again.")
         return entry
 
-    def drop(self, kind: Kind, key: str) -> None:
-        """Takes an entry away. A process that has its files open keeps them."""
+    def drop(self, entry: Entry) -> None:
+        """Takes an entry away, unless another stands in its place by now. A process that has its files open
+        keeps them."""
         with self._moving():
-            self._take_away(self.root / kind / key)
+            if entry.stands:
+                self._take_away(entry.path)
 
     def _take_away(self, place: Path) -> None:
         if place.exists():
@@ -245,33 +270,39 @@ class Cache:
                 place.rename(doomed / place.name)
 
     @contextmanager
-    def building(self, progress: Progress, alone: Kind | None = None) -> Iterator[None]:
-        """Only one process at a time makes entries. Clears what a killed one left.
-
-        `alone`: entries of this kind take so long to make that nobody who makes others waits for them,
-        nor they for others.
-
-        Raises:
-            MachineError: the cache cannot be written.
-        """
-        with self._locked(f"lock-{alone}" if alone else "lock", progress):
-            self._clear()
-            yield
-
-    def _moving(self) -> AbstractContextManager[None]:
-        """Only one process at a time puts entries into their places or takes them away."""
-        return self._locked("lock-moving", lambda _: None)
+    def _making(self, kind: Kind, key: str, progress: Progress) -> Iterator[None]:
+        """Only one process at a time makes this entry. Clears what a killed one left."""
+        file = self.root / "locks" / kind / key
+        while True:
+            lock = self._lock_file(file)
+            try:
+                _await(lock, file, progress)
+                # Who had it before has taken the file away.
+                if _is_open(lock, file):
+                    self._clear()
+                    try:
+                        yield
+                    finally:
+                        file.unlink(missing_ok=True)
+                    return
+            finally:
+                os.close(lock)
 
     @contextmanager
-    def _locked(self, name: str, progress: Progress) -> Iterator[None]:
-        with self._writable():
-            self.root.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.root / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def _moving(self) -> Iterator[None]:
+        """Only one process at a time puts entries into their places or takes them away."""
+        file = self.root / "lock-moving"
+        lock = self._lock_file(file)
         try:
-            _await(lock, self.root / name, progress)
+            _await(lock, file, lambda _: None)
             yield
         finally:
             os.close(lock)
+
+    def _lock_file(self, file: Path) -> int:
+        with self._writable():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def listing(self) -> list[Listed]:
         """What is cached, last used first."""
@@ -286,7 +317,8 @@ class Cache:
             return [listed for listed in old if _is_free(listed.path)]
         if not old:
             return []
-        with self.building(lambda _: None), self._writable():
+        with self._writable():
+            self._clear()
             return [listed for listed in old if self._remove(listed)]
 
     def _remove(self, listed: Listed) -> bool:

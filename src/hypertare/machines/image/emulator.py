@@ -154,15 +154,10 @@ def build(
             build, which is told with the last lines of the log.
     """
     store, how = cache or Cache(), recipe()
-    known = None if again else _sound(store, how.key)
-    if known:
-        return known
-    with store.building(progress, "emulators"):
-        # Another process may have been faster.
-        entry = store.find("emulators", how.key)
-        if again and entry and "reason" in entry.facts:
-            store.drop("emulators", how.key)
-        return _sound(store, how.key) or _make(how, store, progress, sources)
+    entry = store.find("emulators", how.key)
+    if again and entry and "reason" in entry.facts:
+        store.drop(entry)
+    return _sound(store, how.key) or _make(how, store, progress, sources)
 
 
 def recipe() -> Recipe:
@@ -207,7 +202,7 @@ def _here(program: str) -> str:
 
 
 def _sound(cache: Cache, key: str) -> Emulator | None:
-    """As it was built; nothing where it is damaged.
+    """As it was built; nothing where it is not, or was damaged and is taken away.
 
     Raises:
         MachineError: it could not be built.
@@ -220,6 +215,7 @@ def _sound(cache: Cache, key: str) -> Emulator | None:
     try:
         entry.file(_PROGRAM)
     except DamagedError:
+        cache.drop(entry)
         return None
     return Emulator(entry)
 
@@ -236,12 +232,11 @@ class _DoesNotBuildError(Exception):
 
 
 def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> Emulator:
-    with cache.building(progress):
-        packages = fetch_all(
-            _PACKAGES, cache, progress, follow=lambda name: _FOLLOWED.fullmatch(name) is not None
-        )
-        original = _original(cache, progress, given)
-        stable = stable_releases.fetch(cache, progress, given)
+    packages = fetch_all(
+        _PACKAGES, cache, progress, follow=lambda name: _FOLLOWED.fullmatch(name) is not None
+    )
+    original = _original(cache, progress, given)
+    stable = stable_releases.fetch(cache, progress, given)
 
     def fill(place: Path) -> dict[str, str]:
         work = place / "work"
@@ -256,7 +251,9 @@ def _make(how: Recipe, cache: Cache, progress: Progress, given: Path | None) -> 
         (place / _PROGRAM).chmod(0o755)
         return {"compiler": how.compiler}
 
-    entry = cache.make("emulators", how.key, f"emulator of virtual time, {QEMU.name}", fill)
+    entry = cache.make(
+        "emulators", how.key, f"emulator of virtual time, {QEMU.name}", fill, progress
+    )
     if reason := entry.facts.get("reason"):
         raise _failure(reason, entry.path / _LOG)
     return Emulator(entry)
@@ -268,7 +265,7 @@ def _original(cache: Cache, progress: Progress, given: Path | None) -> Entry:
     try:
         entry.file(QEMU.file)
     except DamagedError:
-        cache.drop("sources", QEMU.key)
+        cache.drop(entry)
         entry = source.fetch(QEMU, cache, progress, given)
     return entry
 

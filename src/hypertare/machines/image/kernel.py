@@ -70,8 +70,6 @@ def find_source(asked: str, cache: Cache) -> KernelSource | None:
 def source(asked: str, cache: Cache, progress: Progress, refresh: bool) -> KernelSource:
     """The same, fetched from the distribution when it is not there; `refresh` asks for the newest.
 
-    Call it under `cache.building()`.
-
     Raises:
         MachineError, InputError: it cannot be had, or it is no kernel.
     """
@@ -97,7 +95,7 @@ def open_kernel(source: KernelSource, cache: Cache) -> Kernel | None:
 
 
 def make_kernel(source: KernelSource, cache: Cache, progress: Progress) -> Kernel:
-    """Unpacks the kernel where that makes it boot faster. Call it under `cache.building()`.
+    """Unpacks the kernel where that makes it boot faster.
 
     Raises:
         InputError: the file is no kernel.
@@ -109,7 +107,7 @@ def make_kernel(source: KernelSource, cache: Cache, progress: Progress) -> Kerne
         (place / name).write_bytes(data)
         return {"file": name, "release": release, "pvh": "yes" if name == "vmlinux" else "no"}
 
-    entry = cache.make("kernels", key_of(source), f"kernel {source.name}", fill)
+    entry = cache.make("kernels", key_of(source), f"kernel {source.name}", fill, progress)
     return Kernel(entry, entry.facts["release"], entry.facts["pvh"] == "yes")
 
 

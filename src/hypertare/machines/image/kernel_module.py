@@ -64,7 +64,7 @@ def find(name: str, source: KernelSource, cache: Cache) -> Built | None:
 
 
 def make(name: str, source: KernelSource, cache: Cache, progress: Progress) -> Built:
-    """Builds the module, or notes why it cannot be had. Call it under `cache.building()`."""
+    """Builds the module, or notes why it cannot be had."""
 
     def fill(place: Path) -> dict[str, str]:
         try:
@@ -74,15 +74,16 @@ def make(name: str, source: KernelSource, cache: Cache, progress: Progress) -> B
         return {}
 
     what = f"module {name} for {source.name}"
-    return Built(name, cache.make("modules", _key(name, source), what, fill))
+    return Built(name, cache.make("modules", _key(name, source), what, fill, progress))
 
 
-def sound(built: Built | None) -> Built | None:
-    """The module if its file is as it was made."""
+def sound(built: Built | None, cache: Cache) -> Built | None:
+    """The module if its file is as it was made; else it is taken away."""
     try:
         if built and built.reason is None:
             built.content()
-    except DamagedError:
+    except DamagedError as damage:
+        cache.drop(damage.entry)
         return None
     return built
 

@@ -68,7 +68,7 @@ def look_up(name: str) -> Package:
 
 
 def fetch(package: Package, cache: Cache, asked: str, progress: Progress) -> Entry:
-    """The package unpacked, as a cache entry. Call it under `cache.building()`.
+    """The package unpacked, as a cache entry.
 
     `asked` is what the user called it, noted so that it is found again without the lists.
 
@@ -76,10 +76,21 @@ def fetch(package: Package, cache: Cache, asked: str, progress: Progress) -> Ent
         MachineError: the download failed or was damaged; no room.
     """
     entry = cache.find("packages", package.key)
-    if entry is None or "depends" not in entry.facts:
-        entry = _unpack(package, cache, progress)
-    cache.make("names", _file_name(asked), f"{asked} is {entry.what}", lambda _: {"key": entry.key})
+    if entry is not None and "depends" not in entry.facts:
+        cache.drop(entry)
+        entry = None
+    entry = entry or _unpack(package, cache, progress)
+    _name(entry, asked, cache)
     return entry
+
+
+def _name(entry: Entry, asked: str, cache: Cache) -> None:
+    name = cache.find("names", _file_name(asked))
+    if name is not None:
+        if name.facts["key"] == entry.key:
+            return
+        cache.drop(name)
+    cache.make("names", _file_name(asked), f"{asked} is {entry.what}", lambda _: {"key": entry.key})
 
 
 def fetched(asked: str, cache: Cache) -> Entry | None:
@@ -118,7 +129,9 @@ def _unpack(package: Package, cache: Cache, progress: Progress) -> Entry:
         archive.unlink()
         return {"name": package.name, "version": package.version, "depends": package.depends}
 
-    return cache.make("packages", package.key, f"package {package.name} {package.version}", fill)
+    return cache.make(
+        "packages", package.key, f"package {package.name} {package.version}", fill, progress
+    )
 
 
 def _file_name(text: str) -> str:

@@ -234,7 +234,7 @@ def work(sets: Iterable[ProgramSet], sources: Sources) -> Iterator[cpio.Member]:
 
 
 def fetch_sources(sets: Sequence[ProgramSet], cache: Cache, progress: Progress) -> Sources:
-    """What the sets work on, fetched where it is not there. Call it under `cache.building()`.
+    """What the sets work on, fetched where it is not there.
 
     Raises:
         MachineError: something cannot be had.
@@ -285,7 +285,7 @@ def find(choice: Choice, cache: Cache) -> Programs | None:
 
 
 def fetch(choice: Choice, cache: Cache, progress: Progress, refresh: bool = False) -> Programs:
-    """The same, fetched where it is not there. Call it under `cache.building()`.
+    """The same, fetched where it is not there.
 
     Raises:
         MachineError: something cannot be had.

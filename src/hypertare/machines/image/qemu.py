@@ -73,7 +73,7 @@ def find(cache: Cache) -> Qemu | None:
 
 
 def fetch(cache: Cache, progress: Progress, refresh: bool = False) -> Qemu:
-    """The same, fetched where it is not there. Call it under `cache.building()`.
+    """The same, fetched where it is not there.
 
     Raises:
         MachineError: it cannot be had.

@@ -55,7 +55,7 @@ def find(source: Source, cache: Cache) -> Entry | None:
 
 
 def fetch(source: Source, cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
-    """The same, fetched where it is not there. Call it under `cache.building()`.
+    """The same, fetched where it is not there.
 
     `given`: a directory that may have it, too.
 
@@ -81,7 +81,7 @@ def _make(source: Source, cache: Cache, progress: Progress, given: Path | None) 
             )
         return {"name": source.name}
 
-    return cache.make("sources", source.key, f"source of {source.name}", fill)
+    return cache.make("sources", source.key, f"source of {source.name}", fill, progress)
 
 
 def archive(source: Source, entry: Entry) -> bytes:

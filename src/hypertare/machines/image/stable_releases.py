@@ -38,8 +38,7 @@ _DO = (
 
 
 def fetch(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
-    """The releases as files, from the cache or out of the distribution's changes. Call it under
-    `cache.building()`.
+    """The releases as files, from the cache or out of the distribution's changes.
 
     `given`: a directory that may have a file of changes, which then is taken.
 
@@ -47,8 +46,10 @@ def fetch(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
         MachineError: there are no changes to be had, or not with these releases in them.
     """
     known = cache.find("sources", _KEY)
-    if known is not None and _is_sound(known):
-        return known
+    if known is not None:
+        if _is_sound(known):
+            return known
+        cache.drop(known)
 
     def fill(place: Path) -> dict[str, str]:
         changes = _given(given) or _downloaded(place, progress)
@@ -58,7 +59,7 @@ def fetch(cache: Cache, progress: Progress, given: Path | None = None) -> Entry:
             (place / name).write_bytes(text)
         return {"name": NAME}
 
-    return cache.make("sources", _KEY, f"source of {NAME}", fill)
+    return cache.make("sources", _KEY, f"source of {NAME}", fill, progress)
 
 
 def _is_sound(entry: Entry) -> bool:

@@ -122,8 +122,6 @@ def fetch_all(
 ) -> list[Entry]:
     """The same, fetched where they are not there; `refresh` asks for the newest.
 
-    Call it under `cache.building()`.
-
     Raises:
         MachineError: one cannot be had.
     """

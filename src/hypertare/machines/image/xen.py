@@ -126,7 +126,7 @@ def find(cache: Cache) -> Xen | None:
 
 
 def fetch(cache: Cache, progress: Progress, refresh: bool = False) -> Xen:
-    """The same, fetched where it is not there. Call it under `cache.building()`.
+    """The same, fetched where it is not there.
 
     Raises:
         MachineError: the distribution has no Xen of this release, or it cannot be had.
