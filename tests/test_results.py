@@ -49,6 +49,32 @@ def test_a_page_of_an_older_emulator_says_so_in_its_first_lines(path: Path) -> N
     assert path.stem in builtin_names()
 
 
+@pytest.mark.parametrize(
+    "path", list(filter(results.is_kept, results.pages())), ids=lambda path: path.stem
+)
+def test_a_page_says_what_the_run_beside_it_found(path: Path) -> None:
+    """If this fails: `tools/results --again` writes the pages in today's words."""
+    folder, text = path.with_suffix(""), path.read_text(encoding="utf-8")
+    before = {file.name for file in folder.iterdir()}
+    document = results.written(folder)
+    assert text == results.noted(document.text, emulator.content())
+    assert len(document.text.split()) <= 1500
+    assert before == {"run.sqlite", *document.pictures} == {file.name for file in folder.iterdir()}
+    for picture in document.pictures:
+        assert f"]({path.stem}/{picture})" in text
+    content = (folder / "run.sqlite").read_bytes()
+    assert b"/tmp/" not in content and str(ROOT).encode() not in content
+
+
+def test_a_command_line_is_kept_without_the_places_of_its_machine() -> None:
+    assert results.without_places(["run", "cpus", "--out", "/a/b", "--quick"]) == [
+        "run",
+        "cpus",
+        "--quick",
+    ]
+    assert results.without_places(["run", "cpus", "--out"]) == ["run", "cpus"]
+
+
 def test_pages_are_told_by_their_emulator() -> None:
     assert not results.is_stale(page(TODAY), TODAY)
     assert results.is_stale(page(OLDER), TODAY)
@@ -89,7 +115,7 @@ def test_wrong_words_cost_nothing() -> None:
     for words in ([], ["cpus", "--stale"]):
         done = subprocess.run([sys.executable, TOOL, *words], capture_output=True, text=True)
         assert done.returncode == 2
-        assert "name one study, or give --stale or --note" in done.stderr
+        assert "name one study, or give --stale, --note or --again" in done.stderr
 
 
 def test_stale_pages_are_listed_with_how_long_they_take() -> None:

@@ -17,6 +17,7 @@ from hypertare.report import verdict
 from hypertare.report.colours import MODES, PARTS, TONES, of_levels
 from hypertare.report.every_trial import Column, EveryTrial
 from hypertare.report.model import CpuTime, EcdfPoint, Polls, Report, SeriesPoint
+from hypertare.report.tables.published import setting
 from hypertare.report.tables.totals import Bar
 from hypertare.report.translation import Part
 from hypertare.report.vega import (
@@ -35,7 +36,7 @@ from hypertare.report.vega import (
     until,
     values,
 )
-from hypertare.runs.summary import Estimate
+from hypertare.runs.summary import Estimate, Published
 from hypertare.workloads.responses import mark_of
 
 _SHAPES = {
@@ -310,6 +311,62 @@ def _total_pane(workload: str, bars: Sequence[Bar]) -> Spec:
         cross = {"size": 80, "strokeWidth": 2.5, "shape": "cross", "color": "#d1495b"}
         marks.append(mark("point", {**common, **at}, data=values(theirs), **cross))
     return sized(layers(*marks), height=30 * len(order), width=520)
+
+
+def published(found: Sequence[Published], report: Report) -> Spec:
+    """Ours as points with their intervals, theirs as crosses, in parts of the baseline's: a pane for each
+    workload and response.
+    """
+    shown = [one for one in found if one.ratio is not None]
+    panes = dict.fromkeys((str(one.cell["workload"]), one.response) for one in shown)
+    return {
+        "vconcat": [
+            _published_pane(
+                f"{workload}, {word(response)}, native is 1{_mark(report)}",
+                [
+                    one
+                    for one in shown
+                    if (one.cell["workload"], one.response) == (workload, response)
+                ],
+            )
+            for workload, response in panes
+        ],
+        "spacing": 18,
+    }
+
+
+def _published_pane(title: str, found: Sequence[Published]) -> Spec:
+    rows = [
+        {"name": setting(one), "whose": whose, "ratio": ratio, "low": low, "high": high}
+        for one in found
+        for whose, ratio, low, high in (
+            ("here", one.ratio, one.ratio_low or one.ratio, one.ratio_high or one.ratio),
+            ("published", one.published, one.published, one.published),
+        )
+    ]
+    order = list(dict.fromkeys(row["name"] for row in rows))
+    x = {"title": title, "scale": {"zero": False}, "axis": FEW_TICKS}
+    both = {
+        "y": field("name:N", sort=order, title=None, axis=name_axis(1)),
+        "color": colour("whose", {"here": "#2b6cb0", "published": "#d1495b"}),
+        "tooltip": [
+            *fields("name:N", "whose:N"),
+            *fields("ratio:Q", "low:Q", "high:Q", format=",.4~r"),
+        ],
+    }
+    shape = field("whose:N", scale=named({"here": "circle", "published": "cross"}), legend=LEGEND)
+    drawn = layers(
+        mark("rule", {**both, "x": field("low:Q", **x), "x2": until("high")}, size=1.5),
+        mark(
+            "point",
+            {**both, "x": field("ratio:Q", **x), "shape": shape},
+            size=70,
+            strokeWidth=2,
+            opacity=1,
+        ),
+        data=values(rows),
+    )
+    return sized(drawn, height=22 * len(order), width=520)
 
 
 def parts(found: Sequence[Part], unit: str, report: Report) -> Spec:

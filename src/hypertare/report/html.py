@@ -23,7 +23,7 @@ from hypertare.report import (
 from hypertare.report.every_trial import EveryTrial
 from hypertare.report.model import Failure, Report
 from hypertare.report.page import Chart
-from hypertare.report.tables import grid, noise, platforms, totals
+from hypertare.report.tables import grid, noise, platforms, published, totals
 from hypertare.report.tables.found import tables
 from hypertare.report.vega import Spec
 from hypertare.runs.summary import Estimate
@@ -138,6 +138,15 @@ def _plots(report: Report) -> Iterator[Chart]:
         shown = ((b.workload, b.name, b.part, figures.significant(b.ratio, 4)) for b in bars)
         note = f"{totals.FORM.note} Crosses: published ratios, each from measurements of one's own."
         yield Chart("totals-plot", "Against native", note, charts.totals(bars), head, tuple(shown))
+    if theirs := published.table(report.summary.published).rows:
+        yield Chart(
+            "published-plot",
+            published.FORM.name,
+            published.FORM.note,
+            charts.published(report.summary.published, report),
+            tuple(column.name for column in published.FORM.columns),
+            tuple(row.cells for row in theirs),
+        )
     for number, one in enumerate(plots.drawn(report)):
         yield Chart(f"plot{number}", one.plot.title, one.note, one.chart, one.head, one.rows)
 

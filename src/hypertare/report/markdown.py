@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from hypertare.base.units import human_duration
 from hypertare.base.words import word
-from hypertare.report import forest, plots, verdict
+from hypertare.report import charts, forest, pictures, plots, verdict
 from hypertare.report.forest import Forest
 from hypertare.report.model import Report
-from hypertare.report.tables import grid
+from hypertare.report.tables import grid, published
 from hypertare.report.tables.found import is_left_out, tables
 from hypertare.report.tables.table import Column, Table, text
+from hypertare.report.vega import Spec
 from hypertare.runs.summary import Estimate
 from hypertare.workloads.responses import meaning
 
 _BAR = 24
+_WORDS_OF_EVIDENCE = (None, 24, 16, 8)
+"""Of each claim in a short document: all that there are, and fewer where they do not fit."""
 _SPACE = "\u00a0"
 """Readers of Markdown would make one space of several."""
 
@@ -31,7 +35,78 @@ def render(report: Report, *, every: bool = False) -> str:
     return "\n".join(_lines(report, every)) + "\n"
 
 
-def _lines(report: Report, every: bool) -> Iterator[str]:
+@dataclass(frozen=True)
+class Document:
+    """Markdown, and the pictures that it shows, as SVG by the name of their file."""
+
+    text: str
+    pictures: dict[str, str]
+
+
+def brief(report: Report, run: str, most_words: int = 1500) -> Document:
+    """What a reader compares: the answer, the claims, what others published, the study's plots, and as many
+    of the tables as there is room for.
+
+    Args:
+        report: what to show.
+        run: where the run lies, as seen from the document; the pictures are expected there, too.
+        most_words: of the document; claims and how it was made are there in any case.
+    """
+    drawn = dict(_pictures(report))
+    figures: list[str] = []
+    for name, (title, note, _) in drawn.items():
+        figures += [
+            f"![{_text(title)}]({run}/{name}.svg)",
+            "",
+            f"*{_text(title)}. {_text(note)}*",
+            "",
+        ]
+    end = ["", "## How", "", *(f"- {_text(line)}" for line in _how(report)), ""]
+    end.append(
+        f"Everything else stands in the whole report: `hypertare report docs/results/{run} --all`, or "
+        "`--html FILE` for one with charts of each cell."
+    )
+    for evidence in _WORDS_OF_EVIDENCE:
+        start = [*_head(report), *_claims(report, evidence), *figures]
+        room = most_words - _words(start) - _words(end)
+        if room >= 0:
+            break
+    for part in _parts(report):
+        if (words := _words(part)) <= room:
+            room -= words
+            start += part
+    shown = {f"{name}.svg": pictures.svg(chart) for name, (_, _, chart) in drawn.items()}
+    return Document("\n".join([*start, *end]) + "\n", shown)
+
+
+def _pictures(report: Report) -> Iterator[tuple[str, tuple[str, str, Spec]]]:
+    """Name, title, note and chart of each."""
+    found = report.summary.published
+    if published.table(found).rows:
+        form = published.FORM
+        yield "published", (form.name, form.note, charts.published(found, report))
+    for number, one in enumerate(plots.drawn(report), 1):
+        yield f"figure-{number}", (one.plot.title, one.note, one.chart)
+
+
+def _parts(report: Report) -> Iterator[list[str]]:
+    """What goes into a short document if it has room for it, the most important first."""
+    for one in (*forest.of_levels(report), *forest.of_platforms(report)):
+        yield list(_forest(one))
+    marked = ((verdict.MARKS[said.tone], said.text) for said in report.remarks)
+    yield [f"- {mark} {_text(text)}" for mark, text in marked]
+    for table in (*grid.tables(report), *tables(report)):
+        if not is_left_out(table, report):
+            yield list(_found(table))
+    yield list(_warnings(report))
+    yield list(_cells(report))
+
+
+def _words(lines: Iterable[str]) -> int:
+    return sum(len(line.split()) for line in lines)
+
+
+def _head(report: Report) -> Iterator[str]:
     summary = report.summary
     yield f"# {_text(summary.study)}"
     yield ""
@@ -43,6 +118,10 @@ def _lines(report: Report, every: bool) -> Iterator[str]:
     for sentence in report.answers:
         yield f"**{verdict.MARKS[sentence.tone]} {_text(sentence.text)}**"
         yield ""
+
+
+def _lines(report: Report, every: bool) -> Iterator[str]:
+    yield from _head(report)
     yield from _claims(report)
     for one in (*forest.of_levels(report), *forest.of_platforms(report)):
         yield from _forest(one)
@@ -58,22 +137,36 @@ def _lines(report: Report, every: bool) -> Iterator[str]:
     for table in tables(report):
         if every or not is_left_out(table, report):
             yield from _found(table)
-    if report.warnings:
-        yield ""
-        yield "## Warnings"
-        yield ""
-        yield from (f"- {_text(warning)}" for warning in report.warnings)
+    yield from _warnings(report)
     yield from ("", "## How", "")
     yield from (f"- {_text(line)}" for line in _how(report))
 
 
-def _claims(report: Report) -> Iterator[str]:
+def _warnings(report: Report) -> Iterator[str]:
+    if report.warnings:
+        yield from ("", "## Warnings", "")
+        yield from (f"- {_text(warning)}" for warning in report.warnings)
+
+
+def _claims(report: Report, most_words: int | None = None) -> Iterator[str]:
+    """`most_words`: of the evidence of each."""
     if not report.summary.claims:
         return
     yield from ("## Claims", "")
-    claims = ((one.text, one.judgement, one.evidence) for one in report.summary.claims)
+    claims = (
+        (one.text, one.judgement, _cut(one.evidence, most_words)) for one in report.summary.claims
+    )
     yield from _grid((text("claim"), text("judgement"), text("evidence")), claims)
     yield ""
+
+
+def _cut(text: str, most_words: int | None) -> str:
+    words = text.split()
+    return (
+        text
+        if most_words is None or len(words) <= most_words
+        else " ".join([*words[:most_words], "…"])
+    )
 
 
 def _cells(report: Report) -> Iterator[str]:

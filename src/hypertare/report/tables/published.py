@@ -42,7 +42,7 @@ def rows(found: Sequence[Published]) -> Iterator[Row]:
         said.add(one.source)
         yield Row(
             (
-                _setting(one),
+                f"{one.cell['workload']} {setting(one)}",
                 word(one.response),
                 significant(one.published, 3),
                 significant(one.ratio, 3),
@@ -57,9 +57,9 @@ def workloads(found: Sequence[Published]) -> str:
     return verdict.workloads(one.cell for one in found)
 
 
-def _setting(one: Published) -> str:
-    left_out = ("workload", PROCESSOR)
-    return f"{one.cell['workload']} {verdict.setting(one.platform, one.cell, left_out)}"
+def setting(one: Published) -> str:
+    """What it is of, beside its workload and processor."""
+    return verdict.setting(one.platform, one.cell, ("workload", PROCESSOR))
 
 
 def _interval(one: Published) -> str:

@@ -1,0 +1,30 @@
+"""Charts as pictures, for documents that run no scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypertare.report import charts
+from hypertare.report.vega import Spec
+
+_CONFIG = charts.config("#1c2430", "#dfe4ea", "white")
+_WIDTH = 640
+"""Pixels of a chart that is as wide as its place in a page."""
+
+
+def svg(chart: Spec) -> str:
+    """The chart as an SVG file on white, its letters those of the reader's system."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg({**_sized(chart), "config": _CONFIG}))
+
+
+def _sized(part: Any) -> Any:
+    """The same with a width in pixels wherever it was that of its place."""
+    if isinstance(part, dict):
+        return {
+            name: _WIDTH if name == "width" and value == "container" else _sized(value)
+            for name, value in part.items()
+            if name != "usermeta"
+        }
+    return [_sized(one) for one in part] if isinstance(part, list) else part
