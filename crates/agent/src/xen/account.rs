@@ -3,8 +3,9 @@
 //!
 //! The sysctl getdomaininfolist and the domctl gettscinfo, through the kernel's /dev/xen/privcmd. Their
 //! layout belongs to one version of Xen's tool interface, which they name; another version refuses them
-//! with EACCES.
-//! Source: Xen 4.17, public/sysctl.h, public/domctl.h, and the kernel's uapi/xen/privcmd.h.
+//! with EACCES. And VCPUOP_get_runstate_info, which a domain may ask of its own virtual CPUs alone.
+//! Source: Xen 4.17, public/sysctl.h, public/domctl.h, public/vcpu.h, and the kernel's
+//! uapi/xen/privcmd.h.
 
 use std::fs::File;
 use std::io;
@@ -13,6 +14,10 @@ use std::os::fd::AsRawFd;
 use anyhow::{Context, Result, bail};
 use hypertare_plan::TscMode;
 
+use super::DRIVER_DOMAIN;
+
+const HYPERVISOR_VCPU_OP: u64 = 24;
+const GET_RUNSTATE_INFO: u64 = 4;
 const HYPERVISOR_SYSCTL: u64 = 35;
 const HYPERVISOR_DOMCTL: u64 = 36;
 const GET_DOMAIN_INFO_LIST: u32 = 6;
@@ -80,6 +85,17 @@ struct DomainInfo {
     arch_emulation_flags: u32,
     pad3: u32,
 }
+
+/// struct vcpu_runstate_info: `times` in ns, by state.
+#[repr(C)]
+struct Runstate {
+    state: i32,
+    entered_ns: u64,
+    times: [u64; 4],
+}
+
+/// RUNSTATE_runnable: ready to run, and on no CPU.
+const RUNNABLE: usize = 1;
 
 /// One page that the hypervisor may read and write.
 struct Page(*mut libc::c_void);
@@ -177,6 +193,21 @@ pub fn tsc_mode(domain: u32) -> Result<TscMode> {
     }
 }
 
+/// Time in which virtual CPUs of this driver domain were ready to run while Xen ran others, in ns.
+///
+/// # Errors
+/// As [`state`].
+pub fn own_wait_ns() -> Result<u64> {
+    let own = info(DRIVER_DOMAIN)?.context("the driver domain is not there")?;
+    let answer = Page::new()?;
+    (0..=own.max_vcpu_id).try_fold(0, |waited, vcpu| {
+        let arguments = [GET_RUNSTATE_INFO, u64::from(vcpu), answer.0 as u64, 0, 0];
+        call(HYPERVISOR_VCPU_OP, arguments)?;
+        // SAFETY: the page is mapped, larger than a `Runstate`, which the hypervisor has written there.
+        Ok(waited + unsafe { answer.0.cast::<Runstate>().read() }.times[RUNNABLE])
+    })
+}
+
 /// A hypercall, whose arguments point into pages that live as long as it takes.
 fn call(op: u64, arguments: [u64; 5]) -> Result<()> {
     let privcmd = File::options().read(true).write(true).open("/dev/xen/privcmd");
@@ -236,6 +267,8 @@ mod tests {
         assert_eq!(offset_of!(Sysctl, max_domains), 12);
         assert_eq!(offset_of!(Sysctl, buffer), 16);
         assert_eq!(offset_of!(Sysctl, num_domains), 24);
+        assert_eq!(offset_of!(Runstate, times), 16);
+        assert_eq!(size_of::<Runstate>(), 48);
         assert_eq!(size_of::<Domctl>(), 16 + 128);
         assert_eq!(offset_of!(Domctl, tsc_mode), 16);
         assert_eq!(offset_of!(Domctl, elapsed_ns), 32);
