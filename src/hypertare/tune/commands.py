@@ -133,7 +133,7 @@ _XL_TSC = {"native": "native", "emulate": "always_emulate", "default": "default"
 
 
 def _tsc(change: Change) -> Entry:
-    """xl.cfg(5) has the words; libvirt has others for other modes."""
+    """In the words of xl.cfg(5)."""
     new, was = (_XL_TSC.get(mode, mode) for mode in (change.new, change.was))
     return Entry(
         "host",
