@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,11 @@ budget = 14
 """
 
 
+OVER = VIRTUAL.replace("blocks_per_boot = 1", "blocks_per_boot = 4").replace(
+    "[design]", '[factors]\n"sut.memory" = ["192M", "256M"]\n[design]'
+)
+
+
 def found(folder: Path) -> Any:
     return json.loads((folder / "tune.json").read_text())
 
@@ -85,6 +91,41 @@ def test_in_virtual_time_a_tuning_repeats_for_any_number_of_jobs(lab: Lab) -> No
     falsify(min((lab.home / "cache" / "virtual").iterdir()))
     differs = lab.run("tune", study, "--fresh")
     assert differs.status == 5, differs.said
+
+
+@pytest.mark.guest
+def test_each_level_is_tuned_and_the_law_is_confirmed_between_them(lab: Lab) -> None:
+    """Whatever the memory is, a full share is best: a constant."""
+    study = lab.study(OVER)
+    ran = lab.run("tune", study, "--over", "sut.memory", "--out", "whole")
+    assert ran.status == 0, ran.said
+    whole = json.loads((lab.work / "whole" / "over.json").read_text())
+    assert whole["complete"] and whole["asked"]["confirm"] == 224 << 20
+    share = {"workloads.work.share": "100%"}
+    assert [one["found"]["recommendation"] for one in whole["tuned"]] == [share, share]
+    assert [law["law"] for law in whole["laws"] if law["preferred"]] == ["constant"]
+    fresh = whole["confirmed"]["found"]
+    assert fresh["recommendation"] == share and fresh["confirmation"]["gain"] > 0.5
+    assert fresh["confirmation"]["search_gain"] is None and not fresh["looks"]
+    assert (lab.work / "whole" / "1-sut.memory=192M" / "report.html").is_file()
+    assert "workloads.work.share = w with w = 1.0 predicts best" in ran.out.replace("\n", " ")
+    shown = lab.run("report", "whole", "--html", "again.html")
+    assert shown.status == 0, shown.said
+    assert (lab.work / "again.html").read_text() == (lab.work / "whole" / "report.html").read_text()
+
+    taken = lab.run("tune", study, "--over", "sut.memory", "--out", "whole")
+    assert taken.status == 2 and "is not empty" in taken.said
+    # What it had when it was killed after the first level: it goes on, and finds the same.
+    (lab.work / "whole").rename(lab.work / "half")
+    for folder in ("2-sut.memory=256M", "confirm-sut.memory=234881024"):
+        shutil.rmtree(lab.work / "half" / folder)
+    (lab.work / "half" / "over.json").write_text(
+        json.dumps({**whole, "complete": False, "tuned": [], "laws": [], "confirmed": None})
+    )
+    resumed = lab.run("tune", "--resume", "--out", "half")
+    assert resumed.status == 0, resumed.said
+    again = json.loads((lab.work / "half" / "over.json").read_text())
+    assert again["laws"] == whole["laws"] and again["verdict"] == whole["verdict"]
 
 
 @pytest.mark.guest

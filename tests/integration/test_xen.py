@@ -92,6 +92,10 @@ def test_guests_work_at_once_and_are_accounted_for(told: Boot) -> None:
     assert sum(one["values"]["cpu_s"] for one in outside.values()) < 1.01 * max(
         one["elapsed_s"] for one in outside.values()
     )
+    # While they sent, the driver domain had to wait; of guests Xen does not say it.
+    assert 0 < outside["host"]["values"]["wait_s"] < outside["host"]["elapsed_s"]
+    assert all("wait_s" not in outside[guest]["values"] for guest in ("guest1", "guest2"))
+    assert {ready["tsc"] for ready in told.of("node") if ready["node"] != "host"} == {"native"}
     assert told.records[-1]["record"] == "teardown"
 
 
@@ -215,6 +219,7 @@ platforms = ["native", "xen"]
 memory = "112M"
 nic = "e1000"
 scheduler = "credit2"
+tsc = "emulate"
 [emulated]
 shift = 2
 [workloads.stream]
@@ -240,8 +245,8 @@ def test_bridge_or_route_is_a_factor_and_read_back_as_is_the_scheduler(lab: Lab)
     assert {row[5] for row in trials(lab.home / "run")} == {"ok"}, trials(lab.home / "run")
     found = summary(lab.home / "run")
     states = [state for state in found["platforms"] if state["platform"] == "xen"]
-    seen = {(state["joined"], state["scheduler"]) for state in states}
-    assert seen == {("bridge", "credit2"), ("route", "credit2")}
+    seen = {(state["joined"], state["scheduler"], state["tsc"]) for state in states}
+    assert seen == {("bridge", "credit2", "emulate"), ("route", "credit2", "emulate")}
     # Each cell has its own baseline, which does not know of it.
     cells = [
         one["cell"]["bench.driver"]

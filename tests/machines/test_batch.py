@@ -396,6 +396,19 @@ def virtual_cpus(batch: Batch) -> dict[str, tuple[int, tuple[int, ...]]]:
     return {node.name: (node.kind.cpus, node.cpus) for node in domains}
 
 
+def test_how_the_counter_is_read_is_a_guest_s_and_no_other_s() -> None:
+    for mode in ("native", "emulate", "default"):
+        xen, plain = of_four(f"tsc = '{mode}'")
+        domains = [node.kind for node in xen.bench.nodes if isinstance(node.kind, plan.Domain)]
+        assert domains and all(domain.tsc == mode for domain in domains)
+        assert plain.machine == of_four()[1].machine
+    with pytest.raises(InputError, match=r"sut\.tsc"):
+        of_four("tsc = 'sometimes'")
+    native = XEN.replace('"xen", ', "").replace('nic = "e1000"', "tsc = 'native'")
+    with pytest.raises(InputError, match=r"sut\.tsc is of the platform xen"):
+        StudyFile(native, "xen.toml").study()
+
+
 def test_xen_s_domains_share_all_cpus_unless_the_driver_domain_has_some_for_itself() -> None:
     xen, plain = of_four()
     assert virtual_cpus(xen) == {"xen1-1": (4, ()), "xen1-2": (4, ())}

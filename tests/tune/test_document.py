@@ -1,26 +1,38 @@
-"""`tune.json`: its schema is in step with the types. Renew it: `python -m tests.tune.test_document`."""
+"""`tune.json` and `over.json`: their schemas are in step with the types. Renew them:
+`python -m tests.tune.test_document`.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import pytest
+
 from hypertare.findings.tuning import Tuning
+from hypertare.findings.tuning_over import TuningOver
+from hypertare.runs.part import Part
 
-SCHEMA = Path(__file__).parents[2] / "schema" / "tune.schema.json"
+FOLDER = Path(__file__).parents[2] / "schema"
+SCHEMAS: dict[str, type[Part]] = {
+    "tune.schema.json": Tuning,
+    "tune-over.schema.json": TuningOver,
+}
 
 
-def made() -> dict[str, object]:
+def made(name: str) -> dict[str, object]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "hypertare/tune.schema.json",
-        **Tuning.model_json_schema(mode="serialization"),
+        "$id": f"hypertare/{name}",
+        **SCHEMAS[name].model_json_schema(mode="serialization"),
     }
 
 
-def test_the_schema_is_in_step() -> None:
-    assert json.loads(SCHEMA.read_text()) == made()
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_schema_is_in_step(name: str) -> None:
+    assert json.loads((FOLDER / name).read_text()) == made(name)
 
 
 if __name__ == "__main__":
-    SCHEMA.write_text(json.dumps(made(), indent=2) + "\n")
+    for schema in SCHEMAS:
+        (FOLDER / schema).write_text(json.dumps(made(schema), indent=2) + "\n")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypertare.design.design import numbered
 from hypertare.design.trials import PlannedTrial
 from hypertare.findings.outcome import outcome
-from hypertare.protocol.records import Record
+from hypertare.protocol.records import ProbeValues, Record
 from hypertare.runs.store import Store
 from hypertare.workloads import guests, responses, streams_at_once
 from hypertare.workloads.line_share import OF_LINE
@@ -46,6 +46,18 @@ def test_the_published_trial() -> None:
     assert values["outside_cpu"] == pytest.approx(2 * 0.2765)
     assert values["machine_cpu"] == pytest.approx(2 * (0.2765 + 0.4724))
     assert values["retransmits"] == 8
+
+
+def test_how_long_the_driver_domain_waits_is_xen_s_to_say() -> None:
+    records = [
+        record.model_copy(update={"values": {**record.values, "wait_s": 0.5}})
+        if isinstance(record, ProbeValues) and record.node == "host"
+        else record
+        for record in four()
+    ]
+    values = responses.measure("stream", "xen", XEN, records)
+    assert values["driver_wait_share"] == pytest.approx(0.25)
+    assert "driver_wait_share" not in responses.measure("stream", "xen", XEN, four())
 
 
 def test_each_guest_has_its_own_values() -> None:

@@ -57,6 +57,20 @@ pub enum Scheduler {
     Credit2,
 }
 
+/// What a guest of Xen gets when it reads the time-stamp counter (`tsc_mode` of xl.cfg(5)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TscMode {
+    /// The machine's counter.
+    #[default]
+    Native,
+    /// A count that Xen makes: every reading traps.
+    Emulate,
+    /// Xen's choice: the machine's counter where that is invariant, else as `emulate`.
+    Default,
+}
+
 /// One endpoint. Its name is unique on the bench.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -165,6 +179,9 @@ pub struct Domain {
     /// Of the scheduler, 1 to 65535; the hypervisor's default when absent.
     #[serde(default)]
     pub weight: Option<u32>,
+    /// How it reads the time-stamp counter.
+    #[serde(default)]
+    pub tsc: TscMode,
     /// Kernel in the driver domain's file system; uncompressed it is built into memory fastest.
     #[cfg_attr(feature = "schema", schemars(with = "Path"))]
     pub kernel: PathBuf,

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Accelerator, Datapath, Knob, LinkKind, Paging, Probe, Purpose, Scheduler, VirtualCpus,
+    Accelerator, Datapath, Knob, LinkKind, Paging, Probe, Purpose, Scheduler, TscMode, VirtualCpus,
 };
 
 /// Measured quantities by name. Names and units: `hypertare-agent values`.
@@ -142,6 +142,9 @@ pub struct NodeReady {
     pub joined: Option<LinkKind>,
     #[serde(default)]
     pub scheduler: Option<Scheduler>,
+    /// How it reads the time-stamp counter, as Xen says; guests of Xen only.
+    #[serde(default)]
+    pub tsc: Option<TscMode>,
     /// Its virtual CPUs, and the machine's that they may run on; guests of Xen, and those that are bound.
     #[serde(default)]
     pub placed: Option<VirtualCpus>,

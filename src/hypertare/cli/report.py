@@ -14,6 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from hypertare.findings.tuning import Tuning
+    from hypertare.findings.tuning_over import TuningOver
     from hypertare.report.model import Report
     from hypertare.runs.summary import Summary
 
@@ -90,6 +91,8 @@ def report(
     if format is Format.table and (tuning := _tuning(run)) is not None:
         _show_tuning(tuning, html)
         return
+    if format is Format.table and _show_tuning_over(run, html):
+        return
     references = _levels("--baseline-level", baseline_level or [])
     whole = _levels("--cell", cell or [])
     if whole and html is None:
@@ -103,7 +106,9 @@ def report(
         _print(found, format, every)
 
 
-def _write_page(pages: Any, found: Report | Tuning, html: Path, **settings: Any) -> None:
+def _write_page(
+    pages: Any, found: Report | Tuning | TuningOver, html: Path, **settings: Any
+) -> None:
     """`pages` is the module that draws them."""
     from hypertare.cli import outputs
 
@@ -145,6 +150,26 @@ def _show_tuning(found: Tuning, html: Path | None) -> None:
         _write_page(tuning_html, found, html)
     if not outputs.is_stdout(html):
         show(found)
+
+
+def _show_tuning_over(run: Path, html: Path | None) -> bool:
+    """Whether a directory holds a tuning of several levels, which is shown then."""
+    from hypertare.tune import OVER_FILE
+
+    if not (run / OVER_FILE).is_file():
+        return False
+    from hypertare.cli import outputs
+    from hypertare.report import tuning_over
+    from hypertare.tune.over import read
+
+    found = read(run)
+    if found is None:
+        return False
+    if html is not None:
+        _write_page(tuning_over, found, html)
+    if not outputs.is_stdout(html):
+        tuning_over.show(found)
+    return True
 
 
 def _levels(option: str, asked: Sequence[str]) -> dict[str, str]:

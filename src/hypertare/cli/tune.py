@@ -31,11 +31,25 @@ from hypertare.cli.verb import AS_IT_IS
 
 if TYPE_CHECKING:
     from hypertare.study import StudyFile
+    from hypertare.tune.over import Sweep
     from hypertare.tune.session import Prepared
 
 
 def complete_goal(incomplete: str) -> list[str]:
     return [goal for goal in ("goodput", "cpu", "balance") if goal.startswith(incomplete)]
+
+
+def complete_factor(context: typer.Context, incomplete: str) -> list[str]:
+    """The factors of the study that was named before."""
+    from hypertare.base.errors import InputError
+    from hypertare.study import find
+
+    words = context.params.get("words") or []
+    try:
+        factors = find(words[0]).study().factors if words else {}
+    except InputError:
+        return []
+    return [factor for factor in factors if factor.startswith(incomplete)]
 
 
 def tune(
@@ -73,6 +87,25 @@ def tune(
             "--from",
             metavar="RUN",
             help="A run of the study, whose cells the search then knows from the start.",
+            show_default=False,
+        ),
+    ] = None,
+    over: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FACTOR[=LEVELS]",
+            help="A tuning for each level of a factor of the study (sut.guests=1,2,4,8; by itself: the "
+            "study's levels), and the law that the best settings follow.",
+            autocompletion=complete_factor,
+            show_default=False,
+        ),
+    ] = None,
+    confirm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FACTOR=LEVEL",
+            help="With --over: where that law is confirmed by fresh trials (default: in the middle of the "
+            "widest gap between levels).",
             show_default=False,
         ),
     ] = None,
@@ -127,9 +160,12 @@ def tune(
 
     hypertare tune my-factorial.toml --from last
 
+    hypertare tune scheduler-weights --over sut.guests=1,2,4,8
+
     hypertare tune --resume --out hypertare-runs/tcp-knobs-tune-20260101-120000
     """
     from hypertare.base import paths
+    from hypertare.cli import tune_over
     from hypertare.cli.progress import Watch
     from hypertare.cli.report import drawing
     from hypertare.engine.manner import Manner
@@ -141,11 +177,27 @@ def tune(
     from hypertare.runs.store import Store
     from hypertare.study import put
     from hypertare.tune import FILE_NAME
+    from hypertare.tune import over as sweeps
     from hypertare.tune import session as tuning
+
+    def go_over(sweep: Sweep, folder: Path | None) -> None:
+        first = sweep.parts[0].prepared.run
+        manner = Manner(jobs, fresh, Permissions(allow_module_reload, allow_huge_pages))
+        checked = manner.checked(first)
+        if dry_run:
+            tune_over.show_plan(sweep, json)
+            return
+        folder = folder or new_folder(f"{first.study.name}-tune-over", paths.runs_dir())
+        tune_over.run(sweep, folder, checked, json)
 
     if resume:
         changes = {"--set": set_, "--quick": quick, "--seed": seed is not None}
         refuse_changes(changes | {"--goal": goal, "--budget": budget, "--from": from_})
+        refuse_changes({"--over": over, "--confirm": confirm})
+        begun = sweeps.read(out) if out is not None else None
+        if out is not None and begun is not None:
+            go_over(sweeps.restored(out, begun), out)
+            return
         file, seed = interrupted_study(words[0] if words else None, out, "tune")
         assert out is not None, "interrupted_study refuses that"
         tuning.check_is_tuning(out)
@@ -174,6 +226,14 @@ def tune(
         _override(file, set_ or [], quick, goal, budget)
         if from_ is not None:
             put(file.raw, "tune.known", str(kept.find(from_).resolve()), "--from")
+        if over is not None:
+            _refuse_beside_over({"--from": from_})
+            if out is not None:
+                sweeps.check_vacant(out)
+            asked = sweeps.asked(file, over, confirm, 1 if seed is None else seed)
+            go_over(sweeps.prepare(file, asked), out)
+            return
+        _refuse_without_over(confirm)
     prepared = tuning.prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
     manner = Manner(jobs, fresh, allow).checked(prepared.run)
@@ -254,6 +314,26 @@ def _refuse_without_command(given: Mapping[str, object]) -> None:
         raise InputError(
             f"{named[0]} says more of a command, and none is given.",
             "Give it after --: hypertare tune -- make. A study says such things itself.",
+        )
+
+
+def _refuse_beside_over(given: Mapping[str, object]) -> None:
+    from hypertare.base.errors import InputError
+
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{option} is of one tuning, and --over makes several.", f"Leave {option} out."
+            )
+
+
+def _refuse_without_over(confirm: str | None) -> None:
+    from hypertare.base.errors import InputError
+
+    if confirm is not None:
+        raise InputError(
+            f"--confirm {confirm}: it says where the law of --over is confirmed, and there is none.",
+            "Say over which factor: --over sut.guests=1,2,4,8",
         )
 
 

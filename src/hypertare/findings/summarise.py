@@ -484,6 +484,7 @@ def _states(records: Sequence[Record], meta: Meta) -> Iterator[PlatformState]:
             sidecore=ready[node].sidecore if node in ready else (),
             joined=ready[node].joined if node in ready else None,
             scheduler=ready[node].scheduler if node in ready else None,
+            tsc=ready[node].tsc if node in ready else None,
             placed=_placed(ready[node].placed) if node in ready else None,
             driver=_placed(ready[node].driver) if node in ready else None,
             clocksource=hello.clocksource,

@@ -89,7 +89,7 @@ class Confirmation(Part):
 
     `gain` is the goal's: of throughput, of CPU (less is a gain), or for `balance` the geometric mean
     of both, a ratio - 1, positive for better, and `by_block` that of each block. `search_gain` is
-    what the search had promised.
+    what the search had promised; there is none where a law, and no search, chose the setting.
     """
 
     setting: dict[str, Level]
@@ -99,7 +99,7 @@ class Confirmation(Part):
     high: float | None
     confidence: float
     threshold: float
-    search_gain: float
+    search_gain: float | None
     by_block: tuple[float, ...]
     confirmed: bool
     changes: tuple[Change, ...]

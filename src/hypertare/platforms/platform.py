@@ -28,7 +28,8 @@ class NodeInputs:
 
     `boots_from`: a kernel and an initramfs, where one boots; `reach`: the words by which a machine that was
     there is reached. `inner_seed` is that of an emulated machine which the node is a guest of, and
-    `injects_once` says that its processor gives a guest an interrupt once.
+    `injects_once` says that its processor gives a guest an interrupt once; `tsc` is how a guest of Xen
+    reads the time-stamp counter.
     """
 
     cpus: int
@@ -41,6 +42,7 @@ class NodeInputs:
     shared_memory: int | None = None
     inner_seed: int | None = None
     injects_once: bool = False
+    tsc: plan.TscMode = "native"
 
     @property
     def kernel(self) -> Path:

@@ -34,7 +34,7 @@ class Xen(Platform):
     least_memory = LEAST_DOMAIN_MEMORY
     least_memory_of = "a guest of Xen"
     hypervisor_settings = frozenset(
-        {"scheduler", "driver_memory", "driver_cpus", "guest_cpus", "pinning"}
+        {"scheduler", "driver_memory", "driver_cpus", "guest_cpus", "pinning", "tsc"}
     )
     under_hypervisor = True
     weighted_by = "hypervisor"
@@ -59,6 +59,7 @@ class Xen(Platform):
             initramfs=inputs.initramfs,
             kernel_args=(*_ARGUMENTS, *inputs.settings.kernel_args),
             boot_limit_s=inputs.boot_limit_s,
+            tsc=inputs.tsc,
         )
 
 

@@ -32,6 +32,13 @@ class Outside(ProbeKind):
         Response(
             "driver_cpu_share", "share", "lower", "share of one CPU that the driver domain took"
         ),
+        Response(
+            "driver_wait_share",
+            "share",
+            "lower",
+            "time in which virtual CPUs of the driver domain had work and waited for a CPU, as a share of "
+            "the phase (of two that wait throughout, 2); Xen's only",
+        ),
     )
 
     def measure(self, phase: Phase, platform: str, nodes: Sequence[str]) -> Found:
@@ -63,7 +70,12 @@ class Outside(ProbeKind):
         """
         if find(platform).under_hypervisor:
             used = phase.probe(HOST, self.name, "cpu_s")
-            return {"driver_cpu": used, "driver_cpu_share": phase.rate(HOST, self.name, used)}
+            waited = phase.probe(HOST, self.name, "wait_s")
+            return {
+                "driver_cpu": used,
+                "driver_cpu_share": phase.rate(HOST, self.name, used),
+                "driver_wait_share": phase.rate(HOST, self.name, waited),
+            }
         if not _has_driver_group(platform, phase):
             return {}
         asked = [node for node in nodes if (node, self.name) in phase.probes]

@@ -116,6 +116,14 @@ class GuestSettings(Seam):
     """A thread of QEMU's own serves its disk; else QEMU's main one, which serves all else too."""
 
 
+TscMode = Literal["native", "emulate", "default"]
+"""What a guest of Xen gets when it reads the time-stamp counter (`tsc_mode` of xl.cfg(5)).
+`native`: The machine's counter.
+`emulate`: A count that Xen makes: every reading traps.
+`default`: Xen's choice: the machine's counter where that is invariant, else as `emulate`.
+"""
+
+
 class Host(Seam):
     """A process in the bench's own network namespace, which owns the bridges: the native baseline."""
 
@@ -160,6 +168,8 @@ class Domain(Seam):
     """Bytes of guest memory."""
     weight: int | None = None
     """Of the scheduler, 1 to 65535; the hypervisor's default when absent."""
+    tsc: TscMode = "native"
+    """How it reads the time-stamp counter."""
     kernel: Path
     """Kernel in the driver domain's file system; uncompressed it is built into memory fastest."""
     initramfs: tuple[Path, ...]

@@ -18,6 +18,7 @@ from hypertare.protocol.plan import (
     ProbeName,
     Purpose,
     Scheduler,
+    TscMode,
     VirtualCpus,
 )
 from hypertare.protocol.seam import Seam
@@ -112,6 +113,8 @@ class NodeReady(Seam):
     only.
     """
     scheduler: Scheduler | None = None
+    tsc: TscMode | None = None
+    """How it reads the time-stamp counter, as Xen says; guests of Xen only."""
     placed: VirtualCpus | None = None
     """Its virtual CPUs, and the machine's that they may run on; guests of Xen, and those that are
     bound.

@@ -32,7 +32,7 @@ def show(found: Tuning, console: Console | None = None) -> None:
     for step in found.steps:
         console.print()
         # Commands are not broken, however narrow the terminal is, so that they can be copied.
-        for line in _step(step):
+        for line in step_lines(step):
             console.print(line, soft_wrap=True)
 
 
@@ -55,7 +55,8 @@ def _parts(found: Tuning) -> Iterator[RenderableType]:
         yield Fitting(one, unsure="dim")
 
 
-def _step(step: Step) -> Iterator[Text]:
+def step_lines(step: Step) -> Iterator[Text]:
+    """A step as lines of a terminal."""
     yield Text(plain(f"{step.knob} = {level_text(step.level)} ({WHERE[step.where]})"), style="bold")
     for title, words in lines(step):
         for number, line in enumerate(words):

@@ -151,8 +151,12 @@ def confirmation(found: Tuning) -> Spec:
         "low": 100 * low,
         "high": 100 * high,
     }
-    promised = {"who": "promised", "value": 100 * confirmed.search_gain}
-    order = [mean["who"], "each block", promised["who"]]
+    promised = [
+        {"who": "promised", "value": 100 * gain}
+        for gain in (confirmed.search_gain,)
+        if gain is not None
+    ]
+    order = [mean["who"], "each block", *(one["who"] for one in promised)]
     title = f"gain, %{mark_of(found.clock)}"
     y = field("who:N", sort=order, title=None, axis=charts.name_axis())
     x = field("value:Q", title=title, axis=FEW_TICKS)
@@ -163,7 +167,7 @@ def confirmation(found: Tuning) -> Spec:
         mark("rule", ends, size=3, color=TONES["gains"]),
         mark("tick", {"x": x, "y": y}, thickness=3, size=22, color=TONES["gains"]),
         _dots(blocks, x, y, _VIOLET),
-        _dots([promised], x, y, _OCHRE),
+        _dots(promised, x, y, _OCHRE),
         data=values([mean]),
     )
     return sized(drawn, height=3 * _ROW)

@@ -405,6 +405,13 @@ class PlatformState(Part):
     scheduler: Annotated[
         str | None, means("the hypervisor's: `credit` or `credit2`; guests of Xen only")
     ] = None
+    tsc: Annotated[
+        str | None,
+        means(
+            "how it reads the time-stamp counter, as Xen says: `native`, `emulate` or `default`; "
+            "guests of Xen only"
+        ),
+    ] = None
     placed: Annotated[
         Placement | None,
         means(

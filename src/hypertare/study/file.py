@@ -81,7 +81,7 @@ class StudyFile:
                     f"--set {assignment}: this is no assignment.",
                     "Write for example --set sut.cpus=2 or --set sut.platforms=native,guest.",
                 )
-            path, found = path.strip(), _toml_value(value.strip())
+            path, found = path.strip(), toml_value(value.strip())
             if path == "sut.platform":
                 path, found = "sut.platforms", [BASELINE, found]
             _set(self.raw, path, found, f"--set {assignment}")
@@ -89,7 +89,7 @@ class StudyFile:
             if isinstance(found, str):
                 texts[path] = found
         for path in _wanted_as_lists(self.raw) & texts.keys():
-            parts = [_toml_value(part.strip()) for part in texts[path].split(",")]
+            parts = [toml_value(part.strip()) for part in texts[path].split(",")]
             _set(self.raw, path, parts, f"--set {path}={texts[path]}")
 
     def study(self) -> Study:
@@ -282,7 +282,7 @@ def _wanted_as_lists(raw: dict[str, Any]) -> set[str]:
     return set()
 
 
-def _toml_value(text: str) -> object:
+def toml_value(text: str) -> object:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):

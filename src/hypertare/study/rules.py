@@ -609,6 +609,15 @@ def _driver_leaves_cpus(study: Study) -> None:
         )
 
 
+def counter_is_read_by_guests(study: Study) -> None:
+    """How the time-stamp counter is read can be set of guests that a hypervisor gives one."""
+    if "tsc" not in study.sut.model_fields_set and "sut.tsc" not in study.factors:
+        return
+    if not any("tsc" in platform.hypervisor_settings for platform in study.platforms):
+        names = _those(lambda platform: "tsc" in platform.hypervisor_settings, "' or '")
+        raise ValueError(f"sut.tsc is of the platform {names}: add '{names}' to sut.platforms")
+
+
 def settings_fit_the_guests(study: Study) -> None:
     """What is set of guests goes together, and there are guests."""
     sut = study.sut
@@ -790,6 +799,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     walks_can_be_joined,
     routing_can_be_had,
     cpus_are_shared_out,
+    counter_is_read_by_guests,
     workloads_fit_the_nodes,
     interrupts_fit_the_cpus,
     guests_fit,

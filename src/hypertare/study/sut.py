@@ -13,7 +13,7 @@ from hypertare.machine_kinds.registry import KINDS as MACHINES
 from hypertare.machine_kinds.registry import USUAL
 from hypertare.platforms.guest_settings import OF_HYPERVISOR, GuestSettings
 from hypertare.platforms.registry import BASELINE, PlatformName
-from hypertare.protocol.plan import NicModel, Scheduler
+from hypertare.protocol.plan import NicModel, Scheduler, TscMode
 from hypertare.study.programs import SETS as PROGRAM_SETS
 from hypertare.study.programs import is_own
 
@@ -22,7 +22,7 @@ Network = Literal["none", "host"]
 
 MOST_GUESTS = 64
 OF_GUESTS = frozenset(
-    f"sut.{key}" for key in (*OF_HYPERVISOR, "guest_cpus", "driver_cpus", "pinning")
+    f"sut.{key}" for key in (*OF_HYPERVISOR, "guest_cpus", "driver_cpus", "pinning", "tsc")
 )
 """What a guest's host is booted with, or gives it, and the baseline's machine knows nothing of."""
 
@@ -45,6 +45,7 @@ class Sut(GuestSettings):
     driver_cpus: Annotated[int, Field(ge=1)] | None = None
     guest_cpus: Annotated[int, Field(ge=1)] | None = None
     pinning: Literal["none", "apart"] = "none"
+    tsc: TscMode = "native"
     programs: tuple[str, ...] = ()
     devices: tuple[Path, ...] = ()
     disk_directory: Path | None = None

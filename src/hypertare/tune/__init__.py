@@ -2,3 +2,6 @@
 
 FILE_NAME = "tune.json"
 """Of what a tuning found, in its directory."""
+
+OVER_FILE = "over.json"
+"""Of tunings of every level of a factor, in the directory of all of them."""

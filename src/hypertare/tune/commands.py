@@ -129,6 +129,19 @@ def _memory(change: Change) -> Entry:
     )
 
 
+_XL_TSC = {"native": "native", "emulate": "always_emulate", "default": "default"}
+
+
+def _tsc(change: Change) -> Entry:
+    """In the words of xl.cfg(5)."""
+    new, was = (_XL_TSC.get(mode, mode) for mode in (change.new, change.was))
+    return Entry(
+        "host",
+        ("xl list -l DOMAIN",),
+        note=f"In the guest's xl.cfg(5): tsc_mode = {quoted(new)} (was {was}). From its next start.",
+    )
+
+
 def _nic_xml(nic: str) -> str:
     model = "virtio" if nic == "virtio-net" else nic
     return f"<interface> <model type={quoted(model)}/> </interface>"
@@ -220,6 +233,9 @@ _TABLE: dict[str, Maker] = {
         f"sut.{key}": _by_hypervisor(maker, f"There is no guest with sut.{key}.")
         for key, maker in GUEST_COMMANDS.items()
     },
+    "sut.tsc": _by_hypervisor(
+        _tsc, "There is no guest of Xen whose counter could be read otherwise."
+    ),
     "sut.accelerator": _by_hypervisor(
         edited(
             lambda name: f"<domain type={quoted('kvm' if name == 'kvm' else 'qemu')}>",

@@ -197,7 +197,7 @@ def _confirmation(confirmed: Confirmed | None, aims: Aims) -> Confirmation | Non
         high=high,
         confidence=aims.confidence,
         threshold=aims.threshold,
-        search_gain=math.expm1(confirmed.promised),
+        search_gain=None if confirmed.promised is None else math.expm1(confirmed.promised),
         by_block=tuple(map(math.expm1, confirmed.gains)),
         confirmed=confirmed.verdict == "gains",
         changes=tuple(
@@ -266,10 +266,9 @@ def _about_winner(outcome: Outcome, aims: Aims, setting: Setting) -> str:
     confirmed = outcome.confirmed
     if confirmed is not None:
         name = _aim(aims)
-        figures = (
-            f"{_gain(confirmed, aims)} over {len(confirmed.duels)} fresh blocks; the search had "
-            f"promised {percent(math.expm1(confirmed.promised))}"
-        )
+        figures = f"{_gain(confirmed, aims)} over {len(confirmed.duels)} fresh blocks"
+        if confirmed.promised is not None:
+            figures += f"; the search had promised {percent(math.expm1(confirmed.promised))}"
         if confirmed.verdict == "gains":
             return (
                 f"{_named(confirmed.setting, setting)}: {name} {figures}.{_price(confirmed, aims)}"

@@ -34,7 +34,7 @@ from hypertare.tune import space as spaces
 from hypertare.tune.budget import Budget, Purse
 from hypertare.tune.findings import Circumstances, document
 from hypertare.tune.known import KnownRun
-from hypertare.tune.space import Space
+from hypertare.tune.space import Setting, Space
 from hypertare.tune.tuner import Aims, Outcome, Tuner, least_trials
 from hypertare.workloads.responses import of_clock
 
@@ -43,7 +43,10 @@ _CPU_BY_BYTE = "cpu_per_gigabyte"
 
 @dataclass(frozen=True)
 class Prepared:
-    """A tuning that was checked as far as can be without starting anything."""
+    """A tuning that was checked as far as can be without starting anything.
+
+    `pick`: the setting that is to be confirmed, where nothing is to be searched.
+    """
 
     run: running.Prepared
     space: Space
@@ -53,6 +56,7 @@ class Prepared:
     workload: str
     trial_s: float
     known: KnownRun | None = None
+    pick: Setting | None = None
 
     @property
     def design(self) -> DesignSettings:
@@ -234,8 +238,12 @@ def carry_out(
     manner: Manner,
     *,
     resume: bool = False,
+    resumed_at: Path | None = None,
 ) -> Tuning | None:
     """Tunes into a run directory.
+
+    Args:
+        resumed_at: what `--out` names to go on, where that is not this directory.
 
     Returns:
         What was found; none when Ctrl-C came first.
@@ -245,7 +253,7 @@ def carry_out(
     """
     run = prepared.run
     outcome: Outcome | None = None
-    goes_on = f"hypertare tune --resume --out {folder}"
+    goes_on = f"hypertare tune --resume --out {resumed_at or folder}"
     kept = f"`{goes_on}` goes on with them."
     with Store.resume(folder) if resume else create(run, on, folder) as store:
         with Ending(store, "the tuning", goes_on, kept) as end:
@@ -299,4 +307,4 @@ def tune(prepared: Prepared, lab: Laboratory) -> Outcome:
         prepared.trial_s,
         prepared.known.settings if prepared.known else (),
     )
-    return tuner.run()
+    return tuner.run() if prepared.pick is None else tuner.confirm(prepared.pick)

@@ -199,18 +199,33 @@ def _guess(file: StudyFile, study: Study, knob: Knob, given: Level) -> Level:
     if given == BY_GUESTS:
         if knob.path != DRIVER_WEIGHT:
             raise InputError(f"{where}: '{BY_GUESTS}' is for {DRIVER_WEIGHT}; give a level.")
-        wanted = driver_weight(study.sut.guests)
-        if knob.range is not None:
-            return round(min(max(wanted, knob.range.low), knob.range.high))
-        numbers = [level for level in knob.levels if _is_number(level) and float(level) > 0]
-        if numbers:
-            return min(numbers, key=lambda level: abs(math.log(float(level) / wanted)))
+        closest = nearest(file, knob, driver_weight(study.sut.guests))
+        if closest is not None:
+            return closest
     elif knob.range is not None and isinstance(given, int):
         if knob.range.low <= given <= knob.range.high:
             return given
     elif given in knob.levels:
         return given
     raise InputError(f"{where}: {given} is none of its levels.")
+
+
+def nearest(file: StudyFile, knob: Knob, wanted: float) -> Level | None:
+    """The level that is nearest to a number by factors; none where no level is a number above 0."""
+    if knob.range is not None:
+        return round(min(max(wanted, knob.range.low), knob.range.high))
+    numbers = {
+        level: number for level in knob.levels if (number := number_of(file, knob.path, level))
+    }
+    return min(numbers, key=lambda one: abs(math.log(numbers[one] / wanted)), default=None)
+
+
+def number_of(file: StudyFile, path: str, level: Level) -> float | None:
+    """A level as a number above 0, if it is one: 16K is 16384."""
+    value = resolved(file, path, level)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if value > 0 else None
 
 
 def resolved(file: StudyFile, path: str, level: Level) -> Level:

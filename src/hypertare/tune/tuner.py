@@ -180,7 +180,7 @@ class Confirmed:
     verdict: practical.Verdict
     duels: tuple[Duel, ...]
     gains: tuple[float, ...]
-    promised: float
+    promised: float | None
 
 
 @dataclass(frozen=True)
@@ -539,15 +539,18 @@ class Tuner:
     # --- whether it is true
 
     def _confirm(self) -> None:
-        """Fresh blocks of the winner and the default, on boots that the search has not seen, until the
-        stop rule is content.
-        """
         winner = self._winner()
         if winner is None or self.aims.value(winner.mean) <= math.log1p(self.aims.threshold):
             return
-        self._confirming = 0
         self.lab.renew()
-        pair = [self.space.default, winner.setting]
+        self.confirm(winner.setting, self.aims.value(winner.mean))
+
+    def confirm(self, setting: Setting, promised: float | None = None) -> Outcome:
+        """Fresh blocks of a setting and the default, on boots that no search has seen, until the stop rule
+        is content. `promised` is the gain that made somebody choose it, where one was measured.
+        """
+        self._confirming = 0
+        pair = [self.space.default, setting]
         duels: list[Duel] = []
         asked, least = 0, confirming_blocks(self.design)
         while asked < max(least, self.design.max_trials):
@@ -559,7 +562,7 @@ class Tuner:
                 if self._gain(default, mine) is not None:
                     duels.append(Duel(mine, default))
             asked += count
-            if len(duels) >= least and self._enough(duels, self.aims.value(winner.mean)):
+            if len(duels) >= least and self._enough(duels, promised):
                 break
         if len(duels) < least:
             self._warn(
@@ -567,26 +570,23 @@ class Tuner:
                 f"{len(duels)} of {asked}: "
                 + ("the budget is spent." if asked == 0 else "too many trials failed.")
             )
-            return
+            return self.outcome
         gains = tuple(self.aims.value(gain) for gain in self._gains_of(duels))
         mean = self._mean(gains, duels)
         self.outcome.confirmed = Confirmed(
-            winner.setting,
-            mean,
-            self.aims.judge(mean),
-            tuple(duels),
-            gains,
-            self.aims.value(winner.mean),
+            setting, mean, self.aims.judge(mean), tuple(duels), gains, promised
         )
+        return self.outcome
 
-    def _enough(self, duels: Sequence[Duel], promised: float) -> bool:
+    def _enough(self, duels: Sequence[Duel], promised: float | None) -> bool:
         """The study's stop rule; a small promise, which no fresh trial had a part in, is looked at as
         closely as it needs.
         """
+        closely = self.design.precision if promised is None else promised / 2
         decision = decide(
             [self.aims.value(gains) for gains in self._gains_of(duels)],
             boots=[duel.winner.planned.boot for duel in duels],
-            precision=min(self.design.precision, max(self.aims.threshold, promised / 2)),
+            precision=min(self.design.precision, max(self.aims.threshold, closely)),
             min_trials=self.design.min_trials,
             max_trials=self.design.max_trials,
             min_boots=self.design.min_boots,

@@ -311,6 +311,7 @@ impl<M: Machine> Executor<M> {
             sidecore: about.sidecore,
             joined: about.joined,
             scheduler: about.scheduler,
+            tsc: about.tsc,
             placed: about.placed,
             driver: about.driver,
         });

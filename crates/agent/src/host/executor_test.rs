@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use anyhow::bail;
 use hypertare_plan::{
     Burn, Direction, Domain, Interval, Knob, KnobSetting, Life, MAX_LINE, Node, NumberedOrder,
-    Phase, PingProtocol, PingReply, Probe, ProbeRequest, Purpose, Task, TaskResult, Values,
-    Workload,
+    Phase, PingProtocol, PingReply, Probe, ProbeRequest, Purpose, Task, TaskResult, TscMode,
+    Values, Workload,
 };
 
 use super::*;
@@ -315,6 +315,7 @@ fn bench(nodes: &[&str]) -> Bench {
             cpus: 1,
             memory: 128 << 20,
             weight: None,
+            tsc: TscMode::Native,
             kernel: "/kernel".into(),
             initramfs: vec!["/initramfs".into()],
             kernel_args: vec![],

@@ -97,6 +97,7 @@ impl NodeLink for DomainLink {
             vmm: Some(xen::version()?),
             joined: domain.joined()?,
             scheduler: self.scheduler,
+            tsc: Some(domain.tsc()?),
             placed: Some(placed),
             driver: Some(placement::of_driver()?),
             ..About::default()

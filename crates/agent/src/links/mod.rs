@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hypertare_plan::{
-    Accelerator, Backing, Datapath, LinkKind, NumberedOrder, Paging, Scheduler, VirtualCpus,
+    Accelerator, Backing, Datapath, LinkKind, NumberedOrder, Paging, Scheduler, TscMode,
+    VirtualCpus,
 };
 
 use crate::probe::Outside;
@@ -74,6 +75,7 @@ pub struct About {
     pub sidecore: Vec<u32>,
     pub joined: Option<LinkKind>,
     pub scheduler: Option<Scheduler>,
+    pub tsc: Option<TscMode>,
     pub placed: Option<VirtualCpus>,
     pub driver: Option<VirtualCpus>,
 }

@@ -22,7 +22,7 @@ use super::counters::{Kind, Sample};
 use super::{ProbeKind, Surroundings};
 use super::{machine, text, ticks_per_s};
 use crate::values::Definition;
-use crate::xen::account;
+use crate::xen::{DRIVER_DOMAIN, account};
 
 const VALUES: &[Definition] = &[
     ("cpu_s", "s", "CPU time of everything that makes the node, each part once"),
@@ -39,6 +39,11 @@ const VALUES: &[Definition] = &[
          guests an equal part for each that is at work",
     ),
     ("cgroup_cpu_s", "s", "CPU time by the node's cgroup; where it is given, cpu_s is the same"),
+    (
+        "wait_s",
+        "s",
+        "time in which virtual CPUs were ready to run while the hypervisor ran others; Xen's driver domain",
+    ),
     ("memory_bytes", "B", "resident sets at the end, summed: shared pages count in each process"),
     ("peak_memory_bytes", "B", "largest resident set of any one process since it began"),
     ("voluntary_switches", "switches", "context switches by waiting; threads alive at the end"),
@@ -101,6 +106,9 @@ impl Outside {
             Outside::Domain(id) => {
                 let mut sample = Sample::default();
                 sample.count("cpu_s", account::cpu_ns(*id)?, Kind::Counter, 1e-9);
+                if *id == DRIVER_DOMAIN {
+                    sample.count("wait_s", account::own_wait_ns()?, Kind::Counter, 1e-9);
+                }
                 Ok(sample)
             }
         }

@@ -107,6 +107,7 @@ fn boot(options: &Boot) -> Result<()> {
         sidecore: vec![],
         joined: None,
         scheduler: None,
+        tsc: None,
         placed: None,
         driver: None,
     }))?;

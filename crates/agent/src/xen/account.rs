@@ -1,19 +1,28 @@
 //! What the hypervisor knows of domains: CPU time in nanoseconds, of which `xl list` shows tenths of a
 //! second, too coarse for a trial of some seconds; and whether they run, without starting a program.
 //!
-//! The sysctl getdomaininfolist, through the kernel's /dev/xen/privcmd. Its layout belongs to one
-//! version of Xen's tool interface, which it names; another version refuses it with EACCES.
-//! Source: Xen 4.17, public/sysctl.h, public/domctl.h, and the kernel's uapi/xen/privcmd.h.
+//! The sysctl getdomaininfolist and the domctl gettscinfo, through the kernel's /dev/xen/privcmd. Their
+//! layout belongs to one version of Xen's tool interface, which they name; another version refuses them
+//! with EACCES. And VCPUOP_get_runstate_info, which a domain may ask of its own virtual CPUs alone.
+//! Source: Xen 4.17, public/sysctl.h, public/domctl.h, public/vcpu.h, and the kernel's
+//! uapi/xen/privcmd.h.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, bail};
+use hypertare_plan::TscMode;
 
+use super::DRIVER_DOMAIN;
+
+const HYPERVISOR_VCPU_OP: u64 = 24;
+const GET_RUNSTATE_INFO: u64 = 4;
 const HYPERVISOR_SYSCTL: u64 = 35;
+const HYPERVISOR_DOMCTL: u64 = 36;
 const GET_DOMAIN_INFO_LIST: u32 = 6;
-/// XEN_SYSCTL_INTERFACE_VERSION of Xen 4.17.
+const GET_TSC_INFO: u32 = 59;
+/// XEN_SYSCTL_INTERFACE_VERSION and XEN_DOMCTL_INTERFACE_VERSION of Xen 4.17.
 const INTERFACE_VERSION: u32 = 0x15;
 
 /// _IOC(_IOC_NONE, 'P', 0, sizeof(struct privcmd_hypercall))
@@ -35,6 +44,21 @@ struct Sysctl {
     buffer: u64,
     num_domains: u32,
     rest: [u8; 108],
+}
+
+/// struct xen_domctl with the member tsc_info of its union, which has 128 bytes.
+#[repr(C, align(8))]
+struct Domctl {
+    cmd: u32,
+    interface_version: u32,
+    domain: u16,
+    pad: [u16; 3],
+    tsc_mode: u32,
+    gtsc_khz: u32,
+    incarnation: u32,
+    pad2: u32,
+    elapsed_ns: u64,
+    rest: [u8; 104],
 }
 
 /// struct xen_domctl_getdomaininfo.
@@ -61,6 +85,17 @@ struct DomainInfo {
     arch_emulation_flags: u32,
     pad3: u32,
 }
+
+/// struct vcpu_runstate_info: `times` in ns, by state.
+#[repr(C)]
+struct Runstate {
+    state: i32,
+    entered_ns: u64,
+    times: [u64; 4],
+}
+
+/// RUNSTATE_runnable: ready to run, and on no CPU.
+const RUNNABLE: usize = 1;
 
 /// One page that the hypervisor may read and write.
 struct Page(*mut libc::c_void);
@@ -128,6 +163,65 @@ pub fn state(domain: u32) -> Result<State> {
     Ok(info(domain)?.map_or(State::Gone, |info| state_of(info.flags)))
 }
 
+/// How a domain reads the time-stamp counter: TSC_MODE_DEFAULT, _ALWAYS_EMULATE, _NEVER_EMULATE.
+///
+/// # Errors
+/// As [`state`], or there is no such domain, or it has a mode of which a guest here is never.
+pub fn tsc_mode(domain: u32) -> Result<TscMode> {
+    let request = Page::new()?;
+    let domctl = Domctl {
+        cmd: GET_TSC_INFO,
+        interface_version: INTERFACE_VERSION,
+        domain: u16::try_from(domain).context("no domain has such a number")?,
+        pad: [0; 3],
+        tsc_mode: u32::MAX,
+        gtsc_khz: 0,
+        incarnation: 0,
+        pad2: 0,
+        elapsed_ns: 0,
+        rest: [0; 104],
+    };
+    // SAFETY: the page is mapped, larger than a `Domctl`, and lives until the end of this function.
+    unsafe { request.0.cast::<Domctl>().write(domctl) };
+    call(HYPERVISOR_DOMCTL, [request.0 as u64, 0, 0, 0, 0])?;
+    // SAFETY: as above; the hypervisor has written a `Domctl` back.
+    match unsafe { request.0.cast::<Domctl>().read() }.tsc_mode {
+        0 => Ok(TscMode::Default),
+        1 => Ok(TscMode::Emulate),
+        2 => Ok(TscMode::Native),
+        other => bail!("the domain {domain} has the TSC mode {other}, which is unknown"),
+    }
+}
+
+/// Time in which virtual CPUs of this driver domain were ready to run while Xen ran others, in ns.
+///
+/// # Errors
+/// As [`state`].
+pub fn own_wait_ns() -> Result<u64> {
+    let own = info(DRIVER_DOMAIN)?.context("the driver domain is not there")?;
+    let answer = Page::new()?;
+    (0..=own.max_vcpu_id).try_fold(0, |waited, vcpu| {
+        let arguments = [GET_RUNSTATE_INFO, u64::from(vcpu), answer.0 as u64, 0, 0];
+        call(HYPERVISOR_VCPU_OP, arguments)?;
+        // SAFETY: the page is mapped, larger than a `Runstate`, which the hypervisor has written there.
+        Ok(waited + unsafe { answer.0.cast::<Runstate>().read() }.times[RUNNABLE])
+    })
+}
+
+/// A hypercall, whose arguments point into pages that live as long as it takes.
+fn call(op: u64, arguments: [u64; 5]) -> Result<()> {
+    let privcmd = File::options().read(true).write(true).open("/dev/xen/privcmd");
+    let privcmd = privcmd.context("opening /dev/xen/privcmd: only a driver domain has it")?;
+    let call = Hypercall { op, arguments };
+    // SAFETY: `call` lives until the ioctl returns.
+    if unsafe { libc::ioctl(privcmd.as_raw_fd(), HYPERCALL, &raw const call) } < 0 {
+        return Err(io::Error::last_os_error()).context(
+            "the hypervisor does not tell of domains (this agent speaks the interface of Xen 4.17)",
+        );
+    }
+    Ok(())
+}
+
 fn state_of(flags: u32) -> State {
     match flags {
         flags if flags & DYING != 0 => State::Gone,
@@ -139,8 +233,6 @@ fn state_of(flags: u32) -> State {
 
 fn info(domain: u32) -> Result<Option<DomainInfo>> {
     let domain = u16::try_from(domain).context("no domain has such a number")?;
-    let privcmd = File::options().read(true).write(true).open("/dev/xen/privcmd");
-    let privcmd = privcmd.context("opening /dev/xen/privcmd: only a driver domain has it")?;
     let (request, answer) = (Page::new()?, Page::new()?);
     let sysctl = Sysctl {
         cmd: GET_DOMAIN_INFO_LIST,
@@ -151,19 +243,13 @@ fn info(domain: u32) -> Result<Option<DomainInfo>> {
         num_domains: 0,
         rest: [0; 108],
     };
-    let call = Hypercall { op: HYPERVISOR_SYSCTL, arguments: [request.0 as u64, 0, 0, 0, 0] };
     // SAFETY: the pages are mapped, large enough for what is written to them here and by the
     // hypervisor (one `DomainInfo`), and live until the end of this function.
-    let (status, sysctl, info) = unsafe {
-        request.0.cast::<Sysctl>().write(sysctl);
-        let status = libc::ioctl(privcmd.as_raw_fd(), HYPERCALL, &raw const call);
-        (status, request.0.cast::<Sysctl>().read(), answer.0.cast::<DomainInfo>().read())
-    };
-    if status < 0 {
-        return Err(io::Error::last_os_error()).context(
-            "the hypervisor does not tell of domains (this agent speaks the interface of Xen 4.17)",
-        );
-    }
+    unsafe { request.0.cast::<Sysctl>().write(sysctl) };
+    call(HYPERVISOR_SYSCTL, [request.0 as u64, 0, 0, 0, 0])?;
+    // SAFETY: as above.
+    let (sysctl, info) =
+        unsafe { (request.0.cast::<Sysctl>().read(), answer.0.cast::<DomainInfo>().read()) };
     Ok((sysctl.num_domains == 1 && info.domain == domain).then_some(info))
 }
 
@@ -181,6 +267,11 @@ mod tests {
         assert_eq!(offset_of!(Sysctl, max_domains), 12);
         assert_eq!(offset_of!(Sysctl, buffer), 16);
         assert_eq!(offset_of!(Sysctl, num_domains), 24);
+        assert_eq!(offset_of!(Runstate, times), 16);
+        assert_eq!(size_of::<Runstate>(), 48);
+        assert_eq!(size_of::<Domctl>(), 16 + 128);
+        assert_eq!(offset_of!(Domctl, tsc_mode), 16);
+        assert_eq!(offset_of!(Domctl, elapsed_ns), 32);
         assert_eq!(offset_of!(DomainInfo, cpu_time), 56);
         assert_eq!(offset_of!(DomainInfo, handle), 76);
         assert_eq!(size_of::<DomainInfo>(), 112);

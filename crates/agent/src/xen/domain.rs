@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use hypertare_plan::{
     AGENT_PREFIX, Bench, Domain as Plan, Interface, LEAST_DOMAIN_MEMORY, Link, LinkKind, Node,
+    TscMode,
 };
 
 use super::account::State;
@@ -29,6 +30,7 @@ pub struct Domain {
     pub id: u32,
     pub name: String,
     joints: Vec<Joint>,
+    tsc: TscMode,
     configuration: PathBuf,
 }
 
@@ -47,7 +49,7 @@ impl Domain {
         fs::write(&configuration, text(node, plan, &archive.path, bench, kit)?)
             .with_context(|| format!("writing {}", configuration.display()))?;
         // From here on it is destroyed, however far its making came.
-        let mut domain = Domain { id: 0, name, joints: Vec::new(), configuration };
+        let mut domain = Domain { id: 0, name, joints: Vec::new(), tsc: plan.tsc, configuration };
         let file = domain.configuration.to_string_lossy();
         // -e: no process is left behind that waits for the domain's end; that is done here.
         tools::run("xl", &["create", "-e", "-q", &file], CREATE_LIMIT).map_err(
@@ -95,6 +97,18 @@ impl Domain {
         let ways = self.joints.iter().map(Joint::check).collect::<Result<Vec<_>>>();
         let ways = ways.context("the driver domain does not join it to its link as it should")?;
         Ok(ways.first().copied())
+    }
+
+    /// How it reads the time-stamp counter, as Xen says.
+    ///
+    /// # Errors
+    /// In another way than was asked for, or Xen does not say.
+    pub fn tsc(&self) -> Result<TscMode> {
+        let found = account::tsc_mode(self.id)?;
+        if found != self.tsc {
+            bail!("Xen gives the guest the TSC mode {found:?}, not {:?}", self.tsc);
+        }
+        Ok(found)
     }
 
     /// What is known of its end, if it has ended.
@@ -210,8 +224,7 @@ fn text(node: &Node, plan: &Plan, ramdisk: &Path, bench: &Bench, kit: &Kit) -> R
     line("ramdisk", quoted(&ramdisk.to_string_lossy())?)?;
     line("memory", (plan.memory >> 20).to_string())?;
     line("vcpus", plan.cpus.to_string())?;
-    // Xen's default traps each reading of a TSC that is not invariant, such as an emulated machine's.
-    line("tsc_mode", quoted("native")?)?;
+    line("tsc_mode", quoted(tsc_word(plan.tsc))?)?;
     if !node.cpus.is_empty() {
         let cpus: Vec<String> = node.cpus.iter().map(u32::to_string).collect();
         line("cpus", quoted(&cpus.join(","))?)?;
@@ -222,6 +235,15 @@ fn text(node: &Node, plan: &Plan, ramdisk: &Path, bench: &Bench, kit: &Kit) -> R
         line(event, quoted("preserve")?)?;
     }
     Ok(text)
+}
+
+/// Of xl.cfg(5).
+fn tsc_word(mode: TscMode) -> &'static str {
+    match mode {
+        TscMode::Native => "native",
+        TscMode::Emulate => "always_emulate",
+        TscMode::Default => "default",
+    }
 }
 
 fn vif_text(bench: &Bench, interface: &Interface, script: &Path) -> Result<String> {
@@ -260,6 +282,7 @@ mod tests {
             cpus: 1,
             memory: 128 << 20,
             weight: None,
+            tsc: TscMode::Native,
             kernel: "/xen/kernel".into(),
             initramfs: vec!["/xen/initramfs".into()],
             kernel_args: vec!["quiet".into(), "rodata=off".into()],
@@ -330,6 +353,15 @@ mod tests {
         }
         let vif = "vif = [ \"mac=52:54:00:01:02:03,bridge=br0,mtu=1400,script=/xen/vif\" ]";
         assert!(text.contains(vif), "{text}");
+    }
+
+    #[test]
+    fn the_counter_is_read_as_the_plan_says() {
+        let kit = Kit::of_own_machine();
+        for (tsc, word) in [(TscMode::Emulate, "always_emulate"), (TscMode::Default, "default")] {
+            let text = text(&node(), &Plan { tsc, ..plan() }, ramdisk(), &bench(), &kit).unwrap();
+            assert!(text.contains(&format!("tsc_mode = \"{word}\"")), "{text}");
+        }
     }
 
     #[test]

@@ -82,6 +82,7 @@ def kind_of(platform: Platform, study: Study, on: Surroundings) -> plan.NodeKind
             shared_memory=study.shared_memory,
             inner_seed=on.chance.seed if study.machine_kind.draws_chance else None,
             injects_once=on.emulator is not None,
+            tsc=study.sut.tsc,
         )
     )
 

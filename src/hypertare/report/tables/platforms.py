@@ -51,7 +51,8 @@ def _below(state: PlatformState) -> str:
     driver = f"driver domain {state.driver.cpus} on {_cpus(state.driver)}" if state.driver else ""
     polling = f" on {_any_of(state.sidecore)}" if state.sidecore else ""
     path = f"packets by {state.datapath}{polling}" if state.datapath else ""
-    parts = (state.vmm, state.processor, path, state.scheduler, state.joined, placed, driver)
+    tsc = f"TSC {state.tsc}" if state.tsc else ""
+    parts = (state.vmm, state.processor, path, state.scheduler, tsc, state.joined, placed, driver)
     return ", ".join(filter(None, parts)) or "–"
 
 

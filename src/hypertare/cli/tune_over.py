@@ -1,0 +1,116 @@
+"""`hypertare tune --over FACTOR`: a tuning for each level, and the law of the best settings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from hypertare.base.units import human_duration
+from hypertare.base.words import level_text
+
+if TYPE_CHECKING:
+    from hypertare.design.planner import Surroundings
+    from hypertare.engine.manner import Manner
+    from hypertare.findings.tuning_over import AtLevel, TuningOver
+    from hypertare.tune.over import Part, Sweep
+
+
+def show_plan(sweep: Sweep, as_json: bool) -> None:
+    """Prints the levels with what each tuning chooses from, and the expected time."""
+    import json
+
+    asked, first = sweep.asked, sweep.parts[0].prepared
+    if as_json:
+        document = {
+            "study": first.run.study.name,
+            "factor": asked.factor,
+            "levels": list(asked.levels),
+            "confirm": asked.confirm,
+            "seed": asked.seed,
+            "platform": first.platform,
+            "workload": first.workload,
+            "goal": first.aims.goal,
+            "budget": str(first.budget),
+            "knobs": [knob.path for knob in (*first.space.knobs, *first.space.ladders)],
+            "confirm_trials": sweep.confirm_trials,
+            "expected_s": sweep.expected_s,
+        }
+        print(json.dumps(document, indent=2))
+        return
+    print(f"{first.run.study.name}: {first.run.study.question}")
+    print(
+        f"tunes {first.workload} on {first.platform} for {first.aims.goal}, for each "
+        f"{asked.factor}; seed {asked.seed}"
+    )
+    for part in sweep.parts:
+        print(f"  {asked.factor} = {level_text(part.level)}: {part.prepared.budget}")
+    print(f"knobs: {', '.join(knob.path for knob in (*first.space.knobs, *first.space.ladders))}")
+    print(_about_confirmation(sweep))
+    print(f"about {human_duration(sweep.expected_s)} without boots")
+
+
+def _about_confirmation(sweep: Sweep) -> str:
+    if sweep.confirm is None:
+        return (
+            "confirms no law: no whole number lies between the levels; --confirm "
+            f"{sweep.asked.factor}=LEVEL names one that is not tuned"
+        )
+    place = f"{sweep.asked.factor} = {level_text(sweep.confirm.level)}"
+    return f"confirms what the law says of {place}: at most {sweep.confirm_trials} trials"
+
+
+def run(sweep: Sweep, folder: Path, manner: Manner, json: bool) -> None:
+    """Tunes each level, prints what was found and writes the reports.
+
+    Raises:
+        HypertareError: a level cannot be tuned.
+        Exit: Ctrl-C came first.
+    """
+    from hypertare.cli.progress import Watch
+    from hypertare.engine.surroundings import surroundings
+    from hypertare.report.tuning_html import write
+    from hypertare.tune import over, session
+
+    def look(part: Part) -> Surroundings:
+        with Watch(part.prepared.run.study) as watch:
+            on = surroundings(part.prepared.run, watch.tell, manner.allow)
+        session.check_machine(part.prepared, on)
+        return on
+
+    def done(one: AtLevel) -> None:
+        write(one.found, folder / one.folder / "report.html")
+        if not json:
+            print(
+                f"{sweep.asked.factor} = {level_text(one.level)}: {one.found.verdict}", flush=True
+            )
+
+    # The machine is asked for every level before the first is begun.
+    on = [look(part) for part in sweep.every]
+    found = over.carry_out(sweep, on, folder, Watch, manner, done)
+    if not found.complete:
+        print(
+            "hypertare: interrupted; what was measured is kept: "
+            f"`hypertare tune --resume --out {folder}` goes on with it.",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130)
+    _report(found, folder, json)
+
+
+def _report(found: TuningOver, folder: Path, json: bool) -> None:
+    from hypertare.cli.report import drawing
+    from hypertare.report.tuning_over import show, write
+    from hypertare.tune import OVER_FILE
+
+    if json:
+        print(found.model_dump_json(indent=2), flush=True)
+    else:
+        print()
+        show(found)
+    with drawing(folder) as report:
+        write(found, report)
+    if not json:
+        print(f"\nreport: {report}\nall of it: {folder / OVER_FILE}")
