@@ -92,9 +92,7 @@ class Pc:
         options += [f"--cpu-model={self.cpu_model}"] if self.cpu_model else []
         options += [f"--driver-memory={self.driver_memory}"] if self.driver_memory else []
         options += [f"--driver-cpus={self.driver_cpus}"] if self.driver_cpus else []
-        options += (
-            walk_options(self.walks, self.cache_share, self.walk_cost) if self.walks else []
-        )
+        options += walk_options(self.walks, self.cache_share, self.walk_cost) if self.walks else []
         options += ["--driver-bound"] if self.driver_bound else []
         options += [f"--scheduler={self.scheduler}"] if self.scheduler else []
         return options + [f"--kernel-arg={argument}" for argument in self.kernel_args]

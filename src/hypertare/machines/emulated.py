@@ -282,7 +282,10 @@ def check_processor(agent: Path, processor: str, settings: Emulated) -> None:
     said = _ask_for_line(agent, [*files, *options])
     if said.returncode != 0:
         why = said.stderr.decode(errors="replace").strip().removeprefix("hypertare-agent: ")
-        raise InputError(f"emulated.walks: {why}", "Mend the description of the processor, or emulated.walk_cost.")
+        raise InputError(
+            f"emulated.walks: {why}",
+            "Mend the description of the processor, or emulated.walk_cost.",
+        )
 
 
 def _ask_for_line(agent: Path, options: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
