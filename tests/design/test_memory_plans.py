@@ -156,7 +156,7 @@ def test_nonsense_is_refused(wrong: str, said: str) -> None:
     assert said in str(refused.value)
 
 
-def test_the_built_in_study_of_huge_and_merged_pages_plans_every_cell() -> None:
+def test_the_built_in_study_of_merged_pages_plans_every_cell() -> None:
     text = (STUDIES / "paging-thp-ksm.toml").read_text()
     file = StudyFile(text, "paging-thp-ksm.toml")
     merging: dict[tuple[str, str], set[bool]] = {}
@@ -171,6 +171,6 @@ def test_the_built_in_study_of_huge_and_merged_pages_plans_every_cell() -> None:
                 ksm = [s.knob.run for s in made.knobs if isinstance(s.knob, plan.Ksm)]
                 merging.setdefault((name, variant.platform), set()).update(ksm)
     # The host below a guest merges; natively there is nothing that was offered for it.
-    for name, runs in (("idle", {False, True}), ("copies", {False, True}), ("touch", {False})):
+    for name, runs in (("idle", {False, True}), ("copies", {False, True}), ("fork", {False, True})):
         assert merging[name, "guest"] == runs
         assert merging[name, "native"] == set()

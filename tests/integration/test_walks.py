@@ -208,4 +208,7 @@ def test_what_no_processor_is_like_is_refused_before_anything_starts(lab: Lab) -
     wrong = lab.run("run", "study.toml", "--out", "run", "--set", "emulated.walks=mine.toml")
     assert wrong.status == 2, wrong.said
     assert "emulated.walks: phenom2: second_tlb, 4K: 512 entries cannot be divided" in wrong.said
+    cheap = ("--set", "emulated.walks=core2", "--set", "emulated.walk_cost=0.1")
+    wrong = lab.run("run", "study.toml", "--out", "run", *cheap)
+    assert wrong.status == 2 and "core2: cache L1 takes 1 cycles and L2 behind it 1" in wrong.said
     assert not (lab.work / "run").exists()

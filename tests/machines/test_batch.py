@@ -85,6 +85,9 @@ def test_an_emulated_machine_has_defaults_of_its_own() -> None:
         ("[emulated]\nshift = 11", "shift"),
         ("[emulated]\nwalks = ''", "emulated.walks"),
         ("[emulated]\ncache_share = 0", "cache_share"),
+        ("[emulated]\nwalks = 'zen4'\nwalk_cost = 0.05", "walk_cost"),
+        ("[emulated]\nwalks = 'zen4'\nwalk_cost = 11", "walk_cost"),
+        ("[emulated]\nwalk_cost = 2", "page walks take no time here"),
         ("[emulated]\nwalks = 'zen4'\n[walk]", "leave one of the two out"),
         ("[emulated]\nshif = 1", "Did you mean 'shift'"),
     ],
@@ -123,7 +126,7 @@ def test_page_walks_take_time_where_the_study_names_a_processor() -> None:
         planned = design.trial(plot, variant, design.cells[0], 0, 0)
         made = make_batch(study, plot, 0, 1, [Place(variant, planned, plot.levels)], where)
         options[plot.levels["emulated.walks"]] = made.pc.options
-    walks = ['--walks={"name": "mine"}', "--cache-share=0.5"]
+    walks = ['--walks={"name": "mine"}', "--cache-share=0.5", "--walk-cost=1.0"]
     assert [one for one in options["mine.toml"] if one in walks] == walks
     assert not [one for one in options["none"] if one.startswith(("--walks", "--cache-share"))]
 

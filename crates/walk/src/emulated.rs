@@ -5,14 +5,41 @@ use crate::{Geometry, Processor, SecondTlb, TlbLevel, WalkCacheKind};
 
 /// Levels of caches that the emulator has room for.
 const MOST_CACHES: usize = 4;
+const COSTS: std::ops::RangeInclusive<f64> = 0.1..=10.0;
 
 impl Processor {
-    /// `share`: of every cache, what page tables may hold, above 0 and at most 1.
+    /// `share`: of every cache, what page tables may hold, above 0 and at most 1. `cost`: all look-ups
+    /// and references take so many times their cycles.
     ///
     /// # Errors
     /// In words, if no hardware can be like this, or the emulator has no room for it.
-    pub fn for_emulator(&self, share: f64) -> Result<String, String> {
+    pub fn for_emulator(&self, share: f64, cost: f64) -> Result<String, String> {
         self.check()?;
+        if !COSTS.contains(&cost) {
+            return Err(format!("page walks cost {cost} times as much; 0.1 to 10 times"));
+        }
+        let scaled = self.scaled(cost);
+        let at_that_cost = |why| format!("{why} (in whole cycles, at {cost} times the cost)");
+        scaled.check().map_err(at_that_cost)?;
+        scaled.parts(share)
+    }
+
+    /// Rounded to whole cycles, at least one: what takes no time would not be looked up.
+    fn scaled(&self, cost: f64) -> Self {
+        let times = |cycles: u32| ((f64::from(cycles) * cost).round() as u32).max(1);
+        let mut scaled = self.clone();
+        scaled.second_tlb.cycles = times(self.second_tlb.cycles);
+        scaled.memory_cycles = times(self.memory_cycles);
+        let walk_cache = scaled.walk_cache.iter_mut().map(|part| &mut part.cycles);
+        let nested_tlb = scaled.nested_tlb.iter_mut().map(|part| &mut part.cycles);
+        let caches = scaled.caches.iter_mut().map(|part| &mut part.cycles);
+        for cycles in walk_cache.chain(nested_tlb).chain(caches) {
+            *cycles = times(*cycles);
+        }
+        scaled
+    }
+
+    fn parts(&self, share: f64) -> Result<String, String> {
         check_share(share)?;
         let name = &self.name;
         if self.caches.len() > MOST_CACHES {

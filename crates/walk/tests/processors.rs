@@ -62,7 +62,7 @@ fn impossible_geometries_are_refused_in_words() {
 
 #[test]
 fn the_emulator_has_every_part_of_a_description() {
-    let of = |name, share| named(name).for_emulator(share).unwrap();
+    let of = |name, share| named(name).for_emulator(share, 1.0).unwrap();
     // A quarter of the ways of each cache, in the sets that it has.
     assert_eq!(
         of("phenom2", 0.25),
@@ -77,19 +77,38 @@ fn the_emulator_has_every_part_of_a_description() {
 }
 
 #[test]
+fn walks_cost_more_or_less_in_whole_cycles() {
+    let costs = |cost| {
+        let parts = named("phenom2").for_emulator(0.25, cost).unwrap();
+        let of = |part: &str| part.rsplit(['/', '=']).next().unwrap().parse().unwrap();
+        parts.split(':').skip(1).map(of).collect::<Vec<u32>>()
+    };
+    assert_eq!(costs(1.0), [5, 5, 2, 2, 15, 55, 180]);
+    assert_eq!(costs(2.0), [10, 10, 4, 4, 30, 110, 360]);
+    assert_eq!(costs(0.5), [3, 3, 1, 1, 8, 28, 90]);
+    for wrong in [0.0, 0.09, 10.1, -1.0, f64::NAN, f64::INFINITY] {
+        let error = named("phenom2").for_emulator(0.25, wrong).unwrap_err();
+        assert!(error.contains("0.1 to 10 times"), "{error}");
+    }
+    // Of 3 and 14 cycles one is left of each.
+    let error = named("core2").for_emulator(0.25, 0.1).unwrap_err();
+    assert!(error.contains("nearest first") && error.contains("at 0.1 times"), "{error}");
+}
+
+#[test]
 fn what_the_emulator_has_no_room_for_is_refused() {
     let mut processor = named("zen4");
-    assert!(processor.for_emulator(0.0).unwrap_err().contains("share"));
+    assert!(processor.for_emulator(0.0, 1.0).unwrap_err().contains("share"));
     for (name, cycles) in [("L4", 60), ("L5", 70)] {
         let last = processor.caches[2].clone();
         processor.caches.push(walk::CacheLevel { name: name.into(), cycles, ..last });
     }
-    assert_eq!(processor.for_emulator(0.25), Err("zen4: 5 caches; at most 4".into()));
+    assert_eq!(processor.for_emulator(0.25, 1.0), Err("zen4: 5 caches; at most 4".into()));
     let deep = Processor { levels: 5, ..named("zen4") };
-    assert!(deep.for_emulator(0.25).unwrap_err().contains("emulated machines have 4"));
+    assert!(deep.for_emulator(0.25, 1.0).unwrap_err().contains("emulated machines have 4"));
     let mut wrong = named("phenom2");
     wrong.memory_cycles = 1;
-    assert_eq!(wrong.for_emulator(0.25), Err(wrong.check().unwrap_err()));
+    assert_eq!(wrong.for_emulator(0.25, 1.0), Err(wrong.check().unwrap_err()));
 }
 
 #[test]

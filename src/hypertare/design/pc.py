@@ -67,7 +67,8 @@ class Pc:
     line: Line | None = None
     quantum_ns: int = 2000
     walks: str | None = None
-    cache_share: float | None = None
+    cache_share: float = 0.25
+    walk_cost: float = 1.0
 
     @property
     def image(self) -> tuple[str, str]:
@@ -91,12 +92,15 @@ class Pc:
         options += [f"--cpu-model={self.cpu_model}"] if self.cpu_model else []
         options += [f"--driver-memory={self.driver_memory}"] if self.driver_memory else []
         options += [f"--driver-cpus={self.driver_cpus}"] if self.driver_cpus else []
-        options += (
-            [f"--walks={self.walks}", f"--cache-share={self.cache_share}"] if self.walks else []
-        )
+        options += walk_options(self.walks, self.cache_share, self.walk_cost) if self.walks else []
         options += ["--driver-bound"] if self.driver_bound else []
         options += [f"--scheduler={self.scheduler}"] if self.scheduler else []
         return options + [f"--kernel-arg={argument}" for argument in self.kernel_args]
+
+
+def walk_options(processor: str, cache_share: float, walk_cost: float) -> list[str]:
+    """Of page walks that take the time that they have on a processor, as JSON."""
+    return [f"--walks={processor}", f"--cache-share={cache_share}", f"--walk-cost={walk_cost}"]
 
 
 def _of_knobs(study: Study) -> tuple[str, ...]:
@@ -140,7 +144,8 @@ def make(
         line=_line(study),
         quantum_ns=round(study.emulated.quantum * 1e9),
         walks=walks,
-        cache_share=study.emulated.cache_share if walks else None,
+        cache_share=study.emulated.cache_share,
+        walk_cost=study.emulated.walk_cost,
     )
 
 

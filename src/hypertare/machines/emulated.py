@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from hypertare.base.digests import Digests
 from hypertare.base.errors import DiffersError, InputError, MachineError
-from hypertare.design.pc import Pc
+from hypertare.design.pc import Pc, walk_options
 from hypertare.design.planner.surroundings import Bootable, Emulating
 from hypertare.machine_kinds.clock import CLOCKS
 from hypertare.machines.batch import Batch
@@ -30,6 +30,7 @@ from hypertare.machines.qemu_files import FIRMWARE, firmware, lines_of
 from hypertare.protocol.constants import CONSOLE_PREFIX, MAX_LINE
 from hypertare.protocol.parse import parse
 from hypertare.protocol.records import Record
+from hypertare.study.emulated import Emulated
 
 _RECORDS = "records.jsonl"
 _PANIC = "Kernel panic - not syncing: "
@@ -269,17 +270,22 @@ class EmulatedMachine:
         return line
 
 
-def check_processor(agent: Path, processor: str) -> None:
-    """Whether the emulator can have page walks take the time that they have on a processor, as JSON.
+def check_processor(agent: Path, processor: str, settings: Emulated) -> None:
+    """Whether the emulator can have page walks take the time that they have on a processor, as JSON,
+    with these settings.
 
     Raises:
         InputError: its description contradicts itself.
     """
     files = ("--kernel=kernel", "--initramfs=initramfs", "--emulator=emulator")
-    said = _ask_for_line(agent, [*files, f"--walks={processor}"])
+    options = walk_options(processor, settings.cache_share, settings.walk_cost)
+    said = _ask_for_line(agent, [*files, *options])
     if said.returncode != 0:
         why = said.stderr.decode(errors="replace").strip().removeprefix("hypertare-agent: ")
-        raise InputError(f"emulated.walks: {why}", "Mend the description of the processor.")
+        raise InputError(
+            f"emulated.walks: {why}",
+            "Mend the description of the processor, or emulated.walk_cost.",
+        )
 
 
 def _ask_for_line(agent: Path, options: Sequence[str]) -> subprocess.CompletedProcess[bytes]:

@@ -298,6 +298,15 @@ def walks_can_take_time(study: Study) -> None:
         )
 
 
+def walks_that_cost_more_take_time(study: Study) -> None:
+    """Where page walks take no time, there is none to change."""
+    if study.emulated.walk_cost != 1 and not study.emulated.walks_take_time:
+        raise ValueError(
+            f"emulated.walk_cost is {study.emulated.walk_cost:g}, but page walks take no time here: name a "
+            "processor with emulated.walks, or leave it out"
+        )
+
+
 def walks_can_be_joined(study: Study) -> None:
     """Modelled walks are added to elapsed virtual time."""
     if study.walk is None:
@@ -796,6 +805,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     images_can_be_run,
     network_of_host_can_be_had,
     walks_can_take_time,
+    walks_that_cost_more_take_time,
     walks_can_be_joined,
     routing_can_be_had,
     cpus_are_shared_out,

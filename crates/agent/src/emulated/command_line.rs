@@ -112,7 +112,8 @@ fn clock_and_processors(line: &mut CommandLine, options: &Emulate) -> Result<()>
 /// The processor whose translation of addresses takes time.
 fn walks(options: &Emulate) -> Result<String> {
     let Some(processor) = &options.walks else { return Ok(String::new()) };
-    let parts = processor.for_emulator(options.cache_share).map_err(anyhow::Error::msg)?;
+    let parts = processor.for_emulator(options.cache_share, options.walk_cost);
+    let parts = parts.map_err(anyhow::Error::msg)?;
     Ok(format!(",walks={parts}"))
 }
 
@@ -328,6 +329,8 @@ mod tests {
             let error = line(without).unwrap_err().to_string();
             assert!(error.contains("leave out --walks"), "{error}");
         }
+        let dearer = line(&[&walks[..], &["--walk-cost=2"]].concat()).unwrap();
+        assert!(after(&dearer, "-icount").ends_with("cache=512/4/18:memory=200"));
         let wrong = PROCESSOR.replace("\"ways\": 4", "\"ways\": 3");
         let error = line(&["--emulator=/e", "--walks", &wrong]).unwrap_err().to_string();
         assert!(error.contains("first_tlb, 2M: 4 entries"), "{error}");

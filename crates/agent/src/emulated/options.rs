@@ -74,6 +74,9 @@ pub struct Emulate {
     /// Of each of its caches, what page tables may hold
     #[arg(long, default_value_t = 0.25)]
     pub cache_share: f64,
+    /// Its look-ups and references take so many times their cycles
+    #[arg(long, default_value_t = 1.0)]
+    pub walk_cost: f64,
     /// QEMU's CPU model
     #[arg(long)]
     pub cpu_model: Option<String>,

@@ -32,6 +32,7 @@ from hypertare.machines.image.emulator import Emulator
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
 from hypertare.study import LEAST_DRIVER_DOMAIN, LEAST_EMULATED
+from hypertare.study.emulated import Emulated as Settings
 
 _STAND_IN = (
     "hypertare's own emulator cannot be had here (why: hypertare image build emulator), so this was made "
@@ -64,8 +65,9 @@ class Emulated(Runner):
         if study.walk is not None:
             walks.check(prepared.processors, study.walk)
         processors = {word: one.hardware for word, one in prepared.walks.items()}
-        for processor in processors.values():
-            check_processor(paths.agent_binary(), processor)
+        for cell in _cells(prepared):
+            if processor := processors.get(cell.walks):
+                check_processor(paths.agent_binary(), processor, cell)
         return Surroundings(
             prepared.cpus,
             "tcg",
@@ -148,8 +150,16 @@ def _walks(prepared: Prepared) -> Sequence[str]:
     """The levels of `emulated.walks`, if page walks take time with any of them."""
     if not prepared.walks:
         return ()
-    cells = (prepared.file.cell(plot.levels).emulated for plot in prepared.design.plots)
-    return list(dict.fromkeys(cell.walks for cell in cells))
+    return list(dict.fromkeys(cell.walks for cell in _cells(prepared)))
+
+
+def _cells(prepared: Prepared) -> list[Settings]:
+    """The settings of the machine that the run boots, each once."""
+    found: list[Settings] = []
+    for plot in prepared.design.plots:
+        cell = prepared.file.cell(plot.levels).emulated
+        found += [cell] if cell not in found else []
+    return found
 
 
 def _of_ours(on: Surroundings) -> str:

@@ -17,7 +17,7 @@ from hypertare.base.errors import InputError, MachineError
 from hypertare.machines.image import cpio, own, source
 from hypertare.machines.image.cache import Cache, Entry, Progress
 from hypertare.machines.image.own import Own
-from hypertare.machines.image.source import BZIP2, Source
+from hypertare.machines.image.source import BZIP2, MUSL, Source
 from hypertare.machines.image.userland import (
     LIBRARIES,
     Userland,
@@ -79,7 +79,7 @@ _BINUTILS = ("ar", "as", "ld", "nm", "objcopy", "ranlib", "strip")
 
 BUILD = ProgramSet(
     name="build",
-    what=f"gcc, make and the source of {BZIP2.name} in {WORK}/{BZIP2.folder}",
+    what=f"gcc, make and the source of {MUSL.name} in {WORK}/{MUSL.folder}",
     packages=("gcc", "binutils", "make", "libc6-dev", "linux-libc-dev"),
     shown=("gcc", "binutils", "make", "libc6"),
     programs=(
@@ -103,7 +103,7 @@ BUILD = ProgramSet(
     # What the compiler names to the linker.
     loaded=("libc.so.6", "libm.so.6", "libmvec.so.1", "libgcc_s.so.1"),
     commands=("gcc", "cc", "make", *_BINUTILS),
-    trees=(BZIP2,),
+    trees=(MUSL,),
 )
 
 COMPRESS = ProgramSet(

@@ -48,6 +48,15 @@ BZIP2 = Source(
     folder="bzip2-1.0.8",
 )
 
+MUSL = Source(
+    name="musl 1.2.3",
+    file="musl_1.2.3.orig.tar.gz",
+    sha256="7d5b0b6062521e4627e099e4c9dc8248d32a30285e959b7eecaa780cf8cfd4a4",
+    package="musl",
+    folder="musl-1.2.3",
+)
+"""A C library: some 1,300 short files to compile, each by itself."""
+
 
 def find(source: Source, cache: Cache) -> Entry | None:
     """The file, where it was fetched before."""
