@@ -103,6 +103,33 @@ def test_each_device_gives_back_what_was_written(lab: Lab, tmp_path: Path) -> No
     lab.assert_nothing_left(before)
 
 
+def test_a_format_of_its_own_gives_back_what_was_written(lab: Lab, tmp_path: Path) -> None:
+    """Blocks in clusters that are found by tables, by two queues; in a file and, natively, as they are."""
+    directory = tmp_path / "medium"
+    directory.mkdir()
+    study = STUDY.replace("sut.disk_device", "sut.disk_format")
+    study = study.replace('["virtio-blk", "virtio-scsi", "nvme", "ahci"]', '["raw", "qcow2"]')
+    study = study.replace("[sut]", "[sut]\ncpus = 2\ndisk_queues = 2")
+    study = study.replace('"native", "container", "guest"', '"native", "guest"')
+    lab.study(study.format(directory=directory))
+    before = Traces.now()
+    ran = lab.run("run", "study.toml", "--out", "run", patience_s=600)
+    assert ran.status == 0, ran
+    assert summary(lab.work / "run")["failed"] == []
+    assert list(directory.iterdir()) == []
+    with Store.open(lab.work / "run") as store:
+        argv = [
+            " ".join(one.vmm_argv)
+            for _, bench in store.benches()
+            for one in bench
+            if isinstance(one, NodeReady) and one.vmm
+        ]
+    formats = [f"driver={one},node-name=disk" for one in ("raw", "qcow2")]
+    assert [sum(one in words for words in argv) for one in formats] == [1, 1]
+    assert all("num-queues=2" in words for words in argv)
+    lab.assert_nothing_left(before)
+
+
 def test_a_command_finds_the_disk_on_every_platform(lab: Lab) -> None:
     script = (
         "printf weighed | dd of=$HYPERTARE_DISK bs=4096 seek=3 conv=notrunc 2>/dev/null && "

@@ -64,6 +64,10 @@ def test_nonsense_is_refused(keys: str, said: str) -> None:
         ('disk_aio = "native"', "past the host's page cache"),
         ('disk_device = "nvme"\nmachine_type = "microvm"', "no PCI"),
         ('disk_device = "ahci"\ndisk_iothread = true', "disks of virtio"),
+        ('disk_device = "ahci"\ndisk_queues = 1', "which has one"),
+        ("disk_queues = 2", "the guest has 1 CPUs"),
+        ("disk_queues = 0", "disk_queues"),
+        ('disk_format = "vmdk"', "disk_format"),
         ('disk_cache = "fast"', "disk_cache"),
     ],
 )

@@ -64,6 +64,10 @@ pub struct GuestSettings {
     pub disk_cache: DiskCache,
     /// A thread of QEMU's own serves its disk; else QEMU's main one, which serves all else too.
     pub disk_iothread: bool,
+    /// Queues of its disk; none leaves them at QEMU's default, one by each of its CPUs where a device can.
+    pub disk_queues: Option<u32>,
+    /// How its blocks lie on the medium.
+    pub disk_format: DiskFormat,
 }
 
 impl Default for GuestSettings {
@@ -81,6 +85,8 @@ impl Default for GuestSettings {
             disk_aio: DiskAio::default(),
             disk_cache: DiskCache::default(),
             disk_iothread: false,
+            disk_queues: None,
+            disk_format: DiskFormat::default(),
         }
     }
 }
@@ -112,6 +118,17 @@ pub enum DiskAio {
     Native,
     /// Rings that the kernel and QEMU share.
     IoUring,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DiskFormat {
+    /// Each where it is on the disk.
+    #[default]
+    Raw,
+    /// QEMU's own: clusters as they are first written, found by tables.
+    Qcow2,
 }
 
 /// The cache modes of QEMU.

@@ -72,6 +72,8 @@ class GuestSettings(Settings):
     disk_aio: plan.DiskAio = "threads"
     disk_cache: plan.DiskCache = "writeback"
     disk_iothread: bool = False
+    disk_queues: Annotated[int, Field(ge=1, le=MOST_QUEUES)] | None = None
+    disk_format: plan.DiskFormat = "raw"
 
     def in_plan(self, datapath: plan.Datapath) -> plan.GuestSettings:
         """The same for the agent, with the datapath that `auto` stands for."""
@@ -207,6 +209,16 @@ class GuestSettings(Settings):
             return (
                 f"sut.disk_iothread is for disks of virtio, and sut.disk_device is '{self.disk_device}': "
                 "QEMU's main thread serves its others"
+            )
+        if self.disk_queues is not None and self.disk_device == "ahci":
+            return (
+                "sut.disk_queues is for disks with several, and sut.disk_device is 'ahci', which has one: "
+                "take 'virtio-blk', 'virtio-scsi' or 'nvme'"
+            )
+        if (self.disk_queues or 1) > facts.cpus:
+            return (
+                f"sut.disk_queues is {self.disk_queues}, but the guest has {facts.cpus} CPUs and uses a "
+                f"queue by each: set sut.{facts.cpus_key} = {self.disk_queues} too"
             )
         return None
 
@@ -395,6 +407,23 @@ def _disk_iothread(change: Change) -> Entry:
     )(change)
 
 
+def _disk_queues(change: Change) -> Entry:
+    """Of virtio-blk, as libvirt has it; other devices have other words."""
+    return edited(
+        lambda queues: f"<disk> <driver name='qemu' queues={quoted(queues)}/> </disk>",
+        lambda queues: f"-device virtio-blk-pci,...,num-queues={queues}",
+        "its disk",
+    )(change)
+
+
+def _disk_format(change: Change) -> Entry:
+    entry = _disk_driver("type", "format")(change)
+    turned = f"qemu-img convert -f {change.old} -O {change.new} OLD NEW"
+    return replace(
+        entry, note=f"{entry.note} The image is converted first, the guest off: {turned}."
+    )
+
+
 def _of_card(
     change: Change, xml: Callable[[str], str], qemu: Callable[[str], str], what: str, more: str
 ) -> Entry:
@@ -413,5 +442,7 @@ COMMANDS: Mapping[str, Maker] = {
     "disk_aio": _disk_driver("io", "aio"),
     "disk_cache": _disk_driver("cache", "cache"),
     "disk_iothread": _disk_iothread,
+    "disk_queues": _disk_queues,
+    "disk_format": _disk_format,
 }
 """How to set each by hand, where there are words for it."""

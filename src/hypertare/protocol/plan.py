@@ -80,6 +80,11 @@ that.
 that.
 """
 
+DiskFormat = Literal["raw", "qcow2"]
+"""`raw`: Each where it is on the disk.
+`qcow2`: QEMU's own: clusters as they are first written, found by tables.
+"""
+
 
 class GuestSettings(Seam):
     """What a study may set of a guest. Python's `platforms/guest_settings.py` takes these fields
@@ -114,6 +119,12 @@ class GuestSettings(Seam):
     """What of its disk the machine's page cache holds, and what QEMU says is written."""
     disk_iothread: bool = False
     """A thread of QEMU's own serves its disk; else QEMU's main one, which serves all else too."""
+    disk_queues: int | None = None
+    """Queues of its disk; none leaves them at QEMU's default, one by each of its CPUs where a
+    device can.
+    """
+    disk_format: DiskFormat = "raw"
+    """How its blocks lie on the medium."""
 
 
 TscMode = Literal["native", "emulate", "default"]

@@ -7,9 +7,10 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use hypertare_plan::Disk;
+use hypertare_plan::{Disk, DiskFormat};
 use rustix::fs::{FallocateFlags, MemfdFlags, OFlags, fallocate, memfd_create};
 
+use super::qcow2;
 use crate::boot_contract::is_own_machine;
 use crate::own_machine::null_blk;
 use crate::vmm::spec::Medium;
@@ -18,11 +19,21 @@ use crate::vmm::spec::Medium;
 ///
 /// # Errors
 /// The directory is not there, has no room, or is of a file system that has no files without names.
-pub fn make(disk: &Disk) -> Result<Medium> {
-    if is_own_machine() {
-        return Ok(Medium { file: null_blk::make(disk.bytes)?, is_device: true });
+pub fn make(disk: &Disk, format: DiskFormat) -> Result<Medium> {
+    let bytes = match format {
+        DiskFormat::Raw => disk.bytes,
+        DiskFormat::Qcow2 => qcow2::room(disk.bytes),
+    };
+    let is_device = is_own_machine();
+    let file = if is_device {
+        null_blk::make(bytes)?
+    } else {
+        make_file(&Disk { bytes, ..disk.clone() })?
+    };
+    if format == DiskFormat::Qcow2 {
+        qcow2::write_empty(&file, disk.bytes)?;
     }
-    Ok(Medium { file: make_file(disk)?, is_device: false })
+    Ok(Medium { file, is_device })
 }
 
 fn make_file(disk: &Disk) -> Result<File> {

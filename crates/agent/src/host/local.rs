@@ -10,8 +10,8 @@ use std::time::Duration;
 use ::datapath::serve::Manner;
 use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
-    Accelerator, Bench, Container, Datapath, Domain as DomainPlan, Given, Guest, Interface, Link,
-    LinkKind, NicModel, Node, NodeKind, RunningAgent, Trunk,
+    Accelerator, Bench, Container, Datapath, DiskFormat, Domain as DomainPlan, Given, Guest,
+    Interface, Link, LinkKind, NicModel, Node, NodeKind, RunningAgent, Trunk,
 };
 
 use super::disk;
@@ -129,7 +129,7 @@ impl Local {
         if let (None, Ok(Some(scope))) = (memory, self.xen.as_ref().map(Kit::scope)) {
             arguments.extend(["--scope".into(), scope.name().to_owned()]);
         }
-        let disk = node.disk.as_ref().map(disk::make).transpose()?;
+        let disk = node.disk.as_ref().map(|one| disk::make(one, DiskFormat::Raw)).transpose()?;
         let mut descriptors: Vec<&dyn AsRawFd> = vec![&theirs[0], &theirs[1], &theirs[2]];
         if let Some(disk) = &disk {
             descriptors.push(&disk.file);
@@ -270,7 +270,8 @@ impl Local {
         let no_vectors = lacks_vectors(bench);
         let emulated = guest.accelerator == Accelerator::Tcg;
         let tsc_khz = if emulated { tsc::khz() } else { None };
-        let disk = node.disk.as_ref().map(disk::make).transpose()?;
+        let format = guest.settings.disk_format;
+        let disk = node.disk.as_ref().map(|one| disk::make(one, format)).transpose()?;
         let spec = Spec { node, guest, ports, share, no_vectors, memory, disk, state, tsc_khz };
         let (link, missing) = GuestLink::start(spec, held, inbox)?;
         warnings.extend(missing);

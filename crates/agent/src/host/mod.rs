@@ -14,6 +14,7 @@ mod local;
 mod machine;
 mod member;
 mod plausible;
+mod qcow2;
 pub mod sandbox;
 
 use std::os::fd::{AsFd, OwnedFd};

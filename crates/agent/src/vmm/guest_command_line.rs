@@ -15,8 +15,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use hypertare_plan::{
-    Accelerator, DiskAio, DiskCache, DiskDevice, Guest, GuestSettings, Interface, MachineType,
-    NicModel, Pages,
+    Accelerator, DiskAio, DiskCache, DiskDevice, DiskFormat, Guest, GuestSettings, Interface,
+    MachineType, NicModel, Pages,
 };
 
 use super::command_line::{
@@ -258,7 +258,11 @@ fn disk(
     let file =
         format!("driver={driver},node-name=medium,filename=/proc/self/fd/{number},locking=off");
     line.option("-blockdev", [format!("{file},aio={aio},{cache}")]);
-    line.option("-blockdev", [format!("driver=raw,node-name=disk,file=medium,{cache}")]);
+    let format = match settings.disk_format {
+        DiskFormat::Raw => "raw",
+        DiskFormat::Qcow2 => "qcow2",
+    };
+    line.option("-blockdev", [format!("driver={format},node-name=disk,file=medium,{cache}")]);
     let (mut devices, _, _) = disk_device(settings.disk_device, settings.machine_type)?;
     if let Some(device) = devices.last_mut() {
         *device += &format!(",write-cache={write_cache}");
@@ -270,6 +274,15 @@ fn disk(
         );
         line.option("-object", ["iothread,id=disk-thread"]);
         devices[0] += ",iothread=disk-thread";
+    }
+    if let Some(queues) = settings.disk_queues {
+        let option = match settings.disk_device {
+            DiskDevice::VirtioBlk => "num-queues",
+            DiskDevice::VirtioScsi => "num_queues",
+            DiskDevice::Nvme => "max_ioqpairs",
+            DiskDevice::Ahci => bail!("a SATA disk has one queue"),
+        };
+        devices[0] += &format!(",{option}={queues}");
     }
     for device in devices {
         line.option("-device", [device]);
@@ -472,6 +485,24 @@ mod tests {
             "{words}"
         );
         assert!(words.contains("hypertare.disk=/dev/sda "), "{words}");
+        let words = with(|one| {
+            one.disk_format = DiskFormat::Qcow2;
+            one.disk_queues = Some(4);
+        })
+        .unwrap();
+        assert!(words.contains("-blockdev driver=qcow2,node-name=disk,file=medium,"), "{words}");
+        assert!(words.contains("virtio-blk-pci,drive=disk,write-cache=on,num-queues=4"), "{words}");
+        let of = |device| {
+            let guest = set(|one| {
+                one.disk_queues = Some(2);
+                one.disk_device = device;
+            });
+            line(&node, &guest, None).map(|words| words.join(" "))
+        };
+        let scsi = of(DiskDevice::VirtioScsi).unwrap();
+        assert!(scsi.contains("virtio-scsi-pci,id=scsi,num_queues=2 "), "{scsi}");
+        assert!(of(DiskDevice::Nvme).unwrap().contains(",write-cache=on,max_ioqpairs=2"));
+        assert!(of(DiskDevice::Ahci).unwrap_err().to_string().contains("one queue"));
         let words = with(|one| one.disk_cache = DiskCache::Unsafe).unwrap();
         assert!(words.contains("cache.direct=off,cache.no-flush=on"), "{words}");
         let refused = with(|one| {
