@@ -178,5 +178,25 @@ fn alone(node: &Node) -> Bench {
 /// Of a process, in bytes; nothing where this user may not see it.
 fn pss(pid: i32) -> Option<f64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    kilobytes(&rollup, "Pss").map(|kilobytes| kilobytes as f64 * 1024.0)
+    resident(&rollup).map(|kilobytes| kilobytes as f64 * 1024.0)
+}
+
+/// In kB. PSS leaves pages of hugetlb out, of which a guest's memory may be.
+fn resident(rollup: &str) -> Option<u64> {
+    let huge = ["Shared_Hugetlb", "Private_Hugetlb"].map(|name| kilobytes(rollup, name));
+    Some(kilobytes(rollup, "Pss")? + huge.into_iter().flatten().sum::<u64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_hugetlb_are_memory_of_its_process() {
+        let rollup = "[rollup]\nRss:  900 kB\nPss:  700 kB\nPss_Anon:  600 kB\n";
+        assert_eq!(resident(rollup), Some(700));
+        let huge = format!("{rollup}Shared_Hugetlb:  2048 kB\nPrivate_Hugetlb:  4096 kB\n");
+        assert_eq!(resident(&huge), Some(700 + 2048 + 4096));
+        assert_eq!(resident("Rss: 1 kB\n"), None);
+    }
 }
