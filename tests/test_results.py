@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from hypertare.machines.image import emulator
+from hypertare.runs.store import Store
 from hypertare.study.builtin import builtin_names
 
 ROOT = Path(__file__).parents[1]
@@ -62,8 +63,10 @@ def test_a_page_says_what_the_run_beside_it_found(path: Path) -> None:
     assert before == {"run.sqlite", *document.pictures} == {file.name for file in folder.iterdir()}
     for picture in document.pictures:
         assert f"]({path.stem}/{picture})" in text
-    content = (folder / "run.sqlite").read_bytes()
-    assert b"/tmp/" not in content and str(ROOT).encode() not in content
+    with Store.open(folder) as store:
+        meta = store.meta
+    assert meta.folder == "studies" and "--out" not in meta.argv
+    assert str(ROOT).encode() not in (folder / "run.sqlite").read_bytes()
 
 
 def test_a_command_line_is_kept_without_the_places_of_its_machine() -> None:
