@@ -262,9 +262,9 @@ def own_cache(lab: Lab, name: str) -> str:
 
     shared, own = paths.cache_dir(), lab.home / name
     own.mkdir()
-    for lock in ("lock", "lock-emulators", "lock-moving"):
-        (shared / lock).touch()
-        (own / lock).symlink_to(shared / lock)
+    (shared / "lock-moving").touch()
+    (own / "lock-moving").symlink_to(shared / "lock-moving")
+    (own / "locks").mkdir()
     for kind in (
         "names",
         "packages",
@@ -275,8 +275,9 @@ def own_cache(lab: Lab, name: str) -> str:
         "emulators",
         "scripts",
     ):
-        (shared / kind).mkdir(parents=True, exist_ok=True)
-        (own / kind).symlink_to(shared / kind)
+        for folder in (kind, f"locks/{kind}"):
+            (shared / folder).mkdir(parents=True, exist_ok=True)
+            (own / folder).symlink_to(shared / folder)
     return str(own)
 
 

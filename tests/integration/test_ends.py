@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import random
+import re
 import signal
 from pathlib import Path
 
 import pytest
 
+from hypertare.machines.image.package import look_up
 from tests.integration.lab import Lab, Started, Traces, summary, trials
 
 pytestmark = pytest.mark.runs
@@ -113,12 +115,15 @@ def test_an_interrupt_as_the_report_is_drawn_is_told(lab: Lab) -> None:
 
 
 def test_an_interrupt_before_there_is_a_run_keeps_nothing_and_says_so(lab: Lab) -> None:
-    """It waits for another process that fills the cache."""
+    """It waits for another process that fetches the kernel of its guest."""
     study(lab, "guest")
     cache = lab.home / "busy-cache"
     cache.mkdir()
     lab.env["HYPERTARE_CACHE"] = str(cache)
-    with (cache / "lock").open("w") as lock:
+    (image,) = re.findall(r"linux-image-\d[\w.+~-]*", look_up("linux-image-amd64").depends)
+    place = cache / "locks" / "packages" / look_up(image).key
+    place.parent.mkdir(parents=True)
+    with place.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         started = begin(lab)
         started.until(lambda: "waiting" in started.said(), "it to wait")

@@ -20,10 +20,10 @@ def svg(chart: Spec) -> str:
 
 
 def _sized(part: Any) -> Any:
-    """The same with a width in pixels wherever it was that of its place."""
+    """The same with a width in pixels where a word stood: in a page it is that of its place."""
     if isinstance(part, dict):
         return {
-            name: _WIDTH if name == "width" and value == "container" else _sized(value)
+            name: _WIDTH if name == "width" and isinstance(value, str) else _sized(value)
             for name, value in part.items()
             if name != "usermeta"
         }
