@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
@@ -60,13 +61,25 @@ def test_a_page_says_what_the_run_beside_it_found(path: Path) -> None:
     document = results.written(folder)
     assert text == results.noted(document.text, emulator.content())
     assert len(document.text.split()) <= 1500
-    assert before == {"run.sqlite", *document.pictures} == {file.name for file in folder.iterdir()}
-    for picture in document.pictures:
+    assert before == {"run.sqlite", *document.charts} == {file.name for file in folder.iterdir()}
+    for picture in document.charts:
         assert f"]({path.stem}/{picture})" in text
     with Store.open(folder) as store:
         meta = store.meta
     assert meta.folder == "studies" and "--out" not in meta.argv
     assert str(ROOT).encode() not in (folder / "run.sqlite").read_bytes()
+
+
+def test_a_run_that_lies_beside_its_page_is_not_lost_when_that_is_made_of_it(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "cpus"
+    shutil.copytree(results.FOLDER / "cpus", folder)
+    results._keep(folder, folder, {})
+    assert [file.name for file in tmp_path.iterdir()] == ["cpus"]
+    assert [file.name for file in folder.iterdir()] == ["run.sqlite"]
+    with Store.open(folder) as store:
+        assert store.meta.study == "cpus"
 
 
 def test_a_command_line_is_kept_without_the_places_of_its_machine() -> None:

@@ -161,12 +161,7 @@ class GuestSettings(Settings):
         )
 
     def _no_queues(self, facts: GuestFacts) -> str | None:
-        if self.queues <= facts.cpus:
-            return None
-        return (
-            f"sut.queues is {self.queues}, but the guest has {facts.cpus} CPUs and uses a queue by each: "
-            f"set sut.{facts.cpus_key} = {self.queues} too"
-        )
+        return _no_cpus_for("queues", self.queues, facts)
 
     def _no_poll(self, _: GuestFacts) -> str | None:
         if self.poll_us is None or self.datapath == "vhost":
@@ -215,12 +210,7 @@ class GuestSettings(Settings):
                 "sut.disk_queues is for disks with several, and sut.disk_device is 'ahci', which has one: "
                 "take 'virtio-blk', 'virtio-scsi' or 'nvme'"
             )
-        if (self.disk_queues or 1) > facts.cpus:
-            return (
-                f"sut.disk_queues is {self.disk_queues}, but the guest has {facts.cpus} CPUs and uses a "
-                f"queue by each: set sut.{facts.cpus_key} = {self.disk_queues} too"
-            )
-        return None
+        return _no_cpus_for("disk_queues", self.disk_queues or 1, facts)
 
     def _no_way_past_the_cache(self, facts: GuestFacts) -> str | None:
         """A file in memory is in the page cache and nowhere else."""
@@ -237,6 +227,15 @@ class GuestSettings(Settings):
                 "take 'writeback'"
             )
         return None
+
+
+def _no_cpus_for(key: str, queues: int, facts: GuestFacts) -> str | None:
+    if queues <= facts.cpus:
+        return None
+    return (
+        f"sut.{key} is {queues}, but the guest has {facts.cpus} CPUs and uses a queue by each: "
+        f"set sut.{facts.cpus_key} = {queues} too"
+    )
 
 
 _OF_ANY_PC = frozenset({"cpu_model", "kernel_args"})

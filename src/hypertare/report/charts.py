@@ -340,7 +340,12 @@ def _published_pane(title: str, found: Sequence[Published]) -> Spec:
         {"name": setting(one), "whose": whose, "ratio": ratio, "low": low, "high": high}
         for one in found
         for whose, ratio, low, high in (
-            ("here", one.ratio, one.ratio_low or one.ratio, one.ratio_high or one.ratio),
+            (
+                "here",
+                one.ratio,
+                one.ratio if one.ratio_low is None else one.ratio_low,
+                one.ratio if one.ratio_high is None else one.ratio_high,
+            ),
             ("published", one.published, one.published, one.published),
         )
     ]

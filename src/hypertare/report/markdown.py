@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypertare.base.units import human_duration
 from hypertare.base.words import word
-from hypertare.report import charts, forest, pictures, plots, verdict
+from hypertare.report import charts, forest, plots, verdict
 from hypertare.report.forest import Forest
 from hypertare.report.model import Report
 from hypertare.report.tables import grid, published
@@ -37,35 +37,32 @@ def render(report: Report, *, every: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Document:
-    """Markdown, and the pictures that it shows, as SVG by the name of their file."""
+    """Markdown, and the charts that it shows, by the name of their pictures' files."""
 
     text: str
-    pictures: dict[str, str]
+    charts: dict[str, Spec]
 
 
-def brief(report: Report, run: str, most_words: int = 1500) -> Document:
+def brief(report: Report, folder: str, whole: str, most_words: int = 1500) -> Document:
     """What a reader compares: the answer, the claims, what others published, the study's plots, and as many
     of the tables as there is room for.
 
     Args:
         report: what to show.
-        run: where the run lies, as seen from the document; the pictures are expected there, too.
+        folder: where the pictures are, as seen from the document.
+        whole: its last sentence, on where all else stands.
         most_words: of the document; claims and how it was made are there in any case.
     """
     drawn = dict(_pictures(report))
     figures: list[str] = []
     for name, (title, note, _) in drawn.items():
         figures += [
-            f"![{_text(title)}]({run}/{name}.svg)",
+            f"![{_text(title)}]({folder}/{name})",
             "",
             f"*{_text(title)}. {_text(note)}*",
             "",
         ]
-    end = ["", "## How", "", *(f"- {_text(line)}" for line in _how(report)), ""]
-    end.append(
-        f"Everything else stands in the whole report: `hypertare report docs/results/{run} --all`, or "
-        "`--html FILE` for one with charts of each cell."
-    )
+    end = ["", "## How", "", *(f"- {_text(line)}" for line in _how(report)), "", whole]
     for evidence in _WORDS_OF_EVIDENCE:
         start = [*_head(report), *_claims(report, evidence), *figures]
         room = most_words - _words(start) - _words(end)
@@ -75,18 +72,18 @@ def brief(report: Report, run: str, most_words: int = 1500) -> Document:
         if (words := _words(part)) <= room:
             room -= words
             start += part
-    shown = {f"{name}.svg": pictures.svg(chart) for name, (_, _, chart) in drawn.items()}
+    shown = {name: chart for name, (_, _, chart) in drawn.items()}
     return Document("\n".join([*start, *end]) + "\n", shown)
 
 
 def _pictures(report: Report) -> Iterator[tuple[str, tuple[str, str, Spec]]]:
-    """Name, title, note and chart of each."""
+    """File, title, note and chart of each."""
     found = report.summary.published
     if published.table(found).rows:
         form = published.FORM
-        yield "published", (form.name, form.note, charts.published(found, report))
+        yield "published.svg", (form.name, form.note, charts.published(found, report))
     for number, one in enumerate(plots.drawn(report), 1):
-        yield f"figure-{number}", (one.plot.title, one.note, one.chart)
+        yield f"figure-{number}.svg", (one.plot.title, one.note, one.chart)
 
 
 def _parts(report: Report) -> Iterator[list[str]]:
