@@ -2,11 +2,10 @@
 //! the calls by which blocks are read and written.
 
 use anyhow::{Result, bail};
+use blocks::{Label, SplitMix};
 use hypertare_plan::{Io, IoPattern};
 use rustix::io::Errno;
 
-use super::block::Label;
-use super::splitmix::SplitMix;
 use crate::workload::clock::SECOND;
 use crate::workload::latencies::Latencies;
 

@@ -3,15 +3,13 @@
 //! The questions of fio(1): operations a second, latencies, CPU time. Before the time that counts, a task of its
 //! own writes every block once, so that a read never finds a hole that no medium was asked about; then each job
 //! works on blocks of its own ([`job`]), and what a block holds says which writing of which block it is
-//! ([`block`]).
+//! ([`blocks`]).
 
 pub mod alone;
-mod block;
 mod buffers;
 mod calls;
 mod job;
 mod ring;
-mod splitmix;
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom};
@@ -20,6 +18,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use blocks::{Label, SECTOR};
 use hypertare_plan::{Io, IoEngine, IoFill};
 use rustix::fs::{OFlags, fdatasync};
 use rustix::io::Errno;
@@ -29,7 +28,6 @@ use super::usage::Usage;
 use super::{Context, Outcome, WorkloadKind};
 use crate::boot_contract::DISK_VARIABLE;
 use crate::values::Definition;
-use block::{Label, SECTOR};
 use buffers::Buffers;
 use job::{Done, Job, Part};
 use ring::Ring;

@@ -1,10 +1,15 @@
 //! What a block holds: its number, the writing that it is of, and a pattern that follows from both, so that
 //! every byte of it is checked when it is read. A disk that keeps old data, mixes blocks up or tears one
 //! cannot pass.
+//!
+//! A crate of its own for its speed: of the agent it is what computes, and is compiled to several words at once.
 
 use std::fmt;
 
-use super::splitmix::{STEP, mix};
+mod splitmix;
+
+pub use splitmix::SplitMix;
+use splitmix::{STEP, mix};
 
 /// Bytes of a block are a multiple of this: the sector of disks.
 pub const SECTOR: u32 = 512;
