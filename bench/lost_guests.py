@@ -87,7 +87,7 @@ def batches(on: Surroundings, count: int) -> Iterator[Batch]:
 
 
 def lost_of(boots: Sequence[Batch], on: Surroundings, ours: Emulator | None) -> int:
-    """How many boots told of a trial that failed, or not of all trials."""
+    """How many boots notified of a trial that failed, or not of all trials."""
     lost = 0
     with tempfile.TemporaryDirectory() as place:
         machine = EmulatedMachine(
@@ -101,7 +101,9 @@ def lost_of(boots: Sequence[Batch], on: Surroundings, ours: Emulator | None) -> 
             for number, (boot, output) in enumerate(
                 zip(boots, machine.run(boots), strict=True), start=1
             ):
-                errors = [told.error for told in batch.tell(boot, output)[1] if told.error]
+                errors = [
+                    reported.error for reported in batch.report(boot, output)[1] if reported.error
+                ]
                 lost += bool(errors)
                 said = errors[0] if errors else "well"
                 print(f"  boot {number}: {said}", file=sys.stderr, flush=True)

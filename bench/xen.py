@@ -118,7 +118,7 @@ def until(process: subprocess.Popen[bytes], records: Path, kind: str, began: flo
     wanted = f'"record":"{kind}"'.encode()
     while wanted not in records.read_bytes():
         if process.poll() is not None or time.monotonic() > began + LIMIT_S:
-            raise NotMeasured(f"the machine told no {kind}: {records.read_bytes()[-300:]!r}")
+            raise NotMeasured(f"the machine reported no {kind}: {records.read_bytes()[-300:]!r}")
         time.sleep(0.05)
 
 

@@ -147,7 +147,7 @@ def test_knobs_of_a_link_go_to_both_interfaces_and_both_ends() -> None:
         offloads = [(s.node, s.knob) for s in settings if isinstance(s.knob, plan.Offload)]
         where = [(node, knob.interface) for node, knob in offloads]
         assert len(where) == len({(node, knob.interface, knob.ports) for node, knob in offloads})
-        # Ports are told of the bridge that they are of.
+        # Ports know the bridge that they are of.
         ports = {("host", side.link) for side in all_sides(3)}
         assert set(where) == own | {(side.end, "eth0") for side in all_sides(3)} | ports
 
@@ -201,7 +201,7 @@ def test_under_xen_each_network_has_a_bridge_and_a_wire_of_its_own() -> None:
         (("[bench]", '[bench]\nfamily = "ipv6"\nmtu = 1200'), "IPv6 needs an MTU of 1280 bytes"),
     ],
 )
-def test_what_cannot_be_is_told(change: tuple[str, str], said: str) -> None:
+def test_what_cannot_be_is_reported(change: tuple[str, str], said: str) -> None:
     with pytest.raises(InputError, match=said):
         StudyFile(TEXT.replace(*change), "routed.toml").study()
 

@@ -112,7 +112,7 @@ def test_what_an_interrupted_run_left_is_not_measured_again() -> None:
     )
 
 
-def test_what_is_asked_beside_the_cells_is_numbered_from_where_it_is_told() -> None:
+def test_what_is_asked_beside_the_cells_is_numbered_from_where_it_is_reported() -> None:
     notes = Notes()
     with laboratory(MadeUp(), notes, first=5000) as lab:
         lab.block([PLAIN], "search")

@@ -91,8 +91,10 @@ class MadeUp:
             lost = task.node if fate.startswith("lost") else None
             error = f"task {task.id} on {task.node} failed: {fate}"
             phase = REACH if fate.startswith("unanswered") else PHASE
-            told = TaskResult(node=task.node, trial=trial.id, phase=phase, task=task.id, error=fate)
-            return [told, self._end(trial, seconds, error, lost)]
+            reported = TaskResult(
+                node=task.node, trial=trial.id, phase=phase, task=task.id, error=fate
+            )
+            return [reported, self._end(trial, seconds, error, lost)]
         result = TaskResult(
             node=task.node, trial=trial.id, phase="measure", task="command",
             values={"elapsed_s": seconds, "user_s": seconds / 2}, purpose=task.purpose,
@@ -184,21 +186,21 @@ def test_the_controller_leaves_alone_the_cpus_on_which_is_measured() -> None:
 
 def test_plans_of_a_cell_differ_in_their_numbers_alone() -> None:
     machine = MadeUp()
-    told: dict[str, set[str]] = {}
+    reported: dict[str, set[str]] = {}
     run = machine.run
 
     def heard(trial: plan.Trial) -> list[Record]:
         (task,) = trial.phases[0].tasks
         rest = trial.model_copy(update={"id": 0}).model_dump_json()
-        told.setdefault(task.node, set()).add(rest)
+        reported.setdefault(task.node, set()).add(rest)
         return run(trial)
 
     machine.run = heard  # type: ignore[method-assign]
     campaign(machine, Notes()).run()
     numbers = [trial for _, trial in machine.trials]
     assert len(set(numbers)) == len(numbers) > 10
-    # A guest's warm-up is told that it is one.
-    assert {node: len(plans) for node, plans in told.items()} == {"host": 2, "guest1": 2}
+    # A guest's warm-up knows that it is one.
+    assert {node: len(plans) for node, plans in reported.items()} == {"host": 2, "guest1": 2}
 
 
 def test_a_noisy_one_goes_to_the_limit() -> None:

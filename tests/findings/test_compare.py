@@ -274,23 +274,23 @@ def test_a_program_that_became_slower_everywhere_got_worse() -> None:
 
 
 def test_a_program_that_became_faster_is_not_worse_for_a_guest_that_gained_less() -> None:
-    told = directions(weighed(8, 16), weighed(2, 8, seed=5))
-    assert set(told.values()) == {"better"}
+    reported = directions(weighed(8, 16), weighed(2, 8, seed=5))
+    assert set(reported.values()) == {"better"}
 
 
 def test_two_runs_of_one_machine_differ_a_little() -> None:
     """A tenth slower natively and in the guest: its cost is what it was."""
-    told = directions(weighed(8, 16), weighed(8.6, 17.2, seed=5))
-    assert set(told.values()) == {"no difference shown"}
+    reported = directions(weighed(8, 16), weighed(8.6, 17.2, seed=5))
+    assert set(reported.values()) == {"no difference shown"}
 
 
 def test_on_a_busy_machine_a_change_of_half_is_undecided_and_one_of_four_is_not() -> None:
     quiet = weighed(8, 16)
-    told = directions(quiet, weighed(12.4, 24.8, seed=5, busy=2.4))
-    assert told["native", "value"] == told["guest", "value"] == "undecided"
-    assert told["guest", "cost"] == "no difference shown"
-    told = directions(quiet, weighed(32, 64, seed=5, busy=2.4))
-    assert told["native", "value"] == told["guest", "value"] == "worse"
+    reported = directions(quiet, weighed(12.4, 24.8, seed=5, busy=2.4))
+    assert reported["native", "value"] == reported["guest", "value"] == "undecided"
+    assert reported["guest", "cost"] == "no difference shown"
+    reported = directions(quiet, weighed(32, 64, seed=5, busy=2.4))
+    assert reported["native", "value"] == reported["guest", "value"] == "worse"
 
 
 def test_what_machines_do_between_runs_is_no_change() -> None:

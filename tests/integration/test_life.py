@@ -42,13 +42,13 @@ def test_every_platform_lives_and_leaves_nothing(lab: Lab) -> None:
             for record in store.records(trial.planned.id):
                 if isinstance(record, TaskResult) and record.purpose.role == "life":
                     lives.setdefault(trial.planned.platform, []).append(record.values)
-    assert {platform: len(told) for platform, told in lives.items()} == {
+    assert {platform: len(reported) for platform, reported in lives.items()} == {
         "native": 2,
         "container": 2,
         "guest": 4,
     }
-    for platform, told in lives.items():
-        for values in told:
+    for platform, reported in lives.items():
+        for values in reported:
             assert 0 < values["start_s"] <= values["answer_s"], values
             assert values["memory_bytes"] > 256 << 10 and values["stop_s"] >= 0
             assert ("restore_s" in values) == (platform == "guest")

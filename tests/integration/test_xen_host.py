@@ -97,7 +97,7 @@ class Watcher(Observer):
         self._look = look
         self._looked = False
 
-    def tell(self, text: str) -> None: ...
+    def notify(self, text: str) -> None: ...
     def bench(self, boot: int, plot: object) -> None: ...
     def begin(self, planned: object) -> None: ...
     def warn(self, text: str) -> None: ...
@@ -156,8 +156,8 @@ def test_the_driver_domain_is_weighed_beside_native_which_it_is(
     assert rows(folder, query) == [(p, "ok", None) for p in ("driver", "native") for _ in range(2)]
     assert seen == [{"Domain-0", "mail"}]
     found = summary(folder)
-    told = {e["platform"] for e in found["estimates"] if e["response"] == "driver_cpu"}
-    assert told == {"driver"}
+    reported = {e["platform"] for e in found["estimates"] if e["response"] == "driver_cpu"}
+    assert reported == {"driver"}
     interfaces = {one["platform"]: set(one["interfaces"]) for one in found["platforms"]}
     assert interfaces == {"native": {"lan"}, "driver": {"lan"}}
     assert any("native is the same one" in w for w in found["warnings"])

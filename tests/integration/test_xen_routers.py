@@ -169,11 +169,11 @@ def steps() -> list[Seam]:
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What one boot of the machine tells of all that."""
+    """What one boot of the machine reports of all that."""
     folder = tmp_path_factory.mktemp("routers")
     python = folder / "python.cpio"
     python.write_bytes(machine_python.archive(Path(frames.__file__), folder))
-    told = emulate.boot(
+    reported = emulate.boot(
         build(profile="xen"),
         steps(),
         folder,
@@ -181,7 +181,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         behind=[bird.build().carried, python],
         patience_s=500,
     )
-    return told.records
+    return reported.records
 
 
 def error(records: list[dict], id: int) -> str | None:
@@ -301,6 +301,8 @@ def test_a_study_of_a_router_between_ends_that_are_guests(lab: Lab) -> None:
     }
     assert {t[5] for t in found} == {"ok"} and len(found) == 8
     with Store.resume(run) as store:
-        nodes = [one for _, told in store.benches() for one in told if isinstance(one, NodeReady)]
+        nodes = [
+            one for _, reported in store.benches() for one in reported if isinstance(one, NodeReady)
+        ]
     under_xen = {node.node for node in nodes if (node.vmm or "").startswith("Xen")}
     assert under_xen == {"host", "xen1", "a-1", "b-1"}

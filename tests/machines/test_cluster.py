@@ -24,7 +24,7 @@ from hypertare.machines.emulated import Output
 from hypertare.machines.image.cache import Cache
 from hypertare.study import StudyFile
 from tests.integration.lab import until
-from tests.machines.test_emulated import TELL, Made, batch
+from tests.machines.test_emulated import REPORT, Made, batch
 from tests.made_cluster import MadeCluster
 
 pytestmark = [pytest.mark.runs, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(300)]
@@ -101,7 +101,7 @@ class Far(Made):
 
     def write_slow(self) -> None:
         """Boots that begin before `go` do not end by themselves."""
-        self.write(SLOW.replace("{place}", str(self.place)) + TELL)
+        self.write(SLOW.replace("{place}", str(self.place)) + REPORT)
 
 
 @pytest.fixture(scope="module")

@@ -86,8 +86,8 @@ def modules() -> dict[Path, str]:
     definitions, constants = kept("protocol")["$defs"], kept("constants")
     seam = "from hypertare.protocol.seam import Seam"
     of_plan = _types("Step", definitions)
-    told = _types("Record", definitions)
-    of_records = {name: text for name, text in told.items() if name not in of_plan}
+    reported = _types("Record", definitions)
+    of_records = {name: text for name, text in reported.items() if name not in of_plan}
     shared = f"from hypertare.protocol.plan import {', '.join(of_plan)}"
     texts = {
         "plan.py": _HEAD.format(about="What goes to the agent.", imports=seam)
@@ -144,7 +144,7 @@ def _name(reference: str) -> str:
 
 
 def _tag(member: Schema) -> str:
-    """The field that tells the variants of a union apart."""
+    """The field that distinguishes the variants of a union."""
     return next(name for name, field in member["properties"].items() if "const" in field)
 
 

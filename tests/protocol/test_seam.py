@@ -506,10 +506,10 @@ class Curious(Phase):
 def test_every_value_that_responses_read_is_one_that_the_agent_reports(
     workload: str, monkeypatch: MonkeyPatch
 ) -> None:
-    told = asked("values", "--json")
+    reported = asked("values", "--json")
     reported = {
         kind: {definition["name"] for definition in definitions}
-        for kind, definitions in (*told["tasks"].items(), ("life", told["life"]))
+        for kind, definitions in (*reported["tasks"].items(), ("life", reported["life"]))
     }
     phase = Curious()
     monkeypatch.setattr(Phase, "of", lambda _: phase)

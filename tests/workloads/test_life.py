@@ -69,12 +69,12 @@ def test_memory_is_there_for_a_guest_its_like_and_what_that_is_saved_in() -> Non
     assert sizes == [3 * (192 << 20), 2 * (192 << 20)]
 
 
-def test_figures_are_what_the_lives_told() -> None:
-    told = [
+def test_figures_are_what_the_lives_reported() -> None:
+    reported = [
         result("life.1", {"answer_s": 2.0, "memory_bytes": 1e8, "restore_s": 0.5}),
         result("life.2", {"answer_s": 4.0, "memory_bytes": 3e8, "restore_s": 0.7}),
     ]
-    values = responses.measure("life", "guest", ("guest1-1", "guest1-2"), told)
+    values = responses.measure("life", "guest", ("guest1-1", "guest1-2"), reported)
     assert values["answer"] == 3.0 and values["memory"] == 4e8
     assert values["restore"] == pytest.approx(0.6)
 

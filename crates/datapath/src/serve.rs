@@ -278,7 +278,7 @@ impl Server {
         Ok(spoken.map(|(speaker, _)| speaker).collect())
     }
 
-    /// Moves frames until there are none, and has guests tell of the next; false where there are more
+    /// Moves frames until there are none, and has guests notify of the next; false where there are more
     /// nevertheless.
     fn work_until_idle(&mut self) -> bool {
         for _ in 0..TURNS {
@@ -323,7 +323,7 @@ impl Server {
         for (index, error) in ended.into_iter().rev() {
             let (Place::Awaited(Handed { status, .. }) | Place::Served { status, .. }) =
                 self.places.remove(index);
-            // Whom it would be told may have gone.
+            // Who would be notified may have gone.
             let _ = File::from(status).write_all(format!("{error:#}").as_bytes());
         }
     }
@@ -369,7 +369,7 @@ impl RelayPlace {
     }
 
     fn say(&mut self, what: &[u8]) {
-        // Whom it would be told may have gone.
+        // Who would be notified may have gone.
         let _ = self.asked.as_mut().map(|asked| asked.by.write_all(what));
     }
 }

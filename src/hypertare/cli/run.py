@@ -115,7 +115,7 @@ def run(
         show_design(prepared, json, manner)
         return
     with manner.connected(_say) as manner, Watch(prepared.study) as watch:
-        on = surroundings(prepared, watch.tell, allow)
+        on = surroundings(prepared, watch.notify, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
         loading.later(*FINISHED_WITH)
         ended = carry_out(prepared, on, folder, watch, resume=resume, manner=manner, asked=asked)
@@ -206,8 +206,8 @@ def finish(
     from hypertare.report.terminal import show
 
     found = load(folder, ended.summary)
-    told = not outputs.is_stdout(json) and not outputs.is_stdout(html)
-    if told:
+    is_shown = not outputs.is_stdout(json) and not outputs.is_stdout(html)
+    if is_shown:
         show(found)
     if outputs.is_stdout(json):
         print(found.summary.model_dump_json(indent=2), flush=True)
@@ -223,7 +223,7 @@ def finish(
     elif html is not None:
         with writing(html):
             shutil.copyfile(report, html)
-    if told:
+    if is_shown:
         print(f"\nreport: {html or report}")
     if ended.interrupted:
         print(
@@ -231,10 +231,10 @@ def finish(
             file=sys.stderr,
         )
         raise typer.Exit(130)
-    _require_results(found, folder, told=told)
+    _require_results(found, folder, is_shown=is_shown)
 
 
-def _require_results(found: Report, folder: Path, *, told: bool) -> None:
+def _require_results(found: Report, folder: Path, *, is_shown: bool) -> None:
     """A platform without a single good trial was not weighed: whoever asked for it must notice."""
     from hypertare.base.errors import HypertareError
 
@@ -248,7 +248,7 @@ def _require_results(found: Report, folder: Path, *, told: bool) -> None:
             raise _too_short(found, missing)
         failed = {failure.platform for failure in found.failures}
         do = f"`hypertare report {folder}` shows what there is."
-        if told and failed.issuperset(missing):
+        if is_shown and failed.issuperset(missing):
             do = "The reasons stand above, with the last console lines in the report."
         raise HypertareError(f"No trial succeeded on {' and '.join(missing)}.", do)
 

@@ -243,7 +243,7 @@ def tune(
         show_space(prepared, json)
         return
     with Watch(prepared.run.study) as watch:
-        on = surroundings(prepared.run, watch.tell, allow)
+        on = surroundings(prepared.run, watch.notify, allow)
         tuning.check_machine(prepared, on)
         folder = out or new_folder(f"{prepared.run.study.name}-tune", paths.runs_dir())
         found = tuning.carry_out(prepared, on, folder, watch, manner, resume=resume)

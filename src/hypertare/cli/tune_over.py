@@ -76,7 +76,7 @@ def run(sweep: Sweep, folder: Path, manner: Manner, json: bool) -> None:
 
     def look(part: Part) -> Surroundings:
         with Watch(part.prepared.run.study) as watch:
-            on = surroundings(part.prepared.run, watch.tell, manner.allow)
+            on = surroundings(part.prepared.run, watch.notify, manner.allow)
         session.check_machine(part.prepared, on)
         return on
 

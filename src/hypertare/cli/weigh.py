@@ -353,7 +353,7 @@ def weigh(
         show_design(prepared, outputs.is_stdout(json), manner)
         return
     with Watch(prepared.study) as watch:
-        on_machine = surroundings_of(prepared, watch.tell, allow)
+        on_machine = surroundings_of(prepared, watch.notify, allow)
         folder = out or new_folder("weigh", paths.kept_runs_dir())
         loading.later(*FINISHED_WITH)
         ended = carry_out(prepared, on_machine, folder, watch, manner=manner, asked=asked)
@@ -441,8 +441,8 @@ def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> 
     made = [words] if as_it_is else [[word] for word in words]
     for parameter in parameters:
         made = _with_values(made, parameter)
-    told = [shlex.join(command) if as_it_is else command[0] for command in made]
-    twice = next((one for place, one in enumerate(told) if one in told[:place]), None)
+    names = [shlex.join(command) if as_it_is else command[0] for command in made]
+    twice = next((one for place, one in enumerate(names) if one in names[:place]), None)
     if twice is not None:
         from hypertare.base.errors import InputError
 
@@ -450,7 +450,7 @@ def commands_of(words: list[str], as_it_is: bool, parameters: Sequence[str]) -> 
             f"The command `{twice}` is given twice: what is compared must differ in something.",
             f"How much it differs from itself: '{twice}' '{twice} # again'.",
         )
-    return list(told)
+    return list(names)
 
 
 def _refuse_arguments(words: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from hypertare.design import planner
 from hypertare.design.design import Plot
 from hypertare.design.trials import FinishedTrial
 from hypertare.engine.notes import Notes
-from hypertare.machines.batch import Place, Told
+from hypertare.machines.batch import Place, TrialRecords
 from hypertare.machines.others import Others
 from hypertare.protocol import plan
 from hypertare.protocol.phase import REACH
@@ -117,7 +117,7 @@ class Benches:
             error = (
                 f"{error}; the run's time limit leaves it no more (--time-limit, design.time_limit)"
             )
-        return self.notes.trial(Told(place, tuple(records), error, seconds))
+        return self.notes.trial(TrialRecords(place, tuple(records), error, seconds))
 
     def _plan(self, place: Place, plot: Plot) -> plan.Trial:
         """A trial's plan; on a bench that stands, those of a cell differ in their numbers alone."""
@@ -139,7 +139,7 @@ class Benches:
 
     def fail(self, place: Place, error: str, records: Sequence[Record] = ()) -> FinishedTrial:
         """A trial that could not begin."""
-        return self.notes.trial(Told(place, tuple(records), error, 0.0))
+        return self.notes.trial(TrialRecords(place, tuple(records), error, 0.0))
 
     def down(self) -> None:
         """Removes the bench, where one stands."""

@@ -27,7 +27,7 @@ from hypertare.engine.numbers import Numbers
 @dataclass
 class Asking:
     """Trials of one workload on one platform. `trials` counts the answers given; `left_s`, set by
-    whoever asks, tells how long it will go on asking.
+    whoever asks, says how long it will go on asking.
     """
 
     workload: str

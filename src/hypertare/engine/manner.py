@@ -74,8 +74,8 @@ class Manner:
             )
 
     @contextmanager
-    def connected(self, tell: Callable[[str], None]) -> Iterator[Manner]:
-        """With the workers of its cluster, where it names one; `tell` hears of them.
+    def connected(self, notify: Callable[[str], None]) -> Iterator[Manner]:
+        """With the workers of its cluster, where it names one; `notify` hears of them.
 
         Raises:
             InputError: Dask's `distributed` is not installed.
@@ -86,7 +86,7 @@ class Manner:
             return
         from hypertare.machines.cluster.scheduler import connected
 
-        with connected(self.cluster, tell) as cluster:
+        with connected(self.cluster, notify) as cluster:
             yield replace(self, executor=cluster)
 
 

@@ -85,7 +85,7 @@ class Session:
             self.prepared.processors,
             real.choose(programs_of(file, study)),
             self.store,
-            self.observer.tell,
+            self.observer.notify,
             jobs=self.manner.jobs or 1,
             fresh=self.manner.fresh,
         )

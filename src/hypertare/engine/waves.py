@@ -90,7 +90,7 @@ class Waves:
         missing = [batch for batch in boots if not self._is_stored(batch)]
         self._waiting = {batch.machine for batch in missing}
         of = len(self._waiting)
-        self._tell_boots(of)
+        self._report_boots(of)
         with self.boots.outputs(missing) as outputs:
             loading.begin()
             for batch in boots:
@@ -102,10 +102,10 @@ class Waves:
                 output = next(outputs)
                 self._waiting.discard(batch.machine)
                 self._take_in(batch, output)
-                self._tell_boots(of)
+                self._report_boots(of)
         return True
 
-    def _tell_boots(self, of: int) -> None:
+    def _report_boots(self, of: int) -> None:
         if of:
             done = of - len(self._waiting)
             self.observer.boots(done, of, self.boots.jobs, self.remaining_s())
@@ -180,8 +180,8 @@ class Waves:
             self._host_s.append(output.seconds)
         known = batch.part < self._known_benches[batch.boot]
         # Of a batch that was being written down when the run was interrupted some trials are stored.
-        told = self.boots.take_in(batch, output, bench_known=known, stored=self._stored_at)
-        for place, finished in told:
+        ended = self.boots.take_in(batch, output, bench_known=known, stored=self._stored_at)
+        for place, finished in ended:
             self.cells.enter(place, finished)
             if place.planned.id not in self._stored:
                 self.observer.end(finished, self.remaining_s())

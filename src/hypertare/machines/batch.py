@@ -182,7 +182,7 @@ def _of_class(plot: Plot, kind: PcClass) -> Plot:
 
 @dataclass(frozen=True)
 class Sorted:
-    """What a machine told, by what it is about. `trials` has those that were ended in order."""
+    """The records of a machine, by what they are about. `trials` has those that were ended in order."""
 
     bench: tuple[Record, ...]
     trials: dict[int, tuple[Record, ...]]
@@ -219,8 +219,8 @@ def renumbered(records: Sequence[Record], trial: int) -> Iterator[Record]:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a boot told of one of its trials, under the run's numbers."""
+class TrialRecords:
+    """The records of a boot about one of its trials, under the run's numbers."""
 
     place: Place
     records: tuple[Record, ...]
@@ -228,21 +228,21 @@ class Told:
     seconds: float
 
 
-def tell(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterator[Told]]:
+def records_of(batch: Batch, output: Output) -> tuple[tuple[Record, ...], Iterator[TrialRecords]]:
     """The records of a boot's bench, and then of its trials, one by one."""
-    told = sort(output.records)
+    parts = sort(output.records)
 
-    def trials() -> Iterator[Told]:
+    def trials() -> Iterator[TrialRecords]:
         for number, place in enumerate(batch.places):
-            found = told.trials.get(number, ())
+            found = parts.trials.get(number, ())
             records = list(renumbered(found, place.planned.id))
-            error = _error_of(found, output, told.ready)
+            error = _error_of(found, output, parts.ready)
             if error and output.console:
-                records.append(told_by_console(output.console))
+                records.append(console_record(output.console))
             seconds = getattr(records[-1], "elapsed_s", 0.0) if records and not error else 0.0
-            yield Told(place, tuple(records), error, seconds)
+            yield TrialRecords(place, tuple(records), error, seconds)
 
-    return told.bench, trials()
+    return parts.bench, trials()
 
 
 def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | None) -> str | None:
@@ -253,5 +253,5 @@ def _error_of(records: Sequence[Record], output: Output, ready: BenchReady | Non
     return output.error or "the machine did not carry this trial out"
 
 
-def told_by_console(lines: Sequence[str]) -> Console:
+def console_record(lines: Sequence[str]) -> Console:
     return Console(node="host", lines=tuple(lines))

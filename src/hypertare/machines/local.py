@@ -41,7 +41,7 @@ _TEARDOWN_LIMIT_S = 15.0
 _END_LIMIT_S = 4.0
 _AT_ONCE = 1 << 16
 _PIPE = 1 << 20
-"""Room for what is told while nobody waits for it: what the agent says at its end is read by no one."""
+"""Room for output while nobody waits for it: what the agent says at its end is read by no one."""
 
 
 class AgentError(HypertareError):

@@ -51,7 +51,8 @@ Datapath = Literal["qemu", "vhost", "vhost-user", "sidecore"]
 """What takes a guest's packets from the rings of its card to the machine's kernel, and back.
 `qemu`: The VMM's own process.
 `vhost`: The machine's kernel (vhost-net).
-`vhost-user`: A process of the guest's own beside its VMM, which sleeps until it is told.
+`vhost-user`: A process of the guest's own beside its VMM, which sleeps until it is
+notified.
 `sidecore`: One process for all guests of the bench that have this, which never sleeps.
 """
 
@@ -257,8 +258,8 @@ class Daemon(Seam):
     argv: tuple[str, ...]
     """The program as the node sees it, after its loader where it is not installed."""
     neighbours: tuple[str, ...]
-    """Interfaces behind which the other routers are. Networks of the other interfaces are told to
-    them; nobody is heard there.
+    """Interfaces behind which the other routers are. Networks of the other interfaces are
+    announced to them; nobody is heard there.
     """
 
 
@@ -742,7 +743,7 @@ class StreamSend(Seam):
 
 
 class StreamReceive(Seam):
-    """Listens, says `ready`, counts what arrives; ends when told to."""
+    """Listens, says `ready`, counts what arrives; ends when asked to."""
 
     type: Literal["stream_receive"] = "stream_receive"
     protocol: StreamProtocol
@@ -757,8 +758,8 @@ class StreamReceive(Seam):
     interval_s: float = 0.5
     omit_s: float = 0.0
     every_ns: float | None = None
-    """Given where gaps between messages and their jitter are to be told, over UDP: one of a flow
-    is sent each so many ns.
+    """Given where gaps between messages and their jitter are to be reported, over UDP: one of a
+    flow is sent each so many ns.
     """
 
 
@@ -791,14 +792,14 @@ class PingRequest(Seam):
 
 
 class PingReply(Seam):
-    """Answers UDP or TCP requests, or frames, until told to stop. ICMP is answered by the kernel
+    """Answers UDP or TCP requests, or frames, until asked to stop. ICMP is answered by the kernel
     itself.
     """
 
     type: Literal["ping_reply"] = "ping_reply"
     protocol: PingProtocol
     on: str
-    """Address and port; for frames the address alone, which tells the interface."""
+    """Address and port; for frames the address alone, which gives the interface."""
     message: int = 64
     """Largest request that is answered, in bytes."""
     via: FrameVia | None = None
@@ -857,8 +858,8 @@ class FrameSend(Seam):
 
     type: Literal["frame_send"] = "frame_send"
     to: str
-    """IP address of who receives them: its neighbour table tells the MAC address that they are
-    sent to.
+    """IP address of who receives them: its neighbour table has the MAC address that they are sent
+    to.
     """
     past_card: bool = False
     """To the memory that the receiver, a guest, shares with its machine, past its card."""
@@ -877,11 +878,11 @@ class FrameSend(Seam):
 
 
 class FrameCapture(Seam):
-    """Says `ready`, counts what arrives of a session; ends when told to."""
+    """Says `ready`, counts what arrives of a session; ends when asked to."""
 
     type: Literal["frame_capture"] = "frame_capture"
     on: str
-    """IP address of its own, which tells the interface."""
+    """IP address of its own, which gives the interface."""
     via: FrameVia
     session: int
     frame: int
@@ -894,7 +895,7 @@ class FrameCapture(Seam):
 
 class FrameFeed(Seam):
     """Says `ready`, writes a guest's frames of a session into the memory that it shares with its
-    machine; ends when told to. On the node that has the guest's bridge.
+    machine; ends when asked to. On the node that has the guest's bridge.
     """
 
     type: Literal["frame_feed"] = "frame_feed"
@@ -909,7 +910,7 @@ class FrameFeed(Seam):
 
 class FrameRelay(Seam):
     """Says `ready`, moves frames between a guest's bridge and the memory that the guest shares
-    with its machine, both ways, past the guest's card; ends when told to. On the node that has
+    with its machine, both ways, past the guest's card; ends when asked to. On the node that has
     the bridge. Where a core polls for the guest's card, that core does it.
     """
 
@@ -930,7 +931,7 @@ class Cpuid(Seam):
 
 
 class Serve(Seam):
-    """A program that others speak with. Says `ready` once it listens; ends when told to, and not
+    """A program that others speak with. Says `ready` once it listens; ends when asked to, and not
     before.
     """
 
@@ -979,7 +980,7 @@ class Io(Seam):
 
 class IoFill(Seam):
     """Writes every block of a span of its node's disk, makes that durable, says `ready`; ends when
-    told to.
+    asked to.
     """
 
     type: Literal["io_fill"] = "io_fill"
@@ -1025,7 +1026,7 @@ class Task(Seam):
     cpus: tuple[int, ...] = ()
     """CPUs to bind to, counted from 0 among those that the node may use; none means all of them."""
     purpose: Purpose | None = None
-    """Passed on with what the task tells; nothing is done by it."""
+    """Passed on with what the task reports; nothing is done by it."""
     workload: Workload
 
 

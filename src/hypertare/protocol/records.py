@@ -53,7 +53,7 @@ class Hello(Seam):
 
     record: Literal["hello"] = "hello"
     node: str
-    """Empty until the agent has been told its name."""
+    """Empty until the agent knows its name."""
     protocol: int
     agent: str
     kernel: str
@@ -172,7 +172,7 @@ class TrialEnd(Seam):
 
 
 class Interval(Seam):
-    """One interval of a stream, told by the end that counts."""
+    """One interval of a stream, reported by the end that counts."""
 
     record: Literal["interval"] = "interval"
     node: str

@@ -46,7 +46,7 @@ class Rounds:
                 self._searches[self.places.index(place)] = self._replay(place)
 
     def _watch(self, lab: Lab) -> None:
-        """Tells the laboratory how long this goes on, at most."""
+        """Says to the laboratory how long this goes on, at most."""
         began, before = lab.clock(), self.trials_left
 
         def left_s() -> float:

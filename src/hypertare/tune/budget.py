@@ -74,6 +74,6 @@ class Purse:
         return (elapsed + ahead) / (self.budget.seconds or 1.0)
 
     def left_s(self) -> float:
-        """Seconds that the rest will take, as far as can be told."""
+        """Seconds that the rest will take, as far as is known."""
         elapsed, spent = self._clock() - self._began, self.spent()
         return max(0.0, elapsed / spent - elapsed) if spent else 0.0

@@ -22,7 +22,7 @@ _VALUES = {
     "restore": "restore_s",
     "stop": "stop_s",
 }
-"""Responses by the value that a life tells."""
+"""Responses by the value of a life."""
 
 
 class LifeSettings(LimitedSettings):

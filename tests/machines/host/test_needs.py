@@ -79,7 +79,7 @@ def test_without_kvm_it_says_what_is_missing(made: MadeUp) -> None:
 
 def test_a_module_that_does_not_tell(made: MadeUp) -> None:
     (made.folder / "parameters/ept").unlink()
-    with pytest.raises(MachineError, match="does not tell"):
+    with pytest.raises(MachineError, match="does not report"):
         needs.check(made.host, Needs("nested"), NOTHING)
 
 

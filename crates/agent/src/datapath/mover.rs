@@ -64,9 +64,10 @@ impl Mover {
     pub fn serve(self: &Arc<Self>, number: u32, taps: Vec<OwnedFd>) -> Result<(Served, OwnedFd)> {
         let (listener, socket) = nameless_socket(&format!("card{number}"))?;
         let page = counters::page()?;
-        let (status, told) = std::io::pipe()?;
+        let (status, reported) = std::io::pipe()?;
         let counters = File::from(page.try_clone()?);
-        let card = Handed { listener: listener.into(), counters: page, status: told.into(), taps };
+        let card =
+            Handed { listener: listener.into(), counters: page, status: reported.into(), taps };
         hand(&self.cards, &card)?;
         let status = Some(File::from(OwnedFd::from(status)));
         Ok((Served { counters, status, mover: self.clone() }, socket))

@@ -7,7 +7,7 @@ use hypertare_plan::{Bench, Interface, LinkKind, Node, NodeKind, Route, Router, 
 
 /// The kernel's limit, without the terminating zero.
 const LONGEST_INTERFACE_NAME: usize = 15;
-/// Beyond this, a duration cannot be told from for ever, nor put into the kernel's types.
+/// Beyond this, a duration cannot be distinguished from for ever, nor put into the kernel's types.
 const LONGEST_SECONDS: f64 = 30.0 * 86400.0;
 
 pub fn bench(bench: &Bench) -> Result<(), String> {

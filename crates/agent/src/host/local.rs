@@ -40,7 +40,7 @@ use crate::xen::{placement, scheduler};
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);
 
 const DELEGATE: &str = "start it as `systemd-run --user --scope -p Delegate=yes hypertare ...` (cgroup v2 \
-                        under systemd), or as root; `hypertare doctor` tells what there is";
+                        under systemd), or as root; `hypertare doctor` reports what there is";
 
 const OF_HOSTS_NETWORK: &str = "commands have this host's network, as asked: what they do there stays, and \
                                 what others do there is in the figures";

@@ -1,5 +1,5 @@
 //! The host agent: makes benches and carries out plans. It hands orders to the agents of its nodes,
-//! checks what they tell, and passes it on.
+//! checks what they report, and passes it on.
 //!
 //! `hypertare-agent host` is two processes: the outside waits and cleans up ([`sandbox`]), the
 //! inside is the first process of namespaces of its own and does the work ([`executor`], on
@@ -135,7 +135,7 @@ fn carry_out(scope: &Scope, network: Network, no_xen: Option<String>) -> Result<
     read_plan(&post)?;
     let (records, written) = write_records(&post)?;
     let out = together(move |some| {
-        // That nobody reads any more is told as an event.
+        // That nobody reads any more is reported as an event.
         let _ = records.send(some);
     });
     let ending = Executor::new(machine, hello(""), (post, events), out).conversing().run();

@@ -71,14 +71,14 @@ fn tell_end(domain: u32, inbox: Inbox) {
     std::thread::spawn(move || {
         let mut ends = match Ends::watch() {
             Ok(ends) => ends,
-            Err(error) => return inbox.tell(News::Gone(format!("{error:#}"))),
+            Err(error) => return inbox.report(News::Gone(format!("{error:#}"))),
         };
         loop {
             if domain::failure(domain).is_some() {
-                return inbox.tell(News::Gone("it has ended".to_owned()));
+                return inbox.report(News::Gone("it has ended".to_owned()));
             }
             if let Err(error) = ends.await_next() {
-                return inbox.tell(News::Gone(format!("{error:#}")));
+                return inbox.report(News::Gone(format!("{error:#}")));
             }
         }
     });

@@ -46,7 +46,7 @@ impl Desk {
         self.emit(&Record::Result(result));
     }
 
-    /// Tells what became of a knob; an error if it is not as it should be.
+    /// Reports what became of a knob; an error if it is not as it should be.
     pub fn knob(&self, outcome: KnobOutcome) -> Result<()> {
         let error = outcome.error.clone();
         self.emit(&Record::Knob(outcome));

@@ -1,4 +1,4 @@
-//! Sets up the interfaces of this node, and tells how they then are.
+//! Sets up the interfaces of this node, and returns how they then are.
 
 use std::time::{Duration, Instant};
 

@@ -394,7 +394,7 @@ impl Node {
         }
     }
 
-    /// Kills what runs, and puts back what was set, though nobody may be there to be told.
+    /// Kills what runs, and puts back what was set, though nobody may be there to hear of it.
     fn leave(&mut self) {
         for running in self.running.values() {
             running.kill("the node ends");

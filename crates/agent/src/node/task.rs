@@ -38,7 +38,7 @@ struct State {
     /// A process that waits for a task.
     spare: Option<Child>,
     child: Option<Child>,
-    /// Told to stop, perhaps before its process was there.
+    /// Asked to stop, perhaps before its process was there.
     stopped: bool,
     /// Why it was killed.
     killed: Option<String>,
@@ -103,8 +103,8 @@ impl Running {
         }
     }
 
-    /// Runs it from the beginning to the end; its result is told in any case, and its order is
-    /// answered. The result is told last, when the process is gone and what it worked in may be laid
+    /// Runs it from the beginning to the end; its result is reported in any case, and its order is
+    /// answered. The result is reported last, when the process is gone and what it worked in may be laid
     /// afresh: whoever has the result may start the next task at once.
     pub fn run(self: &Arc<Self>) {
         let shortage = self.view().ok().flatten().map(|view| view.shortage());
@@ -133,7 +133,7 @@ impl Running {
         self.answer_go(Err(anyhow!("it ended before its work was done")));
     }
 
-    /// An error is the task's failure, where it has not told a result itself.
+    /// An error is the task's failure, where it has not reported a result itself.
     fn attend(self: &Arc<Self>) -> Result<TaskResult> {
         let view = self.view()?;
         // Held until the task has ended: meanwhile nothing is laid afresh.
@@ -141,7 +141,7 @@ impl Running {
         let watch = self.watch(view.as_deref());
         let (records, ready) = self.spawn(view.as_deref())?;
         let waiting = self.await_ready(ready);
-        let told = self.pass_on(records);
+        let reported = self.pass_on(records);
         let status = self.await_end()?;
         if let Some(waiting) = waiting {
             let _ = waiting.join();
@@ -150,7 +150,7 @@ impl Running {
             self.keep(view, watch);
         }
         let killed = self.state().killed.clone();
-        match (told, killed) {
+        match (reported, killed) {
             (Ok(Some(result)), _) => Ok(result),
             (_, Some(reason)) => bail!("killed: {reason}"),
             (Err(error), None) => Err(error),
@@ -241,7 +241,7 @@ impl Running {
         }))
     }
 
-    /// Passes on what the process tells, but for its result, which is given back.
+    /// Passes on what the process reports, but for its result, which is given back.
     fn pass_on(&self, records: File) -> Result<Option<TaskResult>> {
         let mut lines = Lines::new(records);
         let mut result = None;
@@ -252,9 +252,11 @@ impl Running {
                 Err(error) => Err(error).context("the task's records cannot be read"),
             };
             match checked {
-                Ok(Record::Result(told)) if result.is_none() => result = Some(told),
+                Ok(Record::Result(reported)) if result.is_none() => result = Some(reported),
                 Ok(record) if result.is_none() => self.desk.emit(&record),
-                Ok(_) => self.desk.warn(format!("task {} told more after its result", self.task())),
+                Ok(_) => {
+                    self.desk.warn(format!("task {} reported more after its result", self.task()))
+                }
                 Err(error) => {
                     self.kill(&format!("{error:#}"));
                     return result.map_or(Err(error), |result| Ok(Some(result)));

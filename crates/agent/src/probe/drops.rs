@@ -1,5 +1,5 @@
 //! Packets dropped, by place. Each place counts what arrives there and goes no further; a packet is
-//! dropped once, but two places tell of it in one case: a full backlog is also in `receive` of the
+//! dropped once, but two places report it in one case: a full backlog is also in `receive` of the
 //! interface that it came from (`enqueue_to_backlog` in net/core/dev.c).
 //!
 //! By interface: see [`LinkDrops`]. By protocol: /proc/net/snmp and snmp6 of this network namespace.
@@ -137,7 +137,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn this_machine_tells_its_drops() {
+    fn this_machine_reports_its_drops() {
         let sample = sample(Path::new("/proc")).unwrap();
         let names: Vec<&String> = sample.entries.iter().flat_map(|entry| &entry.names).collect();
         assert!(names.iter().any(|name| *name == "lo.transmit"), "{names:?}");

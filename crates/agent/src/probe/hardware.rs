@@ -1,5 +1,5 @@
 //! Counters of the CPUs that the node may use (perf_event_open(2)): everything that runs on them, in
-//! the kernel, in user mode and in guests. A counter that this CPU lacks is told by name with the
+//! the kernel, in user mode and in guests. A counter that this CPU lacks is reported by name with the
 //! reason; it is never 0.
 //!
 //! Cycles of page walks have no name that all CPUs share. Their events by model, from Intel's lists
@@ -240,7 +240,7 @@ fn open(event: Event, cpu: usize) -> io::Result<OwnedFd> {
         read_format: TIME_WANTED_AND_HAD,
         ..Attributes::default()
     };
-    // SAFETY: the attributes live, have the size they tell, and are only read; the others are numbers.
+    // SAFETY: the attributes live, have the size they name, and are only read; the others are numbers.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,

@@ -56,7 +56,7 @@ impl ProbeKind for Counters {
 const DEBUGFS: &str = "/sys/kernel/debug";
 /// Beyond any kernel's statistics of a virtual machine, and of a virtual CPU.
 const MOST_BYTES: usize = 1 << 16;
-/// What is no counter; debugfs does not tell (`kvm_vm_stats_desc`, `kvm_vcpu_stats_desc`).
+/// What is no counter; debugfs does not report (`kvm_vm_stats_desc`, `kvm_vcpu_stats_desc`).
 const LEVELS: [&str; 11] = [
     "pages_4k",
     "pages_2m",
@@ -181,7 +181,7 @@ const HEADER: usize = 24;
 /// A descriptor without its name.
 const DESCRIPTOR: usize = 16;
 
-/// `source` tells one virtual CPU's numbers from another's.
+/// `source` distinguishes one virtual CPU's numbers from another's.
 fn add_statistics(sample: &mut Sample, source: &str, bytes: &[u8]) -> Result<()> {
     ensure!(bytes.len() >= HEADER, "shorter than its header");
     let [_, name_size, count, _, descriptors_at, data_at] =

@@ -273,7 +273,7 @@ HugePages_Total:       8
     }
 
     #[test]
-    fn this_machine_tells_its_own() {
+    fn this_machine_reports_its_own() {
         let sample = sample(&Surroundings::default()).unwrap();
         assert!(sample.entries.len() + sample.absent.len() > 10, "{sample:?}");
     }

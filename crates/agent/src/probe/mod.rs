@@ -6,7 +6,7 @@
 //! A probe is a module with a [`ProbeKind`], and a line of the table below, which is all that others know
 //! of it.
 //!
-//! What two readings do not agree on is decided in one place, [`counters`], and told as a note.
+//! What two readings do not agree on is decided in one place, [`counters`], and reported as a note.
 
 pub mod alone;
 pub mod conditions;
@@ -50,10 +50,10 @@ const IS_PROCFS_MOUNTED: &str = "is procfs mounted?";
 const HAS_NO_NETWORK: &str = "procfs is not mounted, or the kernel is built without CONFIG_INET";
 const OTHER_FILES: &str = "it is not read from so many files";
 
-/// One kind of probe: what it tells and where from. It is read from files, whose text is parsed later; or
+/// One kind of probe: what it reports and where from. It is read from files, whose text is parsed later; or
 /// what it counts is asked for; or it counts only as long as something is set up.
 pub trait ProbeKind: Sync {
-    /// What it tells: differences over a phase, unless the meaning says otherwise.
+    /// What it reports: differences over a phase, unless the meaning says otherwise.
     fn values(&self) -> &'static [Definition];
 
     /// The files that it is read from.
@@ -110,7 +110,7 @@ probes! {
     Conditions => conditions,
 }
 
-/// What a probe tells.
+/// What a probe reports.
 pub fn values(probe: Probe) -> &'static [Definition] {
     kind(probe).values()
 }
@@ -216,7 +216,7 @@ enum Captured {
     Sample(Sample),
 }
 
-/// Takes the first reading of every probe. A probe that is unavailable is told by [`Reading::end`].
+/// Takes the first reading of every probe. A probe that is unavailable is reported by [`Reading::end`].
 pub fn begin(probes: &[Probe], surroundings: &Surroundings) -> Reading {
     let watches = probes.iter().filter_map(|&probe| {
         let watch = kind(probe).watch(surroundings)?;
@@ -229,7 +229,7 @@ pub fn begin(probes: &[Probe], surroundings: &Surroundings) -> Reading {
 }
 
 impl Reading {
-    /// Takes the second reading of all and tells the differences, in the order that was asked for.
+    /// Takes the second reading of all and reports the differences, in the order that was asked for.
     pub fn end(mut self) -> Vec<Measured> {
         let all: Vec<Probe> = self.taken.iter().map(|(probe, _)| *probe).collect();
         self.end_some(&all)

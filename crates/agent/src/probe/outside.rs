@@ -141,7 +141,7 @@ pub struct Mover {
     pub counters: Vec<PathBuf>,
 }
 
-/// What /proc/PID/stat tells. Times are in ticks.
+/// What /proc/PID/stat reports. Times are in ticks.
 pub(super) struct Process {
     pid: i32,
     name: String,
@@ -236,7 +236,7 @@ impl Processes {
         let proc = &surroundings.proc;
         let mut rest = cpu.total;
         for &tid in &self.vcpu_tids {
-            // A virtual CPU that was unplugged takes `vcpu_s` with it: the note tells.
+            // A virtual CPU that was unplugged takes `vcpu_s` with it: the note says so.
             let Some(ns) = thread_ns(proc, self.pid, tid) else { continue };
             rest = rest.saturating_sub(ns);
             sample.share(&format!("vcpu {tid}"), &["vcpu_s"], ns, Kind::Drifting, 1e-9);
@@ -660,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_told_apart_and_one_that_ended_is_not_lost() {
+    fn a_thread_is_reported_apart_and_one_that_ended_is_not_lost() {
         use std::sync::mpsc::channel;
         let (born, birth) = channel();
         let (go, wait) = channel();

@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_packets_is_told_with_what_it_needs() {
+    fn what_moves_packets_is_reported_with_what_it_needs() {
         let cards = || {
             node(vec![
                 interface(None, "52:54:00:77:00:01"),

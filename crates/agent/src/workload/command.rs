@@ -3,7 +3,7 @@
 //! The program is started by `posix_spawn`, which shares the agent's memory with the child until it
 //! becomes the program (vfork), so that nothing of the agent is copied in the measured time. One
 //! trace remains: the kernel counts the memory of the agent at that moment into the peak of the
-//! program. A peak that is no larger than the agent's own few megabytes is not known, and not told.
+//! program. A peak that is no larger than the agent's own few megabytes is not known, and not reported.
 //!
 //! It must be executed in a process of its own: every child of the process is ended with it.
 
@@ -189,7 +189,7 @@ impl Surroundings {
         let (end_read, end_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let spawn = Spawn::new(&file, argv, &self.environment, &self.cwd, standard)?;
         let child = Mutex::new(None);
-        let mut keeper = Keeper { stdout, stderr, context, child: &child, told_at: None };
+        let mut keeper = Keeper { stdout, stderr, context, child: &child, reported_at: None };
         std::thread::scope(|scope| {
             // Runs before the clock does, so that its start is not in what is measured.
             let runs = Arc::new(Barrier::new(2));
@@ -211,7 +211,7 @@ impl Surroundings {
                 status,
                 usage,
                 elapsed_ns,
-                stopped: keeper.told_at.is_some(),
+                stopped: keeper.reported_at.is_some(),
                 stdout: keeper.stdout.text(),
                 stderr: keeper.stderr.text(),
             })
@@ -269,14 +269,14 @@ fn lock(child: &Mutex<Option<Pid>>) -> std::sync::MutexGuard<'_, Option<Pid>> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Beside the program: takes in its output, and ends it when told to.
+/// Beside the program: takes in its output, and ends it when asked to.
 struct Keeper<'a> {
     stdout: Stream,
     stderr: Stream,
     context: &'a Context,
     child: &'a Mutex<Option<Pid>>,
     /// When the program was asked to end.
-    told_at: Option<u64>,
+    reported_at: Option<u64>,
 }
 
 impl Keeper<'_> {
@@ -297,12 +297,12 @@ impl Keeper<'_> {
     fn stop(&mut self) {
         let child = lock(self.child);
         let Some(pid) = *child else { return };
-        match self.told_at {
+        match self.reported_at {
             None => {
                 let _ = kill_process_group(pid, Signal::TERM);
-                self.told_at = Some(now_ns());
+                self.reported_at = Some(now_ns());
             }
-            Some(told_at) if now_ns() - told_at >= GRACE_NS => {
+            Some(reported_at) if now_ns() - reported_at >= GRACE_NS => {
                 // The program itself is among them.
                 let _ = descendants::kill_own();
             }

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_xl_says_is_told_in_words() {
+    fn what_xl_says_is_reported_in_words() {
         let script = Path::new("/xen/vif");
         let reason = |said: &str| reason(said, &plan(), script).unwrap_or_default();
         assert!(reason("xc_dom_find_loader: no loader found").contains("kernel /xen/kernel"));

@@ -10,7 +10,7 @@
 //!   domain's weight back;
 //! - before all that does the same for runs that were killed together with their keepers.
 //!
-//! Whose a guest is its name tells ([`kit`](super::kit)). No other one is touched.
+//! A guest's name says whose it is ([`kit`](super::kit)). No other one is touched.
 //!
 //! [`script`]: super::vif
 

@@ -36,19 +36,19 @@ def knob_settings(
     knobs = _with_mtu(study)
     given = [kind for kind in knobs.given() if own_machine or not kind.for_own_machines]
     settings = [
-        plan.KnobSetting(node=target.node, knob=told)
+        plan.KnobSetting(node=target.node, knob=knob)
         for place in _PLACES
         for target in _targets(place, study, variant, working, links)
         for kind in given
         if kind.place == place
-        for told in kind.told(knobs.level(kind), target)
+        for knob in kind.for_agent(knobs.level(kind), target)
     ]
     # What is of a node and not of its interface is set once.
     return list({repr(setting): setting for setting in settings}.values())
 
 
 def _with_mtu(study: Study) -> Knobs:
-    """A bench that is made for a larger MTU has it until it is told another."""
+    """A bench that is made for a larger MTU has it until a knob sets another."""
     knobs = study.knobs
     if knobs.mtu is None and study.largest_mtu > study.bench.mtu:
         return knobs.model_copy(update={"mtu": study.bench.mtu})

@@ -14,7 +14,7 @@ from hypertare.protocol import plan
 
 
 class Bootable(Protocol):
-    """What a guest or a machine boots from, and what tells it from others."""
+    """What a guest or a machine boots from, and what identifies it."""
 
     @property
     def kernel(self) -> Path: ...
@@ -33,7 +33,7 @@ class Bootable(Protocol):
 
 
 class Emulating(Protocol):
-    """The emulator of virtual time, and what tells it from others."""
+    """The emulator of virtual time, and what identifies it."""
 
     @property
     def program(self) -> Path: ...

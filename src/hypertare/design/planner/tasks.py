@@ -1,4 +1,4 @@
-"""What nodes do in a trial: each workload is told what it needs to know of the bench and the machine."""
+"""What nodes do in a trial: each workload gets what it needs to know of the bench and the machine."""
 
 from __future__ import annotations
 

@@ -45,17 +45,17 @@ class Emulated(Runner):
     kind = KIND
 
     def surroundings(
-        self, prepared: Prepared, tell: Callable[[str], None], allow: Permissions
+        self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> Surroundings:
         """Nothing of this host's but QEMU."""
         study = prepared.study
         require_qemu()
-        daemon = bird.build(tell) if study.speaks_ospf else None
+        daemon = bird.build(notify) if study.speaks_ospf else None
         images: dict[tuple[str, str], Image] = {}
         for kernel in kernels(study):
             programs = programs_of(prepared.file, study)
             for kind in pc.classes(study):
-                image = build(kernel, kind.profile, programs=programs, progress=tell)
+                image = build(kernel, kind.profile, programs=programs, progress=notify)
                 if daemon:
                     further = daemon.carried if kind.has_guests else daemon.archive
                     image = replace(image, further=(further,))
@@ -76,7 +76,7 @@ class Emulated(Runner):
             directory=Path(real.WORK) if study.sut.programs else None,
             programs=size,
             daemon=bird.ON_EMULATED if daemon else None,
-            emulator=_emulator(prepared, tell),
+            emulator=_emulator(prepared, notify),
             processors=processors,
         )
 
@@ -126,7 +126,7 @@ def _machine(on: Surroundings, manner: Manner) -> EmulatedMachine:
     )
 
 
-def _emulator(prepared: Prepared, tell: Callable[[str], None]) -> Emulator | None:
+def _emulator(prepared: Prepared, notify: Callable[[str], None]) -> Emulator | None:
     """What virtual time is made with: our own emulator. Where it cannot be had, one CPU can, of the
     distribution's QEMU, which has one count of instructions.
 
@@ -136,7 +136,7 @@ def _emulator(prepared: Prepared, tell: Callable[[str], None]) -> Emulator | Non
     if not prepared.study.clock_kind.counts_instructions:
         return None
     try:
-        return emulator.build(tell)
+        return emulator.build(notify)
     except MachineError as error:
         if len(prepared.cpus) == 1 and not prepared.walks:
             return None

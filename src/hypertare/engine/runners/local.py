@@ -48,7 +48,7 @@ class Local(Runner):
     kind = local.LOCAL
 
     def surroundings(
-        self, prepared: Prepared, tell: Callable[[str], None], allow: Permissions
+        self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> Surroundings:
         """What of this host's the run works with; its benches are checked to be possible."""
         study, file = prepared.study, prepared.file
@@ -63,18 +63,18 @@ class Local(Runner):
                 from hypertare.machines.image.build import build
 
                 for kernel in kernels(study):
-                    images[kernel, platform.image] = build(kernel, platform.image, progress=tell)
+                    images[kernel, platform.image] = build(kernel, platform.image, progress=notify)
             if platform.uses_accelerator:
                 # KVM may be what is missing of it.
-                recover(Host(), tell)
-                accelerator = _accelerator(study, next(iter(images.values())), tell)
-        _look_at_given(study, tell)
+                recover(Host(), notify)
+                accelerator = _accelerator(study, next(iter(images.values())), notify)
+        _look_at_given(study, notify)
         image = None
         if study.sut.image is not None:
-            image = engine.find(study.sut.engine, study.sut.image, tell)
-        own = _own_variables(tell)
+            image = engine.find(study.sut.engine, study.sut.image, notify)
+        own = _own_variables(notify)
         variables = own if image is None else image.environment
-        daemon = _daemon(tell) if study.speaks_ospf else None
+        daemon = _daemon(notify) if study.speaks_ospf else None
         on = Surroundings(
             prepared.cpus,
             accelerator,
@@ -110,13 +110,13 @@ class Local(Runner):
             yield AskedOnBenches(asking, machine)
 
 
-def _look_at_given(study: Study, tell: Callable[[str], None]) -> None:
+def _look_at_given(study: Study, notify: Callable[[str], None]) -> None:
     """What cannot be reached is found before anything is begun."""
     asked = study.all_factors.get("sut.given", (study.sut.given,))
     cpus = max(study.all_factors.get("sut.cpus", (study.sut.cpus,)))
     for name, machine in study.given.items():
         if name in asked or len(study.given) == 1:
-            tell(f"looking at {' '.join(machine.words)}")
+            notify(f"looking at {' '.join(machine.words)}")
             GivenMachines(paths.agent_binary()).look(machine.words, cpus)
 
 
@@ -141,13 +141,13 @@ def _likeness() -> Likeness:
     return Likeness(socket.gethostname() or None, tuple(limit(*one) for one in _LIMITS.items()))
 
 
-def _own_variables(tell: Callable[[str], None]) -> dict[str, str]:
+def _own_variables(notify: Callable[[str], None]) -> dict[str, str]:
     """What commands find in their environment. Plans are text: a value that is none stays here."""
     own = {k: v for k, v in os.environ.items() if k not in _UNSHARED}
     strange = sorted(name for name, value in own.items() if not (is_text(name) and is_text(value)))
     if strange:
         named = ", ".join(ascii(name)[1:-1] for name in strange)
-        tell(f"left out of the environment, for their values are no UTF-8: {named}")
+        notify(f"left out of the environment, for their values are no UTF-8: {named}")
     return {name: value for name, value in own.items() if name not in strange}
 
 
@@ -156,13 +156,13 @@ def _machine(manner: Manner, study: Study, on: Surroundings) -> LocalMachine:
     return LocalMachine(paths.agent_binary(), Loan(manner.allow), image, study.sut.network)
 
 
-def _daemon(tell: Callable[[str], None]) -> Startable:
+def _daemon(notify: Callable[[str], None]) -> Startable:
     from hypertare.machines.image import bird
 
-    return bird.build(tell)
+    return bird.build(notify)
 
 
-def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Accelerator:
+def _accelerator(study: Study, image: Image, notify: Callable[[str], None]) -> Accelerator:
     """What `auto` means here. That what needs KVM has it is seen to before anything is started."""
     asked = study.factors.get("sut.accelerator", (study.sut.accelerator,))
     paging = study.factors.get("sut.paging", (study.sut.paging,))
@@ -170,7 +170,7 @@ def _accelerator(study: Study, image: Image, tell: Callable[[str], None]) -> Acc
     needs += ['sut.accelerator = "kvm"'] if "kvm" in asked else []
     if "auto" not in asked and not needs:
         return "tcg"
-    tell("accelerator: KVM counts only if a guest boots with it")
+    notify("accelerator: KVM counts only if a guest boots with it")
     choice = best_accelerator(image)
     if needs and choice.accelerator != "kvm":
         raise MachineError(

@@ -29,9 +29,9 @@ class Runner(ABC):
 
     @abstractmethod
     def surroundings(
-        self, prepared: Prepared, tell: Callable[[str], None], allow: Permissions
+        self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
     ) -> Surroundings:
-        """What the machine gives; `tell` hears what is done.
+        """What the machine gives; `notify` hears what is done.
 
         Raises:
             MachineError: something that the study needs is missing.

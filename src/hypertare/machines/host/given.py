@@ -205,17 +205,17 @@ class _Connection:
         orders = os.open(pipes / "orders", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._orders = os.open(pipes / "orders", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         os.set_blocking(orders, True)
-        self._told = [os.open(pipes / name, os.O_RDWR | os.O_CLOEXEC) for name in _PIPES[1:]]
+        self._outputs = [os.open(pipes / name, os.O_RDWR | os.O_CLOEXEC) for name in _PIPES[1:]]
         try:
             self.process = subprocess.Popen(
                 _argv(reach, script),
                 stdin=orders,
-                stdout=self._told[0],
-                stderr=self._told[1],
+                stdout=self._outputs[0],
+                stderr=self._outputs[1],
                 start_new_session=True,
             )
         except OSError:
-            self._close_told()
+            self._close_outputs()
             raise
         finally:
             os.close(orders)
@@ -252,7 +252,7 @@ class _Connection:
             MachineError: the agent was not started; it says what was said there.
         """
         seen = bytearray()
-        records, messages = self._told
+        records, messages = self._outputs
         while not seen.endswith(_READY + b"\n"):
             ready, _, _ = select.select((records,), (), (), 0.2)
             if ready and len(seen) < _MOST_BEFORE:
@@ -264,16 +264,16 @@ class _Connection:
                     said = os.read(messages, _MOST_SAID).decode(errors="replace")
                     raise _refused(self._reach, said)
                 raise _refused(self._reach, "its agent was not started")
-        self._close_told()
+        self._close_outputs()
 
-    def _close_told(self) -> None:
-        for end in self._told:
+    def _close_outputs(self) -> None:
+        for end in self._outputs:
             os.close(end)
-        self._told = []
+        self._outputs = []
 
     def close(self) -> None:
         """The end of its input ends the agent, whose shell clears up; a connection that hangs is cut."""
-        self._close_told()
+        self._close_outputs()
         os.close(self._orders)
         for action in (None, signal.SIGTERM, signal.SIGKILL):
             if action is not None:
@@ -376,12 +376,12 @@ def _refused(reach: Sequence[str], said: str) -> MachineError:
 
 def _fingerprints(reach: Sequence[str]) -> str:
     """Of the keys that it shows, for a person to compare."""
-    told = subprocess.run(
+    configured = subprocess.run(
         [*shlex.split(os.environ.get(SSH) or reach[0]), "-G", *reach[1:]],
         capture_output=True,
         text=True,
     ).stdout
-    known = dict(line.partition(" ")[::2] for line in told.splitlines())
+    known = dict(line.partition(" ")[::2] for line in configured.splitlines())
     host, port = known.get("hostname", reach[-1]), known.get("port", "22")
     keys = subprocess.run(
         ["ssh-keyscan", "-T", "5", "-p", port, "--", host], capture_output=True, timeout=_LOOK_S

@@ -56,5 +56,5 @@ def _shown(amount: Amount | None, cost: Amount, unit: str) -> tuple[str, str]:
         return "not counted", ""
     value, interval = figures.measured(amount.estimate, amount.low, amount.high, unit)
     share = 100 * amount.estimate / cost.estimate if cost.estimate else math.nan
-    told = f"{figures.number(share, 0)} %" if math.isfinite(share) else "–"
-    return f"{value} ({interval})" if interval else value, told
+    of_all = f"{figures.number(share, 0)} %" if math.isfinite(share) else "–"
+    return f"{value} ({interval})" if interval else value, of_all

@@ -42,20 +42,20 @@ def rows(found: Sequence[Predictability]) -> Iterator[Row]:
         law = f"{word(one.response)}, {one.law}"
         if one.reason is not None:
             yield Row((setting, law, fitted, *("–",) * 4, one.verdict), False, one.reason)
-        for foretold in one.predictions:
+        for prediction in one.predictions:
             yield Row(
                 (
                     setting,
                     law,
                     fitted,
-                    str(foretold.guests),
-                    quantity(foretold.predicted, one.unit.removesuffix(VIRTUAL)),
-                    quantity(foretold.measured, one.unit.removesuffix(VIRTUAL)),
-                    _error(foretold),
+                    str(prediction.guests),
+                    quantity(prediction.predicted, one.unit.removesuffix(VIRTUAL)),
+                    quantity(prediction.measured, one.unit.removesuffix(VIRTUAL)),
+                    _error(prediction),
                     judged,
                 ),
                 one.verdict != "undecided",
-                foretold.doubt or "",
+                prediction.doubt or "",
             )
 
 

@@ -12,7 +12,7 @@ use crate::host::machine::Machine;
 use crate::probe::memory::kilobytes;
 use crate::values::Definition;
 
-/// What a life tells.
+/// What a life reports.
 pub const VALUES: &[Definition] = &[
     ("start_s", "s", "from the start of its process to the first record of its agent"),
     ("vmm_s", "s", "of that until its kernel began to count time: VMM and firmware"),
@@ -23,7 +23,7 @@ pub const VALUES: &[Definition] = &[
     ("save_s", "s", "saving its state; while that lasts it goes on"),
     ("saved_bytes", "B", "of that state"),
     ("restore_s", "s", "from the start of a new process with that state to an answer"),
-    ("stop_s", "s", "from being told to end to the end of its process"),
+    ("stop_s", "s", "from being asked to end to the end of its process"),
 ];
 
 /// The first member that lives for this phase, and how each of them goes.
@@ -98,7 +98,7 @@ impl<M: Machine> Executor<M> {
             self.members[index].order("its end", Order::End);
             if !self.members[index].link.ended(begun + END_LIMIT) {
                 let name = self.members[index].name();
-                return Err(Stop::Failed(format!("node {name} did not end when it was told to")));
+                return Err(Stop::Failed(format!("node {name} did not end when it was asked to")));
             }
             living.set(place, "stop_s", begun.elapsed().as_secs_f64());
         }

@@ -21,7 +21,7 @@ const LISTEN_NS: u64 = 10 * SECOND;
 /// From one look for its socket to the next.
 const PAUSE_NS: u64 = 5_000_000;
 
-/// From one look whether it was told to stop to the next, once the server has ended.
+/// From one look whether it was asked to stop to the next, once the server has ended.
 const IDLE_NS: u64 = 20_000_000;
 
 impl WorkloadKind for Serve {
@@ -37,14 +37,14 @@ impl WorkloadKind for Serve {
 #[derive(Clone, Copy, PartialEq)]
 enum First {
     Listens,
-    /// Its end, or that it was told to end.
+    /// Its end, or that it was asked to end.
     Ends,
     Late {
         on_loopback: bool,
     },
 }
 
-/// Runs the server until it is told to stop. One that serves once may be done before; any other end is an
+/// Runs the server until it is asked to stop. One that serves once may be done before; any other end is an
 /// error.
 fn serve(spec: &Serve, context: &Context) -> Result<Outcome> {
     let surroundings = Surroundings::new(&spec.env, spec.cwd.as_deref())?;
