@@ -61,6 +61,7 @@ lint-python:
 	.venv/bin/ruff format --check
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/mypy
+	tools/words
 
 lint-rust:
 	cargo fmt --check

@@ -19,8 +19,8 @@ import common
 from common import Row
 
 from hypertare.design.design import make
-from hypertare.design.planner import Surroundings
-from hypertare.engine.open_cells import place_of
+from hypertare.design.planner import MachineResources
+from hypertare.engine.cell_tracker import place_of
 from hypertare.machines import batch
 from hypertare.machines.batch import Batch
 from hypertare.machines.emulated import EmulatedMachine
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> list[Row]:
     ours = emulator.build()
     images = {("debian", KVM_HOST.profile): build("debian", KVM_HOST.profile)}
     # The same plans for both.
-    on = Surroundings((0,), "tcg", images, {}, emulator=ours)
+    on = MachineResources((0,), "tcg", images, {}, emulator=ours)
     lost = lost_of([*batches(on, boots)], on, ours)
     theirs = lost_of([*batches(on, of_peer)], on, None)
     note = f"{lost} of {boots}; with the distribution's QEMU {theirs} of {of_peer}"
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> list[Row]:
     return [row]
 
 
-def batches(on: Surroundings, count: int) -> Iterator[Batch]:
+def batches(on: MachineResources, count: int) -> Iterator[Batch]:
     """Boots of the host alone with its guest; each has a seed of its own."""
     file = StudyFile(STUDY, "lost-guests.toml")
     design = make(file.study(), 1)
@@ -86,7 +86,7 @@ def batches(on: Surroundings, count: int) -> Iterator[Batch]:
         yield batch.make(file, plot, 0, seed, places, on)
 
 
-def lost_of(boots: Sequence[Batch], on: Surroundings, ours: Emulator | None) -> int:
+def lost_of(boots: Sequence[Batch], on: MachineResources, ours: Emulator | None) -> int:
     """How many boots notified of a trial that failed, or not of all trials."""
     lost = 0
     with tempfile.TemporaryDirectory() as place:

@@ -38,7 +38,7 @@ def batches(file: StudyFile) -> dict[str, Batch]:
     (plot,) = design.plots
     block = {trial.platform: trial for trial in design.block(plot, design.cells[0], 0, 0)}
     places = [Place(variant, block[variant.platform], {}) for variant in plot.variants]
-    on = planner.Surroundings((0,), "tcg", {}, {})
+    on = planner.MachineResources((0,), "tcg", {}, {})
     return {
         b.kind.name: b for b in (make_batch(file, plot, 0, 1, part, on) for part in parts(places))
     }
@@ -110,7 +110,7 @@ def test_on_a_host_of_ones_own_it_stands_beside_native() -> None:
     file = study("local")
     file.override(['sut.platforms=["native", "driver"]'], quick=False)
     (plot,) = make(file.study(), 1).plots
-    on = planner.Surroundings((0,), "tcg", {}, {})
+    on = planner.MachineResources((0,), "tcg", {}, {})
     bench = planner.make_bench(
         file.study(), plot, {v.node: file.study() for v in plot.variants}, on
     )

@@ -41,14 +41,14 @@ type = "ping"
 offloads = { tso = false }
 """
 IMAGES = {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))}
-ON = planner.Surroundings(
+ON = planner.MachineResources(
     cpus=(0, 1, 2, 3), accelerator="tcg", images=IMAGES, environment={"PATH": "/bin"}
 )
 XEN = 'machine = "emulated"\n[sut]\nplatforms = ["native", "xen"]'
 
 
 def made(
-    text: str = TEXT, on: planner.Surroundings = ON, kind: str = "pc"
+    text: str = TEXT, on: planner.MachineResources = ON, kind: str = "pc"
 ) -> tuple[Study, Plot, plan.Bench]:
     file = StudyFile(text, "routed.toml")
     study = file.study()
@@ -66,7 +66,7 @@ def trial(workload: str, platform: str, text: str = TEXT) -> plan.Trial:
     return planner.make_trial(7, study, workload, variant, plot, ON)
 
 
-def emulated(seed: int = 3) -> planner.Surroundings:
+def emulated(seed: int = 3) -> planner.MachineResources:
     return replace(ON, chance=planner.Chance(seed))
 
 

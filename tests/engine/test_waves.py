@@ -12,7 +12,7 @@ import pytest
 
 from hypertare.base.errors import InputError
 from hypertare.design.design import make
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import MachineResources
 from hypertare.design.trials import FinishedTrial
 from hypertare.engine.expected import expected_boots, expected_boots_s
 from hypertare.engine.waves import Waves
@@ -44,7 +44,7 @@ max_trials = 12
 blocks_per_boot = 2
 precision = "1%"
 """
-ON = Surroundings(
+ON = MachineResources(
     (0,), "tcg", {("debian", "guest"): SimpleNamespace(kernel=Path("/k"), initramfs=Path("/i"))}, {}
 )
 

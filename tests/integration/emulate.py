@@ -13,7 +13,7 @@ from typing import Any
 from hypertare.base.paths import agent_binary
 from hypertare.machines.image import cpio, emulator
 from hypertare.machines.image.build import Image
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Boot:
 
 def boot(
     image: Image,
-    steps: Sequence[Seam] | bytes,
+    steps: Sequence[WireType] | bytes,
     folder: Path,
     *options: str,
     behind: Sequence[Path] = (),
@@ -81,5 +81,5 @@ def boot(
     return Boot(records, printed.read_bytes().decode(errors="replace"), said.read_text())
 
 
-def _line(step: Seam) -> bytes:
+def _line(step: WireType) -> bytes:
     return step.model_dump_json().encode() + b"\n"

@@ -9,7 +9,7 @@ import pytest
 from hypertare.machines.image.build import Image, build
 from hypertare.machines.image.xen import quick_to_boot
 from hypertare.protocol import plan
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 from tests.integration.domains import XL, bench, boot, guest
 from tests.integration.emulate import Boot
 from tests.integration.lab import Lab, rows, summary, trials
@@ -48,7 +48,7 @@ def trial(number: int, *tasks: plan.Task) -> plan.TrialStep:
     return plan.TrialStep(trial=plan.Trial(id=number, knobs=knobs, phases=(phase,)))
 
 
-def steps() -> list[Seam]:
+def steps() -> list[WireType]:
     """Guests that cannot be made; two that work at once; one that crashes beside the other."""
     crash = plan.Command(argv=(XL, "sysrq", "guest1", "c"))
     return [

@@ -18,7 +18,7 @@ from hypertare.machines.image import bird
 from hypertare.machines.image.build import build
 from hypertare.protocol import plan
 from hypertare.protocol.records import NodeReady
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 from hypertare.runs.store import Store
 from hypertare.study.bench import Family
 from tests.integration import emulate, frames, machine_python
@@ -149,11 +149,11 @@ def unreachable() -> list[tuple[str, str]]:
     ]
 
 
-def steps() -> list[Seam]:
+def steps() -> list[WireType]:
     nodes = [plan.Node(name="host", kind=plan.Host())]
     nodes += [node for n in NUMBERS for node in (router(n), *ends(n))]
     bench = plan.Bench(name="routers", nodes=tuple(nodes), links=LINKS)
-    found: list[Seam] = [plan.HelloStep(), plan.BenchStep(bench=bench)]
+    found: list[WireType] = [plan.HelloStep(), plan.BenchStep(bench=bench)]
     found.append(trial(1, [task for n in NUMBERS for task in crossing(n, n)]))
     found += [trial(id, streams(f), ("xen-1", "xen-2")) for f, id in STREAMS.items()]
     # OSPF takes some seconds to find its neighbours and the ways.

@@ -12,7 +12,7 @@ from hypertare.base.errors import InputError
 from hypertare.design import planner
 from hypertare.design.design import make
 from hypertare.design.pc import Nic, Pc
-from hypertare.design.planner import Chance, Surroundings
+from hypertare.design.planner import Chance, MachineResources
 from hypertare.machines.batch import (
     Batch,
     Place,
@@ -57,8 +57,8 @@ def file(more: str = "", **replace: str) -> StudyFile:
     return StudyFile(text + more, "tiny.toml")
 
 
-def on(seed: int) -> Surroundings:
-    return Surroundings((0,), "tcg", {}, {}, chance=Chance(seed))
+def on(seed: int) -> MachineResources:
+    return MachineResources((0,), "tcg", {}, {}, chance=Chance(seed))
 
 
 def test_an_emulated_machine_has_defaults_of_its_own() -> None:
@@ -257,7 +257,7 @@ def boots_of(text: str, seed: int = 7, **levels: int) -> list[Batch]:
     planned = [design.trial(plot, variant, cell, 0, 0) for variant in plot.variants]
     own = {f"sut.{factor}": level for factor, level in levels.items()}
     places = [Place(v, p, own) for v, p in zip(plot.variants, planned, strict=True)]
-    chance = Surroundings((0,), "tcg", {}, {})
+    chance = MachineResources((0,), "tcg", {}, {})
     return [make_batch(made, plot, 0, seed, own, chance) for own in parts(places)]
 
 
@@ -615,7 +615,7 @@ def test_a_machine_has_room_for_so_many_nics() -> None:
     type = "stream"
     direction = "forward"
     """
-    on = Surroundings((0,), "tcg", {}, {})
+    on = MachineResources((0,), "tcg", {}, {})
     for count, said in ((46, None), (47, "47 guests .* need 188 NICs .* room for 184: 46 fit")):
         study = StudyFile(text.replace("46", str(count)), "crowd.toml")
         plot = make(study.study(), 1).plots[0]

@@ -31,7 +31,7 @@ LIMIT_S = 5.0
 
 
 def heard(line: bytes) -> Record | None:
-    """A record, the same after another trip through the seam; none where the line is refused."""
+    """A record, the same after another trip through the protocol; none where the line is refused."""
     try:
         record = parse(line)
     except ValidationError:

@@ -101,7 +101,7 @@ def test_several_machines_stand_on_one_bench_and_share_a_baseline() -> None:
     file = study(A + B, before='factors."sut.given" = ["a", "b"]', sut="cpus = 2")
     (plot,) = make(file.study(), 1).plots
     cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
-    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    on = planner.MachineResources((0, 1), "tcg", {}, {})
     bench = planner.make_bench(file.cell(plot.levels), plot, cells, on)
     found = [node.kind for node in bench.nodes if isinstance(node.kind, plan.Given)]
     assert [one.reach for one in found] == [("ssh", "a"), ("ssh", "-p", "2222", "b")]

@@ -39,7 +39,7 @@ def study(
 def test_a_node_like_each_that_works_lives_in_a_trial() -> None:
     file = study(sut="guests = 2")
     (plot,) = make(file.study(), 1).plots
-    on = planner.Surroundings((0, 1), "tcg", {}, {})
+    on = planner.MachineResources((0, 1), "tcg", {}, {})
     found = [
         planner.make_trial(1, file.study(), "life", variant, plot, on).phases[-1]
         for variant in plot.variants

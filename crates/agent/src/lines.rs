@@ -1,4 +1,4 @@
-//! Lines in, each of bounded length: the reader's half of the seam.
+//! Lines in, each of bounded length: the reader's half of the protocol.
 
 use std::io::{self, BufRead, BufReader, Read};
 

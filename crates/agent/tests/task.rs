@@ -211,7 +211,7 @@ fn a_program_without_a_format_is_an_error() {
 
 #[test]
 fn environment_and_directory_are_the_plans() {
-    let directory = Directory::new("surroundings");
+    let directory = Directory::new("probe_context");
     let result = run(Command {
         env: [("GREETING".to_owned(), "hello".to_owned())].into(),
         cwd: Some(directory.0.clone()),

@@ -29,8 +29,8 @@ _SPARE = 1.5
 if TYPE_CHECKING:
     from hypertare.base.errors import HypertareError
     from hypertare.engine.ending import Ended
-    from hypertare.engine.manner import Manner
     from hypertare.engine.prepare import Prepared
+    from hypertare.engine.run_options import RunOptions
     from hypertare.report.model import Report
     from hypertare.search.plan import SearchPlan
     from hypertare.study import StudyFile
@@ -92,11 +92,11 @@ def run(
     from hypertare.base import loading, paths
     from hypertare.cli import outputs
     from hypertare.cli.progress import Watch
-    from hypertare.engine.manner import Manner
+    from hypertare.engine.machine_resources import resources
     from hypertare.engine.new_run import new_folder
     from hypertare.engine.prepare import prepare
+    from hypertare.engine.run_options import RunOptions
     from hypertare.engine.session import carry_out
-    from hypertare.engine.surroundings import surroundings
     from hypertare.machines.host.needs import Permissions
     from hypertare.runs.store import Store
 
@@ -108,17 +108,19 @@ def run(
         file.override(set_ or [], quick)
     prepared = prepare(file, 1 if seed is None else seed)
     allow = Permissions(allow_module_reload, allow_huge_pages)
-    manner = Manner(jobs, fresh, allow, cluster).checked(prepared)
+    run_options = RunOptions(jobs, fresh, allow, cluster).checked(prepared)
     if out is not None and not resume:
         Store.check_vacant(out)
     if dry_run:
-        show_design(prepared, json, manner)
+        show_design(prepared, json, run_options)
         return
-    with manner.connected(_say) as manner, Watch(prepared.study) as watch:
-        on = surroundings(prepared, watch.notify, allow)
+    with run_options.connected(_say) as run_options, Watch(prepared.study) as watch:
+        on = resources(prepared, watch.notify, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
         loading.later(*FINISHED_WITH)
-        ended = carry_out(prepared, on, folder, watch, resume=resume, manner=manner, asked=asked)
+        ended = carry_out(
+            prepared, on, folder, watch, resume=resume, run_options=run_options, asked=asked
+        )
     finish(folder, ended, json=outputs.STDOUT if json else None)
 
 
@@ -269,7 +271,7 @@ def _too_short(found: Report, missing: Sequence[str]) -> HypertareError:
     )
 
 
-def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None) -> None:
+def show_design(prepared: Prepared, as_json: bool, run_options: RunOptions | None = None) -> None:
     """Prints cells, order and expected time; of an emulated machine also how many boots."""
     import json as json_module
 
@@ -279,7 +281,7 @@ def show_design(prepared: Prepared, as_json: bool, manner: Manner | None = None)
     design, study = prepared.design, prepared.study
     blocks = (study.design.min_trials, study.design.max_trials)
     boots: tuple[int, ...] = ()
-    jobs = (manner and manner.jobs) or 1
+    jobs = (run_options and run_options.jobs) or 1
     if study.machine_kind.boots_whole_pcs:
         from hypertare.engine.expected import expected_boots, expected_boots_s
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Protocol
 
 from hypertare.design.trials import FinishedTrial
-from hypertare.engine.notes import Notes
+from hypertare.engine.trial_recorder import TrialRecorder
 from hypertare.machines import batch as batches
 from hypertare.machines.batch import Batch, Place
 from hypertare.machines.emulated import Output
@@ -24,9 +24,9 @@ class BatchMachine(Protocol):
 class Boots:
     """Runs batches and writes down their records, in the order in which they were asked for."""
 
-    def __init__(self, machine: BatchMachine, notes: Notes) -> None:
+    def __init__(self, machine: BatchMachine, recorder: TrialRecorder) -> None:
         self.machine = machine
-        self.notes = notes
+        self.recorder = recorder
 
     @property
     def jobs(self) -> int:
@@ -54,10 +54,10 @@ class Boots:
         """
         bench, trials = batches.records_of(batch, output)
         if bench_known:
-            self.notes.pass_on(bench)
+            self.recorder.pass_on(bench)
         else:
-            self.notes.bench(batch.boot, bench)
+            self.recorder.bench(batch.boot, bench)
         for ended in trials:
-            self.notes.pass_on(ended.records)
+            self.recorder.pass_on(ended.records)
             known = stored(ended.place)
-            yield ended.place, known or self.notes.trial(ended, output.fingerprint)
+            yield ended.place, known or self.recorder.trial(ended, output.fingerprint)

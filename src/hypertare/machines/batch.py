@@ -24,7 +24,7 @@ from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.protocol.constants import MOST_NICS
 from hypertare.protocol.records import BenchReady, Console, Record, Teardown, TrialBegin, TrialEnd
-from hypertare.protocol.seam import Seam
+from hypertare.protocol.wire_type import WireType
 from hypertare.study import OF_GUESTS, StudyFile
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Batch:
     @cached_property
     def steps(self) -> bytes:
         """The plan as the machine finds it."""
-        steps: list[Seam] = [plan.HelloStep(), plan.BenchStep(bench=self.bench)]
+        steps: list[WireType] = [plan.HelloStep(), plan.BenchStep(bench=self.bench)]
         steps += [plan.TrialStep(trial=trial) for trial in self.trials]
         steps.append(plan.TeardownStep())
         return b"".join(step.model_dump_json().encode() + b"\n" for step in steps)
@@ -94,7 +94,7 @@ def make(
     boot: int,
     seed: int,
     places: Sequence[Place],
-    on: planner.Surroundings,
+    on: planner.MachineResources,
     part: int = 0,
 ) -> Batch:
     """One boot of one PC with the trials of these places, in their order; all need the same class.
@@ -156,7 +156,7 @@ def nics_of(bench: plan.Bench) -> tuple[Nic, ...]:
     )
 
 
-def check_nics(file: StudyFile, plot: Plot, on: planner.Surroundings) -> None:
+def check_nics(file: StudyFile, plot: Plot, on: planner.MachineResources) -> None:
     """Whether the PCs of a plot have room for all their NICs.
 
     Raises:

@@ -44,7 +44,7 @@ class Budget:
         return f"{self.trials} trials" if self.trials else human_duration(self.seconds or 0.0)
 
 
-class Purse:
+class BudgetTracker:
     """What is left of a budget."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """A tuning from its first trial to its verdict: try, screen, search, confirm.
 
 The order of work is `run` -> `_try_levels` -> `_screen` -> `_search` -> `_race` -> `_confirm` ->
-`_smallest`. It asks a laboratory for blocks that hold the default and some settings, and looks at
+`_smallest`. It asks a trial runner for blocks that hold the default and some settings, and looks at
 nothing but their ratios, so that what drifts cancels. Chance comes from the seed alone.
 
 What the confirmation needs is set aside from the start: no search may spend it.
@@ -26,7 +26,7 @@ from hypertare.stats.stop import Decision, decide
 from hypertare.study import DesignSettings
 from hypertare.study.tune import PHASE, Goal
 from hypertare.tune import pareto, screen
-from hypertare.tune.budget import Purse
+from hypertare.tune.budget import BudgetTracker
 from hypertare.tune.optimise import Optimiser
 from hypertare.tune.space import Knob, Setting, Space, key, overrides
 
@@ -45,7 +45,7 @@ Gains = tuple[float, float]
 
 
 class Lab(Protocol):
-    """Who measures: `hypertare.engine.laboratory`, or something made up in a test."""
+    """Who measures: `hypertare.engine.trial_runner`, or something made up in a test."""
 
     @property
     def trials(self) -> int: ...
@@ -226,7 +226,7 @@ class Tuner:
         space: Space,
         aims: Aims,
         design: DesignSettings,
-        purse: Purse,
+        budget: BudgetTracker,
         seed: int,
         trial_s: float = 1.0,
         known: Sequence[Known] = (),
@@ -235,7 +235,7 @@ class Tuner:
         self.space = space
         self.aims = aims
         self.design = design
-        self.purse = purse
+        self.budget = budget
         self.seed = seed
         self.trial_s = trial_s
         self.known = known
@@ -264,7 +264,7 @@ class Tuner:
 
     def _affords(self, trials: int) -> bool:
         """Whether the budget pays for so many and for what is set aside."""
-        return self.purse.spent(trials + self._confirming + self._climbing) <= 1
+        return self.budget.spent(trials + self._confirming + self._climbing) <= 1
 
     # --- what this system takes at all
 
@@ -319,7 +319,7 @@ class Tuner:
 
     def _screen(self) -> list[Knob]:
         """Effects of all knobs; returns those that may matter."""
-        budget = self.purse.expected_trials(self.trial_s)
+        budget = self.budget.expected_trials(self.trial_s)
         room = min(
             int(SCREEN_SHARE * budget) - self.lab.trials,
             budget - self.lab.trials - self._confirming - self._climbing - BATCH - 1,
@@ -331,7 +331,7 @@ class Tuner:
         self.outcome.design = design
         settings = design.settings(self.space.default)
         replicates = self._ask_each([settings] * REPLICATES, "screen")
-        while self.purse.spent(len(settings)) <= SCREEN_SHARE and self._affords(len(settings)):
+        while self.budget.spent(len(settings)) <= SCREEN_SHARE and self._affords(len(settings)):
             replicates += self._ask_each([settings], "screen")
         for trials in replicates:
             self._remember(settings, trials, "screen")
@@ -374,7 +374,7 @@ class Tuner:
         reachable = math.prod(knob.size for knob in knobs) - 1
         first = True
         block = 1 + min(BATCH, reachable)
-        while self._affords(block) and (first or self.purse.spent(block) <= SEARCH_SHARE):
+        while self._affords(block) and (first or self.budget.spent(block) <= SEARCH_SHARE):
             first = False
             asked = self._batch(optimiser)
             if not asked:
@@ -500,7 +500,7 @@ class Tuner:
 
     def _race(self) -> None:
         """The best few once more, together, so that luck counts less in who wins."""
-        while self.purse.spent(FINALISTS + 1) <= RACE_SHARE and self._affords(FINALISTS + 1):
+        while self.budget.spent(FINALISTS + 1) <= RACE_SHARE and self._affords(FINALISTS + 1):
             finalists = [seen.setting for seen in self._ranked()[:FINALISTS]]
             if not finalists:
                 return

@@ -30,7 +30,7 @@ use crate::node::hello::hello;
 use crate::process::cgroup::Scope;
 use crate::process::namespaces::mount_scratch;
 use crate::process::{signals, spawn};
-use crate::xen::kit::Kit;
+use crate::xen::toolstack::XenToolstack;
 use event::{Event, Why};
 pub use executor::life::VALUES as VALUES_OF_A_LIFE;
 use executor::{Ending, Executor};
@@ -97,7 +97,7 @@ pub fn inside(arguments: &InsideArguments) -> ExitCode {
 /// this. No sandbox: its kernel ends with it, and with that whatever was made.
 pub fn carry_out_alone(plan: std::fs::File, records: std::fs::File) -> Result<()> {
     mount_scratch()?;
-    let machine = Local::new(Scope::own()?, Network::Own, Ok(Kit::of_own_machine()))?;
+    let machine = Local::new(Scope::own()?, Network::Own, Ok(XenToolstack::of_own_machine()))?;
     let (post, events) = sync_channel(QUEUE);
     let steps = post.clone();
     std::thread::spawn(move || event::read_plan(plan, true, &steps));
@@ -128,7 +128,8 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 fn carry_out(scope: &Scope, network: Network, no_xen: Option<String>) -> Result<Ending> {
     let lifeline = sandbox::enter()?;
     let signals = signals::signal_descriptor()?;
-    let xen = no_xen.map_or_else(|| Kit::in_sandbox(scope).map_err(|e| format!("{e:#}")), Err);
+    let xen =
+        no_xen.map_or_else(|| XenToolstack::in_sandbox(scope).map_err(|e| format!("{e:#}")), Err);
     let machine = Local::new(scope.clone(), network, xen)?;
     let (post, events) = sync_channel(QUEUE);
     watch(&post, signals, lifeline);

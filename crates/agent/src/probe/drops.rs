@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::counters::{Kind, Sample};
 use super::net_snmp;
-use super::{ProbeKind, Surroundings};
+use super::{ProbeContext, ProbeKind};
 use crate::net::drops::{LinkDrops, of_links};
 use crate::values::Definition;
 
@@ -40,8 +40,8 @@ impl ProbeKind for Counters {
         VALUES
     }
 
-    fn sample(&self, surroundings: &Surroundings) -> Result<Option<Sample>> {
-        sample(&surroundings.proc).map(Some)
+    fn sample(&self, probe_context: &ProbeContext) -> Result<Option<Sample>> {
+        sample(&probe_context.proc).map(Some)
     }
 }
 

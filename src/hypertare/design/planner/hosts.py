@@ -20,6 +20,7 @@ from hypertare.design.planner.addresses import (
     with_prefix,
 )
 from hypertare.design.planner.links import is_switched, make_links, routes_guests
+from hypertare.design.planner.machine_resources import MachineResources
 from hypertare.design.planner.nodes import (
     cpus_of,
     cpus_of_peer,
@@ -28,14 +29,17 @@ from hypertare.design.planner.nodes import (
     kind_of,
     peer_kind,
 )
-from hypertare.design.planner.surroundings import Surroundings
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.study import Study
 
 
 def hosts(
-    study: Study, plot: Plot, cells: dict[str, Study], files: plan.Files | None, on: Surroundings
+    study: Study,
+    plot: Plot,
+    cells: dict[str, Study],
+    files: plan.Files | None,
+    on: MachineResources,
 ) -> tuple[list[plan.Node], list[plan.Link]]:
     """Their nodes and links; without a network they stand alone."""
     under = host_of_guests(study, plot)
@@ -66,7 +70,7 @@ def _files_of_peers(study: Study, files: plan.Files | None) -> plan.Files | None
     return files.model_copy(update={"devices": ()})
 
 
-def _driver(study: Study, under: PcClass, on: Surroundings) -> plan.Node:
+def _driver(study: Study, under: PcClass, on: MachineResources) -> plan.Node:
     """The host of guests. Where it routes them, the PC's own NIC is an interface of its own."""
     if not routes_guests(study, under):
         return plan.Node(name=HOST, kind=plan.Host())
@@ -82,7 +86,7 @@ def _driver(study: Study, under: PcClass, on: Surroundings) -> plan.Node:
 
 
 def _interfaces(
-    study: Study, nic: plan.NicModel, variant: Variant, rank: int, on: Surroundings
+    study: Study, nic: plan.NicModel, variant: Variant, rank: int, on: MachineResources
 ) -> tuple[plan.Interface, ...]:
     """Guests have a NIC, and so has every node of an emulated machine."""
     if not study.needs_network:
@@ -102,7 +106,7 @@ def _peers(
     link: plan.Link,
     under: PcClass | None,
     files: plan.Files | None,
-    on: Surroundings,
+    on: MachineResources,
 ) -> Iterator[plan.Node]:
     """One for each that works at once."""
     # The far bridge's NIC has the address that a single peer's would have.

@@ -14,14 +14,14 @@ from hypertare.base.errors import MachineError
 from hypertare.base.host_files import Host
 from hypertare.base.words import is_text
 from hypertare.design import planner
-from hypertare.design.planner import Likeness, Surroundings
-from hypertare.engine.asked_on_benches import AskedOnBenches
+from hypertare.design.planner import Likeness, MachineResources
 from hypertare.engine.campaign import Campaign
-from hypertare.engine.laboratory import Asking, Backend
-from hypertare.engine.manner import Manner
-from hypertare.engine.notes import Observer
 from hypertare.engine.prepare import Prepared, kernels
+from hypertare.engine.run_options import RunOptions
 from hypertare.engine.runners.runner import Runner
+from hypertare.engine.step_backend import StepBackend
+from hypertare.engine.trial_recorder import Observer
+from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.machine_kinds import local
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
@@ -37,7 +37,7 @@ from hypertare.runs.store import Store
 from hypertare.study import Study
 
 if TYPE_CHECKING:
-    from hypertare.design.planner.surroundings import Startable
+    from hypertare.design.planner.machine_resources import Startable
     from hypertare.machines.image.build import Image
 
 _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
@@ -47,9 +47,9 @@ _UNSHARED = ("_", "PWD", "OLDPWD", "SHLVL", "TMPDIR")
 class Local(Runner):
     kind = local.LOCAL
 
-    def surroundings(
+    def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
-    ) -> Surroundings:
+    ) -> MachineResources:
         """What of this host's the run works with; its benches are checked to be possible."""
         study, file = prepared.study, prepared.file
         images: dict[tuple[str, str], Image] = {}
@@ -75,7 +75,7 @@ class Local(Runner):
         own = _own_variables(notify)
         variables = own if image is None else image.environment
         daemon = _daemon(notify) if study.speaks_ospf else None
-        on = Surroundings(
+        on = MachineResources(
             prepared.cpus,
             accelerator,
             images,
@@ -92,22 +92,27 @@ class Local(Runner):
             check(Host(), Needs.of(bench), allow)
         return on
 
-    def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
+    def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
         return environment.machine_state()
 
     def run_cells(
-        self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
+        self,
+        prepared: Prepared,
+        on: MachineResources,
+        run_options: RunOptions,
+        store: Store,
+        observer: Observer,
     ) -> bool:
-        with _machine(manner, prepared.study, on) as machine:
+        with _machine(run_options, prepared.study, on) as machine:
             campaign = Campaign(
                 prepared.file, prepared.study, prepared.design, machine, store, observer, on
             )
             return campaign.run()
 
     @contextmanager
-    def backend(self, asking: Asking, manner: Manner) -> Iterator[Backend]:
-        with _machine(manner, asking.notes.study, asking.on) as machine:
-            yield AskedOnBenches(asking, machine)
+    def backend(self, asking: Asking, run_options: RunOptions) -> Iterator[Backend]:
+        with _machine(run_options, asking.recorder.study, asking.on) as machine:
+            yield StepBackend(asking, machine)
 
 
 def _look_at_given(study: Study, notify: Callable[[str], None]) -> None:
@@ -151,9 +156,9 @@ def _own_variables(notify: Callable[[str], None]) -> dict[str, str]:
     return {name: value for name, value in own.items() if name not in strange}
 
 
-def _machine(manner: Manner, study: Study, on: Surroundings) -> LocalMachine:
+def _machine(run_options: RunOptions, study: Study, on: MachineResources) -> LocalMachine:
     image = on.image if isinstance(on.image, engine.EngineImage) else None
-    return LocalMachine(paths.agent_binary(), Loan(manner.allow), image, study.sut.network)
+    return LocalMachine(paths.agent_binary(), Loan(run_options.allow), image, study.sut.network)
 
 
 def _daemon(notify: Callable[[str], None]) -> Startable:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
-from hypertare.design.planner import Surroundings
-from hypertare.engine.laboratory import Asking, Backend
-from hypertare.engine.manner import Manner
-from hypertare.engine.notes import Observer
+from hypertare.design.planner import MachineResources
 from hypertare.engine.prepare import Prepared
+from hypertare.engine.run_options import RunOptions
+from hypertare.engine.trial_recorder import Observer
+from hypertare.engine.trial_runner import Asking, Backend
 from hypertare.machine_kinds.machine_kind import MachineKind
 from hypertare.machines.host.needs import Permissions
 from hypertare.runs.machine_state import MachineState
@@ -28,9 +28,9 @@ class Runner(ABC):
     kind: ClassVar[MachineKind]
 
     @abstractmethod
-    def surroundings(
+    def resources(
         self, prepared: Prepared, notify: Callable[[str], None], allow: Permissions
-    ) -> Surroundings:
+    ) -> MachineResources:
         """What the machine gives; `notify` hears what is done.
 
         Raises:
@@ -38,19 +38,24 @@ class Runner(ABC):
         """
 
     @abstractmethod
-    def state(self, prepared: Prepared, on: Surroundings) -> MachineState:
+    def state(self, prepared: Prepared, on: MachineResources) -> MachineState:
         """The machine as the run's summary names it."""
 
-    def warnings(self, prepared: Prepared, on: Surroundings) -> list[str]:
+    def warnings(self, prepared: Prepared, on: MachineResources) -> list[str]:
         """What of the machine has to be known of all that is measured on it."""
         return []
 
     @abstractmethod
     def run_cells(
-        self, prepared: Prepared, on: Surroundings, manner: Manner, store: Store, observer: Observer
+        self,
+        prepared: Prepared,
+        on: MachineResources,
+        run_options: RunOptions,
+        store: Store,
+        observer: Observer,
     ) -> bool:
         """Carries the design out; whether every cell came to its end."""
 
     @abstractmethod
-    def backend(self, asking: Asking, manner: Manner) -> AbstractContextManager[Backend]:
+    def backend(self, asking: Asking, run_options: RunOptions) -> AbstractContextManager[Backend]:
         """Measures what is asked for as answers come."""

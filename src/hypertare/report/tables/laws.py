@@ -8,10 +8,10 @@ from hypertare.base.figures import quantity
 from hypertare.base.response import VIRTUAL
 from hypertare.base.words import word
 from hypertare.report import verdict
-from hypertare.report.tables.table import Column, Form, Row, Table, text
+from hypertare.report.tables.table import Column, Row, Table, TableSpec, text
 from hypertare.runs.summary import Predictability, Prediction
 
-FORM = Form(
+FORM = TableSpec(
     "predictability",
     "Predictability",
     "Each law is fitted to some numbers of guests and foretells another, which it has not seen. The error "

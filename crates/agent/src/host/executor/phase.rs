@@ -19,7 +19,7 @@ use hypertare_plan::{Order, Phase, Probe, Record, Task};
 use super::super::member::Member;
 use super::{Asked, Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
-use crate::probe::{self, Mover, Outside, Reading, Surroundings};
+use crate::probe::{self, Outside, ProbeContext, Reading, VhostUserBackend};
 use crate::process::machine_proc;
 use crate::workload;
 
@@ -249,7 +249,7 @@ impl<M: Machine> Executor<M> {
                 let machine_proc = machine_proc::path();
                 let elsewhere = elsewhere.clone();
                 let place =
-                    Surroundings { outside, machine_proc, elsewhere, ..Surroundings::default() };
+                    ProbeContext { outside, machine_proc, elsewhere, ..ProbeContext::default() };
                 (index, probe::begin(&probes, &place))
             })
             .collect()
@@ -356,9 +356,9 @@ fn by_node(phase: &Phase, some: impl Fn(Probe) -> bool) -> Vec<(String, Vec<Prob
 
 /// A process that moves packets of several guests counts for those that are looked at, in equal parts.
 fn share_movers<'a>(outsides: impl Iterator<Item = &'a mut Outside>) {
-    let mut movers: Vec<&mut Mover> = outsides.filter_map(Outside::mover).collect();
-    let pids: Vec<i32> = movers.iter().map(|mover| mover.pid).collect();
-    for mover in &mut movers {
-        mover.guests = pids.iter().filter(|&&pid| pid == mover.pid).count() as u32;
+    let mut movers: Vec<&mut VhostUserBackend> = outsides.filter_map(Outside::backend).collect();
+    let pids: Vec<i32> = movers.iter().map(|backend| backend.pid).collect();
+    for backend in &mut movers {
+        backend.guests = pids.iter().filter(|&&pid| pid == backend.pid).count() as u32;
     }
 }

@@ -37,7 +37,7 @@ class Observer(Protocol):
     def warn(self, text: str) -> None: ...
 
 
-class Notes:
+class TrialRecorder:
     """Makes finished trials of records, and puts everything into the journal at once."""
 
     def __init__(self, file: StudyFile, journal: Journal, observer: Observer) -> None:

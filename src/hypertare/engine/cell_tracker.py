@@ -32,7 +32,7 @@ class Key:
     cell: int
 
 
-class OpenCells:
+class CellTracker:
     """What is known of each cell. `warn` hears what is left out, and why."""
 
     def __init__(self, study: Study, design: Design, warn: Callable[[str], None]) -> None:

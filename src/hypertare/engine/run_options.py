@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Manner:
+class RunOptions:
     """How a run goes about its machine; it changes no result.
 
     Of an emulated machine's batches `jobs`: how many at once, by default one a CPU in virtual time and
@@ -32,7 +32,7 @@ class Manner:
     cluster: str | None = None
     executor: Executor | None = None
 
-    def checked(self, prepared: Prepared) -> Manner:
+    def checked(self, prepared: Prepared) -> RunOptions:
         """With the number of jobs filled in.
 
         Raises:
@@ -74,7 +74,7 @@ class Manner:
             )
 
     @contextmanager
-    def connected(self, notify: Callable[[str], None]) -> Iterator[Manner]:
+    def connected(self, notify: Callable[[str], None]) -> Iterator[RunOptions]:
         """With the workers of its cluster, where it names one; `notify` hears of them.
 
         Raises:

@@ -28,7 +28,7 @@ _KERNEL_THREAD = 0x200000
 """PF_KTHREAD of the flags in proc_pid_stat(5): whose work theirs is cannot be known."""
 
 
-class Others:
+class BackgroundLoad:
     """Watches a run's blocks. `notify` hears of each block which programs were busiest beside it, three at
     most; of all blocks since the last look at once.
     """

@@ -8,14 +8,14 @@ use hypertare_plan::{KnobOutcome, Level, Record, TaskResult};
 use crate::emit::Emitter;
 use crate::workload::clock::{now_ns, to_seconds};
 
-pub struct Desk {
+pub struct NodeEmitter {
     node: String,
     emitter: Arc<Emitter>,
 }
 
-impl Desk {
+impl NodeEmitter {
     pub fn new(node: String, emitter: Arc<Emitter>) -> Self {
-        Desk { node, emitter }
+        NodeEmitter { node, emitter }
     }
 
     pub fn node(&self) -> &str {

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hypertare.base import paths
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import MachineResources
 from hypertare.engine.prepare import Prepared
 from hypertare.engine.runners.registry import runner_of
 from hypertare.machines.host.needs import NOTHING, Permissions
 
 
-def surroundings(
+def resources(
     prepared: Prepared, notify: Callable[[str], None], allow: Permissions = NOTHING
-) -> Surroundings:
+) -> MachineResources:
     """What the machine gives: guest images, the accelerator that really works, CPUs, environment.
 
     Args:
@@ -25,4 +25,4 @@ def surroundings(
         MachineError: something that a platform needs is missing.
     """
     paths.agent_binary()
-    return runner_of(prepared.study.machine_kind).surroundings(prepared, notify, allow)
+    return runner_of(prepared.study.machine_kind).resources(prepared, notify, allow)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hypertare.machines.others import Others
+from hypertare.machines.background_load import BackgroundLoad
 from hypertare.runs.store import OtherProgram
 
 OWN, CHILD, KERNEL = 100, 101, 2
@@ -29,7 +29,7 @@ class Machine:
             (300, "mail (new)", 1),
         ]:
             self.work(pid, name, 0, parent)
-        self.others = Others(self.reported.extend, root, OWN, clock=lambda: self.now)
+        self.others = BackgroundLoad(self.reported.extend, root, OWN, clock=lambda: self.now)
 
     def work(self, pid: int, name: str, seconds: float, parent: int = 1) -> None:
         self.used[pid] = self.used.get(pid, 0.0) + seconds
@@ -85,7 +85,7 @@ def test_the_last_blocks_are_reported_at_the_end_unless_ticks_are_too_coarse(
 
 def test_a_machine_that_shows_nothing_reports_nothing(tmp_path: Path) -> None:
     reported: list[OtherProgram] = []
-    others = Others(reported.extend, tmp_path / "none", OWN)
+    others = BackgroundLoad(reported.extend, tmp_path / "none", OWN)
     with others.block(0):
         pass
     others.flush()
