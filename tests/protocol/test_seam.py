@@ -417,6 +417,11 @@ def made_records() -> Iterable[records.Record]:
     yield records.BenchReady(bench="b", seconds_s=0.5, error="why", node="guest1")
     yield records.Teardown(seconds_s=0.5)
     yield records.Log(node="", level="warning", text="text")
+    yield records.Survey(
+        host_name="lab2", processor="Some CPU", kernel="6.1.0", architecture="x86_64",
+        distribution="Some Linux", cpus=(0, 1), online=4, memory=8 << 30, available=4 << 30, load=0.5,
+        qemu="7.2.22", absent={"kvm": "there is no /dev/kvm"},
+    )  # fmt: skip
     mtu = plan.Mtu(interface="eth0", bytes=1400)
     yield records.KnobOutcome(node="host", trial=1, knob=mtu, action="put_back", before="1500")
 

@@ -79,7 +79,7 @@ def test_settings_that_do_not_go_together_are_refused(sut: str, said: str) -> No
 def test_who_has_no_disk_is_refused() -> None:
     with pytest.raises(InputError, match="leave them out"):
         study(machine="emulated", platforms='["native", "xen"]').study()
-    with pytest.raises(InputError, match="the emulated machine sees none of those"):
+    with pytest.raises(InputError, match="the machine 'emulated' sees none of those"):
         study(machine="emulated", sut='disk_directory = "/tmp"', platforms='["native"]').study()
     burning = study(sut='disk_device = "nvme"').text.replace('"io"', '"burn"')
     with pytest.raises(InputError, match="for the disk that a workload of the type 'io' has"):

@@ -10,6 +10,7 @@ class Local(MachineKind):
     clocks = ("wall",)
     usual_platforms = ("native", "container", "guest")
     is_this_host = True
+    is_sandboxed = True
     weighs_guests = True
 
 

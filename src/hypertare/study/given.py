@@ -51,8 +51,11 @@ def reach_words(text: str) -> tuple[str, ...]:
     return tuple(words)
 
 
+Reach = Annotated[str, Field(max_length=500), AfterValidator(_reached_by_ssh)]
+
+
 class GivenMachine(Settings):
-    reach: Annotated[str, Field(max_length=500), AfterValidator(_reached_by_ssh)]
+    reach: Reach
     what: Annotated[str, Field(max_length=200)] = ""
 
     @property

@@ -119,8 +119,9 @@ def _leaves_this_host_alone(study: Study) -> None:
     for name in HOST_KNOBS:
         if getattr(study.knobs, name) is not None:
             raise ValueError(
-                f"knobs.{name} is a setting of the whole machine below the guests, here of this "
-                "host, which is left alone: take machine = 'emulated', or set it yourself"
+                f"knobs.{name} is a setting of the whole machine below the guests, here "
+                f"{'of a host elsewhere' if study.machine_kind.is_reached else 'of this host'}, which is "
+                "left alone: take machine = 'emulated', or set it yourself"
             )
 
 
@@ -140,6 +141,45 @@ def line_can_be_had(study: Study) -> None:
         raise ValueError(
             f"knobs.mtu is {study.knobs.mtu}, but the line has bench.mtu = {study.bench.mtu}: "
             "raise that too"
+        )
+
+
+def remote_machines_fit(study: Study) -> None:
+    """A lab elsewhere is reached, and asked for nothing that is here, or would have to be lent there."""
+    if not study.machine_kind.is_reached:
+        if study.remote is not None:
+            raise ValueError(
+                "[remote] is of machine = 'remote': set that too, or leave [remote] out"
+            )
+        return
+    if study.remote is None:
+        raise ValueError(
+            f"the machine '{study.machine}' is a host of yours: say how it is reached, [remote] with "
+            "reach = 'ssh USER@HOST' (--set remote.reach='ssh USER@HOST')"
+        )
+    for name, settings in study.workloads.items():
+        if settings.kind.needs_files:
+            raise ValueError(
+                f"workloads.{name} runs a command, and the machine '{study.machine}' has neither this "
+                "host's files nor its environment: leave it out, take the platform 'given', which "
+                "brings the work directory there, or run hypertare on that host"
+            )
+    for key, lent in (("paging", None), ("pages", "2M")):
+        asked = study.all_factors.get(f"sut.{key}", (getattr(study.sut, key),))
+        if any(level == lent if lent else level is not None for level in asked):
+            raise ValueError(
+                f"sut.{key} needs settings of the host, and those of a host elsewhere are not lent: leave "
+                "it out, or run hypertare on that host"
+            )
+    strange = next((one.name for one in study.platforms if one.under_hypervisor), None)
+    if strange is not None:
+        raise ValueError(
+            f"the platform {strange} needs a look at its hypervisor, which is not taken elsewhere: leave "
+            "it out of sut.platforms, or run hypertare on that host"
+        )
+    if study.speaks_ospf:
+        raise ValueError(
+            "bench.routing = 'ospf' needs a routing daemon, which is not brought elsewhere: take 'static'"
         )
 
 
@@ -216,8 +256,8 @@ def devices_are_of_this_host(study: Study) -> None:
         return
     if not study.machine_kind.is_this_host:
         raise ValueError(
-            "sut.devices are of this host; an emulated machine has devices of its own, and its "
-            "commands see all of them: leave sut.devices out"
+            f"sut.devices are of this host; the machine '{study.machine}' has devices of its own: leave "
+            "sut.devices out"
         )
     if not study.needs_files:
         raise ValueError(
@@ -231,7 +271,7 @@ def images_can_be_run(study: Study) -> None:
         raise ValueError("sut.image and sut.engine cannot be factors: a run weighs one image")
     if study.sut.image is None:
         return
-    if study.machine_kind.boots_whole_pcs:
+    if not study.machine_kind.is_this_host:
         raise ValueError("sut.image is of an engine of this host: take machine = 'local'")
     strange = [platform.name for platform in study.platforms if not platform.runs_images]
     if strange:
@@ -380,15 +420,15 @@ def workloads_fit_the_nodes(study: Study) -> None:
     guests = [one for one in study.platforms if one.has_own_kernel]
     cpus = _cpus_under_test(study)
     mtu = study.knobs.mtu or study.bench.mtu
-    sandboxed = study.machine_kind.is_this_host
+    sandboxed = study.machine_kind.is_sandboxed
     shares_memory = bool(guests) and all(one.shares_memory for one in guests)
     # Programs are in the image of a guest, not of its host.
     hosts_guests = any(one.pc.has_guests for one in study.platforms)
     has_programs = not (study.machine_kind.boots_whole_pcs and hosts_guests)
-    if study.sut.disk_directory is not None and not sandboxed:
+    if study.sut.disk_directory is not None and not study.machine_kind.is_this_host:
         raise ValueError(
-            "sut.disk_directory is a directory of this host, and the emulated machine sees none of those: "
-            "leave it out, or take machine = 'local'"
+            f"sut.disk_directory is a directory of this host, and the machine '{study.machine}' sees none "
+            "of those: leave it out, or take machine = 'local'"
         )
     has_disks = all(one.has_disk for one in study.platforms) and study.sut.image is None
     several = study.bench_guests > 1 and any(one.is_host for one in study.platforms)
@@ -416,7 +456,7 @@ def disks_in_memory_fit(study: Study) -> None:
     limited = any(
         one.is_made and not one.is_host and not one.has_own_kernel for one in study.platforms
     )
-    in_memory = study.machine_kind.is_this_host and study.sut.disk_directory is None
+    in_memory = study.machine_kind.is_sandboxed and study.sut.disk_directory is None
     if limited and in_memory and study.disk_bytes >= study.sut.memory:
         raise ValueError(
             f"sut.memory is {human_size(study.sut.memory)}, and a container's disk of "
@@ -799,6 +839,7 @@ RULES: tuple[Callable[[Study], None], ...] = (
     frames_fit_the_line,
     frames_fit_the_nics,
     segments_fit_the_frames,
+    remote_machines_fit,
     given_machines_fit,
     programs_are_of_an_image,
     devices_are_of_this_host,

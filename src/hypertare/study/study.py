@@ -32,6 +32,7 @@ from hypertare.study.given import GivenMachine
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
+from hypertare.study.remote import Remote
 from hypertare.study.rules import RULES
 from hypertare.study.search import SearchSettings
 from hypertare.study.sut import Sut
@@ -67,6 +68,7 @@ class Study(AnalysisTables):
     emulated: Emulated = Emulated()
     bench: BenchSettings = BenchSettings()
     given: Annotated[dict[GivenName, GivenMachine], Field(max_length=MOST_GIVEN)] = {}
+    remote: Remote | None = None
     workloads: Annotated[dict[str, AnyWorkload], Field(min_length=1)]
     knobs: Knobs = Knobs()
     probes: tuple[ChosenProbe, ...] = USUAL

@@ -347,7 +347,8 @@ fn sender(record: &Record) -> Option<&str> {
         | Record::Teardown { .. }
         | Record::TrialBegin { .. }
         | Record::TrialEnd { .. }
-        | Record::Console { .. } => None,
+        | Record::Console { .. }
+        | Record::Survey(_) => None,
     }
 }
 

@@ -19,7 +19,7 @@ const PATIENCE_S: f64 = 20.0;
 /// Carries out a plan on nodes that do whatever they are told.
 fn carried_out(lines: &[Vec<u8>]) -> Told {
     let (post, events) = sync_channel(256);
-    read_plan(lines.join(&b'\n').as_slice(), true, &post);
+    read_plan(lines.join(&b'\n').as_slice(), true, None, &post);
     drop(post);
     let told = play(Pretence::default(), events.into_iter().collect());
     assert!(told.seconds < PATIENCE_S, "{} s", told.seconds);

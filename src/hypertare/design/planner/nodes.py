@@ -117,7 +117,7 @@ def datapath_of(study: Study, on: Surroundings) -> plan.Datapath:
     asked = study.sut.datapath
     if asked != "auto":
         return asked
-    can = on.has_vhost and study.machine_kind.is_this_host
+    can = on.has_vhost and study.machine_kind.is_sandboxed
     is_usual = accelerator_of(study, on) == "kvm" and study.sut.nic == WITH_DATAPATH
     return "vhost" if can and is_usual else "qemu"
 

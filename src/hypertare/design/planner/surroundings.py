@@ -61,6 +61,13 @@ class ContainerImage(Protocol):
     def root(self) -> Path: ...
 
 
+class Elsewhere(Protocol):
+    """A host that is reached, and how errors call it."""
+
+    @property
+    def described(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Chance:
     """What chance moves between two boots of a real machine, here moved by a seed: addresses,
@@ -122,7 +129,8 @@ class Surroundings:
     `has_vhost` says that this run can use vhost-net of this host. `likeness` is what guests of this host
     have as it has it. `emulator` is what virtual time is made
     with; where there is none, the distribution's QEMU. `processors` are those whose page walks take
-    time, as JSON, by what the study calls them.
+    time, as JSON, by what the study calls them. `elsewhere` is the host that benches stand on where it is
+    not this one.
     """
 
     cpus: tuple[int, ...]
@@ -140,6 +148,7 @@ class Surroundings:
     has_vhost: bool = False
     likeness: Likeness = Likeness()
     polling: int | None = None
+    elsewhere: Elsewhere | None = None
     processors: Mapping[str, str] = field(default_factory=dict)
 
 
