@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.lab import Lab, Started, Traces, summary, trials, until
+from tests.integration.lab import Lab, Started, Traces, summary, until
 from tests.integration.sshd import Machine, machine
 
 pytestmark = [pytest.mark.runs, pytest.mark.timeout(600)]

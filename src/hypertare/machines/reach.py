@@ -43,6 +43,8 @@ echo arch "$(uname -m)"
 echo system "$(uname -s)"
 echo cpus "$(nproc)"
 echo home "$HOME"
+echo addresses $(grep -B1 'host LOCAL' /proc/net/fib_trie | grep -o '[0-9][0-9.]*$') \
+    $(cut -d' ' -f1 /proc/net/if_inet6 2>/dev/null)
 missing=
 for name in NAMES; do
     file="$HOME/FOLDER/$name"

@@ -1,7 +1,8 @@
-"""`[given.NAME]`: a machine that was there before, and how it is reached."""
+"""`[given.NAME]`: a machine that was there before, how it is reached, and where traffic to it goes."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import shlex
 from typing import Annotated
@@ -51,12 +52,25 @@ def reach_words(text: str) -> tuple[str, ...]:
     return tuple(words)
 
 
+def _one_host(text: str) -> str:
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no address: write for example '192.0.2.10'") from None
+    if found.is_multicast or found.is_unspecified or "%" in text:
+        raise ValueError(f"{text} is the address of no single machine: take one that is")
+    return str(found)
+
+
+PEER = "peer"
+"""The name in `[given]` of the machine that others speak with."""
 Reach = Annotated[str, Field(max_length=500), AfterValidator(_reached_by_ssh)]
 
 
 class GivenMachine(Settings):
     reach: Reach
     what: Annotated[str, Field(max_length=200)] = ""
+    address: Annotated[str, Field(max_length=45), AfterValidator(_one_host)] | None = None
 
     @property
     def words(self) -> tuple[str, ...]:

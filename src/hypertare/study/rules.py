@@ -21,6 +21,7 @@ from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.study.bench import LEAST_IPV6_MTU, LEAST_TCP_MTU
 from hypertare.study.effects import LEAST_FACTORS, EffectsSettings
 from hypertare.study.factors import GUESTS, is_easy
+from hypertare.study.given import PEER
 from hypertare.study.search import GOAL, LOSS_FREE_RATE
 from hypertare.study.size import can_be_carried_out
 from hypertare.workloads.responses import of_workload
@@ -194,32 +195,70 @@ def given_machines_fit(study: Study) -> None:
     name = given[0].name
     if not study.machine_kind.is_this_host:
         raise ValueError(f"the platform {name} is reached from this host: take machine = 'local'")
-    if not study.given:
+    if not study.given_under_test:
         raise ValueError(
             f"the platform {name} is a machine of yours: say how it is reached, [given.NAME] with "
             "reach = 'ssh USER@HOST' (weigh: --given 'ssh USER@HOST')"
         )
     levels = study.all_factors.get("sut.given", (study.sut.given,))
-    if len(study.given) > 1 and levels == (None,):
+    if len(study.given_under_test) > 1 and levels == (None,):
         raise ValueError(
-            f"there are several machines in [given], {', '.join(study.given)}: name the one in sut.given, "
-            f'or compare them, factors."sut.given" = {list(study.given)}'
+            f"there are several machines in [given], {', '.join(study.given_under_test)}: name the one in "
+            f'sut.given, or compare them, factors."sut.given" = {list(study.given_under_test)}'
         )
-    strange = next((one for one in levels if one is not None and one not in study.given), None)
+    strange = next(
+        (one for one in levels if one is not None and one not in study.given_under_test), None
+    )
     if strange is not None:
         raise ValueError(
-            f"sut.given: there is no [given.{strange}]; there are: {', '.join(study.given)}"
+            f"sut.given: there is no [given.{strange}]; there are: {', '.join(study.given_under_test)}"
         )
     _is_left_alone(study, name)
+    if study.needs_network:
+        _can_be_sent_to(study, name)
+    elif PEER in study.given:
+        raise ValueError(
+            f"[given.{PEER}] is whom the others speak with, and no workload needs a network: leave it out"
+        )
+
+
+def _can_be_sent_to(study: Study, name: str) -> None:
+    """Traffic goes over a network that is there, to addresses that are known."""
+    for workload, settings in study.workloads.items():
+        if settings.needs_network and not settings.is_of_addresses:
+            raise ValueError(
+                f"workloads.{workload} needs a bench's own network, and the platform {name} is on none: "
+                f"take streams or pings over IP, or leave {name} out of sut.platforms"
+            )
+    if study.routed:
+        raise ValueError(
+            f"bench.topology = 'routers': a machine of the platform {name} is no router"
+        )
+    if study.has_line:
+        raise ValueError(
+            f"bench.line_rate is of a bench's link, and the platform {name} is on none"
+        )
+    asked = dict(study.given_at_work)
+    if PEER in study.given:
+        asked[PEER] = study.given[PEER]
+    for key, machine in asked.items():
+        if machine.address is None:
+            raise ValueError(
+                f"given.{key} is sent packets: say where they go, given.{key}.address = '192.0.2.10', "
+                "which must be an address of that machine"
+            )
+    addresses = [machine.address for machine in asked.values()]
+    twice = next((one for one in addresses if addresses.count(one) > 1), None)
+    if twice is not None:
+        raise ValueError(f"two machines in [given] have the address {twice}: each has its own")
+    if PEER in asked and len({":" in str(address) for address in addresses}) > 1:
+        raise ValueError(
+            f"given.{PEER}.address is of another family than that of a machine which speaks with it: take "
+            "IPv4 for all, or IPv6"
+        )
 
 
 def _is_left_alone(study: Study, name: str) -> None:
-    for workload, settings in study.workloads.items():
-        if settings.needs_network:
-            raise ValueError(
-                f"workloads.{workload} needs a network between the machines of a bench, and the platform "
-                f"{name} is on none: take work without a peer, or leave {name} out of sut.platforms"
-            )
     knobs = [kind.name for kind in study.knobs.given() if study.knobs.level(kind) != {}]
     knobs += [path.split(".")[1] for path in study.all_factors if path.startswith("knobs.")]
     if knobs:

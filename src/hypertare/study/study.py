@@ -28,7 +28,7 @@ from hypertare.study.design import DesignSettings
 from hypertare.study.effects import EffectsSettings
 from hypertare.study.emulated import Emulated
 from hypertare.study.factors import GUESTS, is_easy
-from hypertare.study.given import GivenMachine
+from hypertare.study.given import PEER, GivenMachine
 from hypertare.study.plots import Plot
 from hypertare.study.predictability import PredictabilitySettings
 from hypertare.study.published import PublishedFile
@@ -132,7 +132,19 @@ class Study(AnalysisTables):
         """The machine that the platform `given` is here; none where that is not in the study."""
         if self.sut.given is not None:
             return self.given.get(self.sut.given)
-        return next(iter(self.given.values()), None)
+        return next(iter(self.given_under_test.values()), None)
+
+    @property
+    def given_under_test(self) -> dict[str, GivenMachine]:
+        """The machines in `[given]`, but for the one that they speak with."""
+        return {name: one for name, one in self.given.items() if name != PEER}
+
+    @property
+    def given_at_work(self) -> dict[str, GivenMachine]:
+        """Those of them that any cell is about."""
+        asked = self.all_factors.get("sut.given", (self.sut.given,))
+        there = self.given_under_test
+        return {name: one for name, one in there.items() if name in asked or len(there) == 1}
 
     @property
     def walked(self) -> tuple[str, ...]:

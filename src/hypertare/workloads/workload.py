@@ -213,6 +213,11 @@ class WorkloadSettings(Settings):
         return self.kind.needs_network
 
     @property
+    def is_of_addresses(self) -> bool:
+        """Whether all that it needs of a network is that two addresses of IP reach each other."""
+        return False
+
+    @property
     def peer_needs_files(self) -> bool:
         """Whether its peer runs programs of this host, too."""
         return False

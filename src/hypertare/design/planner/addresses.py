@@ -15,6 +15,12 @@ WIRE = "wire"
 PEER = "peer"
 HOST = "host"
 
+
+def peer_of_given(node: str) -> str:
+    """Whom a machine that was given speaks with."""
+    return f"{PEER}-{node}"
+
+
 PEER_INDEX = 252
 CORE_RANK = 2 * MOST_GUESTS
 """Before those of NICs between routers: behind both sides of all."""

@@ -17,6 +17,7 @@ from hypertare.design.planner.addresses import (
     interface_of,
     mac_of,
     model_of,
+    peer_of_given,
     with_prefix,
 )
 from hypertare.design.planner.links import is_switched, make_links, routes_guests
@@ -28,10 +29,11 @@ from hypertare.design.planner.nodes import (
     kind_of,
     peer_kind,
 )
-from hypertare.design.planner.surroundings import Surroundings
+from hypertare.design.planner.surroundings import Surroundings, peer_cpus
 from hypertare.platforms.pc_class import PcClass
 from hypertare.protocol import plan
 from hypertare.study import Study
+from hypertare.study.given import PEER as GIVEN_PEER
 
 
 def hosts(
@@ -56,6 +58,7 @@ def hosts(
     if not study.needs_network:
         return nodes, []
     links = make_links(study, under, on)
+    nodes += _peers_of_given(plot, cells, on)
     return [*nodes, *_peers(study, links[-1], under, _files_of_peers(study, files), on)], links
 
 
@@ -85,7 +88,7 @@ def _interfaces(
     study: Study, nic: plan.NicModel, variant: Variant, rank: int, on: Surroundings
 ) -> tuple[plan.Interface, ...]:
     """Guests have a NIC, and so has every node of an emulated machine."""
-    if not study.needs_network:
+    if not study.needs_network or not variant.kind.is_made:
         return ()
     interface = plan.Interface(
         name=interface_of(variant.node, study) if study.machine_kind.boots_whole_pcs else "eth0",
@@ -95,6 +98,19 @@ def _interfaces(
         nic=model_of(variant, nic, study),
     )
     return (interface,)
+
+
+def _peers_of_given(plot: Plot, cells: dict[str, Study], on: Surroundings) -> Iterator[plan.Node]:
+    """On this host's own network, or machines that were given, too."""
+    for variant in plot.variants:
+        if variant.kind.is_made:
+            continue
+        study = cells[variant.node]
+        there = study.given.get(GIVEN_PEER)
+        cpus = peer_cpus(study.sut.cpus, on)
+        kind = plan.Given(reach=there.words if there else (), cpus=1 if there else len(cpus))
+        bound = () if there else cpus
+        yield plan.Node(name=peer_of_given(variant.node), kind=kind, cpus=bound)
 
 
 def _peers(

@@ -130,7 +130,8 @@ class Surroundings:
     have as it has it. `emulator` is what virtual time is made
     with; where there is none, the distribution's QEMU. `processors` are those whose page walks take
     time, as JSON, by what the study calls them. `elsewhere` is the host that benches stand on where it is
-    not this one.
+    not this one. `peers_of_given` is by the address of each machine that was given that of whom it speaks
+    with.
     """
 
     cpus: tuple[int, ...]
@@ -149,6 +150,7 @@ class Surroundings:
     likeness: Likeness = Likeness()
     polling: int | None = None
     elsewhere: Elsewhere | None = None
+    peers_of_given: Mapping[str, str] = field(default_factory=dict)
     processors: Mapping[str, str] = field(default_factory=dict)
 
 

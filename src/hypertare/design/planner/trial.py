@@ -68,7 +68,7 @@ def _before(
     `offset`: where nothing else varies the moment of a trial's start, this does.
     """
     if not study.machine_kind.draws_chance:
-        reached = study.routed or variant.kind.packets_moved_by_host
+        reached = study.routed or variant.kind.packets_moved_by_host or not variant.kind.is_made
         reached = reached and study.needs_network
         return _reach(working) if reached else ()
     work = plan.Burn(share=1.0, duration_s=on.chance.offset_s(id))

@@ -26,7 +26,7 @@ from hypertare.machine_kinds import local
 from hypertare.machines import environment
 from hypertare.machines.accelerator import best_accelerator, require_qemu
 from hypertare.machines.host import engine, vhost, xen
-from hypertare.machines.host.given import GivenMachines
+from hypertare.machines.host.given import GivenMachines, address_towards
 from hypertare.machines.host.loan import Loan, recover
 from hypertare.machines.host.needs import Needs, Permissions, check
 from hypertare.machines.local import LocalMachine
@@ -35,6 +35,7 @@ from hypertare.protocol.plan import Accelerator
 from hypertare.runs.machine_state import MachineState
 from hypertare.runs.store import Store
 from hypertare.study import Study
+from hypertare.study.given import PEER
 
 if TYPE_CHECKING:
     from hypertare.design.planner.surroundings import Startable
@@ -68,7 +69,7 @@ class Local(Runner):
                 # KVM may be what is missing of it.
                 recover(Host(), tell)
                 accelerator = _accelerator(study, next(iter(images.values())), tell)
-        _look_at_given(study, tell)
+        peers_of_given = _look_at_given(study, tell)
         image = None
         if study.sut.image is not None:
             image = engine.find(study.sut.engine, study.sut.image, tell)
@@ -85,6 +86,7 @@ class Local(Runner):
             image=image,
             has_vhost=vhost.can_be_used(Host()),
             likeness=_likeness(),
+            peers_of_given=peers_of_given,
         )
         for plot in prepared.design.plots:
             cells = {v.node: file.cell({**plot.levels, **v.levels}) for v in plot.variants}
@@ -110,14 +112,24 @@ class Local(Runner):
             yield AskedOnBenches(asking, machine)
 
 
-def _look_at_given(study: Study, tell: Callable[[str], None]) -> None:
-    """What cannot be reached is found before anything is begun."""
-    asked = study.all_factors.get("sut.given", (study.sut.given,))
+def _look_at_given(study: Study, tell: Callable[[str], None]) -> dict[str, str]:
+    """What cannot be reached is found before anything is begun.
+
+    Returns:
+        By the address of each that of whom it speaks with, where they speak.
+    """
     cpus = max(study.all_factors.get("sut.cpus", (study.sut.cpus,)))
-    for name, machine in study.given.items():
-        if name in asked or len(study.given) == 1:
-            tell(f"looking at {' '.join(machine.words)}")
-            GivenMachines(paths.agent_binary()).look(machine.words, cpus)
+    machines, peers = GivenMachines(paths.agent_binary()), dict[str, str]()
+    peer = study.given.get(PEER)
+    asked = list(study.given_at_work.values())
+    for machine in (*asked, *filter(None, [peer])):
+        tell(f"looking at {' '.join(machine.words)}")
+        machines.look(machine.words, 1 if machine is peer else cpus, machine.address)
+    for machine in asked if study.needs_network else ():
+        assert machine.address is not None
+        to = peer.address if peer is not None else None
+        peers[machine.address] = to or address_towards(machine.address)
+    return peers
 
 
 _LIMITS: dict[plan.LimitedResource, int] = {

@@ -8,9 +8,12 @@ there removes when the agent is gone, whatever ended it. What an earlier run lef
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import select
+import shlex
 import signal
+import socket
 import subprocess
 import tarfile
 import tempfile
@@ -24,6 +27,7 @@ from hypertare.protocol import plan
 from hypertare.runs.store import is_run
 
 _END_S = 6.0
+_DIGITS_OF_IPV6 = 32
 _AT_ONCE = 1 << 16
 _PIPES = ("orders", "records", "messages")
 _MOST_SAID = 4096
@@ -105,7 +109,8 @@ class GivenMachines:
             self._scratch = None
 
     def _started(self, node: plan.Node, kind: plan.Given, limit_s: float) -> plan.Given:
-        self.look(kind.reach, kind.cpus)
+        if kind.reach:
+            self.look(kind.reach, kind.cpus)
         self._scratch = self._scratch or _Scratch()
         pipes = self._scratch.place / node.name
         pipes.mkdir()
@@ -114,29 +119,78 @@ class GivenMachines:
             # Once for all machines of the bench.
             _pack(node.files.workdir, files)
         size = files.stat().st_size if files.exists() else 0
-        script = _SERVE.replace("AGENT", self._agent.place).replace("SIZE", str(size))
+        program = self._agent.place if kind.reach else shlex.quote(str(self._agent.path.resolve()))
+        script = _SERVE.replace("AGENT", program).replace("SIZE", str(size))
         script = script.replace("CPUS", str(kind.cpus))
         connection = _Connection(kind.reach, script.replace("READY", READY), pipes)
         self._connections.append(connection)
+        if node.cpus:
+            os.sched_setaffinity(connection.process.pid, node.cpus)
         deadline = time.monotonic() + limit_s + BRING_S
         if size:
             connection.send(files, deadline)
         connection.hand_over(deadline)
         agent = plan.RunningAgent(
-            described=" ".join(kind.reach), pipes=pipes, pid=connection.process.pid
+            described=" ".join(kind.reach) or "this host", pipes=pipes, pid=connection.process.pid
         )
         return kind.model_copy(update={"agent": agent})
 
-    def look(self, reach: tuple[str, ...], cpus: int) -> None:
-        """Whether it can be reached, has so many CPUs, and our agent, which is brought where it is missing.
+    def look(self, reach: tuple[str, ...], cpus: int, address: str | None = None) -> None:
+        """Whether it can be reached, has so many CPUs and the address that packets go to, and our agent,
+        which is brought where it is missing.
 
         Raises:
             MachineError: something of that is not so; it says what to do.
         """
         if reach in self._known:
             return
-        look(reach, (self._agent,), cpus, _SWEEP)
+        found = look(reach, (self._agent,), cpus, _SWEEP)
+        if address is not None:
+            _has_address(reach, address, found.get("addresses", ""))
         self._known.add(reach)
+
+
+def _has_address(reach: tuple[str, ...], address: str, words: str) -> None:
+    """Raises:
+    MachineError: packets to that address would reach another machine.
+    """
+    own = list(dict.fromkeys(filter(None, map(_read_address, words.split()))))
+    if address in own:
+        return
+    there = [one for one in own if not ipaddress.ip_address(one).is_loopback]
+    raise MachineError(
+        f"{' '.join(reach)}: {address} is none of its addresses, which are: {', '.join(there) or 'none'}.",
+        "Give one of them. Through a port that is forwarded (NAT) no other traffic reaches it: give it a "
+        "network that this host is on.",
+    )
+
+
+def _read_address(word: str) -> str | None:
+    """As /proc/net has it: of IPv6 in 32 digits."""
+    with contextlib.suppress(ValueError):
+        if len(word) == _DIGITS_OF_IPV6:
+            return str(ipaddress.IPv6Address(int(word, 16)))
+        return str(ipaddress.ip_address(word))
+    return None
+
+
+def address_towards(address: str) -> str:
+    """This host's, on the way to another.
+
+    Raises:
+        MachineError: there is no way.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as asked:
+            # Nothing is sent.
+            asked.connect((address, 9))
+            return str(asked.getsockname()[0])
+    except OSError as error:
+        raise MachineError(
+            f"There is no way from this host to {address}: {error.strerror}.",
+            "Is it the address of a network that this host is on?",
+        ) from None
 
 
 class _Connection:
@@ -155,7 +209,7 @@ class _Connection:
         self._told = [os.open(pipes / name, os.O_RDWR | os.O_CLOEXEC) for name in _PIPES[1:]]
         try:
             self.process = subprocess.Popen(
-                argv(reach, script),
+                argv(reach, script) if reach else ("/bin/sh", "-c", script),
                 stdin=orders,
                 stdout=self._told[0],
                 stderr=self._told[1],
