@@ -102,6 +102,13 @@ def test_what_would_run_another_program_here_is_no_way(words: str, said: str) ->
         ),
         ({"given": A + '[given.peer]\nreach = "ssh p"'}, "no workload needs a network"),
         ({"given": A + 'address = "vm.example"'}, "is no address"),
+        ({"given": A + "start = true"}, "is of a domain of libvirt: say which"),
+        ({"given": A + 'domain = "-x"'}, "domain"),
+        (
+            {"given": A + 'connect = "qemu+ext:///system?command=/tmp/evil"'},
+            "no address of libvirt that can be given here",
+        ),
+        ({"given": A + 'connect = "qemu+ssh://-oX=y/system"'}, "no address of libvirt"),
         ({"given": A + 'address = "224.0.0.1"'}, "of no single machine"),
         ({"given": '[given.peer]\nreach = "ssh p"'}, r"say how it is reached, \[given.NAME\]"),
         ({"sut": "guests = 2"}, "works alone"),
