@@ -114,7 +114,7 @@ def run(
     if dry_run:
         show_design(prepared, json, manner)
         return
-    with manner.connected(_say) as manner, Watch(prepared.study) as watch:
+    with manner.connected(say) as manner, Watch(prepared.study) as watch:
         on = surroundings(prepared, watch.tell, allow)
         folder = out or new_folder(prepared.study.name, paths.runs_dir())
         loading.later(*FINISHED_WITH)
@@ -122,7 +122,8 @@ def run(
     finish(folder, ended, json=outputs.STDOUT if json else None)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """What a person should know of a run's surroundings."""
     print(text, file=sys.stderr, flush=True)
 
 
