@@ -151,6 +151,25 @@ def test_an_agent_that_hears_nothing_any_more_ends(lab: Lab, there: Machine) -> 
     lab.assert_nothing_left(before)
 
 
+def test_commands_work_there_in_a_copy_of_the_work_directory(lab: Lab, there: Machine) -> None:
+    (lab.work / "data").write_text("seen\n")
+    there.program(
+        "only-there",
+        f'read line < data; [ "$line $HOME" = "seen {there.home}" ] && [ -z "$SECRET" ] && [ ! -e mine ]',
+    )
+    stray = there.home / ".cache" / "hypertare" / "work-of-a-run-whose-shell-was-killed"
+    stray.mkdir(parents=True)
+    text = STUDY.format(reach=there.reach, platform="container", trials=2)
+    command = '\n[workloads.work]\ntype = "command"\ncommand = "only-there && touch mine"\n'
+    lab.study(text.replace("[workloads.burn]", f"{command}[workloads.burn]"))
+    before = Traces.now()
+    ran = lab.run("run", "study.toml", "--out", "run", SECRET="of this host", **there.env)
+    assert ran.status == 0 and summary(lab.work / "run")["failed"] == [], ran
+    assert not (lab.work / "mine").exists()
+    lab.assert_nothing_left(before)
+    assert [one.name[:6] for one in (there.home / ".cache" / "hypertare").iterdir()] == ["agent-"]
+
+
 @pytest.mark.guest
 def test_a_guest_boots_there_from_what_was_brought(lab: Lab, there: Machine) -> None:
     before = Traces.now()

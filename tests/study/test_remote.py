@@ -37,6 +37,7 @@ def test_benches_on_a_lab_elsewhere_are_those_of_a_host_that_is_somebodys() -> N
     found = study(workload='type = "stream"').study()
     assert found.remote is not None and found.remote.words == ("ssh", "lab2")
     assert not found.needs_files and found.machine_kind.is_sandboxed
+    assert study(workload='type = "command"\ncommand = ["true"]').study().needs_files
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,6 @@ def test_benches_on_a_lab_elsewhere_are_those_of_a_host_that_is_somebodys() -> N
         ({"remote": '[remote]\nreach = "rsh lab2"'}, "is no ssh"),
         ({"remote": '[remote]\nreach = "ssh -o ProxyCommand=x lab2"'}, "your ~/.ssh/config"),
         ({"before": 'machine = "remote"\nclock = "virtual"'}, "has no virtual clock"),
-        ({"workload": 'type = "command"\ncommand = ["true"]'}, "neither this host's files"),
         ({"sut": 'paging = "shadow"'}, "those of a host elsewhere are not lent"),
         ({"sut": 'pages = "2M"'}, "those of a host elsewhere are not lent"),
         (

@@ -79,6 +79,9 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         if study.sut.image is not None:
             # Its programs are known when its files are: the agent says what is not there.
             continue
+        if study.machine_kind.is_reached:
+            # So are those of a host elsewhere.
+            continue
         if settings.argv and study.needs_files:
             for program in dict.fromkeys(settings.programs):
                 _check_command(name, program, workdir)

@@ -11,6 +11,7 @@ class Local(MachineKind):
     usual_platforms = ("native", "container", "guest")
     is_this_host = True
     is_sandboxed = True
+    has_work_directory = True
     weighs_guests = True
 
 

@@ -25,11 +25,13 @@ class MachineKind:
     """Tables of a study that are about it."""
 
     is_this_host: ClassVar[bool] = False
-    """It can be looked at, commands see its files, and its settings may be lent for a run."""
+    """It can be looked at, and its settings may be lent for a run."""
     is_sandboxed: ClassVar[bool] = False
     """Benches stand in a sandbox on a host that somebody has, beside what else it does; its settings are
     left alone, or lent.
     """
+    has_work_directory: ClassVar[bool] = False
+    """Commands there find its own programs, and a copy of the work directory."""
     is_reached: ClassVar[bool] = False
     """It is elsewhere, and `[remote]` says how ssh reaches it."""
     boots_whole_pcs: ClassVar[bool] = False

@@ -12,6 +12,7 @@ class Remote(MachineKind):
     clocks = ("wall",)
     usual_platforms = ("native", "container", "guest")
     is_sandboxed = True
+    has_work_directory = True
     is_reached = True
     weighs_guests = True
 

@@ -11,14 +11,16 @@ import os
 import selectors
 import shlex
 import subprocess
+import tarfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from hypertare.base.errors import MachineError
+from hypertare.runs.store import is_run
 
 SSH = "HYPERTARE_SSH"
 """In the environment: the program that is run for `ssh`, with further options of the user's own."""
@@ -43,6 +45,9 @@ echo arch "$(uname -m)"
 echo system "$(uname -s)"
 echo cpus "$(nproc)"
 echo home "$HOME"
+echo path "$PATH"
+echo language "${LC_ALL:-$LANG}"
+echo user "$(id -un)"
 echo addresses $(grep -B1 'host LOCAL' /proc/net/fib_trie | grep -o '[0-9][0-9.]*$') \
     $(cut -d' ' -f1 /proc/net/if_inet6 2>/dev/null)
 missing=
@@ -277,3 +282,22 @@ def _fingerprints(reach: Sequence[str]) -> str:
     ]
     shown = [one for one in prints if one.startswith("SHA256:") and one.isprintable()]
     return f" ({', '.join(shown)})" if shown else ""
+
+
+def pack(workdir: Path, file: IO[bytes]) -> None:
+    """The work directory as a tar, without runs in it and what is no file."""
+
+    def wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        inside = workdir / entry.name
+        if entry.isdir() and inside != workdir and is_run(inside):
+            return None
+        return entry if entry.isreg() or entry.isdir() or entry.issym() or entry.islnk() else None
+
+    try:
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as made:
+            made.add(workdir, ".", filter=wanted)
+    except OSError as error:
+        raise MachineError(
+            f"the work directory {workdir} cannot be packed: {error}",
+            "Choose another: --workdir DIR.",
+        ) from None

@@ -146,7 +146,7 @@ def line_can_be_had(study: Study) -> None:
 
 
 def remote_machines_fit(study: Study) -> None:
-    """A lab elsewhere is reached, and asked for nothing that is here, or would have to be lent there."""
+    """A lab elsewhere is reached, and asked for nothing that would have to be lent, or is not brought."""
     if not study.machine_kind.is_reached:
         if study.remote is not None:
             raise ValueError(
@@ -158,13 +158,6 @@ def remote_machines_fit(study: Study) -> None:
             f"the machine '{study.machine}' is a host of yours: say how it is reached, [remote] with "
             "reach = 'ssh USER@HOST' (--set remote.reach='ssh USER@HOST')"
         )
-    for name, settings in study.workloads.items():
-        if settings.kind.needs_files:
-            raise ValueError(
-                f"workloads.{name} runs a command, and the machine '{study.machine}' has neither this "
-                "host's files nor its environment: leave it out, take the platform 'given', which "
-                "brings the work directory there, or run hypertare on that host"
-            )
     for key, lent in (("paging", None), ("pages", "2M")):
         asked = study.all_factors.get(f"sut.{key}", (getattr(study.sut, key),))
         if any(level == lent if lent else level is not None for level in asked):

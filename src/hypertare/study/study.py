@@ -250,7 +250,7 @@ class Study(AnalysisTables):
 
     @property
     def needs_files(self) -> bool:
-        """A machine that is not this host has the programs of its image and no others."""
-        return self.machine_kind.is_this_host and any(
+        """A machine that boots an image has the programs of that and no others."""
+        return self.machine_kind.has_work_directory and any(
             settings.kind.needs_files for settings in self.workloads.values()
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hypertare.base import paths
 from hypertare.base.errors import MachineError
-from hypertare.design.planner import Surroundings
+from hypertare.design.planner import Likeness, Surroundings
 from hypertare.engine.asked_on_benches import AskedOnBenches
 from hypertare.engine.campaign import Campaign
 from hypertare.engine.laboratory import Asking, Backend
@@ -49,7 +49,7 @@ class Remote(Runner):
         sent = {key: (Sent(one.kernel), Sent(one.initramfs)) for key, one in images.items()}
         tried = next(iter(sent.values()), None) if _may_have_kvm(study) else None
         files = [file for pair in sent.values() for file in pair]
-        host = reached(study.remote.words, paths.agent_binary(), files, tried)
+        host = reached(study.remote.words, paths.agent_binary(), files, tried, prepared.workdir)
         check_fits(prepared.file, prepared.design, tuple(host.survey.cpus), host.survey.available)
         _check_abilities(study, host)
         there = {
@@ -60,7 +60,9 @@ class Remote(Runner):
             tuple(host.survey.cpus),
             _accelerator(study, host) if images else "tcg",
             there,
-            {},
+            host.environment,
+            host.workdir if study.needs_files else None,
+            likeness=Likeness(host.survey.host_name),
             has_vhost=host.why_not("vhost") is None,
             elsewhere=host,
         )

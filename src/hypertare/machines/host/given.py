@@ -15,16 +15,14 @@ import shlex
 import signal
 import socket
 import subprocess
-import tarfile
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 from hypertare.base.errors import MachineError
-from hypertare.machines.reach import BRING_S, READY, Sent, argv, look, refused
+from hypertare.machines.reach import BRING_S, READY, Sent, argv, look, pack, refused
 from hypertare.protocol import plan
-from hypertare.runs.store import is_run
 
 _END_S = 6.0
 _DIGITS_OF_IPV6 = 32
@@ -117,7 +115,8 @@ class GivenMachines:
         files = self._scratch.place / "files.tar"
         if node.files is not None and not files.exists():
             # Once for all machines of the bench.
-            _pack(node.files.workdir, files)
+            with files.open("wb") as packed:
+                pack(node.files.workdir, packed)
         size = files.stat().st_size if files.exists() else 0
         program = self._agent.place if kind.reach else shlex.quote(str(self._agent.path.resolve()))
         script = _SERVE.replace("AGENT", program).replace("SIZE", str(size))
@@ -301,22 +300,3 @@ class _Scratch:
         self._guard.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._guard.wait(_END_S)
-
-
-def _pack(workdir: Path, file: Path) -> None:
-    """The work directory as a tar, without runs in it and what is no file."""
-
-    def wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        inside = workdir / entry.name
-        if entry.isdir() and inside != workdir and is_run(inside):
-            return None
-        return entry if entry.isreg() or entry.isdir() or entry.issym() or entry.islnk() else None
-
-    try:
-        with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as made:
-            made.add(workdir, ".", filter=wanted)
-    except OSError as error:
-        raise MachineError(
-            f"the work directory {workdir} cannot be packed: {error}",
-            "Choose another: --workdir DIR.",
-        ) from None
