@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import ClassVar
 
 from hypertare.base.errors import MachineError
 from hypertare.machines.reach import BRING_S, READY, Sent, argv, look, pack, refused
@@ -73,11 +74,14 @@ _MOST_BEFORE = 1 << 16
 
 
 class GivenMachines:
-    """Those of the benches of one run."""
+    """Those of the benches of one run. What was looked at once in this process is known: a connection takes
+    as long as all else that comes before a first trial.
+    """
+
+    _known: ClassVar[set[tuple[Path, tuple[str, ...], str | None]]] = set()
 
     def __init__(self, agent: Path) -> None:
         self._agent = Sent(agent, "agent")
-        self._known: set[tuple[str, ...]] = set()
         self._connections: list[_Connection] = []
         self._scratch: _Scratch | None = None
 
@@ -141,12 +145,12 @@ class GivenMachines:
         Raises:
             MachineError: something of that is not so; it says what to do.
         """
-        if reach in self._known:
+        if (self._agent.path, reach, address) in self._known:
             return
         found = look(reach, (self._agent,), cpus, _SWEEP)
         if address is not None:
             _has_address(reach, address, found.get("addresses", ""))
-        self._known.add(reach)
+        self._known.update((self._agent.path, reach, one) for one in (address, None))
 
 
 def _has_address(reach: tuple[str, ...], address: str, words: str) -> None:
