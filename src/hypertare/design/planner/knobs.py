@@ -173,7 +173,7 @@ def _out_of_reach(study: Study) -> list[str]:
         return []
     asked = [kind.name for kind in KINDS if kind.for_own_machines and _is_asked(study, kind)]
     found = [
-        f"knobs.{name} is for guests: {' and '.join(platforms)} share this host's, which is left alone"
+        f"knobs.{name} is for guests: {' and '.join(platforms)} share their host's, which is left alone"
         for name in asked
     ]
     caveats = (platform.caveat_of_baseline for platform in study.platforms)
