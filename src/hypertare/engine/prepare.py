@@ -17,6 +17,7 @@ from hypertare.design import pc
 from hypertare.design.design import Design, make
 from hypertare.design.planner import Surroundings, files_memory, sut_cpus
 from hypertare.design.profiles import EMULATED
+from hypertare.protocol.constants import VIRTIOFSD
 from hypertare.runs.store import is_run
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
@@ -69,6 +70,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
         _check_room(cell, sum(variant.guests for variant in plot.variants))
     if boots_pcs:
         _check_pcs(file, design, on)
+    check_virtiofsd(study)
     _check_devices(study)
     for name, settings in study.workloads.items():
         if settings.input_file is not None:
@@ -158,6 +160,16 @@ def _workdir(file: StudyFile, study: Study) -> Path | None:
     if not workdir.is_dir():
         raise InputError(f"the work directory {workdir} is not there", "Choose one: --workdir DIR.")
     return workdir
+
+
+def check_virtiofsd(study: Study, place: Path = Path(VIRTIOFSD)) -> None:
+    """The image of an emulated machine has its own."""
+    if study.machine_kind.boots_whole_pcs or not study.files_by("virtiofs") or place.exists():
+        return
+    raise InputError(
+        f"sut.files = 'virtiofs' needs virtiofsd at {place}, which is not there",
+        "Debian 12: apt-get install qemu-system-common; or take '9p'.",
+    )
 
 
 def _check_room(study: Study, disks: int) -> None:
