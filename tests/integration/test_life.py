@@ -66,8 +66,8 @@ def test_every_platform_lives_and_leaves_nothing(lab: Lab) -> None:
         # A guest's kernel and programs alone are as much, and its memory is not more.
         assert 20 << 20 < values["saved_bytes"] < 161 << 20
         assert values["memory_bytes"] > 60 << 20
-        # What of it is QEMU's own.
-        assert 4 << 20 < values["vmm_bytes"] < values["memory_bytes"] / 2
+        # What of it is QEMU's own, translated code among it.
+        assert 4 << 20 < values["vmm_bytes"] < values["memory_bytes"]
     for platform, told in many.items():
         for values in told:
             # The second may be late on a busy machine: then it is not one that fits.
@@ -90,10 +90,10 @@ type = "life"
 network = true
 [design]
 warmup = 0
-min_trials = 1
-max_trials = 1
+min_trials = 2
+max_trials = 2
 min_boots = 1
-blocks_per_boot = 1
+blocks_per_boot = 2
 """
 
 
@@ -107,11 +107,13 @@ def test_in_virtual_time_a_life_repeats_record_by_record(lab: Lab) -> None:
         with Store.open(lab.work / name) as store:
             told.append({t.planned.id: list(store.records(t.planned.id)) for t in store.trials()})
     once, again = told
-    assert len(once) == 3 and once == again
-    (guest,) = (
+    assert len(once) == 6 and once == again
+    guests = [
         record.values
         for records in once.values()
         for record in records
         if isinstance(record, TaskResult) and "restore_s" in record.values
-    )
-    assert guest["work_s"] < guest["reply_s"] and guest["restore_s"] < guest["answer_s"]
+    ]
+    assert len(guests) == 2
+    for values in guests:
+        assert values["work_s"] < values["reply_s"] and values["restore_s"] < values["answer_s"]

@@ -85,6 +85,7 @@ def test_settings_that_do_not_go_together_are_refused(sut: str, said: str) -> No
         ('files = "9p"\ndisk_cache = "unsafe"', r"sut.disk_cache is of a disk"),
         ('files = "9p"\ndisk_directory = "/tmp"', "leave one out"),
         ('files = "virtiofs"\npages = "thp"', "shared with what serves the guest"),
+        ('files = "virtiofs"\ndatapath = "sidecore"\ncpus = 2', "take another datapath"),
     ],
 )
 def test_files_that_do_not_go_together_are_refused(sut: str, said: str) -> None:

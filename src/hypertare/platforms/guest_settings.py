@@ -253,6 +253,11 @@ class GuestSettings(Settings):
                 f"{is_files} gives the guest a directory of its machine in the place of a disk, and "
                 f"sut.{asked[0]} is of a disk: leave one of them out"
             )
+        if self.files == "virtiofs" and self.datapath in OUR_DATAPATHS:
+            return (
+                f"{is_files} and sut.datapath = '{self.datapath}' would have two processes work for the "
+                "guest beside QEMU, and the CPU time of one is counted: take another datapath, or '9p'"
+            )
         if not facts.disk_in_memory:
             return (
                 f"{is_files} shares a directory in memory, and sut.disk_directory asks for another: leave "

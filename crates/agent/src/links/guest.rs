@@ -52,6 +52,17 @@ pub struct Held {
     pub files: Option<SharedFiles>,
 }
 
+impl Held {
+    /// What works for the guest beside its VMM: it moves its packets, or serves its files. A guest has one of
+    /// them at most.
+    fn mover(&self) -> Option<Mover> {
+        let server = self.files.as_ref().and_then(SharedFiles::pid);
+        let server =
+            server.map(|pid| Mover { pid, guests: 1, in_cgroup: true, counters: Vec::new() });
+        self.datapath.as_ref().map(Datapath::mover).or(server)
+    }
+}
+
 /// What moves a guest's packets beside its VMM.
 pub struct Datapath {
     /// At least one.
@@ -228,7 +239,7 @@ impl NodeLink for GuestLink {
             pid: vmm.pid().as_raw_nonzero().get(),
             vcpu_tids: vmm.describe().map(|state| state.cpu_threads).unwrap_or_default(),
             cgroup: self.held.cgroup.as_ref().and_then(Cgroup::accounting).map(Into::into),
-            mover: self.held.datapath.as_ref().map(Datapath::mover),
+            mover: self.held.mover(),
         }))
     }
 
