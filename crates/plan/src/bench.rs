@@ -110,6 +110,10 @@ pub struct Disk {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
     pub directory: Option<PathBuf>,
+    /// It is a file in memory on an experiment's own machine too, and not a block device there: for guests that
+    /// share files with it.
+    #[serde(default)]
+    pub is_file: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

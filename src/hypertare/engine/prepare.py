@@ -17,6 +17,7 @@ from hypertare.design import pc
 from hypertare.design.design import Design, make
 from hypertare.design.planner import Surroundings, files_memory, sut_cpus
 from hypertare.design.profiles import EMULATED
+from hypertare.protocol.constants import VIRTIOFSD
 from hypertare.runs.store import is_run
 from hypertare.search import plan as searches
 from hypertare.search.plan import SearchPlan
@@ -72,6 +73,7 @@ def prepare(file: StudyFile, seed: int) -> Prepared:
             _check_size(workdir, file.cell(plot.levels).sut.memory)
     if boots_pcs:
         _check_pcs(file, design, on)
+    check_virtiofsd(study)
     _check_devices(study)
     for name, settings in study.workloads.items():
         if settings.input_file is not None:
@@ -178,6 +180,16 @@ def _workdir(file: StudyFile, study: Study) -> Path | None:
     if not workdir.is_dir():
         raise InputError(f"the work directory {workdir} is not there", "Choose one: --workdir DIR.")
     return workdir
+
+
+def check_virtiofsd(study: Study, place: Path = Path(VIRTIOFSD)) -> None:
+    """Of this host: the image of an emulated machine has its own."""
+    if not study.machine_kind.is_this_host or not study.files_by("virtiofs") or place.exists():
+        return
+    raise InputError(
+        f"sut.files = 'virtiofs' needs virtiofsd at {place}, which is not there",
+        "Debian 12: apt-get install qemu-system-common; or take '9p'.",
+    )
 
 
 def _check_room(study: Study, disks: int, available: int | None) -> None:

@@ -85,6 +85,12 @@ DiskFormat = Literal["raw", "qcow2"]
 `qcow2`: QEMU's own: clusters as they are first written, found by tables.
 """
 
+FileSharing = Literal["9p", "virtiofs"]
+"""How a guest reaches a directory of its machine.
+`9p`: The protocol 9P2000.L, served by QEMU.
+`virtiofs`: FUSE's protocol, served by virtiofsd in the guest's memory.
+"""
+
 
 class GuestSettings(Seam):
     """What a study may set of a guest. Python's `platforms/guest_settings.py` takes these fields
@@ -125,6 +131,8 @@ class GuestSettings(Seam):
     """
     disk_format: DiskFormat = "raw"
     """How its blocks lie on the medium."""
+    files: FileSharing | None = None
+    """Its disk is no device, but a file in a directory of the machine that it shares by this."""
 
 
 TscMode = Literal["native", "emulate", "default"]
@@ -318,6 +326,10 @@ class Disk(Seam):
     directory: Path | None = None
     """Where the machine keeps its blocks: in a file without a name in this directory; in memory
     when absent.
+    """
+    is_file: bool = False
+    """It is a file in memory on an experiment's own machine too, and not a block device there: for
+    guests that share files with it.
     """
 
 
@@ -1084,16 +1096,34 @@ class ProbeRequest(Seam):
     probe: ProbeName
 
 
+class Reached(Seam):
+    """A first answer over the network."""
+
+    answer: Task
+    """Listens on the node that lives."""
+    ask: Task
+    """Asks once, from a node of the bench."""
+
+
 class Life(Seam):
-    """A node beside those of the bench that lives as long as one phase: it is made, answers, is
-    saved and restored, and ends. What each of these took is a result of the node `of`.
+    """A node beside those of the bench that lives as long as one phase: it is made, answers,
+    works, is saved and restored, and ends. What each of these took is a result of the node
+    `of`.
     """
 
     id: str
     of: str
     """The node of the bench that it is like."""
     node: Node
-    """On no link, without files and disk. No node of the bench has its name."""
+    """On links of the bench, without files and disk. No node of the bench has its name."""
+    work: Task | None = None
+    """A task of its own that ends by itself: the first work that it does once it has answered."""
+    reached: Reached | None = None
+    """How it is reached over the network, after that."""
+    most: int | None = None
+    """More like it are made beside it, one after the other, until there are so many, the last one
+    took twice as long to answer as the first, or memory gives out. They are on no link.
+    """
     restored: bool = False
     """Save its state, end it, and make it anew from that: for what is a virtual machine under
     QEMU.

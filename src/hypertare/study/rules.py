@@ -474,6 +474,8 @@ def workloads_fit_the_nodes(study: Study) -> None:
         has_disks=has_disks,
         several_on_a_disk=several,
         all_made=all(one.is_made for one in study.platforms) and study.sut.image is None,
+        under_hypervisor=any(one.under_hypervisor for one in study.platforms),
+        several=study.bench_guests > 1,
         # Peers work on the machine below guests, and on all of this host.
         peer_cpus=None if sandboxed else study.sut.cpus,
     )
@@ -488,7 +490,8 @@ def disks_in_memory_fit(study: Study) -> None:
     limited = any(
         one.is_made and not one.is_host and not one.has_own_kernel for one in study.platforms
     )
-    in_memory = study.machine_kind.is_sandboxed and study.sut.disk_directory is None
+    is_file = study.machine_kind.is_sandboxed or study.shares_files
+    in_memory = is_file and study.sut.disk_directory is None
     if limited and in_memory and study.disk_bytes >= study.sut.memory:
         raise ValueError(
             f"sut.memory is {human_size(study.sut.memory)}, and a container's disk of "
@@ -718,7 +721,9 @@ def settings_fit_the_guests(study: Study) -> None:
             needs_network=study.needs_network,
             shares_memory=study.shared_memory is not None,
             needs_disk=study.disk_bytes > 0,
-            disk_in_memory=sut.disk_directory is None,
+            # The emulated machine's disk is a device of its kernel's, but where files are shared.
+            disk_in_memory=sut.disk_directory is None
+            and (study.machine_kind.is_this_host or study.shares_files),
         )
     )
     if problem is not None:

@@ -21,6 +21,7 @@ from hypertare.platforms.platform import Platform
 from hypertare.platforms.registry import KINDS as PLATFORMS
 from hypertare.platforms.registry import has_own, is_own_setting
 from hypertare.probes.registry import USUAL, ChosenProbe
+from hypertare.protocol.plan import FileSharing
 from hypertare.study.bench import BenchSettings
 from hypertare.study.bill import BillSettings
 from hypertare.study.claims import Claim
@@ -227,9 +228,23 @@ class Study(AnalysisTables):
         return max(one.disk_bytes for one in self._all_settings())
 
     @property
+    def shares_files(self) -> bool:
+        """Whether a guest works on a file of its machine in some cell: then all work on files."""
+        return self.files_by("9p") or self.files_by("virtiofs")
+
+    def files_by(self, kind: FileSharing) -> bool:
+        """Whether a guest works on a file by this in some cell."""
+        return kind in (self.sut.files, *self.all_factors.get("sut.files", ()))
+
+    @property
     def nodes_beside(self) -> int:
         """How many more like each system under test are in memory at once, at most."""
         return max(one.nodes_beside for one in self._all_settings())
+
+    @property
+    def most_beside(self) -> int:
+        """The same, of those that go on until memory gives out."""
+        return max(one.most_beside for one in self._all_settings())
 
     def _all_settings(self) -> Iterator[AnyWorkload]:
         """Of every workload, whichever levels it takes: a bench is made for all of them."""

@@ -76,7 +76,8 @@ class NodeFacts:
     largest packet of their links in bytes, whether some are on this host, in a sandbox without the
     rights of its root, whether its guests can share memory with their machine, whether peers have the
     programs that what is under test has, whether all of what is under test can have a disk, whether
-    a baseline does the work of several on its one, and whether all of what is under test is made here.
+    a baseline does the work of several on its one, whether all of what is under test is made here, whether
+    some is a guest of a hypervisor below the machine, and whether several work at once.
     """
 
     routed: bool
@@ -88,6 +89,8 @@ class NodeFacts:
     has_disks: bool = True
     several_on_a_disk: bool = False
     all_made: bool = True
+    under_hypervisor: bool = False
+    several: bool = False
     peer_cpus: int | None = None
     """Of the machine of its peers, where the study says how many those are."""
 
@@ -163,6 +166,11 @@ class WorkloadSettings(Settings):
     def nodes_beside(self) -> int:
         """How many more like the system under test are in memory at once while it works."""
         return 0
+
+    @property
+    def most_beside(self) -> int:
+        """The same, where it goes on for as long as the machine has memory for more."""
+        return self.nodes_beside
 
     @property
     @abstractmethod

@@ -24,7 +24,7 @@ pub fn make(disk: &Disk, format: DiskFormat) -> Result<Medium> {
         DiskFormat::Raw => disk.bytes,
         DiskFormat::Qcow2 => qcow2::room(disk.bytes),
     };
-    let is_device = is_own_machine();
+    let is_device = is_own_machine() && !disk.is_file;
     let file = if is_device {
         null_blk::make(bytes)?
     } else {
@@ -75,7 +75,8 @@ mod tests {
     fn it_has_its_size_and_no_name_and_is_found_by_its_descriptor() {
         let directory = tempdir().unwrap();
         for place in [None, Some(directory.path().to_owned())] {
-            let file = make_file(&Disk { bytes: 1 << 20, directory: place }).unwrap();
+            let file =
+                make_file(&Disk { bytes: 1 << 20, directory: place, is_file: false }).unwrap();
             assert_eq!(file.metadata().unwrap().len(), 1 << 20);
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             let mut again = OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -91,7 +92,7 @@ mod tests {
     fn no_room_and_no_directory_are_said() {
         let directory = tempdir().unwrap();
         let make = |bytes, place: &Path| {
-            let disk = Disk { bytes, directory: Some(place.to_owned()) };
+            let disk = Disk { bytes, directory: Some(place.to_owned()), is_file: false };
             format!("{:#}", make_file(&disk).unwrap_err())
         };
         assert!(make(1 << 20, &directory.path().join("none")).contains("cannot be made in"));

@@ -7,12 +7,13 @@
 pub mod life;
 mod phase;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use hypertare_plan::{
-    Bench, Hello, Interval, Level, NodeKind, NodeReady, Order, PROTOCOL, Record, Step, Trial,
+    Bench, Hello, Interval, Level, Link, NodeKind, NodeReady, Order, PROTOCOL, Record, Step, Trial,
+    Values,
 };
 
 use super::check;
@@ -66,11 +67,15 @@ pub struct Executor<M> {
     complete: bool,
     ended: Option<Why>,
     bench: Option<String>,
+    /// Of that bench.
+    links: Vec<Link>,
     members: Vec<Member>,
     next_member: MemberId,
     /// The trial that is being executed, and the nodes that it needs.
     trial: Option<u64>,
     needed: BTreeSet<String>,
+    /// Tasks whose results are for the executor alone, and what they measured.
+    private: BTreeMap<String, Values>,
     /// What went wrong first in this step.
     failure: Option<String>,
     /// The node that it went wrong on.
@@ -100,10 +105,12 @@ impl<M: Machine> Executor<M> {
             complete: false,
             ended: None,
             bench: None,
+            links: Vec::new(),
             members: Vec::new(),
             next_member: 0,
             trial: None,
             needed: BTreeSet::new(),
+            private: BTreeMap::new(),
             failure: None,
             blamed: None,
             demolishing: false,
@@ -213,6 +220,7 @@ impl<M: Machine> Executor<M> {
         self.trial = None;
         self.needed = bench.nodes.iter().map(|node| node.name.clone()).collect();
         self.bench = Some(bench.name.clone());
+        self.links.clone_from(&bench.links);
         let outcome = self.start_nodes(bench).and_then(|()| self.set_up_nodes(0, Self::announce));
         if outcome.is_err() {
             self.demolish();
@@ -603,10 +611,17 @@ impl<M: Machine> Executor<M> {
                 let heard_s = Some(self.seconds());
                 self.emit(Record::Interval(Interval { heard_s, ..interval }));
             }
+            Ok(Heard::Record(Record::Result(result)))
+                if self.private.contains_key(&result.task) =>
+            {
+                self.private.insert(result.task, result.values);
+            }
             Ok(Heard::Record(_)) if self.members[index].is_private => {}
             Ok(Heard::Record(record)) => self.emit(record),
             Ok(Heard::Failed(record, why)) => {
-                self.emit(record);
+                if !self.members[index].is_private {
+                    self.emit(record);
+                }
                 let hint = self.members[index].short_of_memory(&why);
                 self.fail(index, format!("{why}{hint}"));
             }

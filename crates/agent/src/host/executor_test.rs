@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use anyhow::bail;
 use hypertare_plan::{
     Burn, Direction, Domain, Interval, Knob, KnobSetting, Life, MAX_LINE, Node, NumberedOrder,
-    Phase, PingProtocol, PingReply, Probe, ProbeRequest, Purpose, Task, TaskResult, TscMode,
-    Values, Workload,
+    Phase, PingProtocol, PingReply, Probe, ProbeRequest, Purpose, Reached, Task, TaskResult,
+    TscMode, Values, Workload,
 };
 
 use super::*;
@@ -371,6 +371,9 @@ fn lives(id: u64, names: &[&str]) -> Trial {
         id: format!("life.{}", node.name),
         of: "a".to_owned(),
         node: node.clone(),
+        work: Some(task(&format!("work.{}", node.name), &node.name, false)),
+        reached: None,
+        most: None,
         restored: false,
         purpose: Some(purpose("life")),
     };
@@ -554,7 +557,8 @@ fn what_lives_for_a_phase_is_made_and_ended_in_it() {
     for id in [1, 2, 3] {
         assert_eq!(told.trial_error(id), None);
     }
-    assert_eq!(told.course()[..4], ["x end", "y end", "x end", "a start"]);
+    let course = ["x start", "y start", "x end", "y end", "x start", "x end", "a start"];
+    assert_eq!(told.course()[..7], course);
     assert_eq!((told.results(1), told.results(2)), (vec!["life.x", "life.y"], vec!["life.x"]));
     for record in &told.records {
         let Record::Result(result) = record else { continue };
@@ -564,6 +568,7 @@ fn what_lives_for_a_phase_is_made_and_ended_in_it() {
         assert_eq!((result.node.as_str(), &result.purpose), ("a", &Some(purpose("life"))));
         let value = |name: &str| result.values[name];
         assert!(0.0 < value("start_s") && value("start_s") <= value("answer_s"), "{result:?}");
+        assert!(value("answer_s") <= value("work_s"), "{result:?}");
         assert!(value("stop_s") >= 0.0 && !result.values.contains_key("restore_s"));
     }
     // What they say is for the executor alone.
@@ -572,6 +577,68 @@ fn what_lives_for_a_phase_is_made_and_ended_in_it() {
         _ => None,
     });
     assert!(names.clone().all(|name| name != "x" && name != "y"), "{:?}", told.records);
+}
+
+/// A trial in which `x` lives, and is asked by `b`.
+fn reached(id: u64, answer_on: &str) -> Trial {
+    let mut trial = lives(id, &["x"]);
+    let ask = task("ask", "b", false);
+    let answer = task("serve", answer_on, true);
+    trial.phases[0].lives[0].reached = Some(Reached { answer, ask });
+    trial
+}
+
+#[test]
+fn a_first_answer_is_as_late_as_listening_and_a_round_trip() {
+    let mut machine = Pretence::default();
+    let answers: Script = Box::new(|order, actor| {
+        let Order::Start { trial, phase, task } = &order.order else { return None };
+        actor.trial = (*trial, phase.clone());
+        let mut result = actor.result_of(&task.id, None);
+        if *trial == 1 {
+            result.values.insert("rtt_max_ns".to_owned(), 3e9);
+        }
+        actor.say(&Record::Result(result));
+        actor.done(order.number, None);
+        Some(())
+    });
+    machine.scripts.insert("b".to_owned(), answers);
+    let trials = vec![reached(1, "x"), reached(2, "x"), reached(3, "a"), on_a(4)];
+    let told = play(machine, plan(&["a", "b"], trials));
+    assert_eq!(told.trial_error(1), None);
+    assert_eq!(told.course()[..5], ["x start", "x start", "b start", "x stop", "x end"]);
+    assert_eq!(told.results(1), ["life.x"]);
+    let values = told.records.iter().find_map(|record| match record {
+        Record::Result(result) => Some(&result.values),
+        _ => None,
+    });
+    let values = values.unwrap();
+    assert!(values["work_s"] <= values["served_s"] && values["served_s"] < 3.0, "{values:?}");
+    assert!((values["reply_s"] - values["served_s"] - 3.0).abs() < 1e-9, "{values:?}");
+    assert_eq!(told.trial_error(2).unwrap(), "task ask has measured no round trip");
+    assert_eq!(told.trial_error(3).unwrap(), "task serve of the life of x is not for a");
+    assert_eq!(told.trial_error(4), None);
+}
+
+#[test]
+fn others_live_beside_one_for_as_long_as_there_is_room() {
+    let many = |id, most| {
+        let mut trial = lives(id, &["x"]);
+        trial.phases[0].lives[0].most = Some(most);
+        trial
+    };
+    let told = play(Pretence::default(), plan(&["a", "b"], vec![many(1, 3), many(2, 1), on_a(3)]));
+    assert_eq!(told.trial_error(1), None);
+    assert_eq!(told.results(1), ["life.x"]);
+    for record in &told.records {
+        let Record::Result(result) = record else { continue };
+        if let Some(fitted) = result.values.get("fitted") {
+            // How many is up to this machine's memory.
+            assert!((1.0..=3.0).contains(fitted) && result.values["slowest"] >= 1.0, "{result:?}");
+        }
+    }
+    assert_eq!(told.trial_error(2).unwrap(), "1 like x are to live at once: 2 to 4096 can");
+    assert_eq!(told.trial_error(3), None);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use ::datapath::serve::Manner;
 use anyhow::{Context, Error, Result, bail};
 use hypertare_plan::{
-    Accelerator, Bench, Container, Datapath, DiskFormat, Domain as DomainPlan, Given, Guest,
-    Interface, Link, LinkKind, NicModel, Node, NodeKind, RunningAgent, Trunk,
+    Accelerator, Bench, Container, Datapath, DiskFormat, Domain as DomainPlan, FileSharing, Given,
+    Guest, Interface, Link, LinkKind, NicModel, Node, NodeKind, RunningAgent, Trunk,
 };
 
 use super::disk;
@@ -32,6 +32,7 @@ use crate::process::namespaces;
 use crate::process::spawn::Spawn;
 use crate::process::weights::Weights;
 use crate::vmm::guest_command_line::model;
+use crate::vmm::shared_files::SharedFiles;
 use crate::vmm::tsc;
 use crate::xen::kit::Kit;
 use crate::xen::{placement, scheduler};
@@ -265,14 +266,24 @@ impl Local {
         // With a weight its threads are in groups with others', so that none accounts for it alone.
         let cgroup = if groups.is_none() { self.cgroup(node, None, &mut warnings) } else { None };
         let share = node.files.as_ref().map(|_| Path::new("/"));
-        let held = Held { datapath, cgroup, provisions, groups };
+        let mut held = Held { datapath, cgroup, provisions, groups, files: None };
         let memory = self.shared_memory(node, guest, &interfaces)?;
         let no_vectors = lacks_vectors(bench);
         let emulated = guest.accelerator == Accelerator::Tcg;
         let tsc_khz = if emulated { tsc::khz() } else { None };
-        let format = guest.settings.disk_format;
-        let disk = node.disk.as_ref().map(|one| disk::make(one, format)).transpose()?;
-        let spec = Spec { node, guest, ports, share, no_vectors, memory, disk, state, tsc_khz };
+        let (mut disk, mut files) = (None, None);
+        match (&node.disk, guest.settings.files) {
+            (Some(one), Some(kind)) => {
+                let name = format!("node{}", self.number());
+                let (shared, descriptor) = SharedFiles::make(&name, one.bytes, kind)?;
+                files = Some(descriptor);
+                held.files = Some(shared);
+            }
+            (Some(one), None) => disk = Some(disk::make(one, guest.settings.disk_format)?),
+            (None, _) => {}
+        }
+        let spec =
+            Spec { node, guest, ports, share, no_vectors, memory, disk, files, state, tsc_khz };
         let (link, missing) = GuestLink::start(spec, held, inbox)?;
         warnings.extend(missing);
         Ok(Started { link: Box::new(link), interfaces, mtu: mtu(bench, node), warnings })
@@ -503,7 +514,9 @@ fn over_vhost(taps: Vec<OwnedFd>, poll_us: Option<u32>) -> Result<Way> {
 fn lacks_vectors(bench: &Bench) -> bool {
     bench.nodes.iter().any(|node| match &node.kind {
         NodeKind::Guest(guest) => {
-            guest.accelerator == Accelerator::Tcg && guest.settings.datapath != Datapath::Qemu
+            guest.accelerator == Accelerator::Tcg
+                && (guest.settings.datapath != Datapath::Qemu
+                    || guest.settings.files == Some(FileSharing::Virtiofs))
         }
         _ => false,
     })

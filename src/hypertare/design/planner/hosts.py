@@ -10,6 +10,7 @@ from hypertare.design.planner.addresses import (
     HOST,
     HOST_INDEX,
     HUB_INTERFACE,
+    LIFE_INDEX,
     LINK,
     PEER,
     PEER_INDEX,
@@ -90,14 +91,46 @@ def _interfaces(
     """Guests have a NIC, and so has every node of an emulated machine."""
     if not study.needs_network or not variant.kind.is_made:
         return ()
-    interface = plan.Interface(
-        name=interface_of(variant.node, study) if study.machine_kind.boots_whole_pcs else "eth0",
+    name = interface_of(variant.node, study) if study.machine_kind.boots_whole_pcs else "eth0"
+    return (_interface(study, nic, variant, rank, on, name, variant.index),)
+
+
+def _interface(
+    study: Study,
+    nic: plan.NicModel,
+    variant: Variant,
+    rank: int,
+    on: Surroundings,
+    name: str,
+    index: int,
+) -> plan.Interface:
+    return plan.Interface(
+        name=name,
         link=LINK,
-        address=with_prefix(address_of(variant.index, rank), study),
-        mac=mac_of(variant, rank, study, on),
+        address=with_prefix(address_of(index, rank), study),
+        mac=mac_of(variant, rank, study, on, index),
         nic=model_of(variant, nic, study),
     )
-    return (interface,)
+
+
+def like(
+    variant: Variant, rank: int, study: Study, under: PcClass | None, on: Surroundings
+) -> plan.Node:
+    """What is made beside a system under test and is what that is; a baseline's has the network of its
+    machine.
+    """
+    interfaces: tuple[plan.Interface, ...] = ()
+    if study.needs_network and not study.routed and not variant.kind.is_host:
+        own = _interface(study, study.sut.nic, variant, rank, on, "eth0", LIFE_INDEX)
+        # Peers remember it of the one that lived before.
+        mac = own.mac or f"52:54:00:77:{rank:02x}:{LIFE_INDEX + 2:02x}"
+        interfaces = (own.model_copy(update={"mac": mac}),)
+    return plan.Node(
+        name=variant.node,
+        kind=kind_of(variant.kind, study, on),
+        cpus=cpus_of(variant, study, under, on),
+        interfaces=interfaces,
+    )
 
 
 def _peers_of_given(plot: Plot, cells: dict[str, Study], on: Surroundings) -> Iterator[plan.Node]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from hypertare.design.design import Plot, Variant
 from hypertare.design.planner.bench import way
+from hypertare.design.planner.hosts import like
 from hypertare.design.planner.knobs import knob_settings
 from hypertare.design.planner.limits import patience_s, settling_s
-from hypertare.design.planner.nodes import host_of_guests, like
+from hypertare.design.planner.nodes import host_of_guests
 from hypertare.design.planner.pairs import pairs
 from hypertare.design.planner.probes import probes_of
 from hypertare.design.planner.surroundings import Surroundings
@@ -47,11 +48,15 @@ def make_trial(
     # What nobody counts may take longer, but for what repeats to the instruction.
     watched = warmup and variant.kind.is_baseline and not study.clock_kind.repeats
     tasks, seconds = make_tasks(study, workload, working, plot, on, warmup, watched)
-    own = like(variant, study, host_of_guests(study, plot), on)
+    under = host_of_guests(study, plot)
     phase = plan.Phase(
         name=PHASE,
         tasks=tuple(tasks),
-        lives=tuple(life for pair in working for life in settings.lives(pair, own)),
+        lives=tuple(
+            life
+            for pair in working
+            for life in settings.lives(pair, like(variant, pair.rank, study, under, on))
+        ),
         probes=tuple(probes_of(study, variant, plot, working, own_machine, on)),
         limit_s=seconds + patience_s(study, settings),
     )
