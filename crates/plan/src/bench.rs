@@ -110,6 +110,10 @@ pub struct Disk {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Path>"))]
     pub directory: Option<PathBuf>,
+    /// Its medium keeps what is written in a cache of its own that loses it with the power, until it is flushed.
+    /// Only an experiment's own machine has such a medium.
+    #[serde(default)]
+    pub write_cache: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Bench, KnobSetting, Node, ProbeRequest, Purpose, Task};
+use crate::{Bench, DurableWrites, KnobSetting, Node, ProbeRequest, Purpose, Task};
 
 /// One line of a plan. The end of the input is the end of the plan: everything made is removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,11 +68,25 @@ pub struct Life {
     pub id: String,
     /// The node of the bench that it is like.
     pub of: String,
-    /// On no link, without files and disk. No node of the bench has its name.
+    /// On no link, without files, and without a disk unless its power is cut. No node of the bench has its
+    /// name.
     pub node: Node,
     /// Save its state, end it, and make it anew from that: for what is a virtual machine under QEMU.
     #[serde(default)]
     pub restored: bool,
+    /// Cut its power while it writes, make it anew with the same disk, and look for what was made durable.
+    #[serde(default)]
+    pub power_cut: Option<PowerCut>,
     #[serde(default)]
     pub purpose: Option<Purpose>,
+}
+
+/// A node ends at once, and with it all that the machine below it holds of its disk but the disk itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PowerCut {
+    pub writes: DurableWrites,
+    /// Seconds from the beginning of the writes.
+    pub after_s: f64,
 }

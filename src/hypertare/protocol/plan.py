@@ -319,6 +319,10 @@ class Disk(Seam):
     """Where the machine keeps its blocks: in a file without a name in this directory; in memory
     when absent.
     """
+    write_cache: bool = False
+    """Its medium keeps what is written in a cache of its own that loses it with the power, until
+    it is flushed. Only an experiment's own machine has such a medium.
+    """
 
 
 class Node(Seam):
@@ -693,6 +697,19 @@ IoEngine = Literal["io_uring", "pread"]
 """
 
 
+class DurableWrites(Seam):
+    """Writes at random that are made durable again and again, by system calls: [`Io`] that
+    acknowledges.
+    """
+
+    block: int
+    span: int
+    jobs: int
+    sync_every: int
+    direct: bool
+    seed: int
+
+
 class Command(Seam):
     """A program with its arguments. Its elapsed time, `wait4` usage and exit status are measured."""
 
@@ -975,6 +992,11 @@ class Io(Seam):
     duration_s: float
     seed: int = 0
     """Of the random order of blocks."""
+    acknowledges: bool = False
+    """Says after every fdatasync, in an interval, how many writes of which job are durable. Of
+    work that only writes, by the engine `pread`: then the order of writes is known to
+    [`IoVerify`].
+    """
 
 
 class IoFill(Seam):
@@ -989,6 +1011,17 @@ class IoFill(Seam):
     start: int = 0
     direct: bool = True
     seed: int = 0
+
+
+class IoVerify(Seam):
+    """Reads every block of work that acknowledged until it was ended, and counts those that are
+    older than what had been made durable.
+    """
+
+    type: Literal["io_verify"] = "io_verify"
+    writes: DurableWrites
+    durable: tuple[int, ...]
+    """Writes of each job that fdatasync had returned for."""
 
 
 Workload = Annotated[
@@ -1008,7 +1041,8 @@ Workload = Annotated[
     | Cpuid
     | Serve
     | Io
-    | IoFill,
+    | IoFill
+    | IoVerify,
     Field(discriminator="type"),
 ]
 
@@ -1084,6 +1118,16 @@ class ProbeRequest(Seam):
     probe: ProbeName
 
 
+class PowerCut(Seam):
+    """A node ends at once, and with it all that the machine below it holds of its disk but the
+    disk itself.
+    """
+
+    writes: DurableWrites
+    after_s: float
+    """Seconds from the beginning of the writes."""
+
+
 class Life(Seam):
     """A node beside those of the bench that lives as long as one phase: it is made, answers, is
     saved and restored, and ends. What each of these took is a result of the node `of`.
@@ -1093,10 +1137,16 @@ class Life(Seam):
     of: str
     """The node of the bench that it is like."""
     node: Node
-    """On no link, without files and disk. No node of the bench has its name."""
+    """On no link, without files, and without a disk unless its power is cut. No node of the bench
+    has its name.
+    """
     restored: bool = False
     """Save its state, end it, and make it anew from that: for what is a virtual machine under
     QEMU.
+    """
+    power_cut: PowerCut | None = None
+    """Cut its power while it writes, make it anew with the same disk, and look for what was made
+    durable.
     """
     purpose: Purpose | None = None
 

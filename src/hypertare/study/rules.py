@@ -402,6 +402,7 @@ def workloads_fit_the_nodes(study: Study) -> None:
         has_disks=has_disks,
         several_on_a_disk=several,
         all_made=all(one.is_made for one in study.platforms) and study.sut.image is None,
+        cuts_power=study.machine_kind.boots_whole_pcs,
         # Peers work on the machine below guests, and on all of this host.
         peer_cpus=None if sandboxed else study.sut.cpus,
     )

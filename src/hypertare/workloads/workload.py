@@ -76,7 +76,8 @@ class NodeFacts:
     largest packet of their links in bytes, whether some are on this host, in a sandbox without the
     rights of its root, whether its guests can share memory with their machine, whether peers have the
     programs that what is under test has, whether all of what is under test can have a disk, whether
-    a baseline does the work of several on its one, and whether all of what is under test is made here.
+    a baseline does the work of several on its one, whether all of what is under test is made here, and
+    whether there are disks whose power can be cut.
     """
 
     routed: bool
@@ -88,6 +89,7 @@ class NodeFacts:
     has_disks: bool = True
     several_on_a_disk: bool = False
     all_made: bool = True
+    cuts_power: bool = False
     peer_cpus: int | None = None
     """Of the machine of its peers, where the study says how many those are."""
 
@@ -178,8 +180,11 @@ class WorkloadSettings(Settings):
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         """What the nodes of a pair do in a trial."""
 
-    def lives(self, pair: Pair, like: plan.Node) -> list[plan.Life]:
-        """Nodes that are made and ended within a trial, `like` the pair's system under test."""
+    def lives(self, pair: Pair, like: plan.Node, instant: float) -> list[plan.Life]:
+        """Nodes that are made and ended within a trial, `like` the pair's system under test.
+
+        `instant`, from 0 to 1, is drawn for what comes at any time.
+        """
         return []
 
     @property

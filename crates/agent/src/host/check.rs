@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use hypertare_plan::{Bench, Interface, LinkKind, Node, NodeKind, Route, Router, Trial};
+use hypertare_plan::{Bench, Interface, Life, LinkKind, Node, NodeKind, Route, Router, Trial};
 
 /// The kernel's limit, without the terminating zero.
 const LONGEST_INTERFACE_NAME: usize = 15;
@@ -77,20 +77,33 @@ pub fn trial(trial: &Trial) -> Result<(), String> {
             if !ids.insert(&life.id) {
                 return Err(format!("phase {} has two tasks of the id {}", phase.name, life.id));
             }
-            let node = &life.node;
-            node_name(&node.name)?;
-            if !node.interfaces.is_empty() || node.files.is_some() || node.disk.is_some() {
-                return Err(format!(
-                    "node {} lives for a phase, and can have no interfaces, files or disk",
-                    node.name
-                ));
-            }
+            check_life(life)?;
         }
         if phase.lives.is_empty() && phase.tasks.iter().all(|task| task.background) {
             return Err(format!("phase {} has no foreground task that could end it", phase.name));
         }
     }
     Ok(())
+}
+
+fn check_life(life: &Life) -> Result<(), String> {
+    let node = &life.node;
+    node_name(&node.name)?;
+    let has_lasting_disk = node.disk.as_ref().is_some_and(|disk| disk.write_cache);
+    match &life.power_cut {
+        _ if !node.interfaces.is_empty() || node.files.is_some() => Err(format!(
+            "node {} lives for a phase, and can have no interfaces or files",
+            node.name
+        )),
+        None if node.disk.is_some() => {
+            Err(format!("node {} lives for a phase, and can have no disk", node.name))
+        }
+        None => Ok(()),
+        Some(_) if !has_lasting_disk || life.restored => {
+            Err(format!("node {}: its power can be cut with a disk that outlives it", node.name))
+        }
+        Some(cut) => seconds("after_s", cut.after_s),
+    }
 }
 
 /// The nodes without which the trial cannot be executed.

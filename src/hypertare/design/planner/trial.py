@@ -51,7 +51,9 @@ def make_trial(
     phase = plan.Phase(
         name=PHASE,
         tasks=tuple(tasks),
-        lives=tuple(life for pair in working for life in settings.lives(pair, own)),
+        lives=tuple(
+            life for pair in working for life in settings.lives(pair, own, on.chance.instant(id))
+        ),
         probes=tuple(probes_of(study, variant, plot, working, own_machine, on)),
         limit_s=seconds + patience_s(study, settings),
     )

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hypertare_plan::{Bench, Life, Node, Order, Phase, Record, TaskResult};
 
 use super::super::member::Member;
+use super::power_cut::TaskSource;
 use super::{END_LIMIT, Executor, Outcome, Stop};
 use crate::host::machine::Machine;
 use crate::probe::memory::kilobytes;
@@ -24,6 +25,12 @@ pub const VALUES: &[Definition] = &[
     ("saved_bytes", "B", "of that state"),
     ("restore_s", "s", "from the start of a new process with that state to an answer"),
     ("stop_s", "s", "from being told to end to the end of its process"),
+    ("restart_s", "s", "after a power cut: from the start of a new process to its answer"),
+    ("blocks", "blocks", "blocks of its disk that were looked at after the cut"),
+    ("durable_writes", "writes", "writes that fdatasync had returned for before it"),
+    ("lost_blocks", "blocks", "blocks without the last writing that fdatasync had returned for"),
+    ("newer_blocks", "blocks", "blocks with a writing that fdatasync had not returned for"),
+    ("torn_blocks", "blocks", "of these, blocks with sectors of several writings"),
 ];
 
 /// The first member that lives for this phase, and how each of them goes.
@@ -60,24 +67,28 @@ impl<M: Machine> Executor<M> {
         let results = lives.iter().map(result).collect();
         let mut living = Living { first, lives, results, deadline };
         self.needed.extend(lives.iter().map(|life| life.node.name.clone()));
-        let outcome = self.carry_out_lives(&mut living);
+        let outcome = self.carry_out_lives(trial, phase, &mut living);
         for mut member in self.members.drain(first..) {
             member.link.kill();
         }
         for life in lives {
             self.needed.remove(&life.node.name);
+            if let Err(error) = self.machine.discard(&life.node.name) {
+                self.warn(&life.of, format!("a disk is left: {error:#}"));
+            }
         }
         outcome?;
         living.results.into_iter().for_each(|result| self.emit(Record::Result(result)));
         Ok(())
     }
 
-    fn carry_out_lives(&mut self, living: &mut Living) -> Outcome {
+    fn carry_out_lives(&mut self, trial: u64, phase: &Phase, living: &mut Living) -> Outcome {
         for life in living.lives {
             if self.members.iter().any(|member| member.name() == life.node.name) {
                 return Err(Stop::Failed(format!("there is a node {} already", life.node.name)));
             }
-            self.begin(&life.node)?;
+            let member = self.begin(&life.node)?;
+            self.take_in(member);
         }
         self.set_up_nodes(living.first, |all, index| all.has_answered(living, index))?;
         for place in 0..living.lives.len() {
@@ -88,8 +99,14 @@ impl<M: Machine> Executor<M> {
             }
         }
         for place in 0..living.lives.len() {
-            if living.lives[place].restored {
+            let life = &living.lives[place];
+            if life.restored {
                 self.save_and_restore(living, place)?;
+            }
+            if let Some(cut) = &life.power_cut {
+                let begun = TaskSource { trial, phase, life };
+                let found = self.cut_power(&begun, cut, living.first + place, living.deadline)?;
+                living.results[place].values.extend(found);
             }
         }
         for place in 0..living.lives.len() {
@@ -105,7 +122,7 @@ impl<M: Machine> Executor<M> {
         Ok(())
     }
 
-    fn begin(&mut self, node: &Node) -> Outcome {
+    pub(super) fn begin(&mut self, node: &Node) -> Outcome<Member> {
         let begun = Instant::now();
         let (id, inbox) = self.next_inbox();
         let started = self.machine.start(&alone(node), 0, inbox).map_err(|error| {
@@ -113,8 +130,7 @@ impl<M: Machine> Executor<M> {
         })?;
         let mut member = Member::new(id, node.clone(), started, begun);
         member.is_private = true;
-        self.take_in(member);
-        Ok(())
+        Ok(member)
     }
 
     fn has_answered(&mut self, living: &mut Living, index: usize) -> Outcome {

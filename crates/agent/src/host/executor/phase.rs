@@ -33,7 +33,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const HEARD_LATE: Duration = Duration::from_millis(100);
 
 /// A task that a node was told to start.
-struct Begun {
+pub(super) struct Begun {
     index: usize,
     task: String,
     number: u64,
@@ -73,7 +73,7 @@ impl<M: Machine> Executor<M> {
     // -- tasks ------------------------------------------------------------------------------------
 
     /// Starts background tasks that need nothing of each other.
-    fn get_ready(
+    pub(super) fn get_ready(
         &mut self,
         trial: u64,
         phase: &Phase,
@@ -86,7 +86,13 @@ impl<M: Machine> Executor<M> {
     }
 
     /// Has the foreground tasks work, and waits for the ends of their work.
-    fn work(&mut self, trial: u64, phase: &Phase, tasks: &[&Task], deadline: Instant) -> Outcome {
+    pub(super) fn work(
+        &mut self,
+        trial: u64,
+        phase: &Phase,
+        tasks: &[&Task],
+        deadline: Instant,
+    ) -> Outcome {
         let (prepared, others): (Vec<_>, Vec<_>) =
             tasks.iter().partition(|task| workload::prepares(&task.workload));
         let mut begun = self.start(trial, phase, &others);
@@ -110,7 +116,7 @@ impl<M: Machine> Executor<M> {
         begun
     }
 
-    fn go(&mut self, task: &Task) -> Begun {
+    pub(super) fn go(&mut self, task: &Task) -> Begun {
         let index = self.index(&task.node);
         let order = Order::Go { task: task.id.clone() };
         let number = self.members[index].order(&format!("task {} to begin", task.id), order);
@@ -143,7 +149,7 @@ impl<M: Machine> Executor<M> {
     }
 
     /// Stops background tasks, all at once.
-    fn stop(&mut self, tasks: &[&Task], deadline: Instant) -> Outcome {
+    pub(super) fn stop(&mut self, tasks: &[&Task], deadline: Instant) -> Outcome {
         let told = Instant::now();
         let mut stopping = Vec::new();
         for task in tasks.iter().rev() {
