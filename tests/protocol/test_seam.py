@@ -340,13 +340,31 @@ thp = "madvise"
 "sut.nic" = ["virtio-net", "e1000"]
 """
 WIDE += "".join(
-    f'[workloads.plain-{name}]\ntype = "{name}"\n' for name in KINDS if name not in NEEDED
+    f'[workloads.plain-{name}]\ntype = "{name}"\n'
+    for name in KINDS
+    if name not in {*NEEDED, "power-cut"}
 )
+
+POWER_CUT = """
+name = "power-cut"
+question = "?"
+machine = "emulated"
+[sut]
+platforms = ["native", "guest"]
+memory = "192M"
+[workloads.cut]
+type = "power-cut"
+"""
+"""An emulated machine alone has disks whose power can be cut."""
+
+OF_HOST_AGENT = frozenset({"IoVerify"})
+"""Work that the host agent asks for by itself."""
 
 
 def test_plans_fit_the_agents_schema() -> None:
     studies = [find(name) for name in builtin_names()] + [
         StudyFile(WIDE, "wide"),
+        StudyFile(POWER_CUT, "power-cut"),
         StudyFile(XEN, "xen"),
         StudyFile(ROUTERS, "routers"),
         StudyFile(MERGED, "merged"),
@@ -364,7 +382,7 @@ def test_plans_fit_the_agents_schema() -> None:
                 validator("Step").validate(line)
                 validated.add(alike)
                 seen |= names_of(step)
-    assert seen >= {model.__name__ for model in models("plan")}
+    assert seen | OF_HOST_AGENT >= {model.__name__ for model in models("plan")}
 
 
 def without_numbers(value: Any) -> Any:
@@ -384,7 +402,14 @@ PLANS = ROOT / "crates" / "agent" / "tests" / "plans.jsonl"
 
 def every_kind_of_step() -> Iterator[str]:
     seen: set[str] = set()
-    for name, text in (("wide", WIDE), ("xen", XEN), ("routers", ROUTERS), ("merged", MERGED)):
+    studies = {
+        "wide": WIDE,
+        "power-cut": POWER_CUT,
+        "xen": XEN,
+        "routers": ROUTERS,
+        "merged": MERGED,
+    }
+    for name, text in studies.items():
         for step in steps_of(StudyFile(text, name)):
             names = names_of(step)
             if not names <= seen:
@@ -458,7 +483,7 @@ def roles(kind: Workload) -> dict[str, str]:
     settings, pair = settings_of(kind), replace(PAIR, machine="host")
     ways = [settings.model_copy(update=way) for way in ({}, *OTHER_WAYS.get(kind.name, ()))]
     tasks = [task for way in ways for task in way.tasks(pair, INPUTS)]
-    lives = [life for way in ways for life in way.lives(pair, LIKE)]
+    lives = [life for way in ways for life in way.lives(pair, LIKE, 0.5)]
     found = {life.purpose.role: "life" for life in lives if life.purpose is not None}
     return found | {task.purpose.role: task.workload.type for task in tasks}
 

@@ -114,6 +114,10 @@ pub struct Disk {
     /// share files with it.
     #[serde(default)]
     pub is_file: bool,
+    /// Its medium keeps what is written in a cache of its own that loses it with the power, until it is flushed.
+    /// Only an experiment's own machine has such a medium.
+    #[serde(default)]
+    pub write_cache: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

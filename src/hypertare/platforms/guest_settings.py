@@ -31,6 +31,9 @@ BESIDE_GUESTS = 2
 """CPUs that a core that polls needs beside the guests': its own, and the peers'."""
 
 
+LOSE_DATA: Mapping[str, frozenset[str]] = {"sut.disk_cache": frozenset({"unsafe"})}
+"""Levels with which a guest loses in a power cut what fdatasync had returned for."""
+
 _DISKS_OF_VIRTIO = frozenset({"virtio-blk", "virtio-scsi"})
 _PAST_THE_CACHE = frozenset({"none", "directsync"})
 

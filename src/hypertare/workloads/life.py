@@ -102,7 +102,7 @@ class LifeSettings(LimitedSettings):
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         return []
 
-    def lives(self, pair: Pair, like: plan.Node) -> list[plan.Life]:
+    def lives(self, pair: Pair, like: plan.Node, instant: float) -> list[plan.Life]:
         mark = "" if pair.number is None else f".{pair.number}"
         name = f"{pair.node}-life{pair.place + 1}"
         node = like.model_copy(update={"name": name})

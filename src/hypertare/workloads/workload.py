@@ -77,7 +77,8 @@ class NodeFacts:
     rights of its root, whether its guests can share memory with their machine, whether peers have the
     programs that what is under test has, whether all of what is under test can have a disk, whether
     a baseline does the work of several on its one, whether all of what is under test is made here, whether
-    some is a guest of a hypervisor below the machine, and whether several work at once.
+    some is a guest of a hypervisor below the machine, whether several work at once, and whether there are
+    disks whose power can be cut.
     """
 
     routed: bool
@@ -91,6 +92,7 @@ class NodeFacts:
     all_made: bool = True
     under_hypervisor: bool = False
     several: bool = False
+    cuts_power: bool = False
     peer_cpus: int | None = None
     """Of the machine of its peers, where the study says how many those are."""
 
@@ -186,8 +188,11 @@ class WorkloadSettings(Settings):
     def tasks(self, pair: Pair, inputs: TaskInputs) -> list[plan.Task]:
         """What the nodes of a pair do in a trial."""
 
-    def lives(self, pair: Pair, like: plan.Node) -> list[plan.Life]:
-        """Nodes that are made and ended within a trial, `like` the pair's system under test."""
+    def lives(self, pair: Pair, like: plan.Node, instant: float) -> list[plan.Life]:
+        """Nodes that are made and ended within a trial, `like` the pair's system under test.
+
+        `instant`, from 0 to 1, is drawn for what comes at any time.
+        """
         return []
 
     @property

@@ -102,8 +102,8 @@ fn check_life(life: &Life) -> Result<(), String> {
     let node = &life.node;
     node_name(&node.name)?;
     let name = &node.name;
-    if node.files.is_some() || node.disk.is_some() {
-        return Err(format!("node {name} lives for a phase, and can have no files or disk"));
+    if node.files.is_some() {
+        return Err(format!("node {name} lives for a phase, and can have no files"));
     }
     node.interfaces
         .iter()
@@ -114,6 +114,7 @@ fn check_life(life: &Life) -> Result<(), String> {
     {
         return Err(format!("task {} of the life of {name} is not for {}", task.id, task.node));
     }
+    check_power_cut(life)?;
     match life.most {
         Some(most @ (0 | 1 | MORE_THAN_ANY_HOST..)) => Err(format!(
             "{most} like {name} are to live at once: 2 to {} can",
@@ -123,6 +124,22 @@ fn check_life(life: &Life) -> Result<(), String> {
             Err(format!("as many as go live beside {name}, and then none is reached or restored"))
         }
         _ => Ok(()),
+    }
+}
+
+/// A life has a disk just if its power is cut.
+fn check_power_cut(life: &Life) -> Result<(), String> {
+    let name = &life.node.name;
+    let has_lasting_disk = life.node.disk.as_ref().is_some_and(|disk| disk.write_cache);
+    match &life.power_cut {
+        None if life.node.disk.is_some() => {
+            Err(format!("node {name} lives for a phase, and can have no disk"))
+        }
+        None => Ok(()),
+        Some(_) if !has_lasting_disk || life.restored || !life.node.interfaces.is_empty() => {
+            Err(format!("node {name}: its power can be cut with a disk that outlives it, off the network"))
+        }
+        Some(cut) => seconds("after_s", cut.after_s),
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod life;
 mod phase;
+pub mod power_cut;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -253,9 +254,13 @@ impl<M: Machine> Executor<M> {
     }
 
     fn take_in(&mut self, member: Member) {
-        // In a machine of its own there is one clock, which counts instructions, for all.
-        let watched = self.converses;
-        self.members.push(if watched { member.watching_its_clock() } else { member });
+        let member = self.watched(member);
+        self.members.push(member);
+    }
+
+    /// In a machine of its own there is one clock, which counts instructions, for all.
+    fn watched(&self, member: Member) -> Member {
+        if self.converses { member.watching_its_clock() } else { member }
     }
 
     /// Every node, from the `first` on, goes on as soon as it itself is ready, while others still boot.
@@ -607,16 +612,18 @@ impl<M: Machine> Executor<M> {
             News::Gone(why) => return self.lose(index, why),
         };
         match self.members[index].hear(record, bytes, self.trial) {
-            Ok(Heard::Record(Record::Interval(interval))) => {
-                let heard_s = Some(self.seconds());
-                self.emit(Record::Interval(Interval { heard_s, ..interval }));
-            }
             Ok(Heard::Record(Record::Result(result)))
                 if self.private.contains_key(&result.task) =>
             {
                 self.private.insert(result.task, result.values);
             }
-            Ok(Heard::Record(_)) if self.members[index].is_private => {}
+            Ok(Heard::Record(record)) if self.members[index].is_private => {
+                self.members[index].keep(record);
+            }
+            Ok(Heard::Record(Record::Interval(interval))) => {
+                let heard_s = Some(self.seconds());
+                self.emit(Record::Interval(Interval { heard_s, ..interval }));
+            }
             Ok(Heard::Record(record)) => self.emit(record),
             Ok(Heard::Failed(record, why)) => {
                 if !self.members[index].is_private {
@@ -642,7 +649,7 @@ impl<M: Machine> Executor<M> {
     /// The node is not worked with any more.
     fn lose(&mut self, index: usize, why: String) {
         let member = &mut self.members[index];
-        if self.demolishing {
+        if self.demolishing || member.is_cut {
             member.gone = Some(why);
             return;
         }

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::bail;
 use hypertare_plan::{
-    Burn, Direction, Domain, Interval, Knob, KnobSetting, Life, MAX_LINE, Node, NumberedOrder,
-    Phase, PingProtocol, PingReply, Probe, ProbeRequest, Purpose, Reached, Task, TaskResult,
-    TscMode, Values, Workload,
+    Burn, Direction, Disk, Domain, DurableWrites, Interval, Knob, KnobSetting, Life, MAX_LINE,
+    Node, NumberedOrder, Phase, PingProtocol, PingReply, PowerCut, Probe, ProbeRequest, Purpose,
+    Reached, Task, TaskResult, TscMode, Values, Workload,
 };
 
 use super::*;
@@ -163,6 +163,7 @@ struct Pretence {
     scripts: BTreeMap<String, Script>,
     orders: Arc<Mutex<Vec<String>>>,
     standing: Arc<Mutex<usize>>,
+    discarded: Arc<Mutex<Vec<String>>>,
     mute: bool,
 }
 
@@ -195,6 +196,16 @@ impl Machine for Pretence {
             orders: self.orders.clone(),
         };
         Ok(Started { link: Box::new(link), interfaces: vec![], mtu: 1500, warnings: vec![] })
+    }
+
+    fn cut_power(&mut self, node: &str) -> anyhow::Result<()> {
+        self.orders.lock().unwrap().push(format!("{node} cut power"));
+        Ok(())
+    }
+
+    fn discard(&mut self, node: &str) -> anyhow::Result<()> {
+        self.discarded.lock().unwrap().push(node.to_owned());
+        Ok(())
     }
 
     fn remove(&mut self) {
@@ -375,6 +386,7 @@ fn lives(id: u64, names: &[&str]) -> Trial {
         reached: None,
         most: None,
         restored: false,
+        power_cut: None,
         purpose: Some(purpose("life")),
     };
     trial.phases[0].lives = bench(names).nodes.iter().map(life).collect();
@@ -662,6 +674,69 @@ fn a_life_that_fails_fails_its_trial_and_nothing_is_left_of_it() {
     assert_eq!(error(4), "there is a node b already");
     assert_eq!((told.trial_error(5), told.trial_error(6)), (None, None));
     assert!([1, 2, 3, 4].iter().all(|&id| told.results(id).is_empty()));
+}
+
+/// The same with a disk whose power is cut.
+fn power_cut(id: u64, name: &str) -> Trial {
+    let mut trial = lives(id, &[name]);
+    let life = &mut trial.phases[0].lives[0];
+    life.node.disk = Some(Disk { bytes: 1 << 20, directory: None, write_cache: true });
+    let writes =
+        DurableWrites { block: 4096, span: 1 << 20, jobs: 2, sync_every: 8, direct: true, seed: 1 };
+    life.power_cut = Some(PowerCut { writes, after_s: 0.2 });
+    trial
+}
+
+#[test]
+fn power_is_cut_while_it_writes_and_who_comes_after_looks_for_what_was_durable() {
+    let mut machine = Pretence::default();
+    let discarded = machine.discarded.clone();
+    let writes: Script = Box::new(|order, _| {
+        // It goes on writing, and does not say that its work is done.
+        matches!(order.order, Order::Go { .. }).then_some(())
+    });
+    machine.scripts.insert("x".to_owned(), writes);
+    let told = play(machine, plan(&["a"], vec![power_cut(1, "x"), on_a(2)]));
+    assert_eq!((told.trial_error(1), told.trial_error(2)), (None, None));
+    let fill_and_write = ["x start", "x stop", "x start", "x go"];
+    let and_look = ["x cut power", "x start", "x end"];
+    assert_eq!(told.course()[..7], [fill_and_write.as_slice(), and_look.as_slice()].concat());
+    assert_eq!(told.results(1), ["life.x"]);
+    let restarted = |record: &Record| matches!(record, Record::Result(one) if one.values.contains_key("restart_s"));
+    assert!(told.records.iter().any(restarted));
+    assert_eq!(*discarded.lock().unwrap(), ["x"]);
+    assert!(told.warnings().is_empty(), "{:?}", told.warnings());
+}
+
+#[test]
+fn who_stops_writing_before_the_cut_fails_the_trial_and_its_disk_is_removed() {
+    let mut machine = Pretence::default();
+    let discarded = machine.discarded.clone();
+    let fails: Script = Box::new(|order, actor| {
+        let Order::Go { task } = &order.order else { return None };
+        actor.result(task, Some("the disk is gone"));
+        Some(())
+    });
+    machine.scripts.insert("x".to_owned(), fails);
+    let told = play(machine, plan(&["a"], vec![power_cut(1, "x")]));
+    assert!(told.trial_error(1).unwrap().ends_with("failed: the disk is gone"));
+    assert!(!told.course().contains(&"x cut power"));
+    assert_eq!(*discarded.lock().unwrap(), ["x"]);
+    assert!(told.results(1).is_empty());
+}
+
+#[test]
+fn what_lives_for_a_phase_has_a_disk_only_for_a_power_cut() {
+    let mut without = power_cut(1, "x");
+    without.phases[0].lives[0].power_cut = None;
+    let mut not_lasting = power_cut(2, "x");
+    not_lasting.phases[0].lives[0].node.disk.as_mut().unwrap().write_cache = false;
+    let mut never = power_cut(3, "x");
+    never.phases[0].lives[0].power_cut.as_mut().unwrap().after_s = f64::NAN;
+    let told = play(Pretence::default(), plan(&["a"], vec![without, not_lasting, never]));
+    assert!(told.trial_error(1).unwrap().contains("can have no disk"));
+    assert!(told.trial_error(2).unwrap().contains("with a disk that outlives it"));
+    assert!(told.trial_error(3).unwrap().contains("after_s is NaN"));
 }
 
 #[test]

@@ -94,6 +94,10 @@ class Chance:
         """1 to 21 ms: beyond some periods of the kernel's tick of 4 ms."""
         return 1e-3 + self._draw(f"offset/{trial}", 20_000_000) * 1e-9
 
+    def instant(self, trial: int) -> float:
+        """From 0 to 1."""
+        return self._draw(f"instant/{trial}", 1 << 32) / (1 << 32)
+
     def _draw(self, of: str, below: int) -> int:
         return random.Random(f"{self.seed}/{of}").randrange(below)
 

@@ -55,7 +55,9 @@ def make_trial(
         lives=tuple(
             life
             for pair in working
-            for life in settings.lives(pair, like(variant, pair.rank, study, under, on))
+            for life in settings.lives(
+                pair, like(variant, pair.rank, study, under, on), on.chance.instant(id)
+            )
         ),
         probes=tuple(probes_of(study, variant, plot, working, own_machine, on)),
         limit_s=seconds + patience_s(study, settings),

@@ -9,6 +9,7 @@ use hypertare_plan::{Bench, Life, Node, NodeKind, Order, Phase, Record, Task, Ta
 
 use super::super::member::Member;
 use super::phase::Begun;
+use super::power_cut::TaskSource;
 use super::{Executor, ORDER_LIMIT, Outcome, Stop};
 use crate::host::machine::Machine;
 use crate::probe::memory::kilobytes;
@@ -35,6 +36,12 @@ pub const VALUES: &[Definition] = &[
     ("saved_bytes", "B", "of that state"),
     ("restore_s", "s", "from the start of a new process with that state to an answer"),
     ("stop_s", "s", "from being told to end to the end of its process"),
+    ("restart_s", "s", "after a power cut: from the start of a new process to its answer"),
+    ("blocks", "blocks", "blocks of its disk that were looked at after the cut"),
+    ("durable_writes", "writes", "writes that fdatasync had returned for before it"),
+    ("lost_blocks", "blocks", "blocks without the last writing that fdatasync had returned for"),
+    ("newer_blocks", "blocks", "blocks with a writing that fdatasync had not returned for"),
+    ("torn_blocks", "blocks", "of these, blocks with sectors of several writings"),
 ];
 
 /// So much later than the first one is too late.
@@ -87,6 +94,12 @@ impl<M: Machine> Executor<M> {
             self.needed.remove(member.name());
         }
         self.private.clear();
+        for life in lives {
+            self.needed.remove(&life.node.name);
+            if let Err(error) = self.machine.discard(&life.node.name) {
+                self.warn(&life.of, format!("a disk is left: {error:#}"));
+            }
+        }
         outcome?;
         living.results.into_iter().for_each(|result| self.emit(Record::Result(result)));
         Ok(())
@@ -97,7 +110,8 @@ impl<M: Machine> Executor<M> {
             if self.members.iter().any(|member| member.name() == life.node.name) {
                 return Err(Stop::Failed(format!("there is a node {} already", life.node.name)));
             }
-            self.begin(&life.node)?;
+            let member = self.begin(&life.node)?;
+            self.take_in(member);
         }
         self.set_up_nodes(living.first, |all, index| all.has_answered(living, index))?;
         self.work_first(living)?;
@@ -109,8 +123,14 @@ impl<M: Machine> Executor<M> {
             self.add_others(living, place)?;
         }
         for place in 0..living.lives.len() {
-            if living.lives[place].restored {
+            let life = &living.lives[place];
+            if life.restored {
                 self.save_and_restore(living, place)?;
+            }
+            if let Some(cut) = &life.power_cut {
+                let begun = TaskSource { trial: living.trial, phase: living.phase, life };
+                let found = self.cut_power(&begun, cut, living.first + place, living.deadline)?;
+                living.results[place].values.extend(found);
             }
         }
         for place in 0..living.lives.len() {
@@ -127,7 +147,7 @@ impl<M: Machine> Executor<M> {
         Ok(())
     }
 
-    fn begin(&mut self, node: &Node) -> Outcome {
+    pub(super) fn begin(&mut self, node: &Node) -> Outcome<Member> {
         let begun = Instant::now();
         let (id, inbox) = self.next_inbox();
         self.needed.insert(node.name.clone());
@@ -136,8 +156,7 @@ impl<M: Machine> Executor<M> {
         })?;
         let mut member = Member::new(id, node.clone(), started, begun);
         member.is_private = true;
-        self.take_in(member);
-        Ok(())
+        Ok(member)
     }
 
     fn has_answered(&mut self, living: &mut Living, index: usize) -> Outcome {
@@ -252,7 +271,8 @@ impl<M: Machine> Executor<M> {
         while count < most && slowest < TOO_LATE && has_room(taken / f64::from(count)) {
             count += 1;
             let name = format!("{}-{count}", like.name);
-            self.begin(&Node { name, interfaces: vec![], ..like.clone() })?;
+            let member = self.begin(&Node { name, interfaces: vec![], ..like.clone() })?;
+            self.take_in(member);
             let mut answered_s = 0.0;
             self.set_up_nodes(self.members.len() - 1, |all, index| {
                 answered_s = all.members[index].begun.elapsed().as_secs_f64();

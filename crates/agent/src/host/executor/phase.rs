@@ -85,7 +85,7 @@ impl<M: Machine> Executor<M> {
     // -- tasks ------------------------------------------------------------------------------------
 
     /// Starts background tasks that need nothing of each other.
-    fn get_ready(
+    pub(super) fn get_ready(
         &mut self,
         trial: u64,
         phase: &Phase,
@@ -97,7 +97,13 @@ impl<M: Machine> Executor<M> {
     }
 
     /// Has the foreground tasks work, and waits for the ends of their work.
-    fn work(&mut self, trial: u64, phase: &Phase, tasks: &[&Task], deadline: Instant) -> Outcome {
+    pub(super) fn work(
+        &mut self,
+        trial: u64,
+        phase: &Phase,
+        tasks: &[&Task],
+        deadline: Instant,
+    ) -> Outcome {
         let (prepared, others): (Vec<_>, Vec<_>) =
             tasks.iter().partition(|task| workload::prepares(&task.workload));
         let mut begun = self.start(trial, phase, &others);
@@ -119,7 +125,7 @@ impl<M: Machine> Executor<M> {
         begun
     }
 
-    fn go(&mut self, task: &Task) -> Begun {
+    pub(super) fn go(&mut self, task: &Task) -> Begun {
         let index = self.index(&task.node);
         let order = Order::Go { task: task.id.clone() };
         let number = self.members[index].order(&format!("task {} to begin", task.id), order);
